@@ -1,0 +1,104 @@
+"""Settings of the process, and the environment variables that set them.
+
+    WEND_EAGER=1    compute after each op (as `with wend.eager():` everywhere)
+    WEND_VERIFY=1   check every plan against the reference executor
+    WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
+
+Reading a setting takes no lock: a rebinding of an attribute is atomic. Changes take the lock, so
+that two `override` blocks in two threads do not lose one another's values halfway.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from wend.base.dtypes import get_default_dtype, set_default_dtype
+from wend.base.errors import ArgumentError, ArgumentTypeError, NotAvailable
+
+__all__ = [
+    "ENVIRONMENT",
+    "Settings",
+    "flag",
+    "get_default_dtype",
+    "override",
+    "set_default_dtype",
+    "settings",
+]
+
+ENVIRONMENT: Final = ("WEND_EAGER", "WEND_VERIFY", "WEND_PURE")
+_TRUE: Final = frozenset({"1", "true", "yes", "on"})
+_FALSE: Final = frozenset({"", "0", "false", "no", "off"})
+
+
+def flag(name: str, environment: Mapping[str, str] | None = None) -> bool:
+    """A yes-or-no environment variable; unset means no. Raises ArgumentError for another value."""
+    value = (os.environ if environment is None else environment).get(name, "")
+    lowered = value.strip().lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise ArgumentError(f"{name}: {value!r} is neither yes nor no; set it to 1 or 0")
+
+
+class Settings:
+    """What the whole process shares. Change it with `settings.set(name=value)` or `override`.
+
+    eager: compute after each op     verify: check plans against the reference
+    pure: the uncompiled core was asked for     deterministic: bit-equal from run to run
+    """
+
+    __slots__ = ("_listeners", "_lock", "deterministic", "eager", "pure", "verify")
+
+    eager: bool
+    verify: bool
+    pure: bool
+    deterministic: bool
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._lock = threading.RLock()
+        self._listeners: list[Callable[[], None]] = []
+        self.eager = flag("WEND_EAGER", environment)
+        self.verify = flag("WEND_VERIFY", environment)
+        self.pure = flag("WEND_PURE", environment)
+        self.deterministic = False
+
+    def set(self, **changes: bool) -> dict[str, bool]:
+        """Change settings by name, all or none; returns what they were before."""
+        for name, value in changes.items():
+            if name.startswith("_") or name not in self.__slots__:
+                raise NotAvailable(f"settings: there is no setting named {name!r}")
+            if not isinstance(value, bool):
+                raise ArgumentTypeError(
+                    f"settings: {name} takes True or False, not a {type(value).__name__}"
+                )
+        with self._lock:
+            before = {name: getattr(self, name) for name in changes}
+            for name, value in changes.items():
+                setattr(self, name, value)
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener()
+        return before
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener()` after each change (the core keeps copies where it may not look up)."""
+        with self._lock:
+            self._listeners.append(listener)
+
+
+settings: Final = Settings()
+
+
+@contextmanager
+def override(**changes: bool) -> Iterator[Settings]:
+    """Settings changed inside a `with` block, for the whole process."""
+    before = settings.set(**changes)
+    try:
+        yield settings
+    finally:
+        settings.set(**before)

@@ -1,0 +1,299 @@
+"""Element types: the table, promotion, NumPy's counterparts, numeric limits.
+
+Promotion is PyTorch's: a lattice over types (`promote_types`), and three ranks of operands
+(`result_dtype`): tensors with dims outrank 0-d tensors, which outrank Python numbers, unless the
+lower rank is of a higher category (bool < int < float < complex).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any, Final, NoReturn, cast
+
+import ml_dtypes
+import numpy as np
+
+from wend.base.errors import ArgumentTypeError, DTypeError
+
+BOOL: Final = 0
+INT: Final = 1
+FLOAT: Final = 2
+COMPLEX: Final = 3
+CATEGORY_NAMES: Final = ("bool", "int", "float", "complex")
+
+
+class DType:
+    """An element type. There is exactly one instance of each: compare with `is`.
+
+    name: as in PyTorch     numpy: its np.dtype     itemsize: bytes     id: dense, from 0
+    category: 0 bool, 1 int, 2 float, 3 complex
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "abbr",
+        "category",
+        "id",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "numpy",
+    )
+
+    name: str
+    abbr: str
+    numpy: np.dtype[Any]
+    itemsize: int
+    category: int
+    is_floating_point: bool
+    is_complex: bool
+    is_signed: bool
+    id: int
+
+    def __new__(cls, *args: object, **kwargs: object) -> NoReturn:
+        raise ArgumentTypeError("dtype: cannot create instances; use torch.float32 and its like")
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return named, (self.name,)
+
+    def __copy__(self) -> DType:
+        return self
+
+    def __deepcopy__(self, memo: object) -> DType:
+        return self
+
+    def to_complex(self) -> DType:
+        """The complex type of this precision. Raises DTypeError for bool and ints."""
+        if self.category < FLOAT:
+            raise DTypeError(f"to_complex: there is no complex type for {self}")
+        return _COMPLEX_OF.get(self, complex64)
+
+    def to_real(self) -> DType:
+        """The type of the real part; a real type is its own."""
+        return {complex64: float32, complex128: float64}.get(self, self)
+
+
+def _define(id: int, name: str, abbr: str, scalar: Any, category: int) -> DType:
+    dtype = cast(DType, object.__new__(cast(type, DType)))
+    dtype.name = name
+    dtype.abbr = abbr
+    dtype.numpy = np.dtype(scalar)
+    dtype.itemsize = dtype.numpy.itemsize
+    dtype.category = category
+    dtype.is_floating_point = category == FLOAT
+    dtype.is_complex = category == COMPLEX
+    dtype.is_signed = name not in ("bool", "uint8")
+    dtype.id = id
+    return dtype
+
+
+# The order is the one in which promotion climbs, the two irregular pairs aside.
+bool_ = _define(0, "bool", "b8", np.bool_, BOOL)
+uint8 = _define(1, "uint8", "u8", np.uint8, INT)
+int8 = _define(2, "int8", "i8", np.int8, INT)
+int16 = _define(3, "int16", "i16", np.int16, INT)
+int32 = _define(4, "int32", "i32", np.int32, INT)
+int64 = _define(5, "int64", "i64", np.int64, INT)
+float16 = _define(6, "float16", "f16", np.float16, FLOAT)
+bfloat16 = _define(7, "bfloat16", "bf16", ml_dtypes.bfloat16, FLOAT)
+float32 = _define(8, "float32", "f32", np.float32, FLOAT)
+float64 = _define(9, "float64", "f64", np.float64, FLOAT)
+complex64 = _define(10, "complex64", "c64", np.complex64, COMPLEX)
+complex128 = _define(11, "complex128", "c128", np.complex128, COMPLEX)
+
+ALL: Final[tuple[DType, ...]] = (
+    bool_,
+    uint8,
+    int8,
+    int16,
+    int32,
+    int64,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+    complex64,
+    complex128,
+)
+ALIASES: Final[dict[str, DType]] = {
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "short": int16,
+    "int": int32,
+    "long": int64,
+    "cfloat": complex64,
+    "cdouble": complex128,
+}
+NAMES: Final[dict[str, DType]] = {dtype.name: dtype for dtype in ALL}
+_COMPLEX_OF: Final[dict[DType, DType]] = {
+    float64: complex128,
+    complex64: complex64,
+    complex128: complex128,
+}
+_FROM_NUMPY: Final[dict[np.dtype[Any], DType]] = {dtype.numpy: dtype for dtype in ALL}
+_FROM_KIND: Final[dict[tuple[str, int], DType]] = {
+    (dtype.numpy.kind, dtype.itemsize): dtype for dtype in ALL if dtype is not bfloat16
+}
+_FROM_PYTHON: Final[dict[type, DType]] = {bool: bool_, int: int64, complex: complex128}
+
+
+def named(name: str) -> DType:
+    """The type of that name, aliases included. Raises ArgumentTypeError."""
+    dtype = NAMES.get(name) or ALIASES.get(name)
+    if dtype is None:
+        raise ArgumentTypeError(f"dtype: there is no type named {name!r}; there are {list(NAMES)}")
+    return dtype
+
+
+def from_numpy(given: Any) -> DType:
+    """The type of a NumPy dtype (or what np.dtype() takes). Raises ArgumentTypeError."""
+    array_type = np.dtype(given)
+    dtype = _FROM_NUMPY.get(array_type)
+    if dtype is None and array_type.isnative:
+        # NumPy has several integer types of one size (long, longlong).
+        dtype = _FROM_KIND.get((array_type.kind, array_type.itemsize))
+    if dtype is not None:
+        return dtype
+    if not array_type.isnative:
+        raise ArgumentTypeError(
+            f"from_numpy: {array_type} is not in this machine's byte order; "
+            "convert with array.astype(array.dtype.newbyteorder('='))"
+        )
+    supported = ", ".join(dtype.name for dtype in ALL)
+    raise ArgumentTypeError(
+        f"from_numpy: no tensor can hold elements of NumPy type {array_type}; "
+        f"convert to one of {supported}"
+    )
+
+
+def of_python(number_type: type) -> DType:
+    """The type of Python's bool, int, float (the default type) or complex."""
+    if number_type is float:
+        return _default
+    if number_type is complex:
+        return _default.to_complex()
+    dtype = _FROM_PYTHON.get(number_type)
+    if dtype is None:
+        raise ArgumentTypeError(f"dtype: {number_type.__name__} is no number type")
+    return dtype
+
+
+def dtype_of_scalar_category(category: int, default: DType | None = None) -> DType:
+    """What a Python number of this category becomes by itself.
+
+    category: 0 bool, 1 int, 2 float, 3 complex     default: the float type, if not the current one
+    """
+    if category <= INT:
+        return bool_ if category == BOOL else int64
+    default = _default if default is None else default
+    return default if category == FLOAT else default.to_complex()
+
+
+# --- promotion ---------------------------------------------------------------
+
+
+def _promote(a: DType, b: DType) -> DType:
+    """The rule behind the table, in words; a is not above b in the order of ALL."""
+    if a is b:
+        return a
+    if a is uint8 and b is int8:
+        return int16  # neither holds the other's range
+    if a is float16 and b is bfloat16:
+        return float32  # neither holds the other's range or precision
+    if a is float64 and b is complex64:
+        return complex128
+    return b
+
+
+_PROMOTED: Final[tuple[tuple[DType, ...], ...]] = tuple(
+    tuple(_promote(*sorted((a, b), key=ALL.index)) for b in ALL) for a in ALL
+)
+
+
+def promote_types(a: DType, b: DType) -> DType:
+    """The smallest type that both convert to without losing category, as PyTorch's table has it."""
+    try:
+        return _PROMOTED[a.id][b.id]
+    except AttributeError:
+        wrong = b if isinstance(a, DType) else a
+        raise ArgumentTypeError(
+            f"promote_types: takes two dtypes, not {type(wrong).__name__}"
+        ) from None
+
+
+def can_cast(source: DType, target: DType) -> bool:
+    """Whether PyTorch allows an in-place op to cast source to target: not down in category."""
+    return source.category <= target.category
+
+
+def _merge(a: DType | None, b: DType | None) -> DType | None:
+    if a is None or b is None:
+        return a or b
+    return _PROMOTED[a.id][b.id]
+
+
+def _outrank(high: DType | None, low: DType | None) -> DType | None:
+    """What the higher rank of operands becomes when the lower one joins it."""
+    if high is None or low is None:
+        return high or low
+    if high.category == COMPLEX:
+        return high
+    if high.category == FLOAT:
+        return high.to_complex() if low.category == COMPLEX else high
+    if high.category == BOOL or low.category >= FLOAT:
+        return _merge(high, low)
+    return high
+
+
+def result_dtype(
+    entries: Iterable[tuple[DType, bool, bool]], default: DType | None = None
+) -> DType:
+    """The common type of an op's operands.
+
+    entries: (dtype, is it 0-d, is it a Python number) of each operand. Of a Python number only the
+    category counts: a float counts as the default type. Raises ArgumentTypeError if there are none.
+    """
+    dims: DType | None = None
+    zero: DType | None = None
+    number: DType | None = None
+    for dtype, is_zero_dim, is_scalar in entries:
+        if is_scalar:
+            number = _merge(number, dtype_of_scalar_category(dtype.category, default))
+        elif is_zero_dim:
+            zero = _merge(zero, dtype)
+        else:
+            dims = _merge(dims, dtype)
+    result = _outrank(dims, _outrank(zero, number))
+    if result is None:
+        raise ArgumentTypeError("result_type: no operands given")
+    return result
+
+
+# --- the default type ----------------------------------------------------------
+
+_default: DType = float32
+_default_lock = threading.Lock()
+
+
+def get_default_dtype() -> DType:
+    """The type of a float made from Python numbers (process-wide, float32 at first)."""
+    return _default
+
+
+def set_default_dtype(dtype: DType) -> None:
+    """Set the type that Python floats become. Raises ArgumentTypeError unless it is a float type."""
+    global _default
+    if not isinstance(dtype, DType) or dtype.category != FLOAT:
+        raise ArgumentTypeError(
+            "set_default_dtype: only floating-point types are supported as the default type, "
+            f"not {dtype!r}"
+        )
+    with _default_lock:
+        _default = dtype

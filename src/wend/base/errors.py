@@ -1,0 +1,89 @@
+"""Exception classes. Each derives from the built-in type that PyTorch raises in its place.
+
+A message reads `op: what was given: the exact fault; the remedy`, and the user's line follows:
+
+    ShapeError: mul: shapes (3, 4) and (3, 5) do not broadcast: dim -1 has sizes 4 and 5
+      at model.py:34 in Attention.forward (encoder.layers.2.attn)
+"""
+
+from __future__ import annotations
+
+
+class WendError(Exception):
+    """Base of all of Wend's exceptions.
+
+    `site` is the user's line, for an error that surfaces elsewhere than where it was caused
+    (an index found out of range when the value is computed). Whoever knows it fills it in;
+    str() then shows it on a second line.
+    """
+
+    site: object | None = None
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if self.site is None else f"{text}\n  at {self.site}"
+
+
+class ShapeError(WendError, RuntimeError):
+    """Shapes do not fit the op or each other."""
+
+
+class DTypeError(WendError, RuntimeError):
+    """An element type that the op does not take."""
+
+
+class DeviceError(WendError, RuntimeError):
+    """A device that is not there, or operands on different devices."""
+
+
+class GraphError(WendError, RuntimeError):
+    """A gradient that cannot be had: a freed graph, a value without a history, a bad root."""
+
+
+class ExecutionError(WendError, RuntimeError):
+    """An op failed while its value was computed."""
+
+
+class SymbolicError(WendError, RuntimeError):
+    """A symbolic size was used where only a known number makes sense."""
+
+
+class FormatError(WendError, RuntimeError):
+    """A file is not what it claims to be: truncated, of another format, or hostile."""
+
+
+class ArgumentTypeError(WendError, TypeError):
+    """An argument of the wrong type, or a call that fits no signature."""
+
+
+class ArgumentError(WendError, ValueError):
+    """An argument of the right type whose value is not allowed."""
+
+
+class IndexOutOfRange(WendError, IndexError):
+    """An index beyond the extent it indexes."""
+
+
+class DimError(WendError, IndexError):
+    """A dim beyond the rank of the tensor."""
+
+
+class NotAvailable(WendError, AttributeError):
+    """A name of PyTorch's that Wend does not have (yet). `hasattr` answers False."""
+
+
+class ModuleNotAvailable(WendError, ModuleNotFoundError):
+    """A module of PyTorch's that Wend does not have (yet). `except ImportError` catches it."""
+
+    def __init__(self, message: str, *, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
+
+    def __str__(self) -> str:
+        # ImportError.__str__ would hide the second line: it returns its own `msg`.
+        text = str(self.msg)
+        return text if self.site is None else f"{text}\n  at {self.site}"
+
+
+class NotImplementedInWend(WendError, NotImplementedError):
+    """A case of an existing function that Wend does not handle (yet)."""
