@@ -112,7 +112,7 @@ def normalize_dims(dims: int | Sequence[int] | None, rank: int, op: str = "dim")
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides, in elements, of a dense row-major tensor. An empty dim counts as 1, as in PyTorch."""
+    """Strides, in elements, of a dense row-major tensor; an empty dim counts as 1 (PyTorch)."""
     strides = [1] * len(shape)
     step = 1
     for i in range(len(shape) - 1, -1, -1):
@@ -122,7 +122,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether these strides (in elements) are dense and row-major; those of size-1 dims are free."""
+    """Whether these strides (in elements) are dense and row-major; of size-1 dims any stride is."""
     if 0 in shape:
         return True
     step = 1
