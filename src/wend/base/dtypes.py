@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
@@ -53,7 +53,7 @@ class DType:
     is_signed: bool
     id: int
 
-    def __new__(cls, *args: object, **kwargs: object) -> NoReturn:
+    def __new__(cls, *args: object, **kwargs: object) -> DType:
         raise ArgumentTypeError("dtype: cannot create instances; use torch.float32 and its like")
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ class DType:
 
 
 def _define(id: int, name: str, abbr: str, scalar: Any, category: int) -> DType:
-    dtype = cast(DType, object.__new__(cast(type, DType)))
+    dtype = object.__new__(DType)
     dtype.name = name
     dtype.abbr = abbr
     dtype.numpy = np.dtype(scalar)
