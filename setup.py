@@ -1,0 +1,72 @@
+"""Builds the hot core: one Python source, compiled with the types in its .pxd.
+
+`WEND_PURE=1 pip install .` leaves it uncompiled: slower recording, the same results.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+CORE = Path("src") / "wend" / "core"
+PURE_REMEDY = """
+Wend's hot core could not be compiled.
+
+  {reason}
+
+Either install a C compiler and Python's headers (Debian, Ubuntu: apt install gcc python3-dev;
+Fedora: dnf install gcc python3-devel; macOS: xcode-select --install), and install again, or do
+without: the uncompiled core gives the same results, and records operations more slowly:
+
+  WEND_PURE=1 pip install .
+"""
+
+
+def pure() -> bool:
+    """Whether the uncompiled core is asked for."""
+    return os.environ.get("WEND_PURE", "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+class BuildCore(build_ext):
+    """build_ext, ending in a message that says what to do where there is no compiler."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except (Exception, SystemExit) as error:
+            raise SystemExit(PURE_REMEDY.format(reason=_one_line(error))) from error
+
+    def build_extension(self, ext: Extension) -> None:
+        super().build_extension(ext)
+        # An in-place build must not leave generated C beside the sources.
+        for source in ext.sources:
+            if source.endswith(".c"):
+                Path(source).unlink(missing_ok=True)
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def extensions() -> list[Any]:
+    """The compiled modules, or none."""
+    if pure() or not (CORE / "_hot.py").exists():
+        return []
+    from Cython.Build import cythonize
+
+    core = Extension(
+        "wend.core._hot",
+        [str(CORE / "_hot.py")],
+        include_dirs=[str(CORE)],
+        depends=[str(CORE / "_hot.pxd"), str(CORE / "_shim.h")],
+        extra_compile_args=[] if os.name == "nt" else ["-O3", "-fno-plt", "-Wno-unused-function"],
+    )
+    return cythonize([core], language_level=3, build_dir="build/cython", annotate=False)
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore})

@@ -1,0 +1,74 @@
+"""Settings: the environment, overriding, threads."""
+
+import threading
+
+import pytest
+
+from wend.base import config
+from wend.base.config import Settings, flag, override, settings
+from wend.base.errors import ArgumentError, ArgumentTypeError, NotAvailable
+
+
+@pytest.mark.parametrize("text", ["1", "true", "YES", " on "])
+def test_flag_yes(text):
+    assert flag("WEND_X", {"WEND_X": text}) is True
+
+
+@pytest.mark.parametrize("text", ["", "0", "False", "no", "off"])
+def test_flag_no(text):
+    assert flag("WEND_X", {"WEND_X": text}) is False
+    assert flag("WEND_X", {}) is False
+
+
+def test_flag_of_nonsense():
+    with pytest.raises(ArgumentError, match="WEND_X: 'perhaps' is neither yes nor no"):
+        flag("WEND_X", {"WEND_X": "perhaps"})
+
+
+@pytest.mark.smoke
+def test_environment_sets_the_settings():
+    for name in config.ENVIRONMENT:
+        made = Settings({name: "1"})
+        fields = ("eager", "verify", "pure")
+        assert [getattr(made, f) for f in fields] == [f"WEND_{f.upper()}" == name for f in fields]
+
+
+def test_override_restores_and_tells():
+    calls = []
+    settings.on_change(lambda: calls.append(settings.deterministic))
+    before = settings.deterministic
+    with pytest.raises(ZeroDivisionError), override(deterministic=not before) as inside:
+        assert inside is settings and settings.deterministic is not before
+        raise ZeroDivisionError
+    assert settings.deterministic is before
+    assert calls[-2:] == [not before, before]
+
+
+def test_bad_settings_change_nothing():
+    before = settings.eager
+    with pytest.raises(NotAvailable, match="no setting named 'spam'"):
+        settings.set(eager=not before, spam=True)
+    with pytest.raises(NotAvailable):
+        settings.set(_lock=True)
+    with pytest.raises(ArgumentTypeError, match="eager takes True or False, not a int"):
+        settings.set(eager=1)
+    assert settings.eager is before
+
+
+def test_threads_do_not_lose_settings():
+    """A change made of two settings is never seen half done by another change."""
+    made = Settings({})
+    torn = []
+
+    def flip(value):
+        for _ in range(300):
+            before = made.set(eager=value, verify=value)
+            if before["eager"] is not before["verify"]:
+                torn.append(before)
+
+    threads = [threading.Thread(target=flip, args=(value,)) for value in (True, False, True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not torn

@@ -1,0 +1,291 @@
+"""The walls of the house: who imports whom, and which libraries are named where.
+
+base < core < ops < transforms < compiler < runtime < frontend < tools. A module imports its own
+layer or a lower one, imports inside functions included. The thin public packages (wend.nn,
+wend.optim, ...) count as frontend; wend/__init__.py alone is exempt.
+"""
+
+import ast
+import fnmatch
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "wend"
+LAYERS = ("base", "core", "ops", "transforms", "compiler", "runtime", "frontend", "tools")
+
+# Which files may name a library; paths relative to the package. Nobody may name torch.
+ALLOWED = {
+    "numpy": [
+        "base/dtypes.py",
+        "ops/*",
+        "runtime/*",
+        "frontend/interop*",
+        "frontend/printing*",
+        "frontend/data*",
+        "frontend/serialize*",
+    ],
+    "llvmlite": ["compiler/llvm.py"],
+    "ctypes": ["runtime/*", "compiler/llvm.py"],
+    "torch": [],
+}
+ALLOWED["ml_dtypes"] = ALLOWED["numpy"]
+# Heavy libraries load when first needed, never with `import wend`.
+LAZY = ("llvmlite", "scipy", "torch", "sklearn", "greenlet")
+
+
+def module_name(path, package=PACKAGE):
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def layer_of(module):
+    """Index of a module's layer; None for the package itself, which is exempt."""
+    parts = module.split(".")
+    if len(parts) == 1:
+        return None
+    if parts[1] == "__main__":
+        return LAYERS.index("tools")
+    return LAYERS.index(parts[1] if parts[1] in LAYERS else "frontend")
+
+
+def is_type_checking(test):
+    return getattr(test, "id", getattr(test, "attr", None)) == "TYPE_CHECKING"
+
+
+class Imports(ast.NodeVisitor):
+    """All imports of one module: (line, dotted name, whether only a type checker sees it)."""
+
+    def __init__(self, module, is_package):
+        self.module, self.is_package = module, is_package
+        self.found = []
+        self.typing = False
+
+    def visit_If(self, node):
+        before, self.typing = self.typing, self.typing or is_type_checking(node.test)
+        for statement in node.body:
+            self.visit(statement)
+        self.typing = before
+        for statement in node.orelse:
+            self.visit(statement)
+
+    def visit_Import(self, node):
+        for alias in node.names:
+            self.found.append((node.lineno, alias.name, self.typing))
+
+    def visit_ImportFrom(self, node):
+        base = node.module or ""
+        if node.level:
+            parts = self.module.split(".")
+            parts = parts[: len(parts) - node.level + self.is_package]
+            base = ".".join([*parts, base] if base else parts)
+        for alias in node.names:
+            self.found.append((node.lineno, f"{base}.{alias.name}", self.typing))
+
+    def visit_Call(self, node):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        first = node.args[0] if node.args else None
+        if name in ("import_module", "__import__") and isinstance(first, ast.Constant):
+            self.found.append((node.lineno, str(first.value), self.typing))
+        self.generic_visit(node)
+
+
+def read_imports(package=PACKAGE):
+    """{module: (path, imports)} of the whole package; names resolved to modules where they are."""
+    paths = {module_name(path, package): path for path in sorted(package.rglob("*.py"))}
+    graph = {}
+    for module, path in paths.items():
+        visitor = Imports(module, path.name == "__init__.py")
+        visitor.visit(ast.parse(path.read_text(encoding="utf-8"), str(path)))
+        imports = []
+        for line, name, typing in visitor.found:
+            if name.split(".")[0] == package.name:
+                while name not in paths and "." in name:
+                    name = name.rpartition(".")[0]
+            imports.append((line, name, typing))
+        graph[module] = (path, imports)
+    return graph
+
+
+def upward_imports(graph):
+    for module, (path, imports) in graph.items():
+        own = layer_of(module)
+        if own is None:
+            continue
+        for line, target, _ in imports:
+            if target.split(".")[0] != "wend":
+                continue
+            layer = layer_of(target)
+            if layer is None:
+                layer = LAYERS.index("frontend")  # `import wend` is the whole public API
+            if layer > own:
+                yield f"{path.name}:{line}: {module} ({LAYERS[own]}) imports {target}"
+
+
+def cycles(graph):
+    """Cycles between modules, `if TYPE_CHECKING` and the package's own __init__ aside."""
+    edges = {
+        module: [
+            t for _, t, typing in imports if t in graph and t not in ("wend", module) and not typing
+        ]
+        for module, (_, imports) in graph.items()
+        if module != "wend"
+    }
+    done, path = set(), []
+
+    def walk(module):
+        if module in path:
+            yield " -> ".join([*path[path.index(module) :], module])
+            return
+        if module in done:
+            return
+        path.append(module)
+        for target in edges[module]:
+            yield from walk(target)
+        path.pop()
+        done.add(module)
+
+    for module in edges:
+        yield from walk(module)
+
+
+def forbidden_libraries(graph, package=PACKAGE):
+    for path, imports in graph.values():
+        relative = path.relative_to(package).as_posix()
+        for line, target, _ in imports:
+            patterns = ALLOWED.get(target.split(".")[0])
+            if patterns is not None and not any(fnmatch.fnmatch(relative, p) for p in patterns):
+                yield f"{relative}:{line} imports {target}, which only {patterns} may"
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return read_imports()
+
+
+def test_every_layer_is_there(graph):
+    found = {module.split(".")[1] for module in graph if "." in module}
+    assert found >= set(LAYERS)
+
+
+def test_imports_point_down(graph):
+    assert list(upward_imports(graph)) == []
+
+
+def test_no_cycles(graph):
+    assert list(cycles(graph)) == []
+
+
+def test_libraries_are_named_where_they_may_be(graph):
+    assert list(forbidden_libraries(graph)) == []
+
+
+def test_import_loads_no_heavy_library():
+    code = f"import wend, sys; print([name for name in {LAZY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[]"
+
+
+# --- the checks themselves are checked -----------------------------------------
+
+
+def made_package(folder, files):
+    package = folder / "wend"
+    for name, text in files.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        for parent in path.relative_to(package).parents:
+            (package / parent / "__init__.py").touch()
+    return read_imports(package), package
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import wend.ops.math",
+        "from wend.ops import math",
+        "from wend.ops.math import sin",
+        "from ..ops import math",
+        "def f():\n    from wend.ops.math import sin",
+        "import importlib\nimportlib.import_module('wend.ops.math')",
+        "import wend",
+        "from wend.nn import Linear",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import wend.ops.math",
+    ],
+)
+def test_an_upward_import_is_seen(tmp_path, text):
+    files = {"core/low.py": text, "ops/math.py": "", "nn/__init__.py": ""}
+    graph, _ = made_package(tmp_path, files)
+    assert len(list(upward_imports(graph))) == 1
+
+
+def test_a_downward_import_is_fine(tmp_path):
+    files = {
+        "base/a.py": "",
+        "core/b.py": "from wend.base import a\nfrom . import c",
+        "core/c.py": "import numpy",
+        "nn/__init__.py": "import wend\nfrom wend.frontend.nn import x",
+        "frontend/nn.py": "from wend.core.b import y",
+        "tools/d.py": "import wend.nn",
+        "__init__.py": "import wend.tools.d",
+    }
+    graph, package = made_package(tmp_path, files)
+    assert list(upward_imports(graph)) == [] == list(cycles(graph))
+    assert len(list(forbidden_libraries(graph, package))) == 1
+
+
+def test_a_cycle_is_seen(tmp_path):
+    files = {
+        "core/a.py": "from wend.core import b",
+        "core/b.py": "def f():\n    from wend.core.c import x",
+        "core/c.py": "import wend.core.a",
+    }
+    graph, _ = made_package(tmp_path, files)
+    assert list(cycles(graph)) == ["wend.core.a -> wend.core.b -> wend.core.c -> wend.core.a"]
+    files["core/c.py"] = "if TYPE_CHECKING:\n    import wend.core.a"
+    assert list(cycles(made_package(tmp_path, files)[0])) == []
+
+
+# --- nothing of one machine in the project ---------------------------------------
+
+HERE_ONLY = re.compile(r"(?<![\w./~$}-])/(?:home|root|work|tmp|Users|mnt)/\w")
+
+
+def project_files():
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout: the list of project files is unknown")
+    return [ROOT / name for name in listed.stdout.splitlines()]
+
+
+def test_no_file_names_a_path_of_one_machine():
+    found = []
+    for path in project_files():
+        if not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if HERE_ONLY.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert found == []
+
+
+@pytest.mark.parametrize("folder", ["home", "work", "tmp", "root", "Users"])
+def test_such_a_path_is_seen(folder):
+    assert HERE_ONLY.search(f'open("/{folder}/me/x")')
+    assert not HERE_ONLY.search(f"docs/{folder}/me") and not HERE_ONLY.search(f"$X/{folder}/me")
