@@ -1,0 +1,5 @@
+"""Recording: types, primitives, the trie of paths, the graph."""
+
+from wend.core._select import select
+
+select()

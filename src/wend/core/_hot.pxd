@@ -1,0 +1,354 @@
+# C types of `_hot.py` (Cython's pure-Python mode).
+cimport cython
+
+cdef extern from "_shim.h":
+    bint COMPILED "WEND_COMPILED"
+    object current_code "wend_current_code" ()
+    int current_lasti "wend_current_lasti" ()
+    object arg "wend_arg" (size_t args, Py_ssize_t i)
+    long long thread_id "wend_thread_id" ()
+    Py_ssize_t refcount "wend_refcount" (object o)
+    size_t vectorcall_address "wend_vectorcall_address" ()
+    int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
+    int unlock_type "wend_unlock_type" (object cls) except -1
+    object native_call1 "wend_call1" (object f, object x)
+    object native_call2 "wend_call2" (object f, object x, object y)
+    int set_call_target "WEND_SET_CALL_TARGET" ()
+cdef extern from "Python.h":
+    object bound_method "PyMethod_New" (object f, object x)
+
+cdef dict SLOTS
+cdef dict BOUND
+cdef dict PLAIN_TYPES
+cdef dict KINDS
+cdef dict COUNTS
+cdef dict MODES
+cdef dict INTERNAL
+cdef dict TRACES
+cdef list SERIAL
+
+cdef class Kind:
+    cdef readonly object dtype
+    cdef readonly Py_ssize_t rank
+    cdef readonly object device
+    cdef readonly dict types
+    cdef readonly list leaves
+
+@cython.no_gc
+cdef class TensorType:
+    cdef readonly tuple shape
+    cdef readonly object dtype
+    cdef readonly object device
+    cdef readonly Kind kind
+    cdef readonly object nbytes
+
+cdef TensorType type_in_kind(Kind kind, tuple shape)
+@cython.locals(t=tuple, op=int)
+cdef evaluate(object expr, list types, list args)
+cdef binary(int op, object a, object b)
+
+cdef class Program:
+    cdef readonly object prim
+    cdef public tuple guards
+    cdef public tuple outs
+    cdef public tuple kinds
+    cdef public object graph
+    cdef public dict templates
+    cdef public object runner
+    cdef public object sample_types
+    cdef public object sample_args
+    @cython.locals(guard=tuple)
+    cpdef bint matches(self, list types, list args) except -1
+    @cython.locals(i=Py_ssize_t, result=list, row=tuple, shape=list)
+    cpdef tuple out_types(self, list types, list args)
+
+cdef class PrimitiveBase:
+    cdef public tuple form
+    cdef public bint is_view
+    cdef public bint is_composite
+    cdef public bint is_differentiable
+    cdef public bint plain_form
+    cdef public bint sized
+    cdef public bint all_sizes
+    cdef public bint check_strides
+    cdef public dict programs
+    cdef public dict memo
+    cdef public tuple size_mask
+    cdef public tuple categories
+    cdef dict __dict__
+    cdef object __weakref__
+    @cython.locals(found=tuple)
+    cpdef tuple infer(self, list types, list args)
+
+cdef class LeafPrimitive:
+    cdef readonly Kind kind
+    cdef readonly int grad
+    cdef readonly bint is_view
+    cdef readonly bint is_composite
+    cdef readonly str name
+    cdef object __weakref__
+
+cdef class Mode:
+    cdef readonly bint grad
+    cdef readonly bint inference
+    cdef readonly tuple key
+
+@cython.freelist(512)
+@cython.trashcan(True)
+cdef class Value:
+    cdef public TensorType type
+    cdef public object buffer
+    cdef public Trace trace
+    cdef public long long serial
+    cdef public Py_ssize_t index
+    cdef public bint requires_grad
+    cdef public Leaf leaf
+    cdef public object segment
+    cdef public Py_ssize_t seg_index
+    cdef public object error
+    cdef public object extra
+
+cdef class Leaf:
+    cdef public bint requires_grad
+    cdef public object ref
+    cdef public object hooks
+    cdef public object post_hooks
+    cdef public object node
+    cdef object __weakref__
+
+@cython.freelist(256)
+cdef class Alias:
+    cdef public Tensor base
+    cdef public tuple chain
+    cdef public long long version
+    cdef public Storage storage
+    cdef public long long storage_version
+
+cdef class Storage:
+    cdef public object data
+    cdef public long long version
+    cdef public object shared
+    cdef public bint pinned
+    cdef object __weakref__
+
+@cython.trashcan(True)
+cdef class Segment:
+    cdef public long long serial
+    cdef public object structure
+    cdef public object inputs
+    cdef public object saved
+    cdef public object types
+    cdef public object args
+    cdef public bint freed
+    cdef public object sites
+    cdef public object spent
+    cdef public object hooks
+    cdef object __weakref__
+
+@cython.freelist(512)
+@cython.trashcan(True)
+cdef class Tensor:
+    cdef public Value value
+    cdef public Leaf leaf
+    cdef public Alias alias
+    cdef public object layout
+    cdef public object _grad
+    cdef public long long version
+    cdef dict __dict__
+    cdef object __weakref__
+
+cpdef native_new(object cls)
+@cython.locals(t=Tensor)
+cpdef wrap(Value value)
+@cython.locals(v=Value)
+cpdef held(TensorType type_, object buffer)
+@cython.locals(v=Value)
+cpdef held_in_segment(TensorType type_, object buffer, object segment, Py_ssize_t index)
+@cython.locals(f=OpFunction)
+cdef operator1(str name, Tensor x)
+@cython.locals(f=OpFunction, t=type)
+cdef operator2(str name, Tensor x, object y)
+
+@cython.trashcan(True)
+cdef class State:
+    cdef public State parent
+    cdef public object prim
+    cdef public Py_ssize_t i0
+    cdef public Py_ssize_t i1
+    cdef public Py_ssize_t i2
+    cdef public tuple rest
+    cdef public Py_ssize_t n_in
+    cdef public Mode mode
+    cdef public TensorType t0
+    cdef public TensorType t1
+    cdef public TensorType t2
+    cdef public list trest
+    cdef public list last_args
+    cdef public TensorType out_type
+    cdef public tuple outs
+    cdef public bint many
+    cdef public bint is_step
+    cdef public bint requires_grad
+    cdef public object program
+    cdef public object code
+    cdef public int lasti
+    cdef public object user_code
+    cdef public int user_lasti
+    cdef public Py_ssize_t first
+    cdef public Py_ssize_t n_out
+    cdef public Py_ssize_t arg0
+    cdef public Py_ssize_t depth
+    cdef public dict children
+    cdef public State child
+    cdef public object plans
+    cdef public object nodes
+    cdef public object leaves
+    cdef public object step
+    cdef public Py_ssize_t inner
+    cdef public long long stamp
+    cdef public long long born
+    cdef public long long passed
+    cdef public long long gained
+    cdef object __weakref__
+
+cdef class Trace:
+    cdef public State root
+    cdef public object lock
+    cdef public long long serial
+    cdef public Mode mode
+    cdef public object symbolic
+    cdef public bint eager
+    cdef public dict foreign
+    cdef public Py_ssize_t soft_nodes
+    cdef public Py_ssize_t hard_nodes
+    cdef public Py_ssize_t soft_bytes
+    cdef public Py_ssize_t hard_bytes
+    cdef public list modules
+    cdef public bint flushing
+    cdef public State state
+    cdef public list states
+    cdef public list values
+    cdef public list args
+    cdef public list touched
+    cdef public dict sites
+    cdef public Py_ssize_t n
+    cdef public Py_ssize_t nbytes
+    cdef public Py_ssize_t ops
+    cdef public object extra
+    cdef public object site_code
+    cdef public int site_lasti
+    cdef object __weakref__
+
+cdef long long next_serial() except -1
+
+cdef State ROOT
+cdef long long LAST_THREAD
+cdef Trace LAST_TRACE
+cdef Py_ssize_t BASELINE
+
+@cython.locals(t="long long")
+cpdef Trace current_trace()
+cpdef bint is_internal(object code) except -1
+cdef note_site(Trace trace, State state, object code, int lasti)
+@cython.locals(alias=Alias, base=Tensor)
+cpdef Value refreshed(Tensor handle)
+@cython.locals(state=State, child=State, prim=LeafPrimitive, grad=int, index=Py_ssize_t)
+cpdef Py_ssize_t enter(Trace trace, Value v) except -1
+cdef State new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index)
+@cython.locals(child=State, children=dict)
+cdef State leaf_child(Trace trace, State state, LeafPrimitive prim, int grad)
+cdef adopt(State state, object key, State child)
+@cython.locals(node=State, ok=bint)
+cdef bint admit(State state) except -1
+@cython.locals(state=State, now="long long")
+cdef count_pass(list states)
+@cython.locals(trace=Trace, v0=Value, v1=Value, v2=Value, v=Value, i0=Py_ssize_t, i1=Py_ssize_t,
+               i2=Py_ssize_t, serial="long long", state=State, child=State, out_type=TensorType,
+               t=Tensor, others=list, other_types=tuple, indices=list, types=list, h=Tensor)
+cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest, list values)
+cdef list operand_list(Py_ssize_t n, h0, h1, h2, list rest)
+@cython.locals(v=Value, i=Py_ssize_t)
+cdef bint same_types(list types, list values) except -1
+@cython.locals(program=Program, v=Value, types=list, args=list)
+cdef State retype(Trace trace, State child, PrimitiveBase prim, Py_ssize_t n, Value v0, Value v1,
+                  Value v2, list others, list values)
+cdef set_types(State child, Py_ssize_t n, list types, tuple outs, list values)
+@cython.locals(child=State, grad=bint, v=Value, args=list)
+cdef State find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t i0,
+                      Py_ssize_t i1, Py_ssize_t i2, tuple rest, list types, list values,
+                      Value v0, Value v1, Value v2, list others)
+@cython.locals(v=Value, t=Tensor, serial="long long", fresh=list)
+cdef commit_many(Trace trace, object prim, State child, list values)
+@cython.locals(alias=Alias, parent=Alias)
+cdef attach_view(Tensor t, Tensor h0, object prim, list values)
+@cython.locals(v=Value)
+cdef list wanted(Trace trace)
+cdef Py_ssize_t live_baseline()
+@cython.locals(v=Value, values=list)
+cpdef flush(Trace trace)
+cpdef ensure(Value v)
+@cython.locals(t=type, i=Py_ssize_t)
+cdef bint same_constant(object a, object b) except -1
+
+cdef class CallPlan:
+    cdef readonly PrimitiveBase prim
+    cdef readonly Py_ssize_t nargs
+    cdef readonly tuple kwnames
+    cdef readonly Py_ssize_t n_slots
+    cdef readonly bytes raws
+    cdef readonly bytes roles
+    cdef readonly tuple extras
+    cdef readonly Py_ssize_t n_const
+    cdef readonly bytes const_at
+    cdef readonly tuple const_values
+    cdef readonly Py_ssize_t n_tensors
+    cdef readonly bint has_args
+
+cdef class OpFunction:
+    cdef size_t vectorcall
+    cdef public object binder
+    cdef public bint inplace
+    cdef public list plans
+    cdef public CallPlan plan0
+    cdef public object overloads
+    cdef public object primitive
+    cdef dict __dict__
+    cdef object __weakref__
+    cdef call1(self, object x)
+    cdef call2(self, object x, object y)
+    @cython.locals(plan=CallPlan, k=Py_ssize_t, j=Py_ssize_t, n=Py_ssize_t, ok=bint, role=int,
+                   h0=Tensor, h1=Tensor, h2=Tensor, rest=list, values=list)
+    cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
+    cdef promote(self, Py_ssize_t k, CallPlan plan)
+    cdef call_cold(self, size_t args, Py_ssize_t nargs, object kwnames)
+
+@cython.locals(n=Py_ssize_t)
+cpdef record_list(PrimitiveBase prim, list tensors, list values)
+cdef bint overrides(object a) except -1
+cdef tuple unpack(size_t args, Py_ssize_t nargs, object kwnames)
+cdef call_with1(OpFunction function, object x)
+cdef call_with2(OpFunction function, object x, object y)
+@cython.locals(trace=Trace, value=Value, old=Value, out=Tensor)
+cdef assign(Tensor handle, Tensor result, OpFunction function)
+
+cdef class StepPrimitive:
+    cdef readonly object name
+    cdef readonly object key
+    cdef public bint is_view
+    cdef public bint is_composite
+    cdef public bint is_differentiable
+    cdef public bint sized
+    cdef dict __dict__
+    cdef object __weakref__
+
+@cython.locals(state=State, child=State, v=Value, leaf=Leaf, values=list, outs=list)
+cpdef step_known(Trace trace, StepPrimitive prim, Py_ssize_t i0, Py_ssize_t i1)
+
+cdef class ModuleBase:
+    cdef public Py_ssize_t n_hooks
+    cdef dict __dict__
+    cdef object __weakref__
+
+cdef set_probe(OpFunction probe)
+@cython.locals(f=OpFunction)
+cdef object dispatch "wend_dispatch" (object function, size_t args, Py_ssize_t nargs, object kwnames)

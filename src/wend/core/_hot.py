@@ -1,0 +1,1791 @@
+# mypy: ignore-errors
+"""The hot core: handles, values, the trie of paths, and the step that records one op.
+
+Compiled with Cython in pure-Python mode (types in `_hot.pxd`) and also run as it stands: one
+source, the same tests.  There is no policy here: compare, append, advance.  What needs a decision
+(type rules, planning, views, errors) is called through slots that upper layers fill.
+`current_code`, `arg`, `thread_id`, `refcount` and their like come from `_shim.h`, or, uncompiled,
+from `_select.py`.
+"""
+
+import threading
+import weakref
+
+from wend.base.errors import ArgumentTypeError, DeviceError, GraphError
+from wend.base.shapes import Size
+
+# Roles of raw arguments in a CallPlan (the order is that of signature.py).
+R_TENSOR = 0
+R_FLOAT = 1
+R_INT = 2
+R_BOOL = 3
+R_TENSORS = 4
+R_INTS = 5
+R_COMPLEX = 6
+R_DEFAULT = 7
+
+MAX_TYPES = 8192
+MAX_STATES = 60_000
+SEAL_AFTER = 48  # divergences below a state before it may be sealed
+GRAD_NONE = 0
+GRAD_LEAF = 1
+GRAD_NODE = 2
+
+SLOTS = {}  # upward calls, filled by upper layers: name -> callable
+BOUND = {}  # operator name -> OpFunction
+PLAIN_TYPES = {}  # Tensor subclasses that do not override __torch_function__
+
+
+def set_slot(name, function):
+    """Fill the upward call `name`."""
+    SLOTS[name] = function
+
+
+def set_operator(name, function):
+    """Let the Python operator `name` (such as '__add__') call `function`."""
+    BOUND[name] = function
+
+
+# -- types ----------------------------------------------------------------------------------
+
+
+class Kind:
+    """What of a type is structure: dtype, rank, device.  Interned."""
+
+    def __init__(self, dtype, rank, device):
+        self.dtype = dtype
+        self.rank = rank
+        self.device = device
+        self.types = {}
+        self.leaves = [LeafPrimitive(self, g) for g in range(3)]
+
+    def __repr__(self):
+        return f"{self.dtype}[{self.rank}d]"
+
+
+class TensorType:
+    """Shape, dtype and device of a value; interned, compared by identity on the fast path.
+
+    Identity implies equality; the tables are bounded, so that equality does not imply identity.
+    """
+
+    def __init__(self, shape, dtype, device, kind, nbytes):
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.kind = kind
+        self.nbytes = nbytes
+
+    @property
+    def rank(self):
+        """Number of dims."""
+        return len(self.shape)
+
+    def __repr__(self):
+        return f"{self.dtype}{list(self.shape)}"
+
+    def __reduce__(self):
+        return intern_type, (tuple(self.shape), self.dtype, self.device)
+
+
+KINDS = {}
+COUNTS = {"types": 0, "states": 0, "flushes": 0}
+
+
+def intern_kind(dtype, rank, device):
+    """The one Kind with this dtype, rank and device."""
+    key = (dtype, rank, device)
+    kind = KINDS.get(key)
+    if kind is None:
+        kind = KINDS[key] = Kind(dtype, rank, device)
+    return kind
+
+
+def type_in_kind(kind, shape):
+    """The interned type of this kind with the given shape (a tuple of ints)."""
+    found = kind.types.get(shape)
+    if found is None:
+        if COUNTS["types"] >= MAX_TYPES:
+            for other in KINDS.values():
+                other.types.clear()
+            COUNTS["types"] = 0
+        n = kind.dtype.itemsize
+        for extent in shape:
+            n = n * extent
+        shape = tuple.__new__(Size, shape)
+        found = TensorType(shape, kind.dtype, kind.device, kind, n)
+        kind.types[shape] = found
+        COUNTS["types"] += 1
+    return found
+
+
+def intern_type(shape, dtype, device):
+    """The type with this shape (tuple of ints), dtype and device."""
+    return type_in_kind(intern_kind(dtype, len(shape), device), shape)
+
+
+def symbolic_type(shape, dtype, device):
+    """A type whose extents may be symbolic; not interned, never leaves a trace of a rule."""
+    return TensorType(shape, dtype, device, None, 0)
+
+
+# -- expressions of extents (see symbolic.py for the opcodes) -------------------------------
+
+
+def evaluate(expr, types, args):
+    """Value of an expression over types[id].shape[axis] and args[k]."""
+    if type(expr) is not tuple:
+        return expr
+    op = expr[0]
+    if op == 0:
+        return types[expr[1]].shape[expr[2]]
+    if op == 1:
+        return args[expr[1]]
+    a = evaluate(expr[1], types, args)
+    if op == 7:
+        return -a
+    b = evaluate(expr[2], types, args)
+    return binary(op, a, b)
+
+
+def binary(op, a, b):
+    """One arithmetic step or comparison."""
+    if op == 2:
+        return a + b
+    if op == 3:
+        return a - b
+    if op == 4:
+        return a * b
+    if op == 5:
+        return a // b
+    if op == 6:
+        return a % b
+    if op == 8:
+        return b if b < a else a
+    if op == 9:
+        return b if b > a else a
+    if op == 10:
+        return a / b
+    if op == 11:
+        return a**b
+    if op == 20:
+        return a == b
+    if op == 21:
+        return a != b
+    if op == 22:
+        return a < b
+    if op == 23:
+        return a <= b
+    if op == 24:
+        return a > b
+    return a >= b
+
+
+class Program:
+    """The pattern of a call: guards with outcomes, and the extents of the results."""
+
+    def __init__(self, prim, guards, outs):
+        self.prim = prim
+        self.guards = guards
+        self.outs = outs
+        self.kinds = None
+        self.graph = None
+        self.templates = {}
+        self.runner = None
+        self.sample_types = None
+        self.sample_args = None
+
+    def matches(self, types, args):
+        """Whether the guards have the same outcomes for these types and run-time args."""
+        for guard in self.guards:
+            a = evaluate(guard[1], types, args)
+            b = evaluate(guard[2], types, args)
+            if binary(guard[0], a, b) is not guard[3]:
+                return False
+        return True
+
+    def out_types(self, types, args):
+        """Types of the results for these operand types and run-time args."""
+        if self.kinds is None:
+            device = types[0].device if types else self.prim.device_of_result()
+            self.kinds = tuple([intern_kind(d, len(s), device) for s, d in self.outs])
+        result = []
+        for i in range(len(self.outs)):
+            row = self.outs[i][0]
+            shape = []
+            for expr in row:
+                shape.append(evaluate(expr, types, args))
+            result.append(type_in_kind(self.kinds[i], tuple(shape)))
+        return tuple(result)
+
+
+class PrimitiveBase:
+    """Native half of `core.primitive.Primitive`."""
+
+    def setup(self, form, is_view, is_composite, differentiable):
+        """Derive what the core reads while recording from the form of the operands."""
+        self.form = form
+        self.is_view = is_view
+        self.is_composite = is_composite
+        self.is_differentiable = differentiable
+        self.programs = {}
+        self.memo = {}
+        size_mask = []
+        categories = []
+        self.plain_form = True
+        for entry in form:
+            if entry == "T":
+                continue
+            self.plain_form = False
+            if entry is None:
+                continue
+            if entry == "I":
+                size_mask.append(True)
+                categories.append(1)
+            elif entry[0] == "S":
+                size_mask.extend([True] * entry[1])
+                categories.extend([1] * entry[1])
+            elif entry[0] == "N":
+                size_mask.append(False)
+                categories.append(entry[1])
+        self.size_mask = tuple(size_mask)
+        self.categories = tuple(categories)
+        self.sized = True in size_mask
+        self.all_sizes = False not in size_mask
+        self.check_strides = False
+
+    def arrange(self, tensors, args):
+        """Operands and run-time args, one entry per non-attribute parameter of the signature."""
+        if self.plain_form:
+            return list(tensors)
+        out = []
+        t = 0
+        a = 0
+        for entry in self.form:
+            if entry == "T":
+                out.append(tensors[t])
+                t += 1
+            elif entry is None:
+                out.append(None)
+            elif entry == "I" or entry[0] == "N":
+                out.append(args[a])
+                a += 1
+            elif entry[0] == "L":
+                out.append(list(tensors[t : t + entry[1]]))
+                t += entry[1]
+            else:
+                out.append(tuple(args[a : a + entry[1]]))
+                a += entry[1]
+        return out
+
+    def device_of_result(self):
+        """Device of the result of an op without operands."""
+        return SLOTS["default_device"]()
+
+    def infer(self, types, args):
+        """(program, result types) for operand types and run-time args; cold ones run the rule."""
+        if self.sized:
+            if self.all_sizes:
+                key = (tuple(types), tuple(args))
+            else:
+                sizes = [args[k] for k in range(len(args)) if self.size_mask[k]]
+                key = (tuple(types), tuple(sizes))
+        else:
+            key = tuple(types)
+        found = self.memo.get(key)
+        if found is not None:
+            return found
+        kinds = tuple([t.kind for t in types])
+        programs = self.programs.get(kinds)
+        program = None
+        if programs is not None:
+            for candidate in programs:
+                if candidate.matches(types, args):
+                    program = candidate
+                    break
+        if program is None:
+            program = self.new_program(kinds, types, args)
+        found = (program, program.out_types(types, args))
+        if len(self.memo) >= 512:
+            self.memo.clear()
+        self.memo[key] = found
+        return found
+
+    def new_program(self, kinds, types, args):
+        """Run the type rule for a pattern not met before."""
+        for t in types:
+            if t.device is not types[0].device and t.device != types[0].device:
+                raise DeviceError(
+                    f"{self.name}: expected all tensors to be on the same device, but found "
+                    f"at least two devices, {types[0].device} and {t.device}"
+                )
+        program = self.trace_rule(types, args)
+        program.sample_types = list(types)
+        program.sample_args = list(args)
+        programs = self.programs.setdefault(kinds, [])
+        if len(programs) >= 64:
+            programs.pop(0)
+        programs.append(program)
+        return program
+
+
+class LeafPrimitive:
+    """A value from outside enters the trace: keyed by kind and gradient role, never by size."""
+
+    def __init__(self, kind, grad):
+        self.kind = kind
+        self.grad = grad
+        self.is_view = False
+        self.is_composite = False
+        self.name = "leaf"
+
+    def __repr__(self):
+        return f"leaf({self.kind}, {('plain', 'leaf', 'node')[self.grad]})"
+
+
+class Mode:
+    """Interned mode word: what besides its operands decides what an op records."""
+
+    def __init__(self, grad, inference, key):
+        self.grad = grad
+        self.inference = inference
+        self.key = key
+
+    def __repr__(self):
+        return f"Mode{self.key}"
+
+
+MODES = {}
+
+
+def intern_mode(grad, inference, autocast, default_dtype, deterministic, anomaly):
+    """The one Mode with these settings."""
+    key = (grad, inference, autocast, default_dtype, deterministic, anomaly)
+    mode = MODES.get(key)
+    if mode is None:
+        mode = MODES[key] = Mode(grad and not inference, inference, key)
+    return mode
+
+
+# -- values and handles ---------------------------------------------------------------------
+
+
+class Value:
+    """One immutable result with its gradient identity: pending in a trace, or held in a buffer."""
+
+    def __init__(self, type):
+        self.type = type
+
+
+class Leaf:
+    """Gradient identity of a leaf variable: where its gradient accumulates."""
+
+    def __init__(self, handle):
+        self.requires_grad = True
+        self.ref = weakref.ref(handle)
+        self.hooks = None
+        self.post_hooks = None
+        self.node = None
+
+
+class Alias:
+    """How a handle derives from others: a chain of view ops on a base, a shared storage."""
+
+    def __init__(self):
+        self.base = None
+        self.chain = ()
+        self.version = 0
+        self.storage = None
+        self.storage_version = 0
+
+
+class Storage:
+    """Data shared by handles of unlike gradient identity (detach, .data) or with the outside."""
+
+    def __init__(self, data):
+        self.data = data
+        self.version = 0
+        self.shared = None
+        self.pinned = False
+
+
+class Segment:
+    """What one flush computed, as far as a later backward pass needs it."""
+
+    def __init__(self, serial, structure):
+        self.serial = serial
+        self.structure = structure
+        self.inputs = None  # input values of the flush, by dense index
+        self.saved = None  # id -> buffer
+        self.types = None
+        self.args = None
+        self.freed = False
+        self.sites = None
+        self.spent = 0
+        self.hooks = None
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype, with the history that gradients need."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    # Operators are slots here, so that no Python frame stands between the user's line and the
+    # step.  In-place ones go through the in-place twin of the op.
+    # fmt: off
+    def __add__(self, other): return operator2("__add__", self, other)
+    def __radd__(self, other): return operator2("__radd__", self, other)
+    def __sub__(self, other): return operator2("__sub__", self, other)
+    def __rsub__(self, other): return operator2("__rsub__", self, other)
+    def __mul__(self, other): return operator2("__mul__", self, other)
+    def __rmul__(self, other): return operator2("__rmul__", self, other)
+    def __truediv__(self, other): return operator2("__truediv__", self, other)
+    def __rtruediv__(self, other): return operator2("__rtruediv__", self, other)
+    def __floordiv__(self, other): return operator2("__floordiv__", self, other)
+    def __rfloordiv__(self, other): return operator2("__rfloordiv__", self, other)
+    def __mod__(self, other): return operator2("__mod__", self, other)
+    def __rmod__(self, other): return operator2("__rmod__", self, other)
+    def __pow__(self, other, modulo=None): return operator2("__pow__", self, other)
+    def __rpow__(self, other, modulo=None): return operator2("__rpow__", self, other)
+    def __matmul__(self, other): return operator2("__matmul__", self, other)
+    def __rmatmul__(self, other): return operator2("__rmatmul__", self, other)
+    def __and__(self, other): return operator2("__and__", self, other)
+    def __rand__(self, other): return operator2("__rand__", self, other)
+    def __or__(self, other): return operator2("__or__", self, other)
+    def __ror__(self, other): return operator2("__ror__", self, other)
+    def __xor__(self, other): return operator2("__xor__", self, other)
+    def __rxor__(self, other): return operator2("__rxor__", self, other)
+    def __lshift__(self, other): return operator2("__lshift__", self, other)
+    def __rlshift__(self, other): return operator2("__rlshift__", self, other)
+    def __rshift__(self, other): return operator2("__rshift__", self, other)
+    def __rrshift__(self, other): return operator2("__rrshift__", self, other)
+    def __iadd__(self, other): return operator2("__iadd__", self, other)
+    def __isub__(self, other): return operator2("__isub__", self, other)
+    def __imul__(self, other): return operator2("__imul__", self, other)
+    def __itruediv__(self, other): return operator2("__itruediv__", self, other)
+    def __ifloordiv__(self, other): return operator2("__ifloordiv__", self, other)
+    def __imod__(self, other): return operator2("__imod__", self, other)
+    def __ipow__(self, other): return operator2("__ipow__", self, other)
+    def __iand__(self, other): return operator2("__iand__", self, other)
+    def __ior__(self, other): return operator2("__ior__", self, other)
+    def __ixor__(self, other): return operator2("__ixor__", self, other)
+    def __ilshift__(self, other): return operator2("__ilshift__", self, other)
+    def __irshift__(self, other): return operator2("__irshift__", self, other)
+    def __lt__(self, other): return operator2("__lt__", self, other)
+    def __le__(self, other): return operator2("__le__", self, other)
+    def __gt__(self, other): return operator2("__gt__", self, other)
+    def __ge__(self, other): return operator2("__ge__", self, other)
+    def __eq__(self, other): return operator2("__eq__", self, other)
+    def __ne__(self, other): return operator2("__ne__", self, other)
+    def __neg__(self): return operator1("__neg__", self)
+    def __pos__(self): return operator1("__pos__", self)
+    def __abs__(self): return operator1("__abs__", self)
+    def __invert__(self): return operator1("__invert__", self)
+    def __hash__(self): return id(self)
+    def __bool__(self): return SLOTS["bool"](self)
+    def __int__(self): return SLOTS["int"](self)
+    def __float__(self): return SLOTS["float"](self)
+    def __complex__(self): return SLOTS["complex"](self)
+    def __index__(self): return SLOTS["index"](self)
+    def __len__(self): return SLOTS["len"](self)
+    def __iter__(self): return SLOTS["iter"](self)
+    def __contains__(self, item): return SLOTS["contains"](self, item)
+    def __getitem__(self, key): return getitem(self, key)
+    def __setitem__(self, key, value): SLOTS["setitem"](self, key, value)
+    def __repr__(self): return SLOTS["repr"](self)
+    # fmt: on
+
+    @property
+    def shape(self):
+        """Extents of the dims, as a Size."""
+        if self.alias is not None:
+            return refreshed(self).type.shape
+        return self.value.type.shape
+
+    def size(self, dim=None):
+        """The shape, or the extent of one dim."""
+        shape = self.shape
+        if dim is None:
+            return shape
+        if type(dim) is int and -len(shape) <= dim < len(shape):
+            return shape[dim]
+        return SLOTS["size"](self, dim)
+
+    def dim(self):
+        """Number of dims."""
+        return len(self.value.type.shape)
+
+    @property
+    def ndim(self):
+        """Number of dims."""
+        return len(self.value.type.shape)
+
+    @property
+    def dtype(self):
+        """Element type."""
+        return self.value.type.dtype
+
+    @property
+    def device(self):
+        """Where the data lies."""
+        return self.value.type.device
+
+    @property
+    def requires_grad(self):
+        """Whether gradients flow to, or through, this tensor."""
+        if self.leaf is not None:
+            return self.leaf.requires_grad
+        if self.alias is not None:
+            return refreshed(self).requires_grad
+        return self.value.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, flag):
+        SLOTS["requires_grad_"](self, flag)
+
+    @property
+    def is_leaf(self):
+        """Whether this tensor was made by the user, or does not require grad."""
+        return self.leaf is not None or not refreshed(self).requires_grad
+
+    @property
+    def grad(self):
+        """The accumulated gradient, or None."""
+        if self._grad is None and self.leaf is None and self.value.requires_grad:
+            return SLOTS["nonleaf_grad"](self)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value):
+        SLOTS["set_grad"](self, value)
+
+    @grad.deleter
+    def grad(self):
+        self._grad = None
+
+    @property
+    def _version(self):
+        if self.alias is not None and self.alias.base is not None:
+            return self.alias.base.version
+        return self.version
+
+
+def native_new(cls):
+    """A handle of class `cls` without a value yet."""
+    return cls.__new__(cls)
+
+
+def wrap(value):
+    """A new handle on `value`."""
+    t = Tensor.__new__(Tensor)
+    t.value = value
+    return t
+
+
+def held(type_, buffer):
+    """A held value that requires no grad."""
+    v = Value.__new__(Value)
+    v.type = type_
+    v.buffer = buffer
+    return v
+
+
+def held_in_segment(type_, buffer, segment, index):
+    """A held value with the gradient identity (segment, index)."""
+    v = held(type_, buffer)
+    v.segment = segment
+    v.seg_index = index
+    v.requires_grad = True
+    return v
+
+
+def make_leaf(handle):
+    """Make `handle` a leaf that requires grad; its value gets a fresh gradient identity."""
+    handle.leaf = Leaf(handle)
+
+
+def value_of(handle):
+    """The handle's value (after re-deriving it if it is a view of something that changed)."""
+    return refreshed(handle)
+
+
+def set_value(handle, value):
+    """Rebind a handle without any of the checks of an in-place op."""
+    handle.value = value
+
+
+def bump(handle):
+    """Count one in-place change."""
+    handle.version += 1
+
+
+def operator1(name, x):
+    """A unary operator."""
+    return BOUND[name].call1(x)
+
+
+def operator2(name, x, y):
+    """A binary operator; NotImplemented for operands that are neither tensors nor numbers."""
+    t = type(y)
+    if t is not Tensor and t is not float and t is not int and not isinstance(y, Tensor):
+        return SLOTS["operator"](name, BOUND.get(name), x, y)
+    return BOUND[name].call2(x, y)
+
+
+# -- the trie -------------------------------------------------------------------------------
+
+
+class State:
+    """A node of the trie: exactly this has been recorded since the root."""
+
+    def __init__(self, parent, prim):
+        self.parent = parent
+        self.prim = prim
+        self.i0 = -1
+        self.i1 = -1
+        self.i2 = -1
+        self.children = None
+        self.child = None
+        self.plans = None
+        if parent is not None:
+            self.depth = parent.depth + 1
+
+    def path(self):
+        """The states from the first one recorded to this one."""
+        out = []
+        state = self
+        while state.parent is not None:
+            out.append(state)
+            state = state.parent
+        out.reverse()
+        return out
+
+    def operand_indices(self):
+        """Dense indices of the operands."""
+        out = []
+        if self.n_in > 0:
+            out.append(self.i0)
+        if self.n_in > 1:
+            out.append(self.i1)
+        if self.n_in > 2:
+            out.append(self.i2)
+        if self.rest is not None:
+            out.extend(self.rest)
+        return out
+
+    def key(self):
+        """What a child is found by."""
+        return (self.prim, self.i0, self.i1, self.i2, self.rest, self.mode, self.program)
+
+
+class Trace:
+    """What is pending in one thread, in order, and where its path stands in the trie."""
+
+    def __init__(self, root):
+        self.root = root
+        self.lock = threading.RLock()
+        self.serial = 0
+        self.mode = None
+        self.symbolic = None
+        self.eager = False
+        self.foreign = {}
+        self.soft_nodes = 4000
+        self.hard_nodes = 40_000
+        self.soft_bytes = 1 << 28
+        self.hard_bytes = 1 << 31
+        self.modules = []
+        self.flushing = False
+        self.reset()
+
+    def reset(self):
+        """Back to the root, with nothing pending."""
+        self.serial = next_serial()
+        self.state = self.root
+        self.states = []
+        self.values = []
+        self.args = []
+        self.touched = []
+        self.sites = None
+        self.n = 0
+        self.nbytes = 0
+        self.ops = 0
+        self.extra = None
+        if self.foreign:
+            self.foreign = {}
+        return None
+
+
+SERIAL = [0]
+
+
+def next_serial():
+    """A number never used before: no trace is mistaken for another."""
+    SERIAL[0] += 1
+    return SERIAL[0]
+
+
+ROOT = State(None, None)
+LAST_THREAD = -1
+LAST_TRACE = None
+TRACES = {}
+
+
+def current_trace():
+    """The trace of this thread."""
+    global LAST_THREAD, LAST_TRACE
+    t = thread_id()
+    if t == LAST_THREAD:
+        return LAST_TRACE
+    trace = TRACES.get(t)
+    if trace is None:
+        trace = new_trace()
+        TRACES[t] = trace
+    LAST_TRACE = trace
+    LAST_THREAD = t
+    return trace
+
+
+def new_trace():
+    """A trace at the root, in the default mode."""
+    trace = Trace(ROOT)
+    trace.mode = SLOTS["default_mode"]()
+    trace.eager = SLOTS["default_eager"]()
+    alive = {t.ident for t in threading.enumerate()}
+    if len(TRACES) > 2 * len(alive) + 16:
+        SLOTS["collect_traces"]()
+    return trace
+
+
+def swap_trace(trace):
+    """Make `trace` the current one of this thread (fibers); returns the one before."""
+    global LAST_THREAD, LAST_TRACE
+    before = current_trace()
+    TRACES[thread_id()] = trace
+    LAST_TRACE = trace
+    LAST_THREAD = thread_id()
+    return before
+
+
+def forget_traces():
+    """In a forked child: no trace of the parent goes on."""
+    global LAST_THREAD, LAST_TRACE
+    TRACES.clear()
+    LAST_THREAD = -1
+    LAST_TRACE = None
+
+
+# -- sites ----------------------------------------------------------------------------------
+
+INTERNAL = {}
+INTERNAL_PREFIX = ["\0"]
+
+
+def is_internal(code):
+    """Whether a code object belongs to the package, so that the user's line is further out."""
+    found = INTERNAL.get(code)
+    if found is None:
+        name = code.co_filename if code is not None else ""
+        found = name.startswith(INTERNAL_PREFIX[0]) or name.startswith("<frozen")
+        if len(INTERNAL) > 20_000:
+            INTERNAL.clear()
+        INTERNAL[code] = found
+    return found
+
+
+def note_site(trace, state, code, lasti):
+    """Keep the site of the step just taken where it differs from the state's own."""
+    if is_internal(code):
+        if trace.site_code is not None:
+            code = trace.site_code
+            lasti = trace.site_lasti
+        else:
+            code, lasti = SLOTS["user_site"]()
+        if state.user_code is None:
+            state.user_code = code
+            state.user_lasti = lasti
+            return
+        if state.user_code is code and state.user_lasti == lasti:
+            return
+    elif state.user_code is None and state.code is None:
+        state.code = code
+        state.lasti = lasti
+        return
+    if trace.sites is None:
+        trace.sites = {}
+    trace.sites[len(trace.states) - 1] = (code, lasti)
+
+
+# -- recording ------------------------------------------------------------------------------
+
+
+def refreshed(handle):
+    """The value of a handle, re-derived if it is an alias of something that has changed."""
+    alias = handle.alias
+    if alias is not None:
+        base = alias.base
+        if base is not None and (base.alias is not None or alias.version != base.version):
+            SLOTS["rederive"](handle)
+        elif alias.storage is not None and alias.storage_version != alias.storage.version:
+            SLOTS["rederive"](handle)
+    if handle.leaf is not handle.value.leaf:
+        SLOTS["relabel"](handle)
+    return handle.value
+
+
+def enter(trace, v):
+    """Index of a value from outside in this trace; its first use is a step of its own."""
+    if v.buffer is None:
+        if v.serial == trace.serial:
+            return v.index
+        if v.trace is not None:
+            flush(v.trace)
+        if v.buffer is None:
+            SLOTS["unavailable"](v)
+    if v.serial != 0:
+        if trace.foreign:
+            known = trace.foreign.get(id(v))
+            if known is not None:
+                return known[0]
+        share_leaf(trace, v)
+    grad = GRAD_NONE
+    if v.requires_grad:
+        grad = GRAD_LEAF if v.leaf is not None else GRAD_NODE
+    prim = v.type.kind.leaves[grad]
+    state = trace.state
+    index = trace.n
+    if state is not None:
+        child = state.child
+        if child is None or child.prim is not prim:
+            child = leaf_child(trace, state, prim, grad)
+        trace.state = child if child.parent is not None else None
+    else:
+        child = new_leaf(None, prim, grad, index)
+    v.serial = trace.serial
+    v.index = index
+    trace.values.append(v)
+    trace.states.append(child)
+    trace.n = index + 1
+    trace.nbytes += v.type.nbytes
+    return index
+
+
+def share_leaf(trace, v):
+    """Two threads use one value: note its index in the trace that is about to lose the cache."""
+    for other in list(TRACES.values()):
+        if other.serial == v.serial and other is not trace:
+            other.foreign[id(v)] = (v.index, v)
+
+
+def new_leaf(parent, prim, grad, index):
+    """A state for a value from outside."""
+    state = State(parent, prim)
+    state.first = index
+    state.n_out = 1
+    state.requires_grad = grad != GRAD_NONE
+    return state
+
+
+def leaf_child(trace, state, prim, grad):
+    """The child by which a leaf of this kind enters."""
+    key = (prim, -1, -1, -1, None, None, None)
+    children = state.children
+    if children is not None:
+        child = children.get(key)
+        if child is not None:
+            state.child = child
+            return child
+    linked = admit(state)
+    child = new_leaf(state if linked else None, prim, grad, trace.n)
+    if linked:
+        adopt(state, key, child)
+    return child
+
+
+def adopt(state, key, child):
+    """Hang a new child into the trie."""
+    if state.children is None:
+        state.children = {}
+    state.children[key] = child
+    state.child = child
+    COUNTS["states"] += 1
+
+
+def admit(state):
+    """Whether a divergence at `state` may grow the trie.
+
+    Each state counts the traces that left the known paths below it against the traces that
+    passed it.  Where most passes diverge, structure does not repeat: recording goes on off the
+    trie.  Sealed states are given another chance now and then.
+    """
+    fresh = state.child is None and state.depth > 0 and state.born == COUNTS["flushes"]
+    if fresh:
+        return True  # the tail of a divergence that was admitted in this very trace
+    node = state
+    ok = True
+    while node is not None:
+        node.gained += 1
+        if node.gained > SEAL_AFTER and 2 * node.gained > node.passed:
+            ok = False
+        node = node.parent
+    return ok
+
+
+def count_pass(states):
+    """After a flush: the states passed, for `admit` and for eviction."""
+    now = COUNTS["flushes"]
+    ROOT.passed += 1
+    if ROOT.passed > 2048:
+        ROOT.passed = ROOT.passed >> 1
+        ROOT.gained = ROOT.gained >> 1
+    for state in states:
+        if state.parent is None:
+            break
+        state.stamp = now
+        state.passed += 1
+        if state.passed > 2048:
+            state.passed = state.passed >> 1
+            state.gained = state.gained >> 1
+
+
+def record(prim, n, h0, h1, h2, rest, values):
+    """One step: record an op, return the handle (or tuple of handles) of its result.
+
+    prim: an interned primitive     n: number of tensor operands, the first three of them h0..h2,
+    the others in the list `rest`     values: list of run-time ints and numbers, or None
+    """
+    trace = current_trace()
+    if trace.symbolic is not None:
+        return trace.symbolic.record(prim, operand_list(n, h0, h1, h2, rest), values or [])
+    if trace.n >= trace.soft_nodes or trace.nbytes >= trace.soft_bytes:
+        check_budget(trace)
+    v0 = None
+    v1 = None
+    v2 = None
+    i0 = -1
+    i1 = -1
+    i2 = -1
+    others = None
+    other_types = None
+    if n > 0:
+        v0 = h0.value
+        if h0.alias is not None or h0.leaf is not v0.leaf:
+            v0 = refreshed(h0)
+        if n > 1:
+            v1 = h1.value
+            if h1.alias is not None or h1.leaf is not v1.leaf:
+                v1 = refreshed(h1)
+            if n > 2:
+                v2 = h2.value
+                if h2.alias is not None or h2.leaf is not v2.leaf:
+                    v2 = refreshed(h2)
+                if rest is not None:
+                    others = [refreshed(h) for h in rest]
+    while True:
+        serial = trace.serial
+        if n > 0:
+            i0 = v0.index if v0.serial == serial else enter(trace, v0)
+            if n > 1:
+                i1 = v1.index if v1.serial == serial else enter(trace, v1)
+                if n > 2:
+                    i2 = v2.index if v2.serial == serial else enter(trace, v2)
+                    if others is not None:
+                        indices = []
+                        for v in others:
+                            indices.append(v.index if v.serial == serial else enter(trace, v))
+                        other_types = tuple(indices)
+        if trace.serial == serial:
+            break
+    state = trace.state
+    child = None
+    if state is not None:
+        child = state.child
+        if child is not None:
+            if (
+                child.prim is prim
+                and child.i0 == i0
+                and child.i1 == i1
+                and child.i2 == i2
+                and child.mode is trace.mode
+                and (others is None or child.rest == other_types)
+            ):
+                if (
+                    (n > 0 and child.t0 is not v0.type)
+                    or (n > 1 and child.t1 is not v1.type)
+                    or (n > 2 and child.t2 is not v2.type)
+                    or (prim.sized and child.last_args != values)
+                    or (others is not None and not same_types(child.trest, others))
+                ):
+                    child = retype(trace, child, prim, n, v0, v1, v2, others, values)
+            else:
+                child = None
+    if child is None:
+        types = []
+        if n > 0:
+            types.append(v0.type)
+            if n > 1:
+                types.append(v1.type)
+                if n > 2:
+                    types.append(v2.type)
+                    if others is not None:
+                        for v in others:
+                            types.append(v.type)
+        child = find_child(trace, state, prim, n, i0, i1, i2, other_types, types, values, v0, v1, v2, others)
+        if trace.serial != serial:
+            return record(prim, n, h0, h1, h2, rest, values)
+    # -- commit: from here to the end nothing can run other Python code in between
+    out_type = child.out_type
+    if out_type is None:
+        return commit_many(trace, prim, child, values)
+    v = Value.__new__(Value)
+    t = Tensor.__new__(Tensor)
+    if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
+        return record(prim, n, h0, h1, h2, rest, values)
+    v.type = out_type
+    v.serial = serial
+    v.index = trace.n
+    v.trace = trace
+    v.requires_grad = child.requires_grad
+    t.value = v
+    trace.values.append(v)
+    trace.states.append(child)
+    trace.n += 1
+    trace.ops += 1
+    trace.nbytes += out_type.nbytes
+    if values is not None:
+        trace.args.extend(values)
+    trace.state = child if child.parent is not None else None
+    code = current_code()
+    if code is not child.code or current_lasti() != child.lasti or child.user_code is not None:
+        note_site(trace, child, code, current_lasti())
+    if prim.is_view:
+        attach_view(t, h0, prim, values)
+    if trace.eager:
+        flush(trace)
+    return t
+
+
+def operand_list(n, h0, h1, h2, rest):
+    """The operands of a call as one list."""
+    out = []
+    if n > 0:
+        out.append(h0)
+    if n > 1:
+        out.append(h1)
+    if n > 2:
+        out.append(h2)
+    if rest is not None:
+        out.extend(rest)
+    return out
+
+
+def same_types(types, values):
+    """Whether the values have exactly these types."""
+    i = 0
+    for v in values:
+        if types[i] is not v.type:
+            return False
+        i += 1
+    return True
+
+
+def retype(trace, child, prim, n, v0, v1, v2, others, values):
+    """A known step with other sizes: the same child if the pattern holds, else None."""
+    types = []
+    if n > 0:
+        types.append(v0.type)
+        if n > 1:
+            types.append(v1.type)
+            if n > 2:
+                types.append(v2.type)
+                if others is not None:
+                    for v in others:
+                        types.append(v.type)
+    args = values if values is not None else []
+    program = child.program
+    if child.is_step:
+        return None
+    if not program.matches(types, args):
+        return None
+    outs = program.out_types(types, args)
+    set_types(child, n, types, outs, values)
+    return child
+
+
+def set_types(child, n, types, outs, values):
+    """What the inline cache of a state compares: the types it saw last."""
+    if n > 0:
+        child.t0 = types[0]
+    if n > 1:
+        child.t1 = types[1]
+    if n > 2:
+        child.t2 = types[2]
+    if n > 3:
+        child.trest = types[3:]
+    child.last_args = values
+    child.outs = outs
+    child.out_type = outs[0] if len(outs) == 1 and not child.many else None
+
+
+def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v2, others):
+    """The child for a step that the inline cache does not hold; made if it is new."""
+    args = values if values is not None else []
+    program, outs = prim.infer(types, args)
+    if state is not None:
+        key = (prim, i0, i1, i2, rest, trace.mode, program)
+        if state.children is not None:
+            child = state.children.get(key)
+            if child is not None:
+                set_types(child, n, types, outs, values)
+                state.child = child
+                return child
+        if not admit(state):
+            state = None
+    child = State(state, prim)
+    child.born = COUNTS["flushes"]
+    child.i0 = i0
+    child.i1 = i1
+    child.i2 = i2
+    child.rest = rest
+    child.n_in = n
+    child.mode = trace.mode
+    child.program = program
+    child.many = prim.result_wrap() is not None
+    child.first = trace.n
+    child.n_out = len(outs)
+    child.arg0 = len(trace.args)
+    grad = False
+    if trace.mode.grad and prim.is_differentiable:
+        grad = (
+            (n > 0 and v0.requires_grad)
+            or (n > 1 and v1.requires_grad)
+            or (n > 2 and v2.requires_grad)
+        )
+        if not grad and others is not None:
+            for v in others:
+                if v.requires_grad:
+                    grad = True
+    child.requires_grad = grad and differentiable_dtype(outs)
+    set_types(child, n, types, outs, values)
+    if state is not None:
+        adopt(state, key, child)
+    return child
+
+
+def differentiable_dtype(outs):
+    """Whether any result is of a dtype that gradients exist for."""
+    for t in outs:
+        if t.dtype.category >= 2:
+            return True
+    return False
+
+
+def commit_many(trace, prim, child, values):
+    """Commit a step with several results, or one that is returned in a container."""
+    outs = child.outs
+    fresh = []
+    serial = trace.serial
+    for out_type in outs:
+        v = Value.__new__(Value)
+        v.type = out_type
+        v.requires_grad = child.requires_grad and out_type.dtype.category >= 2
+        t = Tensor.__new__(Tensor)
+        t.value = v
+        fresh.append(t)
+    if trace.serial != serial:
+        raise GraphError("a trace was flushed by a finalizer while a step was being recorded")
+    for t in fresh:
+        v = t.value
+        v.serial = serial
+        v.index = trace.n
+        v.trace = trace
+        trace.values.append(v)
+        trace.n += 1
+        trace.nbytes += v.type.nbytes
+    trace.states.append(child)
+    trace.ops += 1
+    if values is not None:
+        trace.args.extend(values)
+    trace.state = child if child.parent is not None else None
+    code = current_code()
+    if code is not child.code or current_lasti() != child.lasti or child.user_code is not None:
+        note_site(trace, child, code, current_lasti())
+    if trace.eager:
+        flush(trace)
+    if prim is None:
+        return fresh
+    return prim.result_wrap()(fresh)
+
+
+def check_budget(trace):
+    """Past the soft budget, flush where the program's own rhythm has its first beat."""
+    hard = trace.n >= trace.hard_nodes or trace.nbytes >= trace.hard_bytes
+    if not hard and trace.states:
+        code = current_code()
+        hard = SLOTS["on_beat"](trace, code, current_lasti())
+    if hard:
+        flush(trace)
+
+
+def attach_view(t, h0, prim, values):
+    """Note how a view derives from its base, so that writes reach it and come from it."""
+    alias = Alias.__new__(Alias)
+    parent = h0.alias
+    step = ((prim, tuple(values) if values is not None else ()),)
+    if parent is not None and parent.base is not None:
+        alias.base = parent.base
+        alias.chain = parent.chain + step
+    else:
+        alias.base = h0
+        alias.chain = step
+    alias.version = alias.base.version
+    t.alias = alias
+
+
+# -- computing ------------------------------------------------------------------------------
+
+
+class Batch:
+    """What one flush hands to the executor."""
+
+    def __init__(self, states, values, args, state, sites, serial, touched, extra):
+        self.states = states
+        self.values = values
+        self.args = args
+        self.state = state
+        self.sites = sites
+        self.serial = serial
+        self.touched = touched
+        self.extra = extra
+
+
+def live_baseline():
+    """Reference count of a value that only a trace's list holds, as `wanted` sees it."""
+    values = [Value(None)]
+    return [refcount(v) for v in values][0]
+
+
+BASELINE = live_baseline()
+
+
+def wanted(trace):
+    """Indices of pending values that something outside the trace still refers to."""
+    out = []
+    for v in trace.values:
+        if v.trace is trace and v.buffer is None and refcount(v) > BASELINE:
+            out.append(v.index)
+    return out
+
+
+def flush(trace):
+    """Compute everything pending that is still wanted; the trace returns to the root."""
+    with trace.lock:
+        if trace.n == 0:
+            return
+        if trace.flushing:
+            return
+        live = []
+        touched = trace.touched
+        if touched:
+            keep = []
+            while touched:
+                entry = touched.pop()
+                keep.append(entry)
+            keep.reverse()
+            touched = keep
+        live = wanted(trace)
+        values = trace.values
+        batch = Batch(
+            trace.states, values, trace.args, trace.state, trace.sites, trace.serial, touched,
+            trace.extra,
+        )
+        trace.reset()
+        COUNTS["flushes"] += 1
+        trace.flushing = True
+        try:
+            if live:
+                SLOTS["execute"](batch, live)
+        finally:
+            trace.flushing = False
+            for v in values:
+                if v.trace is trace:
+                    v.trace = None
+                    v.serial = 0
+        count_pass(batch.states)
+        if COUNTS["states"] > MAX_STATES:
+            SLOTS["evict"](ROOT)
+
+
+def synchronize():
+    """Compute what is pending in this thread."""
+    flush(current_trace())
+
+
+def ensure(v):
+    """Make a value held; raises the error of the op that could not compute it."""
+    if v.buffer is None:
+        if v.trace is not None:
+            flush(v.trace)
+        if v.buffer is None:
+            SLOTS["unavailable"](v)
+    return v.buffer
+
+
+# -- calls ----------------------------------------------------------------------------------
+
+
+def same_constant(a, b):
+    """Whether two argument values are the same structure: type and value."""
+    t = type(a)
+    if t is not type(b):
+        return False
+    if t is tuple or t is list:
+        if len(a) != len(b):
+            return False
+        for i in range(len(a)):
+            if a[i] is not b[i] and not same_constant(a[i], b[i]):
+                return False
+        return True
+    if t is float:
+        return a == b and a != 0.0
+    return a == b
+
+
+class CallPlan:
+    """How calls of one form are taken apart: which raw arguments are tensors, numbers, sizes."""
+
+    def __init__(self, prim, nargs, kwnames, slots, constants):
+        self.prim = prim
+        self.nargs = nargs
+        self.kwnames = kwnames
+        self.n_slots = len(slots)
+        self.raws = bytes([255 if raw < 0 else raw for raw, role, more in slots])
+        self.roles = bytes([role for raw, role, more in slots])
+        self.extras = tuple([more for raw, role, more in slots])
+        self.n_const = len(constants)
+        self.const_at = bytes([raw for raw, value in constants])
+        self.const_values = tuple([value for raw, value in constants])
+        self.n_tensors = sum(entry == "T" for entry in prim.form)
+        self.has_args = len(prim.size_mask) > 0
+
+
+class OpFunction:
+    """The callable behind a public name: an op, found and recorded without a Python frame."""
+
+    def __init__(self, name, binder, inplace):
+        self.vectorcall = vectorcall_address()
+        self.__name__ = name
+        self.__qualname__ = name
+        self.__module__ = "wend"
+        self.binder = binder
+        self.inplace = inplace
+        self.plans = []
+        self.plan0 = None
+        self.overloads = None
+        self.primitive = None
+
+    def __call__(self, *args, **kwargs):
+        return self.call(args + tuple(kwargs.values()), len(args), tuple(kwargs) or None)
+
+    def __get__(self, obj, cls):
+        if obj is None:
+            return self
+        return bound_method(self, obj)
+
+    def __repr__(self):
+        return f"<op {self.__name__}>"
+
+    def __reduce__(self):
+        return SLOTS["op_by_name"], (self.__name__, self.inplace)
+
+    def call1(self, x):
+        """Call with one positional argument."""
+        return call_with1(self, x)
+
+    def call2(self, x, y):
+        """Call with two positional arguments."""
+        return call_with2(self, x, y)
+
+    def call(self, args, nargs, kwnames):
+        """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
+        plan = self.plan0
+        k = 0
+        while plan is not None:
+            if plan.nargs == nargs and (
+                plan.kwnames is kwnames or (kwnames is not None and plan.kwnames == kwnames)
+            ):
+                ok = True
+                for j in range(plan.n_const):
+                    a = arg(args, plan.const_at[j])
+                    b = plan.const_values[j]
+                    if a is not b and not same_constant(a, b):
+                        ok = False
+                        break
+                if ok:
+                    n = 0
+                    h0 = None
+                    h1 = None
+                    h2 = None
+                    rest = None
+                    values = [] if plan.has_args else None
+                    for j in range(plan.n_slots):
+                        role = plan.roles[j]
+                        if role == R_DEFAULT:
+                            values.append(plan.extras[j])
+                            continue
+                        a = arg(args, plan.raws[j])
+                        if role == R_TENSOR:
+                            if type(a) is not Tensor:
+                                if not isinstance(a, Tensor):
+                                    ok = False
+                                    break
+                                if type(a) not in PLAIN_TYPES and overrides(a):
+                                    return SLOTS["torch_function"](
+                                        self, *unpack(args, nargs, kwnames)
+                                    )
+                            if n == 0:
+                                h0 = a
+                            elif n == 1:
+                                h1 = a
+                            elif n == 2:
+                                h2 = a
+                            else:
+                                if rest is None:
+                                    rest = []
+                                rest.append(a)
+                            n += 1
+                        elif role == R_FLOAT:
+                            if type(a) is not float:
+                                ok = False
+                                break
+                            values.append(a)
+                        elif role == R_INT:
+                            if type(a) is not int:
+                                ok = False
+                                break
+                            values.append(a)
+                        elif role == R_TENSORS:
+                            items = a
+                            if type(items) is not list and type(items) is not tuple:
+                                ok = False
+                                break
+                            if len(items) != plan.extras[j]:
+                                ok = False
+                                break
+                            for a in items:
+                                if type(a) is not Tensor:
+                                    if not isinstance(a, Tensor):
+                                        ok = False
+                                        break
+                                    if type(a) not in PLAIN_TYPES and overrides(a):
+                                        return SLOTS["torch_function"](
+                                            self, *unpack(args, nargs, kwnames)
+                                        )
+                                if n == 0:
+                                    h0 = a
+                                elif n == 1:
+                                    h1 = a
+                                elif n == 2:
+                                    h2 = a
+                                else:
+                                    if rest is None:
+                                        rest = []
+                                    rest.append(a)
+                                n += 1
+                            if not ok:
+                                break
+                        elif role == R_INTS:
+                            if not isinstance(a, tuple) and type(a) is not list:
+                                ok = False
+                                break
+                            if len(a) != plan.extras[j]:
+                                ok = False
+                                break
+                            for x in a:
+                                if type(x) is not int:
+                                    ok = False
+                                    break
+                                values.append(x)
+                            if not ok:
+                                break
+                        elif role == R_BOOL:
+                            if type(a) is not bool:
+                                ok = False
+                                break
+                            values.append(a)
+                        else:
+                            if type(a) is not complex:
+                                ok = False
+                                break
+                            values.append(a)
+                    if ok:
+                        if k > 0:
+                            self.promote(k, plan)
+                        if plan.prim.check_strides and h0.alias is not None:
+                            SLOTS["check_view"](plan.prim, h0, values)
+                        result = record(plan.prim, n, h0, h1, h2, rest, values)
+                        if self.inplace:
+                            assign(h0, result, self)
+                            return h0
+                        return result
+            k += 1
+            plan = self.plans[k] if k < len(self.plans) else None
+        return self.call_cold(args, nargs, kwnames)
+
+    def promote(self, k, plan):
+        """Move the plan just used to the front."""
+        plans = self.plans
+        plans[k] = plans[0]
+        plans[0] = plan
+        self.plan0 = plan
+
+    def call_cold(self, args, nargs, kwnames):
+        """A form of call not met lately: bind the arguments in Python."""
+        positional, keywords = unpack(args, nargs, kwnames)
+        for a in positional:
+            if isinstance(a, Tensor) and type(a) is not Tensor and overrides(a):
+                return SLOTS["torch_function"](self, positional, keywords)
+        for a in keywords.values():
+            if isinstance(a, Tensor) and type(a) is not Tensor and overrides(a):
+                return SLOTS["torch_function"](self, positional, keywords)
+        if keywords:
+            if "out" in keywords:
+                return SLOTS["call_out"](self, positional, keywords)
+            if "device" in keywords:
+                positional, keywords = SLOTS["strip_device"](self, positional, keywords)
+        prim, tensors, values, plan = self.binder.bind(positional, keywords)
+        if plan is not None and plan.prim is prim:
+            self.plans.insert(0, plan)
+            if len(self.plans) > 12:
+                self.plans.pop()
+            self.plan0 = plan
+        if prim.check_strides and tensors[0].alias is not None:
+            SLOTS["check_view"](prim, tensors[0], values)
+        result = record_list(prim, tensors, values)
+        if self.inplace:
+            assign(tensors[0], result, self)
+            return tensors[0]
+        return result
+
+
+def record_list(prim, tensors, values):
+    """`record` for operands in a list."""
+    n = len(tensors)
+    h0 = tensors[0] if n > 0 else None
+    h1 = tensors[1] if n > 1 else None
+    h2 = tensors[2] if n > 2 else None
+    rest = tensors[3:] if n > 3 else None
+    return record(prim, n, h0, h1, h2, rest, values if len(prim.size_mask) > 0 else None)
+
+
+def overrides(a):
+    """Whether the class of `a` has a __torch_function__ of its own; plain classes are noted."""
+    cls = type(a)
+    if cls in PLAIN_TYPES:
+        return False
+    if SLOTS["is_plain"](cls):
+        PLAIN_TYPES[cls] = True
+        return False
+    return SLOTS["override_enabled"]()
+
+
+def unpack(args, nargs, kwnames):
+    """Raw arguments as (tuple, dict)."""
+    positional = tuple([arg(args, i) for i in range(nargs)])
+    keywords = {}
+    if kwnames is not None:
+        i = nargs
+        for name in kwnames:
+            keywords[name] = arg(args, i)
+            i += 1
+    return positional, keywords
+
+
+def dispatch(function, args, nargs, kwnames):
+    """Entry of all calls from C."""
+    f = function
+    return f.call(args, nargs, kwnames)
+
+
+def call_with1(function, x):
+    """Call an op with one argument (see `_shim.h` for the compiled core's stack array)."""
+    if COMPILED:
+        return native_call1(function, x)
+    return function.call((x,), 1, None)
+
+
+def call_with2(function, x, y):
+    """Call an op with two arguments."""
+    if COMPILED:
+        return native_call2(function, x, y)
+    return function.call((x, y), 2, None)
+
+
+def assign(handle, result, function):
+    """Rebind a handle to the result of an in-place op; aliases and the outside world follow."""
+    value = result.value
+    trace = current_trace()
+    if (
+        handle.alias is not None
+        or handle.leaf is not None
+        or value.type is not handle.value.type
+        or value.trace is not trace
+    ):
+        SLOTS["assign"](handle, result, function)
+        return
+    old = handle.value
+    trace.touched.append((handle, old if old.trace is not trace else old.index, trace.n))
+    handle.value = value
+    handle.version += 1
+
+
+def getitem(x, key):
+    """x[key]: the two commonest keys natively, the others by the indexing planner."""
+    return SLOTS["getitem"](x, key)
+
+
+# -- backward on a known path ---------------------------------------------------------------
+
+
+class StepPrimitive:
+    """Backward of a segment as one step; compared by identity in the trie."""
+
+    def __init__(self, name, key):
+        self.name = name
+        self.key = key
+        self.is_view = False
+        self.is_composite = False
+        self.is_differentiable = False
+        self.sized = False
+
+    def __repr__(self):
+        return self.name
+
+
+def step_known(trace, prim, i0, i1):
+    """Take the step `prim` if it is the next one on the known path and its leaves are as before.
+
+    Returns the list of result handles, or None if the step must be looked at anew.
+    """
+    state = trace.state
+    if state is None:
+        return None
+    child = state.child
+    if (
+        child is None
+        or child.prim is not prim
+        or child.i0 != i0
+        or child.i1 != i1
+        or child.mode is not trace.mode
+        or child.leaves is None
+    ):
+        return None
+    values = trace.values
+    outs = []
+    for index in child.leaves:
+        v = values[index]
+        leaf = v.leaf
+        if leaf is None or not leaf.requires_grad or leaf.hooks is not None:
+            return None
+        outs.append(v.type)
+    child.outs = tuple(outs)
+    return commit_many(trace, None, child, None)
+
+
+# -- modules --------------------------------------------------------------------------------
+
+
+class ModuleBase:
+    """Native half of nn.Module: the call without hooks, and the user's line and module path."""
+
+    def __call__(self, *args, **kwargs):
+        trace = current_trace()
+        code = current_code()
+        outer_code = trace.site_code
+        outer_lasti = trace.site_lasti
+        if not is_internal(code):
+            trace.site_code = code
+            trace.site_lasti = current_lasti()
+        trace.modules.append(self)
+        try:
+            if ACTIVE_HOOKS[0] == 0 and self.n_hooks == 0:
+                return self.forward(*args, **kwargs)
+            return self._call_with_hooks(args, kwargs)
+        except Exception as error:
+            SLOTS["module_error"](error, trace)
+            raise
+        finally:
+            trace.modules.pop()
+            trace.site_code = outer_code
+            trace.site_lasti = outer_lasti
+
+
+ACTIVE_HOOKS = [0]  # global module hooks in force
+
+
+def set_scalar_reader(function):
+    """Slot: how the binder reads NumPy scalars and the like as Python numbers."""
+    SLOTS["number"] = function
+
+
+def set_primitive_registry(registry):
+    """Slot: primitive classes by name."""
+    SLOTS["registry"] = registry
+
+
+if not COMPILED:
+
+    def bound_method(function, obj):
+        """A method object."""
+        from types import MethodType
+
+        return MethodType(function, obj)
+
+
+def install():
+    """Give the compiled types the call slots and the openness of Python classes."""
+    probe = OpFunction.__new__(OpFunction)
+    set_probe(probe)
+    set_call_target()
+    install_vectorcall(probe, 1)
+    for cls in (Tensor, PrimitiveBase, ModuleBase, OpFunction):
+        unlock_type(cls)
+
+
+def set_probe(probe):
+    """Mark the call slot field so that the shim finds its offset."""
+    probe.vectorcall = 0x57454E44
+
+
+def set_defaults():
+    """Uncompiled: fields that C would clear, as class attributes."""
+    rows = {
+        Value: "type buffer trace leaf segment error extra",
+        Tensor: "value leaf alias layout _grad",
+        Alias: "base storage",
+        State: "parent prim rest mode t0 t1 t2 trest last_args out_type outs program code "
+        "user_code children child plans nodes leaves step",
+        Trace: "state sites extra site_code",
+        Segment: "structure inputs saved types args sites hooks",
+        Program: "graph runner kinds",
+    }
+    zeros = {
+        Value: "serial index seg_index",
+        Tensor: "version",
+        State: "n_in lasti user_lasti first n_out arg0 depth inner stamp born passed gained",
+        Trace: "site_lasti",
+        Alias: "version storage_version",
+        ModuleBase: "n_hooks",
+    }
+    flags = {Value: "requires_grad", State: "many is_step requires_grad"}
+    for table, default in ((rows, None), (zeros, 0), (flags, False)):
+        for cls, names in table.items():
+            for name in names.split():
+                setattr(cls, name, default)
+    Alias.chain = ()
+
+
+if COMPILED:
+    install()
+else:
+    set_defaults()

@@ -1,0 +1,99 @@
+"""Chooses between the compiled and the uncompiled hot core, and gives the latter its C helpers.
+
+`WEND_PURE=1` in the environment, or a build without the extension, selects `_hot.py` as Python.
+`_hot.py` uses a few names that `_shim.h` defines for the compiled core; their stand-ins are here.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import threading
+from types import CodeType, ModuleType
+from typing import Any
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_lasti = 0
+
+
+def current_code() -> CodeType | None:
+    """Code object of the innermost frame outside the core's own functions."""
+    global _lasti
+    frame = sys._getframe(1)
+    core = _PACKAGE + "core" + os.sep
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not (name.startswith(core) or name.startswith("<string>")):
+            _lasti = frame.f_lasti
+            return frame.f_code
+        frame = frame.f_back  # type: ignore[assignment]
+    _lasti = 0
+    return None
+
+
+def current_lasti() -> int:
+    """Instruction offset that belongs to the last `current_code()`."""
+    return _lasti
+
+
+def arg(args: Any, i: int) -> Any:
+    """The i-th positional argument."""
+    return args[i]
+
+
+def install_vectorcall(probe: Any, method_descriptor: int) -> None:
+    """Python classes need no call slots."""
+
+
+def vectorcall_address() -> int:
+    """No C function stands behind a Python class."""
+    return 0
+
+
+def set_call_target() -> None:
+    """Python classes need no call slots."""
+
+
+def unlock_type(cls: Any) -> None:
+    """Python classes are open already."""
+
+
+_STAND_INS = {
+    "current_code": current_code,
+    "current_lasti": current_lasti,
+    "arg": arg,
+    "install_vectorcall": install_vectorcall,
+    "vectorcall_address": vectorcall_address,
+    "set_call_target": set_call_target,
+    "unlock_type": unlock_type,
+    "thread_id": threading.get_ident,
+    "refcount": sys.getrefcount,
+    "COMPILED": False,
+}
+
+
+def load_pure(name: str) -> ModuleType:
+    """Load `_hot.py` as plain Python under the module name `name`."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_hot.py")
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__.update(_STAND_INS)
+    sys.modules[name] = module
+    loader.exec_module(module)
+    return module
+
+
+def select() -> ModuleType:
+    """The hot core that this process uses, registered as `wend.core._hot`."""
+    name = "wend.core._hot"
+    if name in sys.modules:
+        return sys.modules[name]
+    if os.environ.get("WEND_PURE", "") not in ("1", "true", "yes"):
+        spec = importlib.machinery.PathFinder.find_spec(name, [os.path.dirname(__file__)])
+        if spec is not None and isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
+            return importlib.import_module(name)
+    return load_pure(name)

@@ -1,0 +1,96 @@
+/* What Cython cannot express for the hot core: call slots, type flags, the running frame.
+ * `_select.py` holds the Python stand-ins with the same names for the uncompiled core. */
+#ifndef WEND_SHIM_H
+#define WEND_SHIM_H
+#include <Python.h>
+#include <stddef.h>
+
+typedef PyObject *(*wend_call_t)(PyObject *, size_t, Py_ssize_t, PyObject *);
+
+static wend_call_t wend_call_target = NULL;
+
+/* One vectorcall entry for every callable of the core: forwards to a typed cdef function. */
+static PyObject *wend_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf,
+                                 PyObject *kwnames)
+{
+    return wend_call_target(self, (size_t)args, PyVectorcall_NARGS(nargsf),
+                            kwnames ? kwnames : Py_None);
+}
+
+#define WEND_MAGIC ((size_t)0x57454e44u)
+
+/* Give the type of `probe` call slots.  Its first own C field must hold WEND_MAGIC. */
+static int wend_install_vectorcall(PyObject *probe, int method_descriptor)
+{
+    PyTypeObject *type = Py_TYPE(probe);
+    for (Py_ssize_t offset = sizeof(PyObject); offset < type->tp_basicsize;
+         offset += sizeof(void *)) {
+        if (*(size_t *)((char *)probe + offset) == WEND_MAGIC) {
+            type->tp_vectorcall_offset = offset;
+            type->tp_call = PyVectorcall_Call;
+            type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+            if (method_descriptor)
+                type->tp_flags |= Py_TPFLAGS_METHOD_DESCRIPTOR;
+            PyType_Modified(type);
+            return 0;
+        }
+    }
+    PyErr_SetString(PyExc_SystemError, "wend: call slot not found");
+    return -1;
+}
+
+static inline size_t wend_vectorcall_address(void) { return (size_t)&wend_vectorcall; }
+
+/* Let Python code add public methods to an extension type, as it can to a Python class. */
+static inline int wend_unlock_type(PyObject *type)
+{
+    ((PyTypeObject *)type)->tp_flags &= ~Py_TPFLAGS_IMMUTABLETYPE;
+    PyType_Modified((PyTypeObject *)type);
+    return 0;
+}
+
+static inline PyObject *wend_arg(size_t args, Py_ssize_t i)
+{
+    PyObject *value = ((PyObject **)args)[i];
+    Py_INCREF(value);
+    return value;
+}
+
+static int wend_lasti = 0;
+
+/* Code object of the running Python frame; its instruction offset goes to wend_lasti. */
+static inline PyObject *wend_current_code(void)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    if (frame == NULL) {
+        wend_lasti = 0;
+        Py_RETURN_NONE;
+    }
+    wend_lasti = PyFrame_GetLasti(frame);
+    return (PyObject *)PyFrame_GetCode(frame);
+}
+
+static inline int wend_current_lasti(void) { return wend_lasti; }
+
+static inline long long wend_thread_id(void)
+{
+    return (long long)PyThreadState_GetID(PyThreadState_Get());
+}
+
+static inline Py_ssize_t wend_refcount(PyObject *o) { return Py_REFCNT(o); }
+
+static inline PyObject *wend_call1(PyObject *f, PyObject *x)
+{
+    PyObject *args[1] = {x};
+    return wend_call_target(f, (size_t)args, 1, Py_None);
+}
+
+static inline PyObject *wend_call2(PyObject *f, PyObject *x, PyObject *y)
+{
+    PyObject *args[2] = {x, y};
+    return wend_call_target(f, (size_t)args, 2, Py_None);
+}
+
+#define WEND_COMPILED 1
+#define WEND_SET_CALL_TARGET() ((wend_call_target = (wend_call_t)wend_dispatch), 0)
+#endif

@@ -1,0 +1,330 @@
+"""Primitives and composites: one op, one class, all of its rules.
+
+See CONTRIBUTING.md, 'How to add an op'.  A class that derives from `Primitive` and is not marked
+abstract is registered under its public name; the object that users call (`wend.tanh`,
+`Tensor.tanh`) is made here, and calls the core without a Python frame in between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from wend.base.errors import ArgumentTypeError
+from wend.core import _hot
+from wend.core._hot import OpFunction, PrimitiveBase, Program, Tensor
+from wend.core.signature import (
+    Binder,
+    OverloadBinder,
+    Param,
+    exact_key,
+    parse_signature,
+    python_signature,
+)
+from wend.core.symbolic import Guards, SymInt, expr_of, hint_of
+from wend.core.types import Number, Spec
+
+__all__ = [
+    "NO_GRADIENT",
+    "REGISTRY",
+    "Composite",
+    "Number",
+    "Primitive",
+    "Sample",
+    "Spec",
+    "composite",
+    "ops",
+    "overload",
+]
+
+#: Primitive classes by public name.
+REGISTRY: dict[str, type[Primitive]] = {}
+
+
+class _Ops:
+    """Every op by name: `ops.tanh(x)`.  For rules, which may use ops of any family."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no op is called {name!r}")
+
+
+ops: Any = _Ops()
+
+
+def _no_gradient(self: Any, *unused: Any) -> tuple[None, ...]:
+    """Marks an op as not differentiable."""
+    return ()
+
+
+NO_GRADIENT: Any = _no_gradient
+
+
+class Sample:
+    """Arguments of one public call, for the tests that come from the registry."""
+
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.args = args
+        self.kwargs = kwargs
+
+    def __repr__(self) -> str:
+        parts = [repr(a) for a in self.args] + [f"{k}={v!r}" for k, v in self.kwargs.items()]
+        return f"Sample({', '.join(parts)})"
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+class Primitive(PrimitiveBase):
+    """Base of all ops.  Facts and rules are class attributes and methods; see CONTRIBUTING.md."""
+
+    # -- facts ------------------------------------------------------------------------------
+    name: ClassVar[str] = ""
+    abstract: ClassVar[bool] = True
+    signature: ClassVar[str] = "input"
+    params: ClassVar[tuple[Param, ...]] = ()
+    elementwise: ClassVar[bool] = False
+    view: ClassVar[bool] = False
+    pure: ClassVar[bool] = True
+    random: ClassVar[bool] = False
+    donates: ClassVar[bool] = False
+    fallible: ClassVar[bool] = False
+    differentiable: ClassVar[bool] = True
+    supports: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float"})
+    functions: ClassVar[tuple[str, ...]] = ()
+    methods: ClassVar[tuple[str, ...]] = ()
+    inplace: ClassVar[bool | tuple[str, ...]] = False
+    operators: ClassVar[tuple[str, ...]] = ()
+    reflected: ClassVar[bool] = False
+    grad_name: ClassVar[str] = ""
+    result: ClassVar[Any] = None
+    function: ClassVar[Any] = None
+    _interned: ClassVar[dict[Any, Any]]
+
+    # -- rules that a class may leave out ---------------------------------------------------
+    vjp: Any = NO_GRADIENT
+    emit: Any = None
+    batch: Any = None
+    put: Any = None
+    strides: Any = None
+    reference: Any = None
+    reference_inplace: Any = None
+
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.abstract = abstract
+        if abstract:
+            return
+        if "name" not in cls.__dict__:
+            cls.name = _snake(cls.__name__)
+        if cls.name in REGISTRY:
+            raise TypeError(f"two ops are called {cls.name!r}")
+        cls.params = parse_signature(cls.signature)
+        cls._interned = {}
+        if not cls.grad_name:
+            base = "".join(part.capitalize() for part in cls.name.split("_"))
+            cls.grad_name = f"{base}Backward0"
+        REGISTRY[cls.name] = cls
+        cls.function = make_function(cls.name, Binder(cls.name, cls, cls.params), cls)
+        setattr(ops, cls.name, cls.function)
+        publish(cls.function, cls.functions, cls.methods)
+        _publish_inplace(cls)
+
+    def __init__(self, attrs: dict[str, Any], form: tuple[Any, ...]) -> None:
+        for key, value in attrs.items():
+            setattr(self, key, value)
+        self.attrs = attrs
+        cls = type(self)
+        self.setup(form, cls.view, issubclass(cls, Composite), cls.vjp is not NO_GRADIENT)
+
+    @classmethod
+    def intern(cls, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:
+        """The one instance with these attributes and this form of operands."""
+        key = (form, tuple((k, exact_key(v)) for k, v in attrs.items()))
+        found = cls._interned.get(key)
+        if found is None:
+            found = cls._interned[key] = cls(attrs, form)
+        return found
+
+    @classmethod
+    def of(cls, form: tuple[Any, ...] = ("T",), **attrs: Any) -> Any:
+        """The interned instance, attributes by name, defaults for those left out."""
+        full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
+        return cls.intern(full, form)
+
+    # -- the type rule ----------------------------------------------------------------------
+
+    def infer(self, *params: Any) -> Any:
+        """Spec, or tuple of Spec, of the result."""
+        raise NotImplementedError(f"{self.name}: no type rule")
+
+    def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
+        """Run the type rule once on symbolic extents; keep guards and result extents."""
+        guards = Guards()
+        specs = [symbolic_spec(i, t, guards) for i, t in enumerate(types)]
+        params = self.arrange(specs, self._symbolic_args(args, guards))
+        result = self.infer(*params)
+        outs = result if isinstance(result, (tuple, list)) else (result,)
+        return make_program(self, types, outs, guards)
+
+    def _symbolic_args(self, args: list[Any], guards: Guards) -> list[Any]:
+        out: list[Any] = []
+        for k, (is_size, value) in enumerate(zip(self.size_mask, args, strict=True)):
+            if is_size:
+                value = hint_of(value)
+                out.append(SymInt((1, k), value, guards))
+            else:
+                out.append(Number(self.categories[k]))
+        return out
+
+    def checked(self, *arrays: Any) -> None:
+        """Raise IndexOutOfRange for values that can be seen to be out of range."""
+
+    def __repr__(self) -> str:
+        attrs = ", ".join(f"{k}={v!r}" for k, v in self.attrs.items())
+        return f"{self.name}({attrs})" if attrs else self.name
+
+
+def symbolic_spec(operand: int, type_: Any, guards: Guards) -> Spec:
+    """The Spec of an operand whose extents are the symbols (DIM, operand, axis)."""
+    shape = tuple(SymInt((0, operand, a), hint_of(n), guards) for a, n in enumerate(type_.shape))
+    return Spec(shape, type_.dtype)
+
+
+def make_program(prim: Any, types: list[Any], outs: Any, guards: Guards) -> Program:
+    """The pattern of one run of a rule: its guards and the extents of its results."""
+    rows = tuple((tuple(expr_of(n) for n in out.shape), out.dtype) for out in outs)
+    tests = tuple((op, a, b, outcome) for (op, a, b), outcome in guards.items.items())
+    return Program(prim, tests, rows)
+
+
+class Composite(Primitive, abstract=True):
+    """An op defined by a Python function over tensors; its rules follow from the body."""
+
+    body: ClassVar[Callable[..., Any]]
+    tracer: ClassVar[Any] = None  # set by core.symtrace
+
+    def call_body(self, tensors: list[Any], args: list[Any]) -> Any:
+        """Run the body on tensors (symbolic ones, as a rule)."""
+        rest = iter(self.arrange(tensors, args))
+        values = [self.attrs[p.name] if p.is_attr else next(rest) for p in self.params]
+        return type(self).body(*values)
+
+    def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
+        """Trace the body symbolically; the graph is kept on the program."""
+        program: Program = Composite.tracer(self, types, args)
+        return program
+
+
+def composite(
+    signature: str,
+    *,
+    name: str | None = None,
+    functions: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    inplace: bool | tuple[str, ...] = False,
+    grad_name: str = "",
+    result: Any = None,
+    samples: Callable[..., Iterator[Sample]] | None = None,
+    **facts: Any,
+) -> Callable[[Callable[..., Any]], Any]:
+    """Make an op of a function over tensors.  Returns the op's public callable."""
+
+    def make(body: Callable[..., Any]) -> Any:
+        public = name or body.__name__
+        members: dict[str, Any] = {
+            "__doc__": body.__doc__,
+            "__module__": body.__module__,
+            "name": public,
+            "signature": signature,
+            "functions": functions,
+            "methods": methods,
+            "inplace": inplace,
+            "grad_name": grad_name,
+            "result": result,
+            "body": staticmethod(body),
+            "vjp": None,  # from the body
+            **facts,
+        }
+        if samples is not None:
+            members["samples"] = lambda self, rng: samples(rng)
+        title = "".join(part.capitalize() for part in public.split("_"))
+        cls: Any = type(Composite)(title, (Composite,), members)
+        return cls.function
+
+    return make
+
+
+def make_function(name: str, binder: Any, cls: Any, inplace: bool = False) -> OpFunction:
+    """The C-level callable behind the public name `name`."""
+    function = OpFunction(name, binder, inplace)
+    function.__doc__ = cls.__doc__
+    if isinstance(binder, Binder):
+        function.__signature__ = python_signature(binder.params)
+    function.primitive = cls
+    return function
+
+
+def overload(
+    name: str,
+    *alternatives: Any,
+    functions: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    inplace: bool = False,
+    doc: str | None = None,
+) -> OpFunction:
+    """One public name for several ops: the first whose signature fits the call is taken.
+
+    Alternatives are Primitive classes or op callables.
+    """
+    classes = [a.primitive if isinstance(a, OpFunction) else a for a in alternatives]
+    binders = [Binder(name, c, c.params) for c in classes]
+    function = make_function(name, OverloadBinder(name, binders), classes[0])
+    if doc is not None:
+        function.__doc__ = doc
+    function.overloads = tuple(classes)
+    setattr(ops, name, function)
+    publish(function, functions, methods)
+    if inplace:
+        twin = make_function(name + "_", OverloadBinder(name + "_", binders), classes[0], True)
+        publish(twin, (), (name + "_",))
+    return function
+
+
+#: Functions that `wend` exports, by name; filled as families are imported.
+PUBLIC: dict[str, Any] = {}
+
+
+def publish(function: Any, functions: tuple[str, ...], methods: tuple[str, ...]) -> None:
+    """Bind an op under its public function and method names."""
+    for public in functions:
+        if public in PUBLIC:
+            raise TypeError(f"two ops are published as {public!r}")
+        PUBLIC[public] = function
+    for method in methods:
+        setattr(Tensor, method, function)
+
+
+def _publish_inplace(cls: type[Primitive]) -> None:
+    if not cls.inplace:
+        return
+    names = cls.inplace if isinstance(cls.inplace, tuple) else tuple(f"{m}_" for m in cls.methods)
+    for method in names:
+        twin = make_function(method, Binder(method, cls, cls.params), cls, True)
+        setattr(Tensor, method, twin)
+        if method.rstrip("_") in cls.functions:
+            PUBLIC.setdefault(method, twin)
+
+
+def check_dtypes(name: str, supports: frozenset[str], specs: tuple[Any, ...]) -> None:
+    """Raise ArgumentTypeError if an operand's dtype category is not supported by the op."""
+    words = ("bool", "int", "float", "complex")
+    for spec in specs:
+        if words[spec.dtype.category] not in supports:
+            raise ArgumentTypeError(f"{name}: not implemented for {spec.dtype}")
+
+
+_hot.set_primitive_registry(REGISTRY)

@@ -1,0 +1,407 @@
+"""Declared signatures: how the arguments of a call become operands, attributes, sizes, scalars.
+
+Binding runs in Python the first time a call has a certain form (how many arguments, which
+keywords, which of them are tensors, numbers, lists).  It leaves a `CallPlan`, by which the core
+takes the next call of the same form apart natively.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import operator
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from wend.base.dtypes import DType
+from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.core import _hot
+from wend.core._hot import CallPlan, Tensor
+from wend.core.symbolic import SymInt, SymNumber, category_of
+
+EMPTY = inspect.Parameter.empty
+#: NumPy's names for PyTorch's parameters, accepted as PyTorch accepts them.
+KEYWORD_ALIASES = {
+    "axis": "dim",
+    "axes": "dims",
+    "keepdims": "keepdim",
+    "x": "input",
+    "x1": "input",
+    "x2": "other",
+    "self": "input",
+}
+OPERAND_KINDS = frozenset({"tensor", "tensor?", "operand", "tensors"})
+ARG_KINDS = frozenset({"size", "size?", "sizes", "sizes?", "scalar", "scalar?"})
+
+
+@dataclass(frozen=True)
+class Param:
+    """One declared parameter of an op."""
+
+    name: str
+    kind: str
+    default: Any
+    keyword_only: bool
+
+    @property
+    def is_attr(self) -> bool:
+        """Whether the value is structure and lives on the instance."""
+        return self.kind not in OPERAND_KINDS and self.kind not in ARG_KINDS
+
+
+def parse_signature(text: str) -> tuple[Param, ...]:
+    """Parameters of a declaration such as "input, dim: dims = None, *, dtype: dtype = None"."""
+    source = f"def f({text.replace('?', '_optional')}): pass"
+    function = ast.parse(source).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    spec = function.args
+    params: list[Param] = []
+    positional = spec.args
+    defaults: list[Any] = [EMPTY] * (len(positional) - len(spec.defaults))
+    defaults += [ast.literal_eval(d) for d in spec.defaults]
+    keyword_defaults = [EMPTY if d is None else ast.literal_eval(d) for d in spec.kw_defaults]
+    rows = [(a, d, False) for a, d in zip(positional, defaults, strict=True)]
+    rows += [(a, d, True) for a, d in zip(spec.kwonlyargs, keyword_defaults, strict=True)]
+    for a, default, keyword_only in rows:
+        kind = "tensor" if a.annotation is None else ast.unparse(a.annotation)
+        params.append(Param(a.arg, kind.replace("_optional", "?"), default, keyword_only))
+    return tuple(params)
+
+
+def python_signature(params: tuple[Param, ...]) -> inspect.Signature:
+    """What help() and IDEs show."""
+    rows = []
+    for p in params:
+        kind = inspect.Parameter.KEYWORD_ONLY if p.keyword_only else (
+            inspect.Parameter.POSITIONAL_OR_KEYWORD
+        )
+        rows.append(inspect.Parameter(p.name, kind, default=p.default))
+    return inspect.Signature(rows)
+
+
+def exact_key(value: Any) -> Any:
+    """A key that compares exact type and bits: 1, True and 1.0 differ, 0.0 and -0.0 too."""
+    if isinstance(value, tuple):
+        return (tuple, *map(exact_key, value))
+    if type(value) is float:
+        return (float, struct.pack("<d", value))
+    if type(value) is complex:
+        return (complex, struct.pack("<dd", value.real, value.imag))
+    return (type(value), value)
+
+
+def _as_int(name: str, p: Param, value: Any) -> Any:
+    if type(value) is int or isinstance(value, SymInt):
+        return value
+    if isinstance(value, bool):
+        return int(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"{name}: argument '{p.name}' must be int, not {type(value).__name__}"
+        ) from None
+
+
+def _as_ints(name: str, p: Param, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (list, tuple)):
+        return tuple(_as_int(name, p, v) for v in value)
+    if isinstance(value, Tensor):
+        if value.dim() == 1:
+            return tuple(value.tolist())
+        return (_as_int(name, p, value),)
+    try:
+        return tuple(_as_int(name, p, v) for v in value)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"{name}: argument '{p.name}' must be a tuple of ints, not {type(value).__name__}"
+        ) from None
+
+
+def _as_attr(name: str, p: Param, value: Any) -> Any:
+    kind = p.kind
+    if value is None and (kind in ("dim", "dims", "dtype") or p.default is None):
+        return None
+    if kind in ("dim", "int"):
+        return _as_int(name, p, value)
+    if kind == "ints":
+        return _as_ints(name, p, value if not isinstance(value, int) else (value,))
+    if kind == "dims":
+        return _as_ints(name, p, (value,) if isinstance(value, int) else value)
+    if kind == "bool":
+        if isinstance(value, (bool, int)):
+            return bool(value)
+        raise ArgumentTypeError(
+            f"{name}: argument '{p.name}' must be bool, not {type(value).__name__}"
+        )
+    if kind == "str" and not isinstance(value, str):
+        raise ArgumentTypeError(
+            f"{name}: argument '{p.name}' must be str, not {type(value).__name__}"
+        )
+    if kind == "dtype":
+        if value in _PYTHON_DTYPES:
+            return _PYTHON_DTYPES[value]()
+        if not isinstance(value, DType):
+            raise ArgumentTypeError(
+                f"{name}: argument '{p.name}' must be a dtype, not {type(value).__name__}"
+            )
+    if isinstance(value, list):
+        return tuple(value)
+    return value
+
+
+def _python_dtypes() -> dict[Any, Any]:
+    from wend.base import config, dtypes
+
+    return {
+        float: config.get_default_dtype,
+        int: lambda: dtypes.int64,
+        bool: lambda: dtypes.bool_,
+    }
+
+
+_PYTHON_DTYPES = _python_dtypes()
+# How a raw argument is read again by the core (see CallPlan in _hot.py).
+TENSOR, FLOAT, INT, BOOL, TENSORS, INTS, COMPLEX, DEFAULT = range(8)
+
+
+class Binder:
+    """Binds calls of one signature to primitives of one class."""
+
+    def __init__(self, name: str, cls: Any, params: tuple[Param, ...]) -> None:
+        self.name = name
+        self.cls = cls
+        self.params = params
+        self.positional = [p for p in params if not p.keyword_only]
+        self.by_name = {p.name: i for i, p in enumerate(params)}
+
+    # -- arguments to parameters ------------------------------------------------------------
+
+    def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
+        """Per parameter (value, raw position): an index, a tuple of indices for varargs, or -1."""
+        slots: list[tuple[Any, Any] | None] = [None] * len(self.params)
+        n = len(self.positional)
+        taken = 0
+        for i, p in enumerate(self.positional):
+            if taken >= len(args):
+                break
+            rest = args[taken:]
+            if self._takes_rest(p, i, n, rest):
+                slots[i] = (tuple(rest), tuple(range(taken, len(args))))
+                taken = len(args)
+                break
+            slots[i] = (args[taken], taken)
+            taken += 1
+        if taken < len(args):
+            raise ArgumentTypeError(
+                f"{self.name}() takes {n} positional arguments but {len(args)} were given"
+            )
+        for j, (key, value) in enumerate(kwargs.items()):
+            index = self.by_name.get(key)
+            if index is None:
+                index = self.by_name.get(KEYWORD_ALIASES.get(key, ""))
+            if index is None:
+                raise ArgumentTypeError(f"{self.name}() got an unexpected argument '{key}'")
+            if slots[index] is not None:
+                raise ArgumentTypeError(f"{self.name}() got multiple values for '{key}'")
+            slots[index] = (value, len(args) + j)
+        result = []
+        for i, p in enumerate(self.params):
+            slot = slots[i]
+            if slot is None:
+                if p.default is EMPTY:
+                    raise ArgumentTypeError(f"{self.name}() missing required argument: '{p.name}'")
+                slot = (p.default, -1)
+            result.append(slot)
+        return result
+
+    @staticmethod
+    def _takes_rest(p: Param, i: int, n: int, rest: tuple[Any, ...]) -> bool:
+        if i != n - 1 or not rest:
+            return False
+        if p.kind in ("sizes", "ints", "dims"):
+            return len(rest) > 1 or (p.kind == "sizes" and not hasattr(rest[0], "__len__"))
+        return p.kind == "tensors" and isinstance(rest[0], Tensor)
+
+    # -- parameters to a call ---------------------------------------------------------------
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """(primitive, tensors, run-time args, CallPlan or None) for one call.
+
+        Raises ArgumentTypeError for arguments that do not fit the signature.
+        """
+        values = self.match(args, kwargs)
+        n_raw = len(args) + len(kwargs)
+        attrs: dict[str, Any] = {}
+        form: list[Any] = []
+        tensors: list[Any] = []
+        call_args: list[Any] = []
+        slots: list[tuple[int, int, Any]] = []  # (raw index, role, default or length)
+        constants: list[tuple[int, Any]] = []
+        cacheable = True
+        for p, (value, raw) in zip(self.params, values, strict=True):
+            if p.is_attr:
+                attrs[p.name] = _as_attr(self.name, p, value)
+                if type(raw) is tuple:
+                    constants += [(r, v) for r, v in zip(raw, value, strict=True)]
+                elif raw >= 0:
+                    constants.append((raw, value))
+                cacheable = cacheable and _is_constant(value)
+                continue
+            entry = self._operand(p, value, tensors, call_args)
+            form.append(entry)
+            ok = _slots_for(p, value, raw, entry, slots, constants)
+            cacheable = cacheable and ok
+        prim = self.cls.intern(attrs, tuple(form))
+        plan = None
+        if cacheable:
+            names = tuple(kwargs) or None
+            plan = CallPlan(prim, n_raw - len(kwargs), names, tuple(slots), tuple(constants))
+        return prim, tensors, call_args, plan
+
+    def _operand(self, p: Param, value: Any, tensors: list[Any], args: list[Any]) -> Any:
+        """Append what `value` contributes at run time; returns its entry in the form."""
+        kind = p.kind
+        if value is None:
+            if kind.endswith("?") or p.default is None:
+                return None
+            raise self._wrong(p, value)
+        if kind in ("tensor", "tensor?", "operand"):
+            if isinstance(value, Tensor):
+                tensors.append(value)
+                return "T"
+            number = _as_number(value) if kind == "operand" else None
+            if number is None:
+                raise self._wrong(p, value)
+            args.append(number)
+            return ("N", category_of(number))
+        if kind == "tensors":
+            if not isinstance(value, (list, tuple)):
+                raise self._wrong(p, value)
+            for i, item in enumerate(value):
+                if not isinstance(item, Tensor):
+                    raise ArgumentTypeError(
+                        f"{self.name}: expected Tensor as element {i} in argument '{p.name}', "
+                        f"but got {type(item).__name__}"
+                    )
+                tensors.append(item)
+            return ("L", len(value))
+        if kind in ("size", "size?"):
+            args.append(_as_int(self.name, p, value))
+            return "I"
+        if kind in ("sizes", "sizes?"):
+            ints = _as_ints(self.name, p, value if not isinstance(value, int) else (value,))
+            args.extend(ints)
+            return ("S", len(ints))
+        number = _as_number(value)
+        if number is None:
+            raise self._wrong(p, value)
+        args.append(number)
+        return ("N", category_of(number))
+
+    def _wrong(self, p: Param, value: Any) -> ArgumentTypeError:
+        wanted = {
+            "tensors": "a list or tuple of Tensors",
+            "operand": "Tensor or number",
+            "scalar": "number",
+            "scalar?": "number",
+        }.get(p.kind, "Tensor")
+        return ArgumentTypeError(
+            f"{self.name}(): argument '{p.name}' must be {wanted}, not {type(value).__name__}"
+        )
+
+
+def _as_number(value: Any) -> Any:
+    """`value` as an exact Python (or symbolic) number, or None if it is not a number."""
+    if type(value) in (int, float, bool, complex) or isinstance(value, (SymInt, SymNumber)):
+        return value
+    if isinstance(value, Tensor):
+        return value.item() if value.dim() == 0 else None
+    for cls in (bool, int, float, complex):
+        if isinstance(value, cls):
+            return cls(value)
+    item = getattr(value, "item", None)  # NumPy scalars
+    if item is not None and getattr(value, "shape", None) == ():
+        return item()
+    return None
+
+
+def _is_constant(value: Any) -> bool:
+    if value is None or type(value) in (bool, int, str, float) or isinstance(value, (DType, type)):
+        return True
+    if type(value) in (tuple, list):
+        return all(type(v) is int for v in value)
+    return type(value).__hash__ is not None and not isinstance(value, Tensor)
+
+
+def _slots_for(
+    p: Param, value: Any, raw: Any, entry: Any, slots: list[Any], constants: list[Any]
+) -> bool:
+    """Describe how to read this parameter from the next call of the same form."""
+    if raw == -1:
+        if entry is None:
+            return True
+        if entry == "T" or entry[0] == "L":
+            return False
+        if entry[0] == "S":
+            slots.extend((-1, DEFAULT, v) for v in value)
+        else:
+            slots.append((-1, DEFAULT, value))
+        return True
+    if entry is None:
+        constants.append((raw, None))
+        return True
+    if type(raw) is tuple:
+        if entry[0] == "L":
+            slots.extend((r, TENSOR, None) for r in raw)
+            return True
+        slots.extend((r, INT, None) for r in raw)
+        return all(type(v) is int for v in value)
+    if entry == "T":
+        slots.append((raw, TENSOR, None))
+        return True
+    if entry[0] == "L":
+        slots.append((raw, TENSORS, len(value)))
+        return type(value) in (list, tuple)
+    if entry[0] == "S":
+        slots.append((raw, INTS, len(value) if isinstance(value, (list, tuple)) else -1))
+        return isinstance(value, (list, tuple)) and all(type(v) is int for v in value)
+    role = {int: INT, float: FLOAT, bool: BOOL, complex: COMPLEX}.get(type(value))
+    if role is None:
+        return False
+    slots.append((raw, role, None))
+    return True
+
+
+class OverloadBinder:
+    """Tries the binders of several signatures in turn; the first that fits wins."""
+
+    def __init__(self, name: str, binders: list[Any]) -> None:
+        self.name = name
+        self.binders = binders
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """As Binder.bind.  Raises ArgumentTypeError that lists all signatures if none fits."""
+        failures = []
+        for binder in self.binders:
+            try:
+                return binder.bind(args, kwargs)
+            except (ArgumentTypeError, ArgumentError) as error:
+                failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
+        got = ", ".join(
+            [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+        )
+        lines = "\n".join(
+            f" * ({', '.join(map(str, python_signature(b.params).parameters.values()))}): {e}"
+            for b, e in zip(self.binders, failures, strict=True)
+        )
+        raise ArgumentTypeError(
+            f"{self.name}() received an invalid combination of arguments: got ({got}), "
+            f"but expected one of:\n{lines}"
+        )
+
+
+_hot.set_scalar_reader(_as_number)
