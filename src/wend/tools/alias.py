@@ -1,0 +1,196 @@
+"""`import torch` served by Wend, for `wend run`.
+
+A finder at the head of `sys.meta_path` answers for `torch` and `torch.x.y` with the very module
+objects of `wend` and `wend.x.y`, so that identity, pickles and monkey-patching hold whichever name
+is used. What Wend lacks raises ModuleNotAvailable (an ImportError) or NotAvailable (an
+AttributeError), naming it in full.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, Final
+
+from wend.base.errors import GraphError, ModuleNotAvailable, NotAvailable
+from wend.base.version import Version
+from wend.tools.missing import INTERNAL, is_internal, missing_from_module, public_modules
+
+TORCH_VERSION: Final = Version("2.13.0+wend")
+_EXPLAINED: Final = "__wend_explained__"
+
+
+class _Loader(Loader):
+    """Puts an existing module under a second name, touching none of its attributes."""
+
+    def __init__(self, real: ModuleType) -> None:
+        self.real = real
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system takes what is in sys.modules then, and drops the module it made.
+        sys.modules[module.__name__] = self.real
+
+
+class TorchFinder(MetaPathFinder):
+    """Answers for `torch` and `torch.x.y`."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != "torch" and not name.startswith("torch."):
+            return None
+        real_name = self.package + name[len("torch") :]
+        real = None if is_internal(real_name, self.package) else self._load(real_name)
+        if real is None:
+            if _asked_only():
+                return None
+            owner, _, leaf = real_name.rpartition(".")
+            raise ModuleNotAvailable(missing_from_module(owner, leaf, self.package), name=name)
+        _explain_all(self.package)
+        return ModuleSpec(name, _Loader(real), is_package=hasattr(real, "__path__"))
+
+    def _load(self, real_name: str) -> ModuleType | None:
+        try:
+            return importlib.import_module(real_name)
+        except ModuleNotFoundError as error:
+            # Another module missing inside it is that module's error.
+            if error.name not in (real_name, "torch" + real_name[len(self.package) :]):
+                raise
+        owner, _, leaf = real_name.rpartition(".")
+        value = getattr(importlib.import_module(owner), leaf, None) if owner else None
+        return value if isinstance(value, ModuleType) else None
+
+
+class MissingFinder(MetaPathFinder):
+    """Stands last: a public module of Wend's that nobody found is a part that Wend lacks.
+
+    `from torch.nn import Spam` comes here as `wend.nn.Spam` once the attribute is not found.
+    """
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        owner, _, leaf = name.rpartition(".")
+        if not name.startswith(f"{self.package}.") or is_internal(name, self.package):
+            return None
+        if leaf.startswith("__") or _asked_only():
+            return None
+        torch_name = "torch" + name[len(self.package) :]
+        raise ModuleNotAvailable(missing_from_module(owner, leaf, self.package), name=torch_name)
+
+
+def _asked_only() -> bool:
+    """Whether `importlib.util.find_spec` asks, which wants None for what is not there."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code.co_name in ("_find_spec", "find_spec"):
+        if frame.f_globals.get("__name__") == "importlib.util":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _explain_all(package: str) -> None:
+    for module in public_modules(package):
+        _explain(module, package)
+
+
+def _explain(module: ModuleType, package: str) -> None:
+    """Give a public module a `__getattr__` that names in full what it lacks."""
+    space = vars(module)
+    if space.get(_EXPLAINED) or is_internal(module.__name__, package):
+        return
+    own = space.get("__getattr__")
+
+    def __getattr__(name: str) -> Any:
+        value = _found(module, name, own, package)
+        if isinstance(value, ModuleType) and value.__name__.startswith(f"{package}."):
+            _explain(value, package)
+        return value
+
+    space[_EXPLAINED] = True
+    space["__getattr__"] = __getattr__
+    if "__path__" not in space:
+        # `from module import name` asks the finders for `module.name` only where the module
+        # has a path; an empty one leads to MissingFinder and its message.
+        space["__path__"] = []
+
+
+def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
+    if own is not None:
+        try:
+            return own(name)
+        except AttributeError:
+            pass
+    if name.startswith("__"):
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    real = f"{module.__name__}.{name}"
+    # PyTorch loads its submodules with itself; Wend may load them when they are first asked for.
+    hidden = module.__name__ == package and name in INTERNAL
+    if not hidden and importlib.util.find_spec(real) is not None:
+        return importlib.import_module(real)
+    raise NotAvailable(missing_from_module(module.__name__, name, package))
+
+
+def install(package: str = "wend") -> None:
+    """Serve `torch` from the package in this process and in the workers that it starts.
+
+    Raises GraphError if the real PyTorch is imported already. A second call does nothing.
+    """
+    if any(isinstance(finder, TorchFinder) for finder in sys.meta_path):
+        return
+    if "torch" in sys.modules:
+        raise GraphError("wend run: torch is imported already, and cannot be replaced now")
+    module = importlib.import_module(package)
+    facts = importlib.import_module(f"{package}.version")
+    vars(module)["__wend_version__"] = str(vars(facts)["__version__"])
+    for space in (vars(module), vars(facts)):
+        space["__version__"] = TORCH_VERSION
+    sys.meta_path.insert(0, TorchFinder(package))
+    sys.meta_path.append(MissingFinder(package))
+    importlib.import_module("torch")
+    _serve_workers(package)
+
+
+# --- worker processes ----------------------------------------------------------
+
+
+class _InstallInChild:
+    """Unpickled by a spawned process before it runs the user's main module."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return install, (self.package,)
+
+
+def _serve_workers(package: str) -> None:
+    """Let processes that multiprocessing spawns install the alias too (forked ones have it)."""
+    import multiprocessing
+    from multiprocessing import spawn
+
+    prepare: Any = spawn.get_preparation_data
+
+    def get_preparation_data(name: str) -> dict[str, Any]:
+        data: dict[str, Any] = prepare(name)
+        data["wend_alias"] = _InstallInChild(package)
+        return data
+
+    spawn.get_preparation_data = get_preparation_data
+    # The fork server would import the user's main module before anything tells it of the alias.
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        multiprocessing.set_forkserver_preload(["wend.tools.alias"])

@@ -1,0 +1,70 @@
+"""The command `wend`.
+
+wend run SCRIPT [ARGS]       run a PyTorch program on Wend, unchanged
+wend run -m MODULE [ARGS]    the same for a module
+wend env                     versions, machine and settings, for a bug report
+wend --version, wend --help
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from wend.version import __version__
+
+USAGE = """\
+usage: wend run SCRIPT [ARGS ...]      run an unchanged PyTorch program: `import torch` is Wend
+       wend run -m MODULE [ARGS ...]   the same for a module
+       wend env                        print what a bug report needs
+       wend --version
+       wend --help
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status. 2 means that it was called wrongly."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = given.pop(0) if given else ""
+    if command == "run":
+        return _run(given)
+    if command in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0
+    if command in ("-V", "--version", "version"):
+        print(f"wend {__version__}")
+        return 0
+    if command == "env" and not given:
+        from wend.tools.environment import text
+
+        print(text())
+        return 0
+    if not command:
+        return _misused("a command is needed")
+    if command == "env":
+        return _misused(f"env takes no arguments, and was given {given[0]!r}")
+    return _misused(f"there is no command {command!r}")
+
+
+def _run(given: list[str]) -> int:
+    if given and given[0] in ("-h", "--help"):
+        print(USAGE, end="")
+        return 0
+    as_module = bool(given) and given[0] == "-m"
+    if as_module:
+        given.pop(0)
+    if not given:
+        return _misused(f"run needs a {'module' if as_module else 'script'}")
+    target, *arguments = given
+    if not as_module and target.startswith("-"):
+        return _misused(f"run has no option {target!r}; options of the script go behind it")
+    # Imported here: `wend --version` needs none of it.
+    from wend.tools import alias, launch
+
+    alias.install()
+    return (launch.run_module if as_module else launch.run_script)(target, arguments)
+
+
+def _misused(fault: str) -> int:
+    print(f"wend: {fault}\n{USAGE}", end="", file=sys.stderr)
+    return 2
