@@ -1,0 +1,430 @@
+"""Elementwise arithmetic: sums, products, quotients, remainders, powers, roots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wend.base import dtypes
+from wend.base.dtypes import DType
+from wend.base.errors import DTypeError, ExecutionError
+from wend.core.primitive import ops
+from wend.ops.builder import Builder, Value
+from wend.ops.elementwise import (
+    FLOATING,
+    NUMERIC,
+    Array,
+    Elementwise,
+    Grads,
+    V,
+    is_number,
+    zeros_like,
+)
+
+
+class Add(Elementwise):
+    """y = input + other; or, of bools."""
+
+    signature = "input: operand, other: operand"
+    operators = ("__add__",)
+    reflected = True
+    reference = staticmethod(np.add)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return g, g
+
+
+class Sub(Elementwise):
+    """y = input - other. Raises DTypeError for bools."""
+
+    signature = "input: operand, other: operand"
+    operators = ("__sub__",)
+    reflected = True
+    supports = NUMERIC
+    reference = staticmethod(np.subtract)
+
+    def dtypes_of(self, *operands: Any) -> Any:
+        for operand in operands:
+            if getattr(operand, "dtype", None) in (dtypes.bool_, np.bool_):
+                raise DTypeError(
+                    f"{self.name}: subtraction, the `-` operator, with a bool tensor is not "
+                    "supported; use `^` or logical_xor() for two masks, `~` to invert one"
+                )
+        return super().dtypes_of(*operands)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return g, -g
+
+
+class Mul(Elementwise):
+    """y = input * other; and, of bools."""
+
+    signature = "input: operand, other: operand"
+    functions = methods = ("mul", "multiply")
+    operators = ("__mul__",)
+    reflected = True
+    inplace = True
+    reference = staticmethod(np.multiply)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return g * other, g * x
+
+
+class Div(Elementwise):
+    """y = input / other, the true quotient: ints are divided as floats."""
+
+    signature = "input: operand, other: operand"
+    operators = ("__truediv__",)
+    reflected = True
+    kind = "float"
+    domain = ((-3.0, 3.0), (0.5, 3.0))
+    reference = staticmethod(np.true_divide)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return g / other, -g * y / other
+
+
+class IntegerDivision(Elementwise, abstract=True):
+    """What floor_divide, div_trunc, fmod and remainder share: for ints, other == 0 is an error."""
+
+    signature = "input: operand, other: operand"
+    supports = NUMERIC
+    fallible = True
+    domain = ((-9.0, 9.0), (1.0, 4.0))
+
+    def refuse_zero(self, x: Array, other: Array) -> None:
+        """Raise ExecutionError if ints are divided by 0 (PyTorch: RuntimeError of this text)."""
+        if other.dtype.kind in "iu" and not np.all(other) and np.broadcast(x, other).size:
+            raise ExecutionError(f"{self.name}: ZeroDivisionError: an int divided by 0")
+
+
+class FloorDivide(IntegerDivision):
+    """y = floor(input / other), in Python's sense. Raises ExecutionError for ints over 0."""
+
+    functions = methods = ("floor_divide",)
+    operators = ("__floordiv__",)
+    reflected = True
+    inplace = True
+
+    def reference(self, x: Array, other: Array) -> Array:
+        self.refuse_zero(x, other)
+        return np.floor_divide(x, other)
+
+    def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        if not b.dtype(x).is_floating_point:
+            quotient, rest = b.trunc_divide(x, other), b.fmod(x, other)
+            if not b.dtype(x).is_signed:
+                return quotient
+            one = b.constant(1, x)
+            return b.select(_signs_differ(b, rest, other), b.sub(quotient, one), quotient)
+        # From the exact remainder: floor(x / other) would be one too large where x / other
+        # rounds up to an integer.
+        rest = b.fmod(x, other)
+        quotient = b.div(b.sub(x, rest), other)
+        one, half, zero = (b.constant(c, x) for c in (1.0, 0.5, 0.0))
+        quotient = b.select(_signs_differ(b, rest, other), b.sub(quotient, one), quotient)
+        whole = b.floor(quotient)
+        whole = b.select(b.gt(b.sub(quotient, whole), half), b.add(whole, one), whole)
+        whole = b.select(b.eq(quotient, zero), b.copysign(zero, b.div(x, other)), whole)
+        return b.select(b.eq(other, zero), b.div(x, other), whole)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return zeros_like(g), zeros_like(g)
+
+
+class DivTrunc(IntegerDivision):
+    """y = trunc(input / other). Raises ExecutionError for ints over 0."""
+
+    grad_name = "DivBackward2"
+
+    def reference(self, x: Array, other: Array) -> Array:
+        self.refuse_zero(x, other)
+        if x.dtype.kind == "f":
+            return np.trunc(x / other)
+        quotient = np.floor_divide(x, other)
+        inexact = quotient * other != x
+        return quotient + (inexact & ((x < 0) != (other < 0))).astype(x.dtype)
+
+    def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        if b.dtype(x).is_floating_point:
+            return b.trunc(b.div(x, other))
+        return b.trunc_divide(x, other)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return zeros_like(g), zeros_like(g)
+
+
+class Fmod(IntegerDivision):
+    """y = input - trunc(input / other) * other: the remainder with the sign of input.
+
+    Raises ExecutionError for ints over 0.
+    """
+
+    functions = methods = ("fmod",)
+    inplace = True
+    grad_name = "FmodBackward1"
+
+    def reference(self, x: Array, other: Array) -> Array:
+        self.refuse_zero(x, other)
+        return np.fmod(x, other)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return g, -g * ops.div_trunc(x, other)
+
+
+class Remainder(IntegerDivision):
+    """y = input - floor(input / other) * other: the remainder with the sign of other.
+
+    Raises ExecutionError for ints over 0.
+    """
+
+    functions = methods = ("remainder",)
+    operators = ("__mod__",)
+    reflected = True
+    inplace = True
+    grad_name = "RemainderBackward1"
+
+    def reference(self, x: Array, other: Array) -> Array:
+        self.refuse_zero(x, other)
+        # Not np.remainder, whose zeros take the sign of other.
+        rest = np.fmod(x, other)
+        differ = (rest != 0) & ((rest < 0) != (other < 0))
+        return np.where(differ, rest + other, rest)
+
+    def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        rest = b.fmod(x, other)
+        return b.select(_signs_differ(b, rest, other), b.add(rest, other), rest)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return g, -g * ops.floor_divide(x, other)
+
+
+def _signs_differ(b: Builder, rest: Value, other: Value) -> Value:
+    """rest is not 0 and its sign is not other's."""
+    zero = b.constant(0, rest)
+    differ = b.bitwise_xor(b.lt(rest, zero), b.lt(other, zero))
+    return b.bitwise_and(b.ne(rest, zero), differ)
+
+
+class Neg(Elementwise):
+    """y = -input. Raises DTypeError for bools."""
+
+    functions = methods = ("neg", "negative")
+    operators = ("__neg__",)
+    inplace = True
+    supports = NUMERIC
+    reference = staticmethod(np.negative)
+
+    def check_dtype(self, common: DType) -> None:
+        if common is dtypes.bool_:
+            raise DTypeError(
+                "neg: negation, the `-` operator, on a bool tensor is not supported; "
+                "use `~` or logical_not() to invert a mask"
+            )
+        super().check_dtype(common)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (-g,)
+
+
+class Abs(Elementwise):
+    """y = |input|; gradient 0 at 0."""
+
+    functions = methods = ("abs", "absolute")
+    operators = ("__abs__",)
+    inplace = True
+    supports = NUMERIC
+    reference = staticmethod(np.abs)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.sign(x),)
+
+
+class Sign(Elementwise):
+    """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+
+    functions = methods = ("sign", "sgn")
+    inplace = True
+
+    def reference(self, x: Array) -> Array:
+        if x.dtype.kind == "b":
+            return x
+        return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        if b.dtype(x) is dtypes.bool_:
+            return x
+        zero, one = b.constant(0, x), b.constant(1, x)
+        if not b.dtype(x).is_signed:
+            return b.select(b.gt(x, zero), one, zero)
+        negative = b.select(b.lt(x, zero), b.constant(-1, x), zero)
+        return b.select(b.gt(x, zero), one, negative)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (zeros_like(g),)
+
+
+class Pow(Elementwise):
+    """y = input ** exponent.
+
+    Ints to negative tensor exponents give 0, 1 or -1; to a negative number they raise
+    ExecutionError.
+    """
+
+    signature = "input: operand, exponent: operand"
+    functions = methods = ("pow",)
+    operators = ("__pow__",)
+    reflected = True
+    inplace = True
+    supports = NUMERIC
+    fallible = True
+    domain = ((0.2, 3.0), (-2.0, 3.0))
+
+    def reference(self, x: Array, exponent: Array) -> Array:
+        if x.dtype.kind != "f":
+            return self._int_power(x, exponent)
+        if np.ndim(exponent) == 0 and exponent == 2.0:
+            return x * x  # many times faster, and what np.power rounds to
+        return np.power(x, exponent)
+
+    def _int_power(self, x: Array, exponent: Array) -> Array:
+        negative = exponent < 0
+        if isinstance(exponent, np.generic) and negative:
+            raise ExecutionError("pow: Integers to negative integer powers are not allowed.")
+        power = np.power(x, np.where(negative, 0, exponent).astype(x.dtype))
+        odd = np.where(exponent & 1, -1, 1) if x.dtype.kind == "i" else 1
+        unit = np.where(x == 1, 1, np.where(x == -1, odd, 0) if x.dtype.kind == "i" else 0)
+        return np.where(negative, unit, power)
+
+    def vjp(self, g: V, y: V, x: V, exponent: V) -> Grads:
+        return self._by_base(g, x, exponent), self._by_exponent(g, y, x, exponent)
+
+    @staticmethod
+    def _by_base(g: V, x: V, exponent: V) -> V:
+        if is_number(x):
+            return None
+        slope = g * (exponent * x ** (exponent - 1))
+        # 0 * inf where 0 ** 0: the power is constant there.
+        return ops.where(ops.eq(_tensor(exponent, g), 0), 0, slope)
+
+    @staticmethod
+    def _by_exponent(g: V, y: V, x: V, exponent: V) -> V:
+        if is_number(exponent):
+            return None
+        base = _tensor(x, g)
+        flat = ops.logical_and(ops.eq(base, 0), ops.ge(exponent, 0))
+        return g * ops.where(flat, 0, y * ops.log(base))
+
+
+def _tensor(operand: V, like: V) -> V:
+    """A number as a 0-d tensor, so that it can be compared with; tensors as they are."""
+    return ops.full((), operand, dtype=like.dtype) if is_number(operand) else operand
+
+
+class Square(Elementwise):
+    """y = input ** 2; an int64 of bools."""
+
+    functions = methods = ("square",)
+    inplace = True
+    grad_name = "PowBackward0"
+    reference = staticmethod(np.square)
+
+    def promote(self, common: DType) -> DType:
+        return dtypes.int64 if common is dtypes.bool_ else common
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        return b.mul(x, x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * (x * 2),)
+
+
+class Reciprocal(Elementwise):
+    """y = 1 / input."""
+
+    functions = methods = ("reciprocal",)
+    inplace = True
+    kind = "float"
+    domain = (0.3, 3.0)
+
+    def reference(self, x: Array) -> Array:
+        return 1 / x
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        return b.div(b.constant(1, x), x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (-g * (y * y),)
+
+
+class Sqrt(Elementwise):
+    """y = the square root of input; NaN below 0; gradient inf at 0."""
+
+    functions = methods = ("sqrt",)
+    inplace = True
+    kind = "float"
+    domain = (0.1, 4.0)
+    reference = staticmethod(np.sqrt)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g / (2 * y),)
+
+
+class Rsqrt(Elementwise):
+    """y = 1 / sqrt(input)."""
+
+    functions = methods = ("rsqrt",)
+    inplace = True
+    kind = "float"
+    domain = (0.1, 4.0)
+
+    def reference(self, x: Array) -> Array:
+        return 1 / np.sqrt(x)
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        return b.div(b.constant(1, x), b.sqrt(x))
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (-0.5 * g * (y * y * y),)
+
+
+class Hypot(Elementwise):
+    """y = sqrt(input^2 + other^2), without overflow in between."""
+
+    signature = "input: operand, other: operand"
+    functions = methods = ("hypot",)
+    inplace = True
+    supports = FLOATING
+    reference = staticmethod(np.hypot)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return g * (x / y), g * (other / y)
+
+
+class Copysign(Elementwise):
+    """y = |input| with the sign of other; gradient 0 where input is 0."""
+
+    signature = "input: operand, other: operand"
+    functions = methods = ("copysign",)
+    inplace = True
+    kind = "float"
+    reference = staticmethod(np.copysign)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        unit = ops.sign(x)
+        return g * (unit * ops.copysign(unit, other)), zeros_like(g)
+
+
+class Nextafter(Elementwise):
+    """y = the next number that the dtype has after input, towards other."""
+
+    signature = "input: operand, other: operand"
+    functions = methods = ("nextafter",)
+    inplace = True
+    supports = FLOATING
+    widens = False  # the neighbours of a bfloat16 are not those of the float32
+    reference = staticmethod(np.nextafter)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return ops.where(x == other, 0, g), zeros_like(g)

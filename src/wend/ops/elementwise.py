@@ -1,0 +1,271 @@
+"""The family of elementwise ops: what they share.
+
+A member gives its formula (`reference`), its gradient and its scalar code; the family gives the
+type rule (PyTorch's promotion, then broadcasting), the batching rule, and the casts around the
+formula.  float16 and bfloat16 are computed in float32 and rounded once, as on every real machine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wend.base import dtypes
+from wend.base.dtypes import CATEGORY_NAMES, DType
+from wend.base.errors import ArgumentTypeError, DTypeError
+from wend.core.primitive import Primitive, Sample, Spec, ops
+from wend.core.symbolic import SymInt, SymNumber, broadcast_shapes
+from wend.ops.builder import Builder, Value
+
+__all__ = ["Elementwise", "Grads", "V", "is_number", "promoted", "zeros_like"]
+
+V = Any  #: a Tensor, or a run-time number, while a rule is traced
+Grads = tuple[Any, ...]
+Array = Any  #: an ndarray or NumPy scalar inside a formula
+
+REAL = frozenset({"bool", "int", "float"})
+NUMERIC = frozenset({"int", "float"})
+FLOATING = frozenset({"float"})
+INTEGRAL = frozenset({"bool", "int"})
+
+
+def is_number(operand: V) -> bool:
+    """Whether an operand of a gradient rule is a number rather than a tensor."""
+    return isinstance(operand, (bool, int, float, complex, SymNumber, SymInt))
+
+
+def zeros_like(x: V) -> V:
+    """Zeros of x's shape and dtype, whatever x holds (0 * x would keep its NaNs)."""
+    return ops.full(x.shape, 0, dtype=x.dtype)
+
+
+def promoted(*operands: V) -> DType:
+    """The dtype that PyTorch computes these tensors and numbers in."""
+    return dtypes.result_dtype(map(_entry, operands))
+
+
+def _entry(operand: Any) -> tuple[DType, bool, bool]:
+    """(dtype, is it 0-d, is it a number) of a Spec, Number, traced tensor, array or number."""
+    if isinstance(operand, np.ndarray):
+        return dtypes.from_numpy(operand.dtype), operand.ndim == 0, False
+    category = getattr(operand, "category", None)
+    if category is not None:  # Number, SymNumber
+        return dtypes.dtype_of_scalar_category(category), False, True
+    if isinstance(operand, SymInt):
+        return dtypes.int64, False, True
+    if isinstance(operand, (bool, int, float, complex)):
+        return dtypes.of_python(type(operand)), False, True
+    return operand.dtype, len(operand.shape) == 0, False
+
+
+def widened(dtype: DType) -> DType:
+    """The type in which elements of `dtype` are computed."""
+    return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
+
+
+class Elementwise(Primitive, abstract=True):
+    """y[i] = f(x[i], ...): operands are promoted to one dtype and broadcast to one shape.
+
+    kind: what the promoted dtype becomes
+        "same"   computed and returned in it
+        "float"  bool and ints become the default float type first
+        "bool"   computed in it, the result is bool
+    supports: categories that the promoted dtype may have
+    promotes: which operands take part in the promotion (the others keep their dtype); None: all
+    widens: whether float16 and bfloat16 are computed in float32
+    domain: interval(s) from which sample operands are drawn
+
+    `reference` is written for arrays of the computed dtype; the family wraps it, so that what the
+    executor calls takes arrays and numbers as they come and returns the inferred dtype.
+    """
+
+    elementwise = True
+    signature = "input"
+    kind: ClassVar[str] = "same"
+    promotes: ClassVar[tuple[bool, ...] | None] = None
+    widens: ClassVar[bool] = True
+    domain: ClassVar[Any] = (-3.0, 3.0)
+    _casts: ClassVar[dict[Any, Any]]
+
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+        formula = cls.__dict__.get("reference")
+        if formula is not None:
+            cls.reference = _with_casts(formula)  # before registration, which may look at it
+        cls._casts = {}
+        super().__init_subclass__(abstract=abstract, **kwargs)
+
+    # -- types ------------------------------------------------------------------------------
+
+    def infer(self, *operands: Any) -> Spec:
+        """Spec of the result. Raises ShapeError, DTypeError."""
+        specs = [o for o in operands if isinstance(o, Spec)]
+        if not specs:
+            raise ArgumentTypeError(f"{self.name}: at least one operand must be a Tensor")
+        out = self.dtypes_of(*operands)[1]
+        return Spec(broadcast_shapes(self.name, *(s.shape for s in specs)), out)
+
+    def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
+        """(dtype in which each operand enters the formula, dtype of the result).
+
+        operands: Specs and Numbers, or arrays and numbers. None for one that is left as it is.
+        """
+        takes_part = self.promotes or (True,) * len(operands)
+        entries = [
+            _entry(o) for o, p in zip(operands, takes_part, strict=True) if p and o is not None
+        ]
+        common = self.promote(dtypes.result_dtype(entries))
+        self.check_dtype(common)
+        if self.kind == "float" and common.category < dtypes.FLOAT:
+            common = dtypes.get_default_dtype()
+        out = dtypes.bool_ if self.kind == "bool" else common
+        computed = widened(common) if self.widens else common
+        return tuple(computed if p else None for p in takes_part), out
+
+    def promote(self, common: DType) -> DType:
+        """Hook: the dtype to compute in, given the operands' common one."""
+        return common
+
+    def check_dtype(self, common: DType) -> None:
+        """Raise DTypeError if the op does not take operands of this dtype."""
+        if CATEGORY_NAMES[common.category] not in self.supports:
+            taken = " and ".join(c for c in CATEGORY_NAMES if c in self.supports)
+            raise DTypeError(f"{self.name}: not implemented for {common}: takes {taken} tensors")
+
+    # -- the other rules that the family gives --------------------------------------------------
+
+    def emit(self, b: Builder, *operands: Value) -> Value:
+        """By default, the builder's instruction of the op's own name."""
+        return getattr(b, self.name)(*operands)
+
+    def batch(self, batched: Any, size: Any, *operands: V) -> V:
+        """Align the dims of the single examples to the right of the batch axis.
+
+        An operand that is 0-d in each example gains a dim, which would raise its rank in
+        promotion: it is cast to what the example's promotion says.
+        """
+        flags = _per_operand(self, batched, operands)
+        examples = [_without_axis(o) if f else o for o, f in zip(operands, flags, strict=True)]
+        ranks = [0 if o is None or is_number(o) else len(o.shape) for o in examples]
+        targets = self.dtypes_of(*map(_as_spec, examples))[0]
+        aligned = []
+        for operand, flag, rank, target in zip(operands, flags, ranks, targets, strict=True):
+            if flag:
+                if rank == 0 and target is not None and operand.dtype is not target:
+                    operand = ops.cast(operand, target)
+                lead = operand.shape[0]
+                padding = (1,) * (max(ranks) - rank)
+                if padding:
+                    operand = ops.reshape(operand, (lead, *padding, *operand.shape[1:]))
+            aligned.append(operand)
+        return self.again(*aligned)
+
+    def again(self, *operands: V) -> V:
+        """This op, attributes included, on other operands."""
+        rest = iter(operands)
+        call = {p.name: self.attrs[p.name] if p.is_attr else next(rest) for p in self.params}
+        return type(self).function(**call)
+
+    # -- samples ----------------------------------------------------------------------------
+
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
+        """Calls over the shapes that matter; numbers too where the op takes them."""
+        kinds = [p.kind for p in self.params if not p.is_attr and p.kind != "scalar"]
+        n = len(kinds)
+        for shapes in _SHAPES[n]:
+            yield Sample(*(self.draw(rng, i, shape) for i, shape in enumerate(shapes)))
+        for i in range(n):
+            if kinds[i] == "operand" and n > 1:
+                arrays: list[Any] = [self.draw(rng, j, (2, 3)) for j in range(n)]
+                arrays[i] = float(arrays[i][0, 0])
+                yield Sample(*arrays)
+
+    def draw(self, rng: np.random.Generator, i: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Values for the i-th operand, uniform over its domain."""
+        domain = self.domain[i] if isinstance(self.domain[0], tuple) else self.domain
+        low, high = domain
+        return np.asarray(rng.uniform(low, high, size=shape))
+
+
+# fmt: off
+_SHAPES: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {
+    1: (((),), ((1,),), ((0, 3),), ((3, 4),), ((2, 1, 3),)),
+    2: (((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 1), (1, 4)), ((), (3,)), ((2, 3), ()), ((), ()),
+        ((0, 3), (1, 3)), ((1,), (2, 1, 2))),
+    3: (((3, 4), (3, 4), (3, 4)), ((3, 1), (4,), ()), ((), (2,), (3, 1)), ((0, 2), (2,), (1, 1)),
+        ((), (), ())),
+}
+# fmt: on
+
+
+def _per_operand(op: Elementwise, batched: Any, operands: tuple[V, ...]) -> list[bool]:
+    """`batched` speaks of tensor and operand parameters only; scalars are never batched."""
+    flags = iter(batched)
+    kinds = [p.kind for p in op.params if not p.is_attr]
+    result = [kind in ("tensor", "tensor?", "operand") and next(flags) for kind in kinds]
+    assert len(result) == len(operands)
+    return result
+
+
+def _without_axis(operand: V) -> Spec:
+    return Spec(operand.shape[1:], operand.dtype)
+
+
+def _as_spec(operand: V) -> Any:
+    if operand is None or is_number(operand) or isinstance(operand, Spec):
+        return operand
+    return Spec(operand.shape, operand.dtype)
+
+
+# -- casts around a formula -------------------------------------------------------------------
+
+
+def _with_casts(formula: Any) -> Callable[..., Any]:
+    """The formula on operands as they come: cast in, compute, cast out."""
+    rule = formula.__func__ if isinstance(formula, staticmethod) else None
+
+    def reference(self: Elementwise, *operands: Any) -> Any:
+        key = tuple(
+            [(o.dtype, o.ndim == 0) if isinstance(o, np.ndarray) else type(o) for o in operands]
+        )
+        casts = self._casts.get((self, key, dtypes.get_default_dtype()))
+        if casts is None:
+            casts = _plan_casts(self, operands)
+            self._casts[(self, key, dtypes.get_default_dtype())] = casts
+        targets, out = casts
+        arrays = [o if t is None else _cast(o, t) for o, t in zip(operands, targets, strict=True)]
+        result = rule(*arrays) if rule is not None else formula(self, *arrays)
+        if type(result) is np.ndarray and result.dtype == out:
+            return result
+        return np.asarray(result).astype(out, copy=False)
+
+    reference.__doc__ = formula.__doc__
+    return reference
+
+
+def _plan_casts(op: Elementwise, operands: tuple[Any, ...]) -> Any:
+    arrays = [np.asarray(o) if isinstance(o, np.generic) else o for o in operands]
+    targets, out = op.dtypes_of(*arrays)
+    numpy_targets = [
+        None
+        if t is None or o is None or (isinstance(o, np.ndarray) and o.dtype == t.numpy)
+        else t.numpy
+        for o, t in zip(arrays, targets, strict=True)
+    ]
+    return numpy_targets, out.numpy
+
+
+def _cast(operand: Any, target: np.dtype[Any]) -> Any:
+    if isinstance(operand, (np.ndarray, np.generic)):
+        return operand.astype(target)
+    if target.kind in "iu" and isinstance(operand, int):
+        # As in C, numbers wrap: uint8 tensors compare with -1 as with 255.
+        return np.int64(operand).astype(target)
+    return target.type(operand)
+
+
+#: Constants that several gradients use.
+LN2 = math.log(2.0)
+LN10 = math.log(10.0)

@@ -1,0 +1,149 @@
+"""Elementwise special functions. SciPy computes the reference; it is imported when first needed."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend.core.primitive import Sample, ops
+from wend.ops.builder import Builder, Value
+from wend.ops.elementwise import Array, Elementwise, Grads, V
+
+
+@functools.cache
+def _scipy(name: str) -> Any:
+    from scipy import special
+
+    return getattr(special, name)
+
+
+class Special(Elementwise, abstract=True):
+    """A function of one float."""
+
+    kind = "float"
+
+
+class Erf(Special):
+    """y = 2 / sqrt(pi) * the integral of exp(-t^2) from 0 to input."""
+
+    functions = methods = ("erf",)
+    inplace = True
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("erf")(x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * (ops.exp(-x * x) * (2 / math.sqrt(math.pi))),)
+
+
+class Erfc(Special):
+    """y = 1 - erf(input), exact where erf is near 1."""
+
+    functions = methods = ("erfc",)
+    inplace = True
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("erfc")(x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * (ops.exp(-x * x) * (-2 / math.sqrt(math.pi))),)
+
+
+class Erfinv(Special):
+    """y with erf(y) = input; NaN outside [-1, 1]."""
+
+    functions = methods = ("erfinv",)
+    inplace = True
+    domain = (-0.9, 0.9)
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("erfinv")(x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * (ops.exp(y * y) * (math.sqrt(math.pi) / 2)),)
+
+
+class Lgamma(Special):
+    """y = log |gamma(input)|."""
+
+    functions = methods = ("lgamma",)
+    inplace = True
+    domain = (0.2, 4.0)
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("gammaln")(x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.digamma(x),)
+
+
+class Digamma(Special):
+    """y = the derivative of lgamma at input."""
+
+    functions = methods = ("digamma",)
+    inplace = True
+    domain = (0.2, 4.0)
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("psi")(x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.polygamma(1, x),)
+
+
+class Polygamma(Special):
+    """y = the n-th derivative of digamma at input, n >= 0."""
+
+    signature = "n: int, input"
+    n: int
+    functions = ("polygamma",)
+    domain = (0.2, 4.0)
+
+    def reference(self, x: Array) -> Array:
+        if self.n == 0:
+            return _scipy("psi")(x)
+        # As scipy.special.polygamma, in the dtype of x: (-1)^(n+1) n! zeta(n+1, x)
+        scale = (-1.0) ** (self.n + 1) * math.gamma(self.n + 1)
+        return x.dtype.type(scale) * _scipy("zeta")(x.dtype.type(self.n + 1), x)
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        return b.polygamma(self.n, x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.polygamma(self.n + 1, x),)
+
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
+        for n in (0, 1, 2):
+            yield Sample(n, self.draw(rng, 0, (3, 4)))
+        yield Sample(1, self.draw(rng, 0, ()))
+
+
+class BinaryCrossEntropyTerm(Special):
+    """y = -(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100.
+
+    Its gradient is no derivative of that: it stays finite at 0 and 1, where the logarithms'
+    bounds would stop it (as in PyTorch).
+    """
+
+    signature = "input, target"
+    domain = ((0.05, 0.95), (0.0, 1.0))
+    grad_name = "BinaryCrossEntropyBackward0"
+
+    def reference(self, x: Array, target: Array) -> Array:
+        return -(
+            target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)
+        )
+
+    def emit(self, b: Builder, x: Value, target: Value) -> Value:
+        least, one = b.constant(-100, x), b.constant(1, x)
+        hit = b.mul(target, b.maximum(b.log(x), least))
+        miss = b.mul(b.sub(one, target), b.maximum(b.log1p(b.neg(x)), least))
+        return b.neg(b.add(hit, miss))
+
+    def vjp(self, g: V, y: V, x: V, target: V) -> Grads:
+        spread = ops.maximum((1 - x) * x, 1e-12)
+        return g * (x - target) / spread, g * (ops.log1p(-x) - ops.log(x))
