@@ -40,13 +40,6 @@ class BuildCore(build_ext):
         except (Exception, SystemExit) as error:
             raise SystemExit(PURE_REMEDY.format(reason=_one_line(error))) from error
 
-    def build_extension(self, ext: Extension) -> None:
-        super().build_extension(ext)
-        # An in-place build must not leave generated C beside the sources.
-        for source in ext.sources:
-            if source.endswith(".c"):
-                Path(source).unlink(missing_ok=True)
-
 
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())

@@ -265,9 +265,18 @@ def project_files():
         text=True,
         check=False,
     )
-    if listed.returncode != 0:
-        pytest.skip("not a git checkout: the list of project files is unknown")
-    return [ROOT / name for name in listed.stdout.splitlines()]
+    if listed.returncode == 0:
+        return [ROOT / name for name in listed.stdout.splitlines()]
+    # Not a checkout (an unpacked archive): everything but what tools leave behind.
+    skipped = {"build", "dist", "__pycache__"}
+    return [
+        path
+        for path in ROOT.rglob("*")
+        if not any(
+            part in skipped or part.endswith(("env", "_cache", ".egg-info", ".hypothesis"))
+            for part in path.relative_to(ROOT).parts
+        )
+    ]
 
 
 def test_no_file_names_a_path_of_one_machine():

@@ -64,3 +64,14 @@ def test_env_runs_where_dependencies_are_missing(monkeypatch, capsys):
 def test_python_dash_m(python):
     assert python("-m", "wend", "--version").stdout.startswith("wend ")
     assert python("-m", "wend", check=False).returncode == 2
+
+
+def test_a_closed_pipe_is_no_error(python):
+    code = (
+        "import os, sys\n"
+        "read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
+        "from wend.tools import cli\n"
+        "sys.exit(cli.main(['env']))"
+    )
+    done = python("-c", code, check=False)
+    assert (done.returncode, done.stderr) == (1, "")

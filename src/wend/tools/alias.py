@@ -161,7 +161,6 @@ def install(package: str = "wend") -> None:
         space["__version__"] = TORCH_VERSION
     sys.meta_path.insert(0, TorchFinder(package))
     sys.meta_path.append(MissingFinder(package))
-    importlib.import_module("torch")
     _serve_workers(package)
 
 

@@ -8,6 +8,7 @@ wend --version, wend --help
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -25,9 +26,20 @@ usage: wend run SCRIPT [ARGS ...]      run an unchanged PyTorch program: `import
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status. 2 means that it was called wrongly."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] == ["run"]:
+        return _run(given[1:])
+    try:
+        status = _answer(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # `wend env | head`: the reader has seen enough. Nothing is left to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status
+
+
+def _answer(given: list[str]) -> int:
     command = given.pop(0) if given else ""
-    if command == "run":
-        return _run(given)
     if command in ("-h", "--help", "help"):
         print(USAGE, end="")
         return 0
