@@ -14,7 +14,7 @@ SOURCE = Path(wend.__path__[0]).resolve().parent
 
 FILES = {
     "shop/__init__.py": (
-        "from shop import nn\nfrom shop.version import __version__\n"
+        "import shop.core, shop.ops\nfrom shop import nn\nfrom shop.version import __version__\n"
         "class Tensor: pass\n"
         "def zeros(n): return [0] * n\n"
         "def __getattr__(name):\n"
@@ -27,7 +27,9 @@ FILES = {
     "shop/nn/functional.py": "def gelu(x): return x\ndef relu(x): return x\n",
     "shop/utils/__init__.py": "",
     "shop/utils/data.py": "class DataLoader: pass\nclass Dataset: pass\n",
-    "shop/core/__init__.py": "",
+    "shop/core/__init__.py": "from shop import ops\nimport shop.ops.deep as deep\n",
+    "shop/ops/__init__.py": "",
+    "shop/ops/deep.py": "x = 3\n",
     "shop/broken.py": "import a_module_that_nobody_has\n",
     "shop/faulty.py": "1 / 0\n",
 }

@@ -73,7 +73,29 @@ try:
     torch.nn.__wrapped__
 except AttributeError as error:
     assert "not part of" not in str(error)
-assert not hasattr(torch, "core")  # Wend's layers are not PyTorch's
+"""
+    )
+
+
+def test_layers_are_not_pytorchs(shop):
+    """`torch.ops` and `torch.compiler` are PyTorch's own; a layer must not pass for one."""
+    shop(
+        """
+import torch
+assert not hasattr(torch, "core") and not hasattr(torch, "ops")
+try:
+    import torch.ops
+except ImportError as error:
+    assert str(error).startswith("torch.ops: not part of Wend"), error
+else:
+    raise SystemExit("the layer was served")
+from shop import ops
+import shop.ops.deep as deep
+assert deep is ops.deep and deep.x == 3
+import types
+torch.compiler = types.ModuleType("shop.frontend.compiler_names")
+import torch.compiler as compiler
+assert compiler.__name__ == "shop.frontend.compiler_names"
 """
     )
 

@@ -51,7 +51,7 @@ class TorchFinder(MetaPathFinder):
         if name != "torch" and not name.startswith("torch."):
             return None
         real_name = self.package + name[len("torch") :]
-        real = None if is_internal(real_name, self.package) else self._load(real_name)
+        real = self._load(real_name)
         if real is None:
             if _asked_only():
                 return None
@@ -61,13 +61,16 @@ class TorchFinder(MetaPathFinder):
         return ModuleSpec(name, _Loader(real), is_package=hasattr(real, "__path__"))
 
     def _load(self, real_name: str) -> ModuleType | None:
-        try:
-            return importlib.import_module(real_name)
-        except ModuleNotFoundError as error:
-            # Another module missing inside it is that module's error.
-            if error.name not in (real_name, "torch" + real_name[len(self.package) :]):
-                raise
+        if not is_internal(real_name, self.package):
+            try:
+                return importlib.import_module(real_name)
+            except ModuleNotFoundError as error:
+                # Another module missing inside it is that module's error.
+                if error.name not in (real_name, "torch" + real_name[len(self.package) :]):
+                    raise
+        # A module that is only an attribute of its parent will do.
         owner, _, leaf = real_name.rpartition(".")
+        _hide_layers(self.package)
         value = getattr(importlib.import_module(owner), leaf, None) if owner else None
         return value if isinstance(value, ModuleType) else None
 
@@ -103,7 +106,19 @@ def _asked_only() -> bool:
     return False
 
 
+def _hide_layers(package: str) -> None:
+    """Take Wend's layers out of its namespace: `torch.ops` and `torch.compiler` are other things.
+
+    The import system finds them in `sys.modules` all the same.
+    """
+    space = vars(sys.modules[package])
+    for name in INTERNAL:
+        if name in space and space[name] is sys.modules.get(f"{package}.{name}"):
+            del space[name]
+
+
 def _explain_all(package: str) -> None:
+    _hide_layers(package)
     for module in public_modules(package):
         _explain(module, package)
 
@@ -161,6 +176,7 @@ def install(package: str = "wend") -> None:
         space["__version__"] = TORCH_VERSION
     sys.meta_path.insert(0, TorchFinder(package))
     sys.meta_path.append(MissingFinder(package))
+    _explain_all(package)
     _serve_workers(package)
 
 
