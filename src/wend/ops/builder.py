@@ -6,7 +6,8 @@ shows that a rule is right before any code is generated).  Values are opaque to 
 
 Operands of one instruction have one type, unless its line says otherwise; `constant` makes a value
 of the type of another one.  float16 and bfloat16 never enter a rule: they are widened to float32
-before it and rounded once after it.  Integers wrap (min / -1 too, which traps on some machines).  On bool, `add` is or, `mul` is and.
+before it and rounded once after it.  Integers wrap (min / -1 too, which traps on some machines).
+On bool, `add` is or, `mul` is and.
 """
 
 from __future__ import annotations

@@ -179,7 +179,8 @@ class Elementwise(Primitive, abstract=True):
         for i in range(n):
             if kinds[i] == "operand" and n > 1:
                 arrays: list[Any] = [self.draw(rng, j, (2, 3)) for j in range(n)]
-                arrays[i] = float(arrays[i][0, 0])
+                number = float(arrays[i][0, 0])
+                arrays[i] = number if "float" in self.supports else int(number)
                 yield Sample(*arrays)
 
     def draw(self, rng: np.random.Generator, i: int, shape: tuple[int, ...]) -> np.ndarray:

@@ -1,0 +1,6 @@
+"""Lets the tests of ops import `harness`, which lies beside them."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

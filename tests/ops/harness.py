@@ -1,0 +1,369 @@
+"""What the tests that come from the registry share: samples, special values, snippets, PyTorch.
+
+Nothing here names an op.  A family of ops gives samples (`Primitive.samples`) as float64, int64
+and bool arrays; the harness converts the float64 ones to every dtype the op supports, and leaves
+the others (indices, masks) as they are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import wend.ops
+from wend.base import dtypes
+from wend.base.dtypes import CATEGORY_NAMES, DType
+from wend.core import _hot
+from wend.core.primitive import REGISTRY, Composite, Sample, Spec
+from wend.core.signature import Binder
+
+try:
+    import torch
+except ImportError:  # the comparisons with PyTorch are left out
+    torch = None
+
+
+def load_all_ops() -> None:
+    """Import every module under wend.ops, so that the registry is complete."""
+    for module in pkgutil.walk_packages(wend.ops.__path__, "wend.ops."):
+        importlib.import_module(module.name)
+
+
+load_all_ops()
+OPS = [REGISTRY[name] for name in sorted(REGISTRY)]
+PRIMITIVES = [op for op in OPS if not issubclass(op, Composite)]
+ELEMENTWISE = [op for op in PRIMITIVES if op.elementwise]
+REAL = [dtype for dtype in dtypes.ALL if dtype.category < dtypes.COMPLEX]
+TOLERANCE = {  # relative to the magnitude of the expected value, and absolute
+    dtypes.float64: 1e-9,
+    dtypes.float32: 2e-5,
+    dtypes.float16: 4e-3,
+    dtypes.bfloat16: 3e-2,
+}
+
+
+def supported(op: Any) -> list[DType]:
+    """The dtypes that the op says it takes."""
+    return [dtype for dtype in REAL if CATEGORY_NAMES[dtype.category] in op.supports]
+
+
+def by_dtype(ops: list[Any]) -> list[Any]:
+    """(op, dtype) parameters, with ids."""
+    import pytest
+
+    return [
+        pytest.param(op, dtype, id=f"{op.name}-{dtype.name}")
+        for op in ops
+        for dtype in supported(op)
+    ]
+
+
+def instance(op: Any) -> Any:
+    """An object to call `samples` on, which may not depend on attributes."""
+    return op.__new__(op)
+
+
+# -- samples ----------------------------------------------------------------------------------
+
+
+def samples(op: Any, dtype: DType | None = None) -> list[Sample]:
+    """The op's samples, the same in each run, floats converted to `dtype`."""
+    seed = sum(map(ord, op.name))
+    found = list(instance(op).samples(np.random.default_rng(seed)))
+    return [convert(sample, dtype or dtypes.float64) for sample in found]
+
+
+def convert(sample: Sample, dtype: DType) -> Sample:
+    """The sample with float64 arrays (lists of them too) of another dtype."""
+    return Sample(
+        *(_convert(a, dtype) for a in sample.args),
+        **{key: _convert(a, dtype) for key, a in sample.kwargs.items()},
+    )
+
+
+def _convert(value: Any, dtype: DType) -> Any:
+    if isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) for v in value):
+        return type(value)(_convert(v, dtype) for v in value)
+    if not isinstance(value, np.ndarray) or value.dtype != np.float64:
+        return value
+    if dtype is dtypes.bool_:
+        return np.asarray(value > 0)
+    if dtype is dtypes.uint8:
+        return np.asarray(np.ceil(np.abs(value))).astype(np.uint8)
+    with np.errstate(all="ignore"):
+        if dtype.category == dtypes.INT:
+            # Away from 0, so that a divisor stays one.
+            return np.asarray(np.where(value < 0, np.floor(value), np.ceil(value))).astype(
+                dtype.numpy
+            )
+        return np.asarray(value).astype(dtype.numpy)
+
+
+_INF, _NAN = float("inf"), float("nan")
+# fmt: off
+_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, 1.5, -2.5, 0.1, 1e-3, 7.25, -31.0,
+           88.0, 3e-5, -3e-5, 200.0, _INF, -_INF, _NAN]
+# fmt: on
+
+
+def special_values(dtype: DType, with_ends: bool = True) -> np.ndarray:
+    """Values at which formulas go wrong: zeros, infinities, NaN, ends of the range."""
+    if dtype is dtypes.bool_:
+        return np.array([False, True])
+    if dtype.category == dtypes.INT:
+        info = dtypes.iinfo(dtype)
+        values = [0, 1, 2, 3, 5, 7, 8, 31, 100, info.max, info.max - 1]
+        values += [-1, -2, -3, -7, -8, -100, info.min + 1] if dtype.is_signed else []
+        return np.array(values).astype(dtype.numpy)
+    info = dtypes.finfo(dtype)
+    ends = [info.max, info.min, info.smallest_normal, 1 + info.eps, 1 - info.eps]
+    values = np.array(_FLOATS + (ends if with_ends else []))
+    with np.errstate(all="ignore"):
+        values = values.astype(dtype.numpy)
+    if dtype is dtypes.bfloat16:  # conversions do not agree on the sign of NaN
+        values.view(np.uint16)[np.isnan(values)] = 0x7FC0
+    return values
+
+
+def special_grid(op: Any, dtype: DType, with_ends: bool = True) -> list[np.ndarray]:
+    """Flat operands that hold every combination of special values."""
+    kinds = [p.kind for p in op.params if p.kind in ("tensor", "operand")]
+    promotes = op.promotes or (True,) * len(kinds)
+    axes = [special_values(dtype if p else dtypes.bool_, with_ends) for p in promotes]
+    if len(axes) > 2:
+        axes = [axis[: 12 if i else 2] for i, axis in enumerate(axes)]
+    return [np.ascontiguousarray(a.ravel()) for a in np.meshgrid(*axes, indexing="ij")]
+
+
+# -- from a call to the rules -----------------------------------------------------------------
+
+
+def tensor(array: np.ndarray, requires_grad: bool = False) -> Any:
+    """A Wend tensor of a copy of the array."""
+    array = np.array(array, copy=True, order="C")
+    type_ = _hot.intern_type(array.shape, dtypes.from_numpy(array.dtype), device())
+    made = _hot.wrap(_hot.held(type_, array))
+    if requires_grad:
+        made.requires_grad_(True)
+    return made
+
+
+def device() -> Any:
+    from wend.base.devices import CPU
+
+    return CPU
+
+
+def map_arrays(sample: Sample, function: Any) -> Sample:
+    """The sample with each array replaced by function(array)."""
+
+    def each(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return function(value)
+        if isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) for v in value):
+            return type(value)(each(v) for v in value)
+        return value
+
+    return Sample(*map(each, sample.args), **{k: each(v) for k, v in sample.kwargs.items()})
+
+
+def bind(op: Any, sample: Sample) -> tuple[Any, list[Any]]:
+    """(interned primitive, its non-attribute parameters with arrays as operands) of a call."""
+    bound = map_arrays(sample, tensor)
+    prim, tensors, args, _ = Binder(op.name, op, op.params).bind(bound.args, bound.kwargs)
+    return prim, prim.arrange([t.value.buffer for t in tensors], args)
+
+
+def specs(params: list[Any]) -> list[Any]:
+    """The parameters as a type rule sees them."""
+    from wend.core.symbolic import category_of
+    from wend.core.types import Number
+
+    def each(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return Spec(value.shape, dtypes.from_numpy(value.dtype))
+        if isinstance(value, list):
+            return [each(v) for v in value]
+        if isinstance(value, (bool, int, float)):
+            return Number(category_of(value))
+        return value
+
+    return [each(p) for p in params]
+
+
+def as_tuple(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
+
+
+# -- PyTorch ----------------------------------------------------------------------------------
+
+
+def torch_function(op: Any) -> Any:
+    """PyTorch's function or method of the op's public name, or None."""
+    if torch is None:
+        return None
+    for name in op.functions:
+        if hasattr(torch, name):
+            return getattr(torch, name)
+    for name in getattr(op, "functional", ()):
+        if hasattr(torch.nn.functional, name):
+            return getattr(torch.nn.functional, name)
+    for name in op.methods:
+        if hasattr(torch.Tensor, name):
+            return getattr(torch.Tensor, name)
+    name = getattr(op, "torch_name", op.name)
+    return getattr(torch, name, None)
+
+
+def to_torch(array: np.ndarray, requires_grad: bool = False) -> Any:
+    """A PyTorch tensor of a copy of the array."""
+    array = np.array(array, copy=True, order="C")
+    if dtypes.from_numpy(array.dtype) is dtypes.bfloat16:  # bits, not values: a NaN has a sign
+        made = torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+    else:
+        made = torch.from_numpy(array)
+    return made.requires_grad_(True) if requires_grad else made
+
+
+def from_torch(result: Any) -> np.ndarray:
+    """The array of a PyTorch tensor, in Wend's dtype of the same name."""
+    name = str(result.dtype).removeprefix("torch.")
+    result = result.detach()
+    wide = result.float() if name == "bfloat16" else result
+    return wide.numpy().astype(dtypes.named(name).numpy)
+
+
+def torch_sample(sample: Sample, requires_grad: bool = False) -> Sample:
+    """The sample with PyTorch's tensors and dtypes."""
+
+    def each(array: np.ndarray) -> Any:
+        return to_torch(array, requires_grad and array.dtype.kind == "f")
+
+    def attribute(value: Any) -> Any:
+        return getattr(torch, value.name) if isinstance(value, DType) else value
+
+    moved = map_arrays(sample, each)
+    return Sample(
+        *map(attribute, moved.args), **{k: attribute(v) for k, v in moved.kwargs.items()}
+    )
+
+
+# -- comparing --------------------------------------------------------------------------------
+
+
+def difference(got: Any, want: Any, tolerance: float | None = None) -> str:
+    """What differs between two arrays: dtype, shape, or the first value; "" if they agree."""
+    got, want = np.asarray(got), np.asarray(want)
+    if got.dtype != want.dtype:
+        return f"dtype is {got.dtype}, should be {want.dtype}"
+    if got.shape != want.shape:
+        return f"shape is {got.shape}, should be {want.shape}"
+    if got.dtype.kind in "biu":
+        wrong = got != want
+    else:
+        dtype = dtypes.from_numpy(got.dtype)
+        bound = TOLERANCE[dtype] if tolerance is None else tolerance
+        a, b = got.astype(np.float64), want.astype(np.float64)
+        floor = 1.0 if bound > 1e-3 else 1e-2  # halves: rounding in between is not ours to match
+        with np.errstate(all="ignore"):
+            near = np.abs(a - b) <= bound * (np.abs(b) + floor)
+        wrong = ~(near | (a == b) | (np.isnan(a) & np.isnan(b)))
+    if not wrong.any():
+        return ""
+    where = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return (
+        f"{int(wrong.sum())} of {wrong.size} values differ, first at {where}: "
+        f"{got[where]!s}, should be {want[where]!s}"
+    )
+
+
+def first_difference(got: Any, want: Any) -> int | None:
+    """Flat index of the worst element of two arrays of one shape, or None."""
+    got, want = np.asarray(got), np.asarray(want)
+    if got.shape != want.shape or not got.size:
+        return None
+    for i, (a, b) in enumerate(zip(got.ravel(), want.ravel(), strict=True)):
+        if difference(a, b):
+            return i
+    return None
+
+
+def narrowed(sample: Sample, i: int | None) -> Sample:
+    """Of a sample whose operands are flat and equally long, only the i-th element."""
+    sizes = {a.shape for a in sample.args if isinstance(a, np.ndarray)}
+    if i is None or len(sizes) != 1 or len(next(iter(sizes))) != 1:
+        return sample
+    return map_arrays(sample, lambda a: a[i : i + 1])
+
+
+def literal(value: Any) -> str:
+    """Python source of an argument."""
+    if isinstance(value, np.ndarray):
+        flat = np.array2string(value.astype(_printable(value)), separator=", ", threshold=10**6)
+        shape = "" if value.size else f".reshape({value.shape})"
+        name = dtypes.from_numpy(value.dtype).name
+        text = " ".join(flat.split())
+        return f"torch.tensor(np.array({text}){shape}, dtype=torch.{name})"
+    if isinstance(value, DType):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        inner = ", ".join(map(literal, value))
+        return f"[{inner}]" if isinstance(value, list) else f"({inner},)"
+    return repr(value)
+
+
+def _printable(value: np.ndarray) -> Any:
+    return np.float64 if value.dtype.kind not in "biu" else value.dtype
+
+
+def snippet(op: Any, sample: Sample, fault: str) -> str:
+    """A failure as a program that can be pasted; `import torch` for PyTorch's answer."""
+    arguments = [literal(a) for a in sample.args]
+    arguments += [f"{key}={literal(a)}" for key, a in sample.kwargs.items()]
+    joined = ",\n    ".join(arguments)
+    return (
+        f"{op.name}: {fault}\n"
+        "-----\n"
+        "import numpy as np\nfrom numpy import inf, nan\nimport wend as torch\n"
+        "from wend.core.primitive import ops\n"
+        f"print(ops.{op.name}(\n    {joined}))\n"
+        "-----"
+    )
+
+
+def report(faults: list[str]) -> None:
+    """Fail with all faults, the first three in full."""
+    if faults:
+        more = f"\n... and {len(faults) - 3} more" if len(faults) > 3 else ""
+        raise AssertionError("\n\n".join(faults[:3]) + more)
+
+
+def outcomes(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """(result, None) or (None, the exception) of a call."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs), None
+    except Exception as error:
+        return None, error
+
+
+def each_sample(op: Any, dtype: DType) -> Iterator[Sample]:
+    yield from samples(op, dtype)
+
+
+def enter(operand: Any, target: DType | None) -> Any:
+    """An operand as generated code sees it: in the dtype of the computation."""
+    if operand is None:
+        return None
+    array = np.asarray(operand)
+    if target is None:
+        return array
+    with np.errstate(all="ignore"):
+        return array.astype(target.numpy)
+
+
+torch_errors = (RuntimeError, TypeError, ValueError, NotImplementedError)

@@ -1,0 +1,174 @@
+"""Tests of every op, from the registry: a new op is tested without being named here."""
+
+import harness
+import numpy as np
+import pytest
+from harness import ELEMENTWISE, OPS, PRIMITIVES, by_dtype, report, snippet
+
+from wend.base import dtypes
+from wend.base.errors import ExecutionError
+from wend.core.primitive import NO_GRADIENT, Composite
+from wend.runtime.numpy_builder import NumpyBuilder
+
+needs_torch = pytest.mark.skipif(harness.torch is None, reason="PyTorch is not installed")
+
+
+def ids(ops):
+    return [pytest.param(op, id=op.name) for op in ops]
+
+
+@pytest.mark.parametrize("op", ids(OPS))
+def test_no_rule_is_missing(op):
+    missing = []
+    if not op.__doc__:
+        missing.append("docstring")
+    if not hasattr(op, "samples"):
+        missing.append("samples")
+    elif not harness.samples(op):
+        missing.append("a sample")
+    if not issubclass(op, Composite):
+        if op.infer is harness.wend.core.primitive.Primitive.infer:
+            missing.append("infer")
+        missing += [rule for rule in ("reference", "vjp", "batch") if not getattr(op, rule, None)]
+        if op.elementwise and op.emit is None:
+            missing.append("emit")
+    assert not missing, f"{op.name} ({op.__module__}) lacks: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("op", ids(OPS))
+def test_names_are_pytorchs(op):
+    """A function or method that PyTorch lacks is a typing error, or does not belong there."""
+    if harness.torch is None:
+        pytest.skip("PyTorch is not installed")
+    wrong = [f"torch.{n}" for n in op.functions if not hasattr(harness.torch, n)]
+    wrong += [f"Tensor.{n}" for n in op.methods if not hasattr(harness.torch.Tensor, n)]
+    wrong += [
+        f"nn.functional.{n}"
+        for n in getattr(op, "functional", ())
+        if not hasattr(harness.torch.nn.functional, n)
+    ]
+    in_place = op.inplace if isinstance(op.inplace, tuple) else [n + "_" for n in op.methods]
+    wrong += [
+        f"Tensor.{n}" for n in in_place if op.inplace and not hasattr(harness.torch.Tensor, n)
+    ]
+    assert not wrong, f"{op.name}: PyTorch has no {', '.join(wrong)}"
+
+
+@pytest.mark.parametrize(("op", "dtype"), by_dtype(PRIMITIVES))
+def test_reference_has_the_inferred_type(op, dtype):
+    faults = []
+    for sample in harness.samples(op, dtype):
+        prim, params = harness.bind(op, sample)
+        specs = harness.as_tuple(prim.infer(*harness.specs(params)))
+        results, error = harness.outcomes(prim.reference, *params)
+        if error is not None:
+            faults.append(snippet(op, sample, f"reference raises {error!r}"))
+            continue
+        for result, spec in zip(harness.as_tuple(results), specs, strict=True):
+            want = np.empty(tuple(spec.shape), spec.dtype.numpy)
+            if not isinstance(result, np.ndarray):
+                faults.append(snippet(op, sample, f"reference returns a {type(result).__name__}"))
+            elif (result.dtype, result.shape) != (want.dtype, want.shape):
+                fault = f"reference gives {result.dtype}{result.shape}, infer {spec}"
+                faults.append(snippet(op, sample, fault))
+    report(faults)
+
+
+@needs_torch
+@pytest.mark.parametrize(("op", "dtype"), by_dtype(PRIMITIVES))
+def test_reference_agrees_with_torch(op, dtype):
+    function = harness.torch_function(op)
+    if function is None:
+        pytest.skip("PyTorch has no function of that name")
+    faults = []
+    for sample in harness.samples(op, dtype):
+        faults += _against_torch(op, function, sample)
+    report(faults)
+
+
+def _against_torch(op, function, sample):
+    moved = harness.torch_sample(sample)
+    want, refusal = harness.outcomes(function, *moved.args, **moved.kwargs)
+    if refusal is not None and not isinstance(refusal, harness.torch_errors):
+        raise refusal
+    prim, params = harness.bind(op, sample)
+    got, error = harness.outcomes(lambda: (prim.infer(*harness.specs(params)), prim.reference(*params)))
+    if refusal is not None:
+        return []  # what Wend takes beyond PyTorch is its own affair
+    if error is not None:
+        return [snippet(op, sample, f"raises {error!r}; PyTorch does not")]
+    faults = []
+    for a, b in zip(harness.as_tuple(got[1]), harness.as_tuple(want), strict=True):
+        b = harness.from_torch(b)
+        fault = harness.difference(a, b)
+        if fault:
+            small = harness.narrowed(sample, harness.first_difference(a, b))
+            faults.append(snippet(op, small, f"other than PyTorch: {fault}"))
+    return faults
+
+
+def grid_sample(op, dtype, with_ends=True):
+    """Every combination of special values; zeros left out where the op refuses to divide by them."""
+    arrays = harness.special_grid(op, dtype, with_ends)
+    sample = harness.Sample(*arrays)
+    _, error = harness.outcomes(lambda: _evaluate(op, sample))
+    if isinstance(error, ExecutionError):
+        keep = arrays[1] != 0
+        sample = harness.Sample(*(a[keep] for a in arrays))
+    return sample
+
+
+def _evaluate(op, sample):
+    prim, params = harness.bind(op, sample)
+    return prim.reference(*params)
+
+
+def with_grid(ops):
+    """Elementwise ops that need nothing but tensors."""
+    return [op for op in ops if all(p.kind in ("tensor", "operand") for p in op.params)]
+
+
+@pytest.mark.parametrize(("op", "dtype"), by_dtype(ELEMENTWISE))
+def test_emit_agrees_with_reference(op, dtype):
+    checked = harness.samples(op, dtype)
+    if with_grid([op]):
+        checked.append(grid_sample(op, dtype))
+    faults = []
+    for sample in checked:
+        prim, params = harness.bind(op, sample)
+        if any(p.kind not in ("tensor", "operand", "tensor?", "scalar?") for p in op.params if not p.is_attr):
+            pytest.skip("takes scalars")
+        with np.errstate(all="ignore"):
+            want = prim.reference(*params)
+            targets, _ = prim.dtypes_of(*params)
+            operands = [harness.enter(p, t) for p, t in zip(params, targets, strict=True)]
+            result, error = harness.outcomes(prim.emit, NumpyBuilder(), *operands)
+        if error is not None:
+            faults.append(snippet(op, sample, f"emit raises {error!r}"))
+            continue
+        got = np.asarray(result).astype(want.dtype)
+        got = np.broadcast_to(got, want.shape)
+        fault = harness.difference(got, want)
+        if fault:
+            small = harness.narrowed(sample, harness.first_difference(got, want))
+            faults.append(snippet(op, small, f"emit is other than reference: {fault}"))
+    report(faults)
+
+
+@needs_torch
+@pytest.mark.parametrize(("op", "dtype"), by_dtype(with_grid(ELEMENTWISE)))
+def test_special_values_agree_with_torch(op, dtype):
+    function = harness.torch_function(op)
+    if function is None:
+        pytest.skip("PyTorch has no function of that name")
+    # Of two operands at the ends of the range PyTorch's vectorised remainder makes NaN.
+    with_ends = sum(p.kind in ("tensor", "operand") for p in op.params) == 1
+    report(_against_torch(op, function, grid_sample(op, dtype, with_ends)))
+
+
+def test_declared_gradients():
+    """Ops of bool results have none; the others have a rule."""
+    for op in ELEMENTWISE:
+        if op.kind == "bool":
+            assert op.vjp is NO_GRADIENT, op.name
+    assert dtypes.ALL
