@@ -36,7 +36,7 @@ cdef class Kind:
 
 @cython.no_gc
 cdef class TensorType:
-    cdef readonly tuple shape
+    cdef readonly object shape
     cdef readonly object dtype
     cdef readonly object device
     cdef readonly Kind kind
@@ -44,7 +44,7 @@ cdef class TensorType:
 
 cdef TensorType type_in_kind(Kind kind, tuple shape)
 @cython.locals(t=tuple, op=int)
-cdef evaluate(object expr, list types, list args)
+cpdef evaluate(object expr, list types, list args)
 cdef binary(int op, object a, object b)
 
 cdef class Program:
@@ -78,7 +78,7 @@ cdef class PrimitiveBase:
     cdef dict __dict__
     cdef object __weakref__
     @cython.locals(found=tuple)
-    cpdef tuple infer(self, list types, list args)
+    cpdef tuple typed(self, list types, list args)
 
 cdef class LeafPrimitive:
     cdef readonly Kind kind
@@ -167,7 +167,7 @@ cpdef held_in_segment(TensorType type_, object buffer, object segment, Py_ssize_
 @cython.locals(f=OpFunction)
 cdef operator1(str name, Tensor x)
 @cython.locals(f=OpFunction, t=type)
-cdef operator2(str name, Tensor x, object y)
+cdef operator2(str name, Tensor x, object y, bint swap)
 
 @cython.trashcan(True)
 cdef class State:
@@ -241,7 +241,7 @@ cdef class Trace:
 
 cdef long long next_serial() except -1
 
-cdef State ROOT
+cdef public State ROOT
 cdef long long LAST_THREAD
 cdef Trace LAST_TRACE
 cdef Py_ssize_t BASELINE
@@ -266,6 +266,9 @@ cdef count_pass(list states)
                i2=Py_ssize_t, serial="long long", state=State, child=State, out_type=TensorType,
                t=Tensor, others=list, other_types=tuple, indices=list, types=list, h=Tensor)
 cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest, list values)
+@cython.locals(v=Value, serial="long long", state=State, child=State, indices=list)
+cpdef record_step(Trace trace, StepPrimitive prim, list seeds, list operands, list values,
+                  list outs, object build, object leaves)
 cdef list operand_list(Py_ssize_t n, h0, h1, h2, list rest)
 @cython.locals(v=Value, i=Py_ssize_t)
 cdef bint same_types(list types, list values) except -1
@@ -280,7 +283,7 @@ cdef State find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n
 @cython.locals(v=Value, t=Tensor, serial="long long", fresh=list)
 cdef commit_many(Trace trace, object prim, State child, list values)
 @cython.locals(alias=Alias, parent=Alias)
-cdef attach_view(Tensor t, Tensor h0, object prim, list values)
+cdef attach_view(Tensor t, Tensor h0, PrimitiveBase prim, list values)
 @cython.locals(v=Value)
 cdef list wanted(Trace trace)
 cdef Py_ssize_t live_baseline()

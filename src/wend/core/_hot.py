@@ -112,8 +112,8 @@ def type_in_kind(kind, shape):
         n = kind.dtype.itemsize
         for extent in shape:
             n = n * extent
-        shape = tuple.__new__(Size, shape)
-        found = TensorType(shape, kind.dtype, kind.device, kind, n)
+        size = tuple.__new__(Size, shape)
+        found = TensorType(size, kind.dtype, kind.device, kind, n)
         kind.types[shape] = found
         COUNTS["types"] += 1
     return found
@@ -130,6 +130,21 @@ def symbolic_type(shape, dtype, device):
 
 
 # -- expressions of extents (see symbolic.py for the opcodes) -------------------------------
+
+
+def set_count(name, value):
+    """Set one of the counters."""
+    COUNTS[name] = value
+
+
+def count(name):
+    """Read one of the counters."""
+    return COUNTS[name]
+
+
+def slot(name):
+    """What fills the upward call `name`."""
+    return SLOTS[name]
 
 
 def evaluate(expr, types, args):
@@ -282,7 +297,7 @@ class PrimitiveBase:
         """Device of the result of an op without operands."""
         return SLOTS["default_device"]()
 
-    def infer(self, types, args):
+    def typed(self, types, args):
         """(program, result types) for operand types and run-time args; cold ones run the rule."""
         if self.sized:
             if self.all_sizes:
@@ -429,55 +444,55 @@ class Tensor:
     """A multi-dimensional array of one dtype, with the history that gradients need."""
 
     def __init__(self, *args, **kwargs):
-        pass
+        SLOTS["tensor_init"](self, args, kwargs)
 
     # Operators are slots here, so that no Python frame stands between the user's line and the
     # step.  In-place ones go through the in-place twin of the op.
     # fmt: off
-    def __add__(self, other): return operator2("__add__", self, other)
-    def __radd__(self, other): return operator2("__radd__", self, other)
-    def __sub__(self, other): return operator2("__sub__", self, other)
-    def __rsub__(self, other): return operator2("__rsub__", self, other)
-    def __mul__(self, other): return operator2("__mul__", self, other)
-    def __rmul__(self, other): return operator2("__rmul__", self, other)
-    def __truediv__(self, other): return operator2("__truediv__", self, other)
-    def __rtruediv__(self, other): return operator2("__rtruediv__", self, other)
-    def __floordiv__(self, other): return operator2("__floordiv__", self, other)
-    def __rfloordiv__(self, other): return operator2("__rfloordiv__", self, other)
-    def __mod__(self, other): return operator2("__mod__", self, other)
-    def __rmod__(self, other): return operator2("__rmod__", self, other)
-    def __pow__(self, other, modulo=None): return operator2("__pow__", self, other)
-    def __rpow__(self, other, modulo=None): return operator2("__rpow__", self, other)
-    def __matmul__(self, other): return operator2("__matmul__", self, other)
-    def __rmatmul__(self, other): return operator2("__rmatmul__", self, other)
-    def __and__(self, other): return operator2("__and__", self, other)
-    def __rand__(self, other): return operator2("__rand__", self, other)
-    def __or__(self, other): return operator2("__or__", self, other)
-    def __ror__(self, other): return operator2("__ror__", self, other)
-    def __xor__(self, other): return operator2("__xor__", self, other)
-    def __rxor__(self, other): return operator2("__rxor__", self, other)
-    def __lshift__(self, other): return operator2("__lshift__", self, other)
-    def __rlshift__(self, other): return operator2("__rlshift__", self, other)
-    def __rshift__(self, other): return operator2("__rshift__", self, other)
-    def __rrshift__(self, other): return operator2("__rrshift__", self, other)
-    def __iadd__(self, other): return operator2("__iadd__", self, other)
-    def __isub__(self, other): return operator2("__isub__", self, other)
-    def __imul__(self, other): return operator2("__imul__", self, other)
-    def __itruediv__(self, other): return operator2("__itruediv__", self, other)
-    def __ifloordiv__(self, other): return operator2("__ifloordiv__", self, other)
-    def __imod__(self, other): return operator2("__imod__", self, other)
-    def __ipow__(self, other): return operator2("__ipow__", self, other)
-    def __iand__(self, other): return operator2("__iand__", self, other)
-    def __ior__(self, other): return operator2("__ior__", self, other)
-    def __ixor__(self, other): return operator2("__ixor__", self, other)
-    def __ilshift__(self, other): return operator2("__ilshift__", self, other)
-    def __irshift__(self, other): return operator2("__irshift__", self, other)
-    def __lt__(self, other): return operator2("__lt__", self, other)
-    def __le__(self, other): return operator2("__le__", self, other)
-    def __gt__(self, other): return operator2("__gt__", self, other)
-    def __ge__(self, other): return operator2("__ge__", self, other)
-    def __eq__(self, other): return operator2("__eq__", self, other)
-    def __ne__(self, other): return operator2("__ne__", self, other)
+    def __add__(self, other): return operator2("__add__", self, other, False)
+    def __radd__(self, other): return operator2("__add__", self, other, True)
+    def __sub__(self, other): return operator2("__sub__", self, other, False)
+    def __rsub__(self, other): return operator2("__sub__", self, other, True)
+    def __mul__(self, other): return operator2("__mul__", self, other, False)
+    def __rmul__(self, other): return operator2("__mul__", self, other, True)
+    def __truediv__(self, other): return operator2("__truediv__", self, other, False)
+    def __rtruediv__(self, other): return operator2("__truediv__", self, other, True)
+    def __floordiv__(self, other): return operator2("__floordiv__", self, other, False)
+    def __rfloordiv__(self, other): return operator2("__floordiv__", self, other, True)
+    def __mod__(self, other): return operator2("__mod__", self, other, False)
+    def __rmod__(self, other): return operator2("__mod__", self, other, True)
+    def __pow__(self, other, modulo=None): return operator2("__pow__", self, other, False)
+    def __rpow__(self, other, modulo=None): return operator2("__pow__", self, other, True)
+    def __matmul__(self, other): return operator2("__matmul__", self, other, False)
+    def __rmatmul__(self, other): return operator2("__matmul__", self, other, True)
+    def __and__(self, other): return operator2("__and__", self, other, False)
+    def __rand__(self, other): return operator2("__and__", self, other, True)
+    def __or__(self, other): return operator2("__or__", self, other, False)
+    def __ror__(self, other): return operator2("__or__", self, other, True)
+    def __xor__(self, other): return operator2("__xor__", self, other, False)
+    def __rxor__(self, other): return operator2("__xor__", self, other, True)
+    def __lshift__(self, other): return operator2("__lshift__", self, other, False)
+    def __rlshift__(self, other): return operator2("__lshift__", self, other, True)
+    def __rshift__(self, other): return operator2("__rshift__", self, other, False)
+    def __rrshift__(self, other): return operator2("__rshift__", self, other, True)
+    def __iadd__(self, other): return operator2("__iadd__", self, other, False)
+    def __isub__(self, other): return operator2("__isub__", self, other, False)
+    def __imul__(self, other): return operator2("__imul__", self, other, False)
+    def __itruediv__(self, other): return operator2("__itruediv__", self, other, False)
+    def __ifloordiv__(self, other): return operator2("__ifloordiv__", self, other, False)
+    def __imod__(self, other): return operator2("__imod__", self, other, False)
+    def __ipow__(self, other): return operator2("__ipow__", self, other, False)
+    def __iand__(self, other): return operator2("__iand__", self, other, False)
+    def __ior__(self, other): return operator2("__ior__", self, other, False)
+    def __ixor__(self, other): return operator2("__ixor__", self, other, False)
+    def __ilshift__(self, other): return operator2("__ilshift__", self, other, False)
+    def __irshift__(self, other): return operator2("__irshift__", self, other, False)
+    def __lt__(self, other): return operator2("__lt__", self, other, False)
+    def __le__(self, other): return operator2("__le__", self, other, False)
+    def __gt__(self, other): return operator2("__gt__", self, other, False)
+    def __ge__(self, other): return operator2("__ge__", self, other, False)
+    def __eq__(self, other): return operator2("__eq__", self, other, False)
+    def __ne__(self, other): return operator2("__ne__", self, other, False)
     def __neg__(self): return operator1("__neg__", self)
     def __pos__(self): return operator1("__pos__", self)
     def __abs__(self): return operator1("__abs__", self)
@@ -583,6 +598,20 @@ def wrap(value):
     return t
 
 
+def symbolic_value(type_, serial, index):
+    """A value inside a rule: number `index` of the recorder `serial`."""
+    v = Value.__new__(Value)
+    v.type = type_
+    v.serial = serial
+    v.index = index
+    return v
+
+
+def fresh_serial():
+    """A serial for a recorder."""
+    return next_serial()
+
+
 def held(type_, buffer):
     """A held value that requires no grad."""
     v = Value.__new__(Value)
@@ -622,15 +651,19 @@ def bump(handle):
 
 def operator1(name, x):
     """A unary operator."""
-    return BOUND[name].call1(x)
+    f = BOUND[name]
+    return f.call1(x)
 
 
-def operator2(name, x, y):
+def operator2(name, x, y, swap):
     """A binary operator; NotImplemented for operands that are neither tensors nor numbers."""
     t = type(y)
     if t is not Tensor and t is not float and t is not int and not isinstance(y, Tensor):
-        return SLOTS["operator"](name, BOUND.get(name), x, y)
-    return BOUND[name].call2(x, y)
+        return SLOTS["operator"](name, BOUND.get(name), x, y, swap)
+    f = BOUND[name]
+    if swap:
+        return f.call2(y, x)
+    return f.call2(x, y)
 
 
 # -- the trie -------------------------------------------------------------------------------
@@ -826,7 +859,9 @@ def refreshed(handle):
         base = alias.base
         if base is not None and (base.alias is not None or alias.version != base.version):
             SLOTS["rederive"](handle)
-        elif alias.storage is not None and alias.storage_version != alias.storage.version:
+        elif alias.storage is not None and (
+            alias.storage_version != alias.storage.version or alias.storage.shared is not None
+        ):
             SLOTS["rederive"](handle)
     if handle.leaf is not handle.value.leaf:
         SLOTS["relabel"](handle)
@@ -1065,6 +1100,54 @@ def record(prim, n, h0, h1, h2, rest, values):
     return t
 
 
+def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
+    """Record a backward step: `seeds` are dense indices, `operands` values that enter.
+
+    outs: types of the results     build(first, inner, indices, arg0): the Step, made if it is new
+    leaves: dense indices for `step_known`, or None
+    """
+    indices = list(seeds)
+    while True:
+        serial = trace.serial
+        indices = list(seeds)
+        for v in operands:
+            indices.append(v.index if v.serial == serial else enter(trace, v))
+        if trace.serial == serial:
+            break
+    state = trace.state
+    i0 = indices[0] if len(indices) > 0 else -1
+    i1 = indices[1] if len(indices) > 1 else -1
+    rest = tuple(indices[2:])
+    key = (prim, i0, i1, -1, rest, trace.mode, None)
+    child = None
+    if state is not None and state.children is not None:
+        child = state.children.get(key)
+    if child is None:
+        if state is not None and not admit(state):
+            state = None
+        child = State(state, prim)
+        child.born = COUNTS["flushes"]
+        child.is_step = True
+        child.many = True
+        child.i0 = i0
+        child.i1 = i1
+        child.rest = rest
+        child.n_in = len(indices)
+        child.mode = trace.mode
+        child.first = trace.n
+        child.n_out = len(outs)
+        child.arg0 = len(trace.args)
+        child.requires_grad = prim.is_differentiable
+        child.step = build(trace.n, indices, child.arg0)
+        child.leaves = leaves
+        if state is not None:
+            adopt(state, key, child)
+    else:
+        state.child = child
+    child.outs = tuple(outs)
+    return commit_many(trace, None, child, values)
+
+
 def operand_list(n, h0, h1, h2, rest):
     """The operands of a call as one list."""
     out = []
@@ -1130,7 +1213,7 @@ def set_types(child, n, types, outs, values):
 def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v2, others):
     """The child for a step that the inline cache does not hold; made if it is new."""
     args = values if values is not None else []
-    program, outs = prim.infer(types, args)
+    program, outs = prim.typed(types, args)
     if state is not None:
         key = (prim, i0, i1, i2, rest, trace.mode, program)
         if state.children is not None:
@@ -1229,6 +1312,9 @@ def check_budget(trace):
 
 def attach_view(t, h0, prim, values):
     """Note how a view derives from its base, so that writes reach it and come from it."""
+    if not prim.is_differentiable:
+        SLOTS["attach_detached"](t, h0)
+        return
     alias = Alias.__new__(Alias)
     parent = h0.alias
     step = ((prim, tuple(values) if values is not None else ()),)

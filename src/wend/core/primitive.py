@@ -8,6 +8,7 @@ abstract is registered under its public name; the object that users call (`wend.
 from __future__ import annotations
 
 import re
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -92,6 +93,7 @@ class Primitive(PrimitiveBase):
     random: ClassVar[bool] = False
     donates: ClassVar[bool] = False
     fallible: ClassVar[bool] = False
+    labels_leaf: ClassVar[bool] = False
     differentiable: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float"})
     functions: ClassVar[tuple[str, ...]] = ()
@@ -101,6 +103,8 @@ class Primitive(PrimitiveBase):
     reflected: ClassVar[bool] = False
     grad_name: ClassVar[str] = ""
     result: ClassVar[Any] = None
+    n_outputs: ClassVar[int] = 1
+    _result_type: ClassVar[Any] = None
     function: ClassVar[Any] = None
     _interned: ClassVar[dict[Any, Any]]
 
@@ -131,6 +135,8 @@ class Primitive(PrimitiveBase):
         cls.function = make_function(cls.name, Binder(cls.name, cls, cls.params), cls)
         setattr(ops, cls.name, cls.function)
         publish(cls.function, cls.functions, cls.methods)
+        for operator in cls.operators:
+            _hot.set_operator(operator, cls.function)
         _publish_inplace(cls)
 
     def __init__(self, attrs: dict[str, Any], form: tuple[Any, ...]) -> None:
@@ -179,6 +185,17 @@ class Primitive(PrimitiveBase):
             else:
                 out.append(Number(self.categories[k]))
         return out
+
+    @classmethod
+    def result_wrap(cls) -> Any:
+        """What makes the public result of the list of results; None for a single tensor."""
+        if cls.result is None:
+            return None if cls.n_outputs == 1 else tuple
+        if isinstance(cls.result, tuple):
+            if "_result_type" not in cls.__dict__:
+                cls._result_type = namedtuple(cls.name, cls.result)._make
+            return cls._result_type
+        return cls.result
 
     def checked(self, *arrays: Any) -> None:
         """Raise IndexOutOfRange for values that can be seen to be out of range."""
@@ -317,6 +334,9 @@ def _publish_inplace(cls: type[Primitive]) -> None:
         setattr(Tensor, method, twin)
         if method.rstrip("_") in cls.functions:
             PUBLIC.setdefault(method, twin)
+        if method == names[0]:
+            for operator in cls.operators:
+                _hot.set_operator(f"__i{operator[2:]}", twin)
 
 
 def check_dtypes(name: str, supports: frozenset[str], specs: tuple[Any, ...]) -> None:

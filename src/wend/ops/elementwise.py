@@ -39,7 +39,7 @@ def is_number(operand: V) -> bool:
 
 def zeros_like(x: V) -> V:
     """Zeros of x's shape and dtype, whatever x holds (0 * x would keep its NaNs)."""
-    return ops.full(x.shape, 0, dtype=x.dtype)
+    return ops.fill_like(x, 0)
 
 
 def promoted(*operands: V) -> DType:

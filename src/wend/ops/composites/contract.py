@@ -353,7 +353,7 @@ def tensordot(a: Any, b: Any, dims: Any) -> Any:
             )
         of_a = normalize_dims(given[0], len(a.shape), "tensordot")
         of_b = normalize_dims(given[1], len(b.shape), "tensordot")
-    _same_dtype("tensordot", a, b)
+    same_dtype("tensordot", a, b)
     a, b, of_a, of_b = _sum_singles(a, b, of_a, of_b)
     for i, j in zip(of_a, of_b, strict=True):
         if a.shape[i] != b.shape[j]:

@@ -1,0 +1,108 @@
+"""Where in the user's program an op was recorded: file, line, function, module path."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType
+from typing import Any
+
+from wend.base.errors import ExecutionError, WendError
+from wend.core import _hot
+
+
+class Site:
+    """One place in the user's program."""
+
+    __slots__ = ("code", "lasti", "module")
+
+    def __init__(self, code: CodeType | None, lasti: int, module: str = "") -> None:
+        self.code = code
+        self.lasti = lasti
+        self.module = module
+
+    @property
+    def line(self) -> int:
+        """Line number of the instruction."""
+        if self.code is None:
+            return 0
+        positions = list(self.code.co_positions())
+        index = self.lasti // 2
+        if 0 <= index < len(positions) and positions[index][0] is not None:
+            return int(positions[index][0] or 0)
+        return int(self.code.co_firstlineno)
+
+    def __str__(self) -> str:
+        if self.code is None:
+            return "an unknown place"
+        text = f"{self.code.co_filename}:{self.line} in {self.code.co_qualname}"
+        return f"{text} ({self.module})" if self.module else text
+
+
+def user_site() -> tuple[Any, int]:
+    """(code, instruction) of the innermost frame outside the package."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not _hot.is_internal(frame.f_code):
+            return frame.f_code, frame.f_lasti
+        frame = frame.f_back  # type: ignore[assignment]
+    return None, 0
+
+
+def current_site() -> Site:
+    """The user's line that is running, with the module path if a module is being called."""
+    code, lasti = user_site()
+    return Site(code, lasti, module_path(_hot.current_trace()))
+
+
+def module_path(trace: Any) -> str:
+    """Dotted names of the modules being called, outermost first, as far as they can be found."""
+    names: list[str] = []
+    for outer, inner in zip(trace.modules, trace.modules[1:], strict=False):
+        name = next((k for k, m in outer._modules.items() if m is inner), None)
+        if name is None:
+            name = next((k for k, m in outer.named_modules() if m is inner), type(inner).__name__)
+        names.append(name)
+    return ".".join(names)
+
+
+def site_of(batch: Any, index: int, path: Any) -> Site:
+    """The site of the op that produced the dense value `index` (or that a temporary is part of)."""
+    position = None
+    best = None
+    for k, state in enumerate(batch.states):
+        last = state.first + state.n_out
+        if state.first <= index < last or (index < 0 and _owns(state, k, index, path)):
+            position, best = k, state
+            break
+    if best is None or position is None:
+        return Site(None, 0)
+    if batch.sites and position in batch.sites:
+        code, lasti = batch.sites[position]
+        return Site(code, lasti)
+    if best.user_code is not None:
+        return Site(best.user_code, best.user_lasti)
+    return Site(best.code, best.lasti)
+
+
+def _owns(state: Any, k: int, index: int, path: Any) -> bool:
+    start = path.node_of_state[k]
+    end = path.node_of_state[k + 1] if k + 1 < len(path.node_of_state) else len(path.nodes)
+    return any(index in node.outputs for node in path.nodes[start:end])
+
+
+def locate(error: BaseException, op: str, batch: Any, index: int, path: Any) -> BaseException:
+    """The error of a failing op, with the user's line."""
+    site = site_of(batch, index, path)
+    if isinstance(error, WendError):
+        if error.site is None:
+            error.site = site
+        return error
+    wrapped = ExecutionError(f"{op}: {type(error).__name__}: {error}")
+    wrapped.site = site
+    wrapped.__cause__ = error
+    return wrapped
+
+
+_hot.set_slot("user_site", user_site)
+_hot.INTERNAL_PREFIX[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

@@ -1,0 +1,332 @@
+"""Handles that share data: views, `detach`, `.data`, memory known outside; in-place changes.
+
+Values are immutable.  An in-place op computes a new value and rebinds the handle.  What shares
+data with it follows: a view writes through to its base (`put`, view by view), the base's other
+views re-derive themselves when next used, and handles of another gradient identity (`detach`)
+re-derive themselves from the storage they share.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+
+from wend.base import dtypes
+from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeError
+from wend.core import _hot
+from wend.core._hot import Alias, Storage, Tensor, Trace, Value
+from wend.core.primitive import ops
+from wend.transforms.grad import with_grad
+
+LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation"
+VIEW_IN_PLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation"
+
+
+def rederive(handle: Tensor) -> None:
+    """Bring a handle up to date with its base or its storage."""
+    alias = handle.alias
+    root = alias.base
+    if root is not None:
+        _hot.refreshed(root)
+        if alias.version != root.version:
+            with _Grad(True):
+                part = root
+                for prim, args in alias.chain:
+                    part = _hot.record_list(prim, [part], list(args))
+            handle.value = part.value
+            alias.version = root.version
+        return
+    storage = alias.storage
+    if storage.shared is not None:
+        refresh_shared(storage)
+    if alias.storage_version == storage.version:
+        return
+    alias.storage_version = storage.version
+    handle.version += 1
+    data = storage.data
+    if handle.leaf is None and handle.value.requires_grad:
+        history = _hot.wrap(handle.value)
+        with _Grad(True):
+            handle.value = ops.graft(_hot.wrap(data), history).value
+    else:
+        handle.value = data
+
+
+def relabel(handle: Tensor) -> None:
+    """Give the value of a handle the gradient identity of the handle."""
+    value = handle.value
+    leaf = handle.leaf
+    if leaf is not None and not leaf.requires_grad:
+        leaf = None
+        if value.leaf is None:
+            return
+    if value.buffer is None:
+        op = ops.stop_gradient if leaf is None else ops.variable
+        bare = _hot.wrap(value)
+        if value.leaf is not None:
+            bare.leaf = value.leaf
+        value = op(bare).value
+    else:
+        value = _hot.held(value.type, value.buffer)
+    value.leaf = leaf
+    value.requires_grad = leaf is not None
+    handle.value = value
+
+
+class _Grad:
+    """Gradient recording switched on or off inside a block."""
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+
+    def __enter__(self) -> None:
+        self.trace: Trace = _hot.current_trace()
+        self.mode = self.trace.mode
+        self.trace.mode = with_grad(self.mode, self.on)
+
+    def __exit__(self, *exc: object) -> None:
+        self.trace.mode = self.mode
+
+
+# -- in-place -------------------------------------------------------------------------------
+
+
+def check_writable(handle: Tensor, name: str) -> None:
+    """Raise GraphError if an in-place op may not touch this handle."""
+    if not _hot.current_trace().mode.grad:
+        return
+    if handle.leaf is not None and handle.leaf.requires_grad:
+        raise GraphError(f"{name}: {LEAF_IN_PLACE}; use torch.no_grad(), or work on a clone()")
+    root = handle.alias.base if handle.alias is not None else None
+    if root is not None and root.leaf is not None and root.leaf.requires_grad:
+        raise GraphError(f"{name}: {VIEW_IN_PLACE}; use torch.no_grad(), or work on a clone()")
+
+
+def assign(handle: Tensor, result: Tensor, function: Any) -> None:
+    """The general in-place op: checks, casts, rebinds, and lets aliases follow."""
+    name = function.__name__ if function is not None else "assign"
+    if _hot.current_trace().symbolic is not None:
+        raise ArgumentTypeError(f"{name}: in-place ops cannot be used in the body of a composite")
+    check_writable(handle, name)
+    have = _hot.refreshed(handle).type
+    new = result.value.type
+    if tuple(new.shape) != tuple(have.shape):
+        raise ShapeError(
+            f"{name}: output with shape {list(have.shape)} doesn't match the broadcast shape "
+            f"{list(new.shape)}"
+        )
+    if new.dtype is not have.dtype:
+        if not dtypes.can_cast(new.dtype, have.dtype):
+            raise DTypeError(
+                f"{name}: result type {new.dtype} can't be cast to the desired output type "
+                f"{have.dtype}"
+            )
+        result = ops.cast(result, have.dtype)
+    _expanded(handle, name)
+    rebind(handle, result.value)
+
+
+def _expanded(handle: Tensor, name: str) -> None:
+    if handle.alias is not None and any(p.name == "expand" for p, _ in handle.alias.chain):
+        shape = handle.shape
+        root = handle.alias.base.shape
+        if int(np.prod(shape)) > int(np.prod(root)):
+            raise GraphError(
+                f"{name}: unsupported operation: more than one element of the written-to tensor "
+                "refers to a single memory location. Please clone() the tensor before "
+                "performing the operation."
+            )
+
+
+def rebind(handle: Tensor, value: Value) -> None:
+    """Make `value` the handle's value, and that of everything that shares its data."""
+    trace = _hot.current_trace()
+    note_rebinding(trace, handle)
+    alias = handle.alias
+    if alias is not None and alias.base is not None:
+        root = alias.base
+        steps = [root]
+        for prim, args in alias.chain[:-1]:
+            steps.append(_hot.record_list(prim, [steps[-1]], list(args)))
+        part: Any = _hot.wrap(value)
+        for (prim, args), whole in zip(reversed(alias.chain), reversed(steps), strict=True):
+            part = prim.put(whole, part, *prim.arrange([whole], list(args))[1:])
+        rebind(root, part.value)
+        handle.value = value
+        alias.version = root.version
+        return
+    handle.value = value
+    handle.version += 1
+    if alias is not None and alias.storage is not None:
+        storage = alias.storage
+        data = value
+        if value.requires_grad:
+            with _Grad(False):
+                data = ops.stop_gradient(_hot.wrap(value)).value
+        storage.data = data
+        storage.version += 1
+        alias.storage_version = storage.version
+        if storage.shared is not None:
+            write_shared(storage)
+
+
+def note_rebinding(trace: Trace, handle: Tensor) -> None:
+    """Remember what a handle held, in case a later op of this flush fails."""
+    old = handle.value
+    pending_here = old.trace is trace and old.buffer is None
+    trace.touched.append((handle, old.index if pending_here else old, trace.n))
+
+
+# -- shared storage -------------------------------------------------------------------------
+
+
+def storage_of(handle: Tensor) -> Storage:
+    """The storage object of a handle that is no view; made at the first need."""
+    alias = handle.alias
+    if alias is None:
+        alias = handle.alias = Alias()
+    if alias.storage is None:
+        alias.storage = Storage(handle.value)
+        alias.storage_version = alias.storage.version
+    storage: Storage = alias.storage
+    return storage
+
+
+def attach_detached(new: Tensor, source: Tensor) -> None:
+    """Let `new` (a detached value) share the data of `source`: writes go both ways."""
+    parent = source.alias
+    alias = Alias()
+    if parent is not None and parent.base is not None:
+        root = ops.detach(parent.base)
+        alias.base = root
+        alias.chain = parent.chain
+        alias.version = root.version
+    else:
+        storage = storage_of(source)
+        if source.value.requires_grad or source.leaf is not None:
+            storage.data = new.value
+        alias.storage = storage
+        alias.storage_version = storage.version
+    new.alias = alias
+
+
+def share(handle: Tensor, other: Tensor) -> None:
+    """`handle.data = other`: take over value and storage of `other`."""
+    note_rebinding(_hot.current_trace(), handle)
+    plain = other.detach()
+    handle.value = plain.value
+    handle.alias = plain.alias
+    handle.version += 1
+    if handle.leaf is not None:
+        relabel(handle)
+
+
+# -- memory known outside -------------------------------------------------------------------
+
+
+class Shared:
+    """An array that the outside world can write to: what a storage's data is then read from.
+
+    `outside` is a weak reference to the array object handed out, or None where the outside
+    cannot be watched (data_ptr, DLPack): then the storage stays shared until it is freed.
+    """
+
+    __slots__ = ("array", "outside")
+
+    def __init__(self, array: Any, outside: Any) -> None:
+        self.array = array
+        self.outside = outside
+
+    def alive(self) -> bool:
+        """Whether anything outside still refers to the memory."""
+        if self.outside is None:
+            return True
+        if isinstance(self.outside, weakref.ref):
+            # Views that the outside made of its array keep the array's base alive through it.
+            return self.outside() is not None or sys.getrefcount(self.array) > 2
+        return sys.getrefcount(self.array) > 2
+
+
+def refresh_shared(storage: Storage) -> None:
+    """Take a snapshot of the memory if it differs from what was last read."""
+    shared = storage.shared
+    data = storage.data
+    if not shared.alive():
+        storage.shared = None
+        data.buffer = data.buffer.copy()
+        return
+    buffer = _hot.ensure(data)
+    if not _same_bits(buffer, shared.array):
+        storage.data = _hot.held(data.type, shared.array.copy())
+        storage.version += 1
+
+
+def _same_bits(a: Any, b: Any) -> bool:
+    if a.nbytes != b.nbytes:
+        return False
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    return bool(np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8)))
+
+
+def write_shared(storage: Storage) -> None:
+    """Put a new value into the shared memory at once."""
+    shared = storage.shared
+    if not shared.alive():
+        storage.shared = None
+        return
+    buffer = _hot.ensure(storage.data)
+    np.copyto(shared.array, buffer)
+
+
+def expose(handle: Tensor, watch: bool = True) -> Any:
+    """A writable array that shares memory with `handle`, both ways.
+
+    watch: sharing ends when the array handed out is gone (False: it lasts as long as the data)
+    """
+    alias = handle.alias
+    if alias is not None and alias.base is not None:
+        whole = expose(alias.base, watch)
+        _hot.refreshed(handle)
+        part = whole
+        for prim, args in alias.chain:
+            part = prim.reference(*prim.arrange([part], list(args)))
+        return part
+    value = _hot.refreshed(handle)
+    buffer = _hot.ensure(value)
+    storage = storage_of(handle)
+    if storage.shared is None or not storage.shared.alive():
+        memory = np.array(buffer, order="C", copy=True)
+        storage.data = _hot.held(value.type, buffer)
+        storage.shared = Shared(memory, None)
+    memory = storage.shared.array
+    out = memory.view()
+    if watch and (storage.shared.outside is None or isinstance(storage.shared.outside, weakref.ref)):
+        pinned = storage.pinned
+        storage.shared.outside = None if pinned else weakref.ref(out)
+    if not watch:
+        storage.pinned = True
+        storage.shared.outside = None
+    return out
+
+
+def adopt(array: Any) -> Tensor:
+    """A tensor on the memory of `array` (from_numpy): writes on either side show on the other."""
+    dtype = dtypes.from_numpy(array.dtype)
+    from wend.base.devices import CPU
+
+    type_ = _hot.intern_type(tuple(array.shape), dtype, CPU)
+    handle: Tensor = _hot.wrap(_hot.held(type_, array.copy()))
+    storage = storage_of(handle)
+    storage.data = handle.value
+    storage.shared = Shared(array, "adopted")
+    storage.pinned = False
+    return handle
+
+
+_hot.set_slot("rederive", rederive)
+_hot.set_slot("relabel", relabel)
+_hot.set_slot("assign", assign)
+_hot.set_slot("attach_detached", attach_detached)

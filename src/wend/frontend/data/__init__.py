@@ -1,0 +1,1 @@
+"""Data sets, samplers, and the loader that brings their samples in batches."""

@@ -1,0 +1,148 @@
+"""Normalization."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from wend.frontend.nn._core import Tensor, no_grad, ops
+
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "rms_norm",
+]
+
+layer_norm = ops.layer_norm
+rms_norm = ops.rms_norm
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 within each group of channels, then scaled (Wu and He, 2018).
+
+    input: (N, C, ...)   weight, bias: (C,)
+    """
+    if input.dim() < 2:
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
+        )
+    if input.numel() == num_groups:
+        raise ValueError(
+            "Expected more than 1 value per channel when training, "
+            f"got input size {list(input.shape)}"
+        )
+    return ops.group_norm(input, num_groups, weight, bias, eps)
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean 0 and variance 1 within each channel, then scaled (Ioffe and Szegedy, 2015).
+
+    input: (N, C, ...)   weight, bias, running_mean, running_var: (C,)
+    In training the statistics are the batch's, and the running ones move towards them.
+    """
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError(
+                "batch_norm: running_mean and running_var must be defined in evaluation mode"
+            )
+        return ops.batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
+    sizes = input.shape
+    count = math.prod(sizes) // max(sizes[1], 1)
+    if count == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {sizes}"
+        )
+    result, mean, var = ops.batch_norm_train(input, weight, bias, eps)
+    update_running(running_mean, running_var, mean, var, momentum, count)
+    return result
+
+
+def update_running(
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    mean: Tensor,
+    var: Tensor,
+    momentum: float,
+    count: int,
+) -> None:
+    """Move running statistics towards the batch's mean and (biased) variance."""
+    with no_grad():
+        if running_mean is not None:
+            running_mean.mul_(1 - momentum).add_(mean.detach(), alpha=momentum)
+        if running_var is not None:
+            unbiased = count / max(count - 1, 1)
+            running_var.mul_(1 - momentum).add_(var.detach(), alpha=momentum * unbiased)
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """`batch_norm` of each example for itself (Ulyanov et al., 2016).
+
+    input: (N, C, ...)   the running statistics move towards the mean over the batch
+    """
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    sizes = input.shape
+    spatial = math.prod(sizes[2:])
+    if spatial == 1:
+        raise ValueError(
+            "Expected more than 1 spatial element when training, "
+            f"got input size {input.size()}"
+        )
+    batch, channels = sizes[0], sizes[1]
+    rows = input.reshape(1, batch * channels, *sizes[2:])
+    result, mean, var = ops.batch_norm_train(rows, None, None, eps)
+    if running_mean is not None or running_var is not None:
+        mean, var = mean.reshape(batch, channels).mean(0), var.reshape(batch, channels).mean(0)
+        update_running(running_mean, running_var, mean, var, momentum, spatial)
+    result = result.reshape(sizes)
+    shape = (1, channels) + (1,) * (len(sizes) - 2)
+    if weight is not None:
+        result = result * weight.reshape(shape)
+    return result if bias is None else result + bias.reshape(shape)
+
+
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """x / (k + alpha mean of x² over `size` neighbouring channels)^beta (Krizhevsky, 2012)."""
+    rank = input.dim()
+    if rank < 3:
+        raise ValueError(
+            f"Expected 3D or higher dimensionality input (got {rank} dimensions)"
+        )
+    if input.numel() == 0:
+        return input
+    channels = input.shape[1]
+    around: Any = [0, 0] * (rank - 2) + [size // 2, (size - 1) // 2]
+    squares = ops.pad(input * input, tuple(around))
+    total = squares.narrow(1, 0, channels)
+    for shift in range(1, size):
+        total = total + squares.narrow(1, shift, channels)
+    return input / (total * (alpha / size) + k).pow(beta)

@@ -1,0 +1,139 @@
+"""Padding as modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.frontend.nn import functional as F
+from wend.frontend.nn._core import Tensor
+from wend.frontend.nn.module import Module
+from wend.frontend.nn.utils import _ntuple
+
+__all__ = [
+    "CircularPad1d",
+    "CircularPad2d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
+]
+
+
+class _Pad(Module):
+    """padding: one number for all sides, or (before, after) of the last dim, then the others."""
+
+    __constants__ = ["padding"]
+    _spatial = 1
+    _mode = "constant"
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__()
+        self.padding = _ntuple(padding, 2 * self._spatial)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, self._mode)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class _ConstantPad(_Pad):
+    __constants__ = ["padding", "value"]
+
+    def __init__(self, padding: Any, value: float) -> None:
+        super().__init__(padding)
+        self.value = value
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.pad(input, self.padding, "constant", self.value)
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ConstantPad1d(_ConstantPad):
+    """The last dim extended by a constant."""
+
+
+class ConstantPad2d(_ConstantPad):
+    """The last two dims extended by a constant."""
+
+    _spatial = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """The last three dims extended by a constant."""
+
+    _spatial = 3
+
+
+class ZeroPad1d(ConstantPad1d):
+    """The last dim extended by zeros."""
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ZeroPad2d(ConstantPad2d):
+    """The last two dims extended by zeros."""
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ZeroPad3d(ConstantPad3d):
+    """The last three dims extended by zeros."""
+
+    def __init__(self, padding: Any) -> None:
+        super().__init__(padding, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class ReflectionPad1d(_Pad):
+    """The last dim mirrored at its ends, which are not repeated."""
+
+    _mode = "reflect"
+
+
+class ReflectionPad2d(_Pad):
+    """The last two dims mirrored at their ends, which are not repeated."""
+
+    _spatial, _mode = 2, "reflect"
+
+
+class ReplicationPad1d(_Pad):
+    """The last dim extended by its ends."""
+
+    _mode = "replicate"
+
+
+class ReplicationPad2d(_Pad):
+    """The last two dims extended by their ends."""
+
+    _spatial, _mode = 2, "replicate"
+
+
+class CircularPad1d(_Pad):
+    """The last dim wrapped around."""
+
+    _mode = "circular"
+
+
+class CircularPad2d(_Pad):
+    """The last two dims wrapped around."""
+
+    _spatial, _mode = 2, "circular"

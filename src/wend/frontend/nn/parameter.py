@@ -1,0 +1,161 @@
+"""Parameters and buffers: the tensors that a module owns."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from wend.frontend.nn._core import Tensor, empty, no_grad
+
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
+
+
+class Parameter(Tensor):
+    """A tensor that a module lists among its parameters when it becomes an attribute.
+
+    data: the values; the parameter is a view of them, as in PyTorch (None: an empty tensor).
+    """
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        if data is None:
+            data = empty(0)
+        return Tensor._make_subclass(cls, data, requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        if id(self) in memo:
+            return memo[id(self)]
+        with no_grad():
+            result = type(self)(self.detach().clone(), self.requires_grad)
+        memo[id(self)] = result
+        result.__dict__.update(self.__dict__)
+        return result
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+        if self.__dict__:
+            state = dict(self.__dict__)
+            return (
+                rebuild_parameter_with_state,
+                (self.detach(), self.requires_grad, OrderedDict(), state),
+            )
+        return rebuild_parameter, (self.detach(), self.requires_grad, OrderedDict())
+
+
+def rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
+    """What a pickled parameter becomes; hooks are not kept, as in PyTorch."""
+    return Parameter(data, requires_grad)
+
+
+def rebuild_parameter_with_state(
+    data: Tensor, requires_grad: bool, backward_hooks: Any, state: dict[str, Any]
+) -> Parameter:
+    """What a pickled parameter with attributes of its own becomes."""
+    parameter = Parameter(data, requires_grad)
+    parameter.__dict__.update(state)
+    return parameter
+
+
+class Buffer(Tensor):
+    """A tensor that a module lists among its buffers when it becomes an attribute.
+
+    persistent: whether the buffer is part of the module's `state_dict`.
+    """
+
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
+        if data is None:
+            data = empty(0)
+        buffer = Tensor._make_subclass(cls, data, data.requires_grad)
+        buffer.persistent = persistent
+        return buffer
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
+        if id(self) in memo:
+            return memo[id(self)]
+        with no_grad():
+            result = type(self)(self.detach().clone(), persistent=self.persistent)
+        memo[id(self)] = result
+        return result
+
+
+class UninitializedTensorMixin:
+    """A parameter or buffer whose shape is not known yet; `materialize` gives it one."""
+
+    cls_to_become: type = Tensor
+    _allowed = ("device", "dtype", "requires_grad")
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Become an ordinary, uninitialised tensor of that shape."""
+        dtype = self.data.dtype if dtype is None else dtype
+        self.data = empty(shape, device=device, dtype=dtype)
+        self.__class__ = self.cls_to_become  # type: ignore[assignment]
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. "
+            "This error usually happens in `load_state_dict` when trying to load an "
+            "uninitialized parameter into an initialized one. Call `forward` to initialize "
+            "the parameters before accessing their attributes."
+        )
+
+    def share_memory_(self) -> None:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter of a lazy module: the first input decides its shape."""
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
+    ) -> UninitializedParameter:
+        return Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        if id(self) in memo:
+            return memo[id(self)]
+        memo[id(self)] = result = type(self)(self.requires_grad, dtype=self.data.dtype)
+        return result
+
+    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+        return type(self), (self.requires_grad, None, self.data.dtype)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer of a lazy module: the first input decides its shape."""
+
+    cls_to_become = Tensor
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        buffer = Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
+        buffer.persistent = persistent
+        return buffer
+
+
+def is_lazy(tensor: Any) -> bool:
+    """Whether the tensor still waits for its shape."""
+    return isinstance(tensor, UninitializedTensorMixin)

@@ -1,0 +1,382 @@
+"""The Python half of Tensor: what the core calls upward, and methods that are not ops."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from wend.base import config, dtypes
+from wend.base.devices import CPU, usable
+from wend.base.errors import (
+    ArgumentTypeError,
+    ArgumentError,
+    DimError,
+    DTypeError,
+    GraphError,
+    NotAvailable,
+    WendError,
+)
+from wend.base.shapes import normalize_dim
+from wend.core import _hot
+from wend.core._hot import Leaf, OpFunction, Tensor, Value
+from wend.core.primitive import ops
+from wend.core.symbolic import SymInt, SymNumber
+from wend.core.provenance import current_site, module_path
+from wend.frontend import aliasing
+
+# -- modes ----------------------------------------------------------------------------------
+
+
+def default_mode() -> Any:
+    """The mode of a new trace."""
+    return _hot.intern_mode(
+        True, False, None, config.get_default_dtype(), config.settings.deterministic, False
+    )
+
+
+def default_eager() -> bool:
+    """Whether new traces compute after each op."""
+    return config.settings.eager
+
+
+def collect_traces() -> None:
+    """Drop the traces of threads that are gone."""
+    # Thread ids of the interpreter are never reused, so a dead thread's trace is garbage.
+    alive = _hot.thread_count()
+    if len(_hot.TRACES_VIEW()) > 4 * alive + 64:
+        _hot.drop_traces(threading)
+
+
+# -- reading values -------------------------------------------------------------------------
+
+
+def array_of(x: Tensor) -> Any:
+    """The NumPy array behind a tensor, computed if it was pending.  Not to be written to."""
+    return _hot.ensure(_hot.refreshed(x))
+
+
+def unavailable(value: Value) -> None:
+    """Raise why a value cannot be had."""
+    if value.error is not None:
+        raise value.error
+    raise GraphError("a value was lost: it was not computed when its trace was flushed")
+
+
+def _one_element(x: Tensor, what: str) -> Any:
+    array = array_of(x)
+    if array.size != 1:
+        raise _AmbiguousError(
+            f"{what}: a Tensor with {array.size} elements cannot be converted to a scalar"
+        )
+    return array.reshape(-1)[0].item()
+
+
+class _AmbiguousError(WendError, RuntimeError, ValueError, TypeError):
+    """A tensor with many elements, or none, used as one number."""
+
+
+def item(self: Tensor) -> Any:
+    """The value of a tensor with one element, as a Python number.  Raises RuntimeError."""
+    number = _one_element(self, "item")
+    return float(number) if self.dtype.category == 2 else number
+
+
+def to_bool(x: Tensor) -> bool:
+    """Truth of a one-element tensor."""
+    if array_of(x).size != 1:
+        word = "no values" if array_of(x).size == 0 else "more than one value"
+        raise _AmbiguousError(f"bool: Boolean value of Tensor with {word} is ambiguous")
+    return bool(_one_element(x, "bool"))
+
+
+def to_index(x: Tensor) -> int:
+    """A one-element integer tensor as an index."""
+    if x.dtype.category > 1 or x.numel() != 1:
+        raise ArgumentTypeError(
+            "index: only integer tensors of a single element can be converted to an index"
+        )
+    return int(_one_element(x, "index"))
+
+
+def length(x: Tensor) -> int:
+    """Extent of the first dim."""
+    if x.dim() == 0:
+        raise ArgumentTypeError("len() of a 0-d tensor")
+    return int(x.shape[0])
+
+
+def iterate(x: Tensor) -> Any:
+    """The parts along the first dim."""
+    if x.dim() == 0:
+        raise ArgumentTypeError("iteration over a 0-d tensor")
+    return iter(ops.unbind(x, 0))
+
+
+def contains(x: Tensor, element: Any) -> bool:
+    """Whether any element equals `element`."""
+    if not isinstance(element, (Tensor, bool, int, float, complex)):
+        raise ArgumentTypeError(
+            f"contains: Tensor.__contains__ only supports Tensor or scalar, "
+            f"but you passed in a {type(element)}"
+        )
+    return bool(array_of((x == element).any()))
+
+
+def size_of_dim(x: Tensor, dim: Any) -> int:
+    """Extent of one dim; raises DimError."""
+    return int(x.shape[normalize_dim(int(dim), x.dim(), "size")])
+
+
+# -- operators and overrides ----------------------------------------------------------------
+
+
+def operator(name: str, function: Any, x: Tensor, y: Any, swap: bool) -> Any:
+    """A binary operator whose right side is neither Tensor, float nor int."""
+    if isinstance(y, (bool, int, float, complex, SymInt, SymNumber)):
+        return function(y, x) if swap else function(x, y)
+    if type(y).__module__ == "numpy" and hasattr(y, "dtype"):
+        from wend.frontend.creation import as_tensor
+
+        y = as_tensor(y)
+        return function(y, x) if swap else function(x, y)
+    if name in ("__eq__", "__ne__") and y is None:
+        return name == "__ne__"
+    return NotImplemented
+
+
+def is_plain(cls: type) -> bool:
+    """Whether a subclass leaves __torch_function__ alone."""
+    found = getattr(cls, "__torch_function__", None)
+    base = getattr(Tensor, "__torch_function__", None)
+    return getattr(found, "__func__", found) is getattr(base, "__func__", base)
+
+
+def op_by_name(name: str, inplace: bool) -> Any:
+    """For pickling: the op of that name."""
+    return getattr(Tensor, name) if inplace else getattr(ops, name)
+
+
+def strip_device(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Check and drop device=, requires_grad= and other arguments that mean nothing to an op."""
+    kwargs = dict(kwargs)
+    usable(kwargs.pop("device"), function.__name__)
+    return args, kwargs
+
+
+def call_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`out=`: compute, then rebind the given tensors."""
+    kwargs = dict(kwargs)
+    out = kwargs.pop("out")
+    result = function(*args, **kwargs)
+    if out is None:
+        return result
+    name = function.__name__
+    if isinstance(out, Tensor):
+        write_out(name, out, result)
+        return out
+    for target, value in zip(out, result, strict=True):
+        write_out(name, target, value)
+    return type(result)(out) if not hasattr(result, "_make") else result._make(out)
+
+
+def write_out(name: str, out: Tensor, result: Tensor) -> None:
+    """Put a result into the tensor given as `out`; it is resized if its shape is another."""
+    if _hot.current_trace().mode.grad and (out.requires_grad or result.requires_grad):
+        raise GraphError(
+            f"{name}(): functions with out=... arguments don't support automatic "
+            "differentiation, but one of the arguments requires grad."
+        )
+    if not dtypes.can_cast(result.dtype, out.dtype):
+        raise DTypeError(
+            f"{name}: result type {result.dtype} can't be cast to the desired output type "
+            f"{out.dtype}"
+        )
+    if result.dtype is not out.dtype:
+        result = ops.cast(result, out.dtype)
+    if result.alias is not None:
+        result = ops.clone(result)
+    if tuple(result.shape) != tuple(out.shape):
+        out.value = result.value
+        out.alias = None
+        out.version += 1
+        return
+    aliasing.rebind(out, result.value)
+
+
+# -- gradients ------------------------------------------------------------------------------
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Make this leaf require grad, or not.  Raises GraphError for a tensor with a history."""
+    flag = bool(requires_grad)
+    value = _hot.refreshed(self)
+    if self.leaf is None and value.requires_grad:
+        if flag:
+            return self
+        raise GraphError(
+            "requires_grad_: you can only change requires_grad flags of leaf variables. If you "
+            "want to use a computed variable in a subgraph that doesn't require "
+            "differentiation use var_no_grad = var.detach()."
+        )
+    if flag and value.type.dtype.category < 2:
+        raise GraphError(
+            "requires_grad_: only Tensors of floating point and complex dtype can require "
+            f"gradients, and this one is {value.type.dtype}"
+        )
+    if flag:
+        retired = self.__dict__.pop("_retired_leaf", None)
+        if self.leaf is None:
+            if retired is not None:
+                retired.requires_grad = True
+                self.leaf = retired
+            else:
+                _hot.make_leaf(self)
+    elif self.leaf is not None:
+        self.leaf.requires_grad = False
+        self.__dict__["_retired_leaf"] = self.leaf
+        self.leaf = None
+    return self
+
+
+def set_grad(x: Tensor, grad: Any) -> None:
+    """`x.grad = g`.  Raises ArgumentTypeError or GraphError if g does not fit."""
+    if grad is None:
+        x._grad = None
+        return
+    if not isinstance(grad, Tensor):
+        raise ArgumentTypeError(
+            f"grad: assigned grad expected to be a Tensor or None but got {type(grad).__name__}"
+        )
+    if tuple(grad.shape) != tuple(x.shape):
+        raise GraphError(
+            f"grad: assigned grad has data of a different size: {tuple(grad.shape)} for a tensor "
+            f"of shape {tuple(x.shape)}"
+        )
+    if grad.dtype is not x.dtype:
+        raise GraphError(
+            f"grad: assigned grad has data of a different type: {grad.dtype} for {x.dtype}"
+        )
+    x._grad = grad
+
+
+def module_error(error: BaseException, trace: Any) -> None:
+    """Note the user's line and the module path on an error that passes a module's call."""
+    if isinstance(error, WendError) and error.site is None:
+        site = current_site()
+        if trace.site_code is not None:
+            site.code, site.lasti = trace.site_code, trace.site_lasti
+        site.module = module_path(trace)
+        error.site = site
+
+
+def on_beat(trace: Any, code: Any, lasti: int) -> bool:
+    """Whether the op about to be recorded is where the program's loop begins anew."""
+    for state in trace.states:
+        if state.code is not None or state.user_code is not None:
+            if state.user_code is not None:
+                return not trace.modules
+            return state.code is code and state.lasti == lasti
+    return True
+
+
+def check_view(prim: Any, x: Tensor, args: Any) -> None:
+    """Raise as PyTorch's `view` does where the strides do not allow it."""
+    check = getattr(prim, "check", None)
+    if check is not None:
+        check(x, *args)
+
+
+_SLOTS = {
+    "default_mode": default_mode,
+    "default_eager": default_eager,
+    "default_device": lambda: CPU,
+    "collect_traces": collect_traces,
+    "unavailable": unavailable,
+    "bool": to_bool,
+    "int": lambda x: int(_one_element(x, "int")),
+    "float": lambda x: float(_one_element(x, "float")),
+    "complex": lambda x: complex(_one_element(x, "complex")),
+    "index": to_index,
+    "len": length,
+    "iter": iterate,
+    "contains": contains,
+    "size": size_of_dim,
+    "operator": operator,
+    "is_plain": is_plain,
+    "override_enabled": lambda: True,
+    "op_by_name": op_by_name,
+    "strip_device": strip_device,
+    "call_out": call_out,
+    "requires_grad_": requires_grad_,
+    "set_grad": set_grad,
+    "module_error": module_error,
+    "on_beat": on_beat,
+    "check_view": check_view,
+}
+for _name, _function in _SLOTS.items():
+    _hot.set_slot(_name, _function)
+
+
+# -- methods that are not ops ---------------------------------------------------------------
+
+
+def numel(self: Tensor) -> int:
+    """Number of elements."""
+    n = 1
+    for extent in self.shape:
+        n *= extent
+    return n
+
+
+def backward(
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Accumulate gradients of this tensor into the `.grad` of the leaves it depends on."""
+    from wend.frontend import autograd
+
+    if gradient is None and inputs is None and not create_graph:
+        value = self.value
+        if value.requires_grad and not value.type.shape:
+            autograd.run_backward([self], [None], None, bool(retain_graph), False)
+            return
+    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def _data(self: Tensor) -> Tensor:
+    return ops.detach(self)  # type: ignore[no-any-return]
+
+
+def _set_data(self: Tensor, other: Tensor) -> None:
+    if not isinstance(other, Tensor):
+        raise ArgumentTypeError(f"data: expected a Tensor, not {type(other).__name__}")
+    aliasing.share(self, other)
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Cut this tensor from its history."""
+    value = _hot.refreshed(self)
+    if self.leaf is not None:
+        requires_grad_(self, False)
+    elif value.requires_grad:
+        if self.alias is not None and self.alias.base is not None:
+            raise GraphError("detach_: can't detach views in-place. Use detach() instead.")
+        self.value = ops.stop_gradient(self).value
+    return self
+
+
+_METHODS = {
+    "item": item,
+    "numel": numel,
+    "nelement": numel,
+    "backward": backward,
+    "requires_grad_": requires_grad_,
+    "detach_": detach_,
+    "data": property(_data, _set_data),
+}
+for _name, _function in _METHODS.items():
+    setattr(Tensor, _name, _function)
+_ = (Leaf, OpFunction, ArgumentError, DimError, NotAvailable)

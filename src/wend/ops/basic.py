@@ -1,0 +1,111 @@
+"""Ops that the engine itself records: identities with a gradient identity of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend.core.primitive import NO_GRADIENT, Primitive, Sample, ops
+from wend.core.types import Spec
+
+
+class Identity(Primitive):
+    """y = x, as a value with a gradient identity of its own."""
+
+    name = "identity"
+    grad_name = "AliasBackward0"
+    signature = "input"
+    supports = frozenset({"bool", "int", "float", "complex"})
+
+    def infer(self, x: Spec) -> Spec:
+        """The operand's type."""
+        return x
+
+    def reference(self, x: Any) -> Any:
+        """The operand itself."""
+        return x
+
+    def vjp(self, g: Any, y: Any, x: Any) -> tuple[Any, ...]:
+        """The gradient passes."""
+        return (g,)
+
+    def batch(self, batched: tuple[bool, ...], size: Any, x: Any) -> Any:
+        """The batch axis stays."""
+        return x
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        """A matrix and a 0-d tensor."""
+        yield Sample(rng.normal(size=(3, 4)))
+        yield Sample(rng.normal(size=()))
+
+
+class StopGradient(Identity):
+    """y = x, and no gradient flows back; not a view, unlike `detach`."""
+
+    name = "stop_gradient"
+    vjp = NO_GRADIENT
+
+
+class Variable(StopGradient):
+    """y = x, as the value of a leaf that requires grad and whose data is still pending."""
+
+    name = "variable"
+    labels_leaf = True
+
+
+class Graft(Primitive):
+    """y = data, with the gradient going to `history`: a value overwritten through `detach()`."""
+
+    name = "graft"
+    grad_name = "AliasBackward0"
+    signature = "data, history"
+    supports = frozenset({"bool", "int", "float", "complex"})
+
+    def infer(self, data: Spec, history: Spec) -> Spec:
+        """The type of the data."""
+        return data
+
+    def reference(self, data: Any, history: Any) -> Any:
+        """The data."""
+        return data
+
+    def vjp(self, g: Any, y: Any, data: Any, history: Any) -> tuple[Any, ...]:
+        """All of the gradient belongs to the history."""
+        return (None, g)
+
+    def batch(self, batched: tuple[bool, ...], size: Any, data: Any, history: Any) -> Any:
+        """The batch axis of the data, added where it lacks one."""
+        if batched[0]:
+            return data
+        return data.unsqueeze(0).expand((size, *data.shape))
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        """Two matrices."""
+        yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3, 4)))
+
+
+class FillLike(Primitive):
+    """y = value everywhere, with the shape and dtype of x."""
+
+    name = "fill_like"
+    signature = "input, value: scalar"
+    vjp = NO_GRADIENT
+    supports = frozenset({"bool", "int", "float", "complex"})
+
+    def infer(self, x: Spec, value: Any) -> Spec:
+        """The operand's type."""
+        return x
+
+    def reference(self, x: Any, value: Any) -> Any:
+        """A new array."""
+        return np.full(x.shape, value, dtype=x.dtype)
+
+    def batch(self, batched: tuple[bool, ...], size: Any, x: Any, value: Any) -> Any:
+        """Filled over the batch axis too."""
+        return ops.fill_like(x, value)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        """A matrix."""
+        yield Sample(rng.normal(size=(3, 4)), 2)

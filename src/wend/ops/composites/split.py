@@ -1,0 +1,268 @@
+"""Public functions over views: parts of a tensor, and tensors brought to one shape or rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wend.base.errors import ArgumentError, ArgumentTypeError, DimError, ShapeError
+from wend.base.shapes import normalize_dim
+from wend.core.primitive import ops
+from wend.core.symbolic import broadcast_shapes, hints
+from wend.ops.composites.shape import with_rank
+from wend.ops.sugar import same_tensors, sugar
+
+Parts = tuple[Any, ...]
+
+
+@sugar(functions=("split",), methods=("split",))
+def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
+    """Views of parts along `dim`: of one size (the last may be smaller), or of the sizes given.
+
+    Raises ShapeError for a size of 0 of a dim that is not empty, sizes that do not add up.
+    """
+    if not len(tensor.shape):
+        raise ShapeError("split: expects at least a 1-dimensional tensor")
+    dim = normalize_dim(dim, len(tensor.shape), "split")
+    n = tensor.shape[dim]
+    if isinstance(split_size_or_sections, (list, tuple)):
+        return split_with_sizes(tensor, split_size_or_sections, dim)
+    size = split_size_or_sections
+    if isinstance(size, float) or isinstance(size, str) or size is None:
+        raise ArgumentTypeError(
+            f"split: split_size must be int or a list of ints, not {type(size).__name__}"
+        )
+    if size < 0 or (size == 0 and n != 0):
+        raise ShapeError(
+            f"split: split_size can only be 0 if dimension size is 0, and not negative: it is "
+            f"{size} and dim {dim} has size {n}"
+        )
+    starts = range(0, n, size) if n != 0 else (0,)
+    return tuple(ops.slice(tensor, dim, a, a + size) for a in starts)
+
+
+@sugar(functions=("split_with_sizes",), methods=("split_with_sizes",))
+def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
+    """Views of parts of the given sizes along `dim`. Raises ShapeError if they do not add up."""
+    dim = normalize_dim(dim, len(input.shape), "split_with_sizes")
+    n, total = input.shape[dim], 0
+    for size in split_sizes:
+        if size < 0:
+            raise ShapeError(
+                "split_with_sizes: expects split_sizes have only non-negative entries, but got "
+                f"{hints(split_sizes)}"
+            )
+        total = total + size
+    if total != n:
+        raise ShapeError(
+            f"split_with_sizes: expects split_sizes to sum exactly to {n} (input tensor's size at "
+            f"dimension {dim}), but got split_sizes={hints(split_sizes)}"
+        )
+    parts, start = [], 0
+    for size in split_sizes:
+        parts.append(ops.narrow(input, dim, start, size))
+        start = start + size
+    return tuple(parts)
+
+
+@sugar(functions=("chunk",), methods=("chunk",))
+def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
+    """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
+    if not len(input.shape):
+        raise ShapeError("chunk: expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise ShapeError(f"chunk: expects `chunks` to be greater than 0, got: {chunks}")
+    dim = normalize_dim(dim, len(input.shape), "chunk")
+    n = input.shape[dim]
+    if n % chunks == 0:
+        size = n // chunks
+        return tuple(ops.narrow(input, dim, k * size, size) for k in range(chunks))
+    return split(input, (n + chunks - 1) // chunks, dim)
+
+
+@sugar(functions=("unsafe_chunk",), methods=("unsafe_chunk",))
+def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
+    """As `chunk`."""
+    return chunk(input, chunks, dim)
+
+
+@sugar(functions=("unsafe_split",), methods=("unsafe_split",))
+def unsafe_split(tensor: Any, split_size: Any, dim: int = 0) -> Parts:
+    """As `split`."""
+    return split(tensor, split_size, dim)
+
+
+@sugar(functions=("unbind",), methods=("unbind",))
+def unbind(input: Any, dim: int = 0) -> Parts:
+    """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
+    rank = len(input.shape)
+    if rank == 0:
+        raise DimError(f"unbind: dimension specified as {dim} but tensor has no dimensions")
+    dim = normalize_dim(dim, rank, "unbind")
+    return tuple(ops.select(input, dim, k) for k in range(input.shape[dim]))
+
+
+@sugar(functions=("tensor_split",), methods=("tensor_split",))
+def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Parts:
+    """Views of parts along `dim`: so many of nearly equal size, or cut at the given places.
+
+    Raises ShapeError for a 0-d tensor or less than 1 section.
+    """
+    if not len(input.shape):
+        raise ShapeError("tensor_split: expected at least a one-dimensional tensor")
+    dim = normalize_dim(dim, len(input.shape), "tensor_split")
+    if hasattr(indices_or_sections, "tolist"):
+        indices_or_sections = indices_or_sections.tolist()
+    if isinstance(indices_or_sections, (list, tuple)):
+        cuts = list(indices_or_sections)
+        return tuple(
+            ops.slice(input, dim, a, b)
+            for a, b in zip([0, *cuts], [*cuts, None], strict=True)
+        )
+    sections = indices_or_sections
+    if sections <= 0:
+        raise ShapeError(
+            f"tensor_split: number of sections must be larger than 0, got {sections}"
+        )
+    n = input.shape[dim]
+    size, longer = n // sections, n % sections
+    parts, start = [], 0
+    for k in range(sections):
+        length = size + 1 if k < longer else size
+        parts.append(ops.narrow(input, dim, start, length))
+        start = start + length
+    return tuple(parts)
+
+
+def _split_at(op: str, input: Any, indices_or_sections: Any, dim: int, rank: int) -> Parts:
+    have = len(input.shape)
+    if have < rank:
+        raise ShapeError(
+            f"{op}: requires a tensor with at least {rank} dimension{'s' * (rank > 1)}, but got a "
+            f"tensor with {have} dimensions"
+        )
+    if isinstance(indices_or_sections, int):
+        sections, n = indices_or_sections, input.shape[dim]
+        if sections <= 0 or n % sections != 0:
+            raise ShapeError(
+                f"{op}: attempted to split along dimension {dim}, but the size of the dimension "
+                f"{n} is not divisible by the split_size {sections}"
+            )
+    return tensor_split(input, indices_or_sections, dim)
+
+
+@sugar(functions=("hsplit",), methods=("hsplit",))
+def hsplit(input: Any, indices_or_sections: Any) -> Parts:
+    """Views of parts along dim 1 (of a vector along dim 0)."""
+    return _split_at("hsplit", input, indices_or_sections, 0 if len(input.shape) == 1 else 1, 1)
+
+
+@sugar(functions=("vsplit",), methods=("vsplit",))
+def vsplit(input: Any, indices_or_sections: Any) -> Parts:
+    """Views of parts along dim 0."""
+    return _split_at("vsplit", input, indices_or_sections, 0, 2)
+
+
+@sugar(functions=("dsplit",), methods=("dsplit",))
+def dsplit(input: Any, indices_or_sections: Any) -> Parts:
+    """Views of parts along dim 2."""
+    return _split_at("dsplit", input, indices_or_sections, 2, 3)
+
+
+# --- to another tensor's shape, or to a common one ------------------------------
+
+
+@sugar(methods=("reshape_as",))
+def reshape_as(self: Any, other: Any) -> Any:
+    """self in the shape of other."""
+    return ops.reshape(self, other.shape)
+
+
+@sugar(methods=("expand_as",))
+def expand_as(self: Any, other: Any) -> Any:
+    """self expanded to the shape of other."""
+    return ops.expand(self, other.shape)
+
+
+@sugar(methods=("sum_to_size",))
+def sum_to_size(self: Any, *size: Any) -> Any:
+    """self summed over the dims that broadcasting `size` to its shape would repeat."""
+    target = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    shape = tuple(self.shape)
+    lead = len(shape) - len(target)
+    if lead < 0 or any(
+        n not in (1, m) for n, m in zip(target, shape[max(lead, 0) :], strict=True)
+    ):
+        raise ShapeError(
+            f"sum_to_size: size {hints(target)} is not expandable to size {hints(shape)}"
+        )
+    axes = [*range(lead)]
+    axes += [lead + i for i, n in enumerate(target) if n == 1 and shape[lead + i] != 1]
+    return ops.sum_to(self, target, tuple(axes)) if axes else self
+
+
+@sugar(functions=("broadcast_tensors",))
+def broadcast_tensors(*tensors: Any) -> Parts:
+    """Views of the tensors, all expanded to the shape that they broadcast to."""
+    tensors = same_tensors(tensors)
+    if not tensors:
+        return ()
+    shape = broadcast_shapes("broadcast_tensors", *(tuple(t.shape) for t in tensors))
+    return tuple(ops.expand(t, shape) for t in tensors)
+
+
+@sugar(functions=("meshgrid",))
+def meshgrid(*tensors: Any, indexing: str = "ij") -> Parts:
+    """Views of vectors as grids: grid k varies along dim k only ("xy": dims 0 and 1 swapped).
+
+    Raises ShapeError unless all are 0-d or 1-d, ArgumentError for another indexing.
+    """
+    tensors = same_tensors(tensors)
+    if indexing not in ("ij", "xy"):
+        raise MeshIndexingError(
+            f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
+    for t in tensors:
+        if len(t.shape) > 1:
+            raise ShapeError(
+                f"meshgrid: expected 0D or 1D tensor in the tensor list but got shape "
+                f"{hints(t.shape)}"
+            )
+    vectors = [t if len(t.shape) else ops.unsqueeze(t, 0) for t in tensors]
+    shape = tuple(t.shape[0] for t in vectors)
+    grids = []
+    for k, t in enumerate(vectors):
+        view = ops.reshape(t, tuple(n if d == k else 1 for d, n in enumerate(shape)))
+        grid = ops.expand(view, shape)
+        grids.append(ops.transpose(grid, 0, 1) if indexing == "xy" and len(shape) > 1 else grid)
+    return tuple(grids)
+
+
+class MeshIndexingError(ArgumentError, RuntimeError):
+    """An unknown indexing: a RuntimeError in PyTorch."""
+
+
+def _at_least(tensors: Parts, rank: int) -> Any:
+    many = same_tensors(tensors)
+    done = tuple(with_rank(t, rank) for t in many)
+    return done if len(tensors) > 1 or isinstance(tensors[0], (list, tuple)) else done[0]
+
+
+@sugar(functions=("atleast_1d",))
+def atleast_1d(*tensors: Any) -> Any:
+    """The tensors, 0-d ones as views of 1 dim."""
+    return _at_least(tensors, 1)
+
+
+@sugar(functions=("atleast_2d",))
+def atleast_2d(*tensors: Any) -> Any:
+    """The tensors, smaller ones as views of 2 dims, with dims of extent 1 in front."""
+    return _at_least(tensors, 2)
+
+
+@sugar(functions=("atleast_3d",))
+def atleast_3d(*tensors: Any) -> Any:
+    """The tensors, smaller ones as views of 3 dims: (n,) as (1, n, 1), (n, m) as (n, m, 1)."""
+    return _at_least(tensors, 3)
+
+

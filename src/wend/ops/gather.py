@@ -1,0 +1,425 @@
+"""Elementwise indexing along one dim: gather and the scatters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.shapes import normalize_dim
+from wend.core.primitive import Primitive, Sample, Spec, ops
+from wend.core.symbolic import hints, numel
+from wend.ops.index import check_index_dtype, check_range
+from wend.ops.numeric import widen
+from wend.ops.scatters import with_batch
+from wend.ops.slicing import zeros_of
+from wend.ops.views import ANY_DTYPE, Shape
+
+
+class _Elementwise1d(Primitive, abstract=True):
+    """An index tensor of the input's rank, each element of which indexes dim `dim`."""
+
+    supports = ANY_DTYPE
+    fallible = True
+    dim: int
+
+    def place(self, rank: int) -> int:
+        """The indexed dim counted from 0."""
+        return normalize_dim(self.dim, rank, self.name)
+
+    def check_shapes(self, shape: Shape, index: Spec, src: Shape | None = None) -> None:
+        """Raise ShapeError unless the index fits the input, and src the index; an empty one does.
+
+        index: no larger than the input but in dim `dim`, no larger than src anywhere
+        """
+        check_index_dtype(self.name, index.dtype)
+        dim = self.place(len(shape))
+        ranks = {max(len(s), 1) for s in (shape, index.shape, src or index.shape)}
+        wide = [
+            d
+            for d, (n, m) in enumerate(zip(shape, index.shape, strict=False))
+            if d != dim and m > n
+        ]
+        narrow = [d for d, (n, m) in enumerate(zip(src or (), index.shape, strict=False)) if m > n]
+        if (len(ranks) > 1 or wide or narrow) and not numel(index.shape) == 0:
+            given = f"index {hints(index.shape)}, input {hints(shape)}"
+            given += "" if src is None else f", src {hints(src)}"
+            fault = (
+                "the number of dimensions must be the same"
+                if len(ranks) > 1
+                else "the index is larger than "
+                + (f"the input in dim {wide[0]}" if wide else f"src in dim {narrow[0]}")
+            )
+            raise ShapeError(
+                f"{self.name}: size does not match: {given}: {fault}"
+                + (f" (only dim {dim} may be)" if wide else "")
+            )
+
+    def check(self, x: Any, index: Any) -> None:
+        """Raise IndexOutOfRange if a held index lies beyond the dim."""
+        if index is not None:
+            dim = self.place(len(x.shape))
+            n = x.shape[dim] if len(x.shape) else 1
+            check_range(self.name, index, dim, n, negative=False)
+
+    def key(self, x: np.ndarray, index: np.ndarray) -> tuple[Any, ...]:
+        """The NumPy key of the elements that index names."""
+        if index.ndim == 0:
+            return (index.reshape(1),) if x.ndim else ()
+        if x.ndim == 0:
+            return ()
+        key: list[Any] = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+        key[self.place(index.ndim)] = index
+        return tuple(key)
+
+
+def _columns(x: Any, rank: int) -> Any:
+    """A batched 0-d operand as a batch of vectors of one element."""
+    return ops.unsqueeze(x, 1) if len(x.shape) <= rank else x
+
+
+class Gather(_Elementwise1d):
+    """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and so on for the others.
+
+    index: int32 or int64, of the input's rank, no larger than it but in dim `dim`; y has its
+    shape. Raises IndexOutOfRange, ShapeError.
+    """
+
+    signature = "input, dim: int, index, *, sparse_grad: bool = False"
+    functions = ("gather",)
+    methods = ("gather",)
+
+    def infer(self, x: Spec, index: Spec) -> Spec:
+        self.check_shapes(x.shape, index)
+        return Spec(index.shape, x.dtype)
+
+    def checked(self, x: Any, index: Any) -> None:
+        self.check(x, index)
+
+    def reference(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
+        self.check(x, index)
+        if index.size == 0:
+            return np.empty(index.shape, dtype=x.dtype)
+        return np.asarray(x[self.key(x, index)]).reshape(index.shape)
+
+    def vjp(self, g: Any, y: Any, x: Any, index: Any) -> Any:
+        return ops.scatter_add(zeros_of(x), self.dim, index, g), None
+
+    def batch(self, batched: Any, size: Any, x: Any, index: Any) -> Any:
+        x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
+        dim = self.place(len(x.shape) - 1) + 1
+        y = ops.gather(_columns(x, 1), dim, _columns(index, 1))
+        return ops.reshape(y, index.shape)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.normal(size=(4, 3))
+        yield Sample(x, 0, rng.integers(0, 4, size=(2, 3)))
+        yield Sample(x, -1, rng.integers(0, 3, size=(3, 5)))
+        yield Sample(x, 1, np.zeros((4, 0), np.int64))
+        yield Sample(rng.normal(size=(3,)), 0, np.array(2))
+        yield Sample(rng.normal(size=()), 0, np.array([0, 0]))
+        yield Sample(rng.normal(size=()), 0, np.array(0))
+
+
+class _IntoElements(_Elementwise1d, abstract=True):
+    """input, with the elements that index names combined with those of src."""
+
+    donates = True
+
+    def infer(self, x: Spec, index: Spec, src: Spec) -> Spec:
+        self.check_shapes(x.shape, index, src.shape)
+        if src.dtype is not x.dtype:
+            raise DTypeError(
+                f"{self.name}: expected self.dtype to be equal to src.dtype, "
+                f"but got {x.dtype} and {src.dtype}"
+            )
+        return Spec(x.shape, x.dtype)
+
+    def checked(self, x: Any, index: Any, src: Any) -> None:
+        self.check(x, index)
+
+    def reference(self, x: np.ndarray, index: np.ndarray, src: np.ndarray) -> np.ndarray:
+        return self.reference_inplace(x.copy(), index, src)
+
+    def used(self, index: np.ndarray, src: np.ndarray) -> np.ndarray:
+        """The elements of src that the index meets."""
+        if src.ndim != index.ndim:
+            return src.reshape(index.shape)
+        return src[tuple(slice(n) for n in index.shape)]
+
+    def reference_inplace(
+        self, x: np.ndarray, index: np.ndarray, src: np.ndarray
+    ) -> np.ndarray:
+        self.check(x, index)
+        if index.size:
+            whole = x.reshape(-1) if x.ndim == 0 else x
+            src = self.used(index, src)
+            if x.ndim == 0:
+                index, src = index.reshape(-1), src.reshape(-1)
+            self.write(whole, self.key(whole, index), src.reshape(index.shape or (1,)))
+        return x
+
+    def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+        """Combine src into x[key]."""
+        raise NotImplementedError
+
+    def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        """The same op on other operands."""
+        raise NotImplementedError
+
+    def batch(self, batched: Any, size: Any, x: Any, index: Any, src: Any) -> Any:
+        x, index, src = (
+            with_batch(t, b, size) for t, b in zip((x, index, src), batched, strict=True)
+        )
+        dim = self.place(len(x.shape) - 1) + 1
+        y = self.again(_columns(x, 1), dim, _columns(index, 1), _columns(src, 1))
+        return ops.reshape(y, x.shape)
+
+
+def from_elements(g: Any, dim: int, index: Any, src: Any) -> Any:
+    """g at the indexed elements, in the shape of src: elements that were not used get zero."""
+    picked = ops.gather(g, dim, index)
+    if len(src.shape) != len(index.shape):
+        return ops.reshape(picked, src.shape)
+    if all(n == m for n, m in zip(src.shape, index.shape, strict=True)):
+        return picked
+    pads: list[Any] = []
+    for n, m in zip(tuple(src.shape)[::-1], tuple(index.shape)[::-1], strict=True):
+        pads += [0, n - m]
+    return ops.pad(picked, tuple(pads), 0)
+
+
+def _scatter_samples(rng: Any, *, repeats: bool) -> Iterator[tuple[Any, ...]]:
+    x = rng.normal(size=(4, 3))
+    once = np.stack([rng.permutation(4)[:2] for _ in range(3)], axis=1)
+    yield x, 0, once, rng.normal(size=(2, 3))
+    yield x, -1, np.array([[2, 0], [1, 2], [0, 1]]), rng.normal(size=(3, 3))
+    yield x, 0, np.zeros((0, 3), np.int64), rng.normal(size=(2, 3))
+    yield rng.normal(size=(3,)), 0, np.array(1), rng.normal(size=())
+    yield rng.normal(size=()), 0, np.array(0), rng.normal(size=())
+    if repeats:
+        yield x, 0, np.array([[1, 1, 0], [1, 2, 0], [1, 1, 3]]), rng.normal(size=(3, 3))
+
+
+class ScatterSrc(_IntoElements):
+    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others.
+
+    index: int32 or int64, no larger than src anywhere, nor than the input but in dim `dim`.
+    Of repeated indices the last is taken. Raises IndexOutOfRange, ShapeError, DTypeError.
+    """
+
+    name = "scatter"
+    signature = "input, dim: int, index, src"
+
+    def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+        x[key] = src
+
+    def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        return ops.scatter(x, dim, index, src)
+
+    def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+        return ops.scatter(g, self.dim, index, 0), None, from_elements(g, self.dim, index, src)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for args in _scatter_samples(rng, repeats=False):
+            yield Sample(*args)
+
+
+class ScatterValue(_Elementwise1d):
+    """y = input, with y[index[i, j], j] = value for dim 0, and so on for the others."""
+
+    signature = "input, dim: int, index, value: scalar"
+    grad_name = "ScatterBackward1"
+    donates = True
+
+    def infer(self, x: Spec, index: Spec, value: Any) -> Spec:
+        self.check_shapes(x.shape, index)
+        return Spec(x.shape, x.dtype)
+
+    def checked(self, x: Any, index: Any, value: Any) -> None:
+        self.check(x, index)
+
+    def reference(self, x: np.ndarray, index: np.ndarray, value: Any) -> np.ndarray:
+        return self.reference_inplace(x.copy(), index, value)
+
+    def reference_inplace(self, x: np.ndarray, index: np.ndarray, value: Any) -> np.ndarray:
+        self.check(x, index)
+        if index.size:
+            x[self.key(x, index)] = value
+        return x
+
+    def vjp(self, g: Any, y: Any, x: Any, index: Any, value: Any) -> Any:
+        return ops.scatter(g, self.dim, index, 0), None
+
+    def batch(self, batched: Any, size: Any, x: Any, index: Any, value: Any) -> Any:
+        x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
+        dim = self.place(len(x.shape) - 1) + 1
+        y = ops.scatter(_columns(x, 1), dim, _columns(index, 1), value)
+        return ops.reshape(y, x.shape)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for x, dim, index, _ in _scatter_samples(rng, repeats=True):
+            yield Sample(x, dim, index, 2)
+        yield Sample(rng.normal(size=(2, 3)), 1, np.array([[0, 2], [1, 1]]), 1.5)
+
+
+class ScatterAdd(_IntoElements):
+    """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others.
+
+    Repeated indices add up. Raises IndexOutOfRange, ShapeError, DTypeError.
+    """
+
+    signature = "input, dim: int, index, src"
+    functions = ("scatter_add",)
+    methods = ("scatter_add",)
+    inplace = True
+
+    def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+        add = np.logical_or if x.dtype == bool else np.add
+        add.at(x, key, src)
+
+    def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        return ops.scatter_add(x, dim, index, src)
+
+    def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+        return g, None, from_elements(g, self.dim, index, src)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for args in _scatter_samples(rng, repeats=True):
+            yield Sample(*args)
+
+
+_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+class ScatterReduce(_IntoElements):
+    """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ...
+
+    reduce: sum, prod, mean, amax or amin     include_self: whether the input's own element counts
+    Elements that no index names stay the input's. Raises as scatter_add.
+    """
+
+    signature = "input, dim: int, index, src, reduce: str, *, include_self: bool = True"
+    functions = ("scatter_reduce",)
+    methods = ("scatter_reduce",)
+    inplace = True
+
+    def infer(self, x: Spec, index: Spec, src: Spec) -> Spec:
+        if self.reduce not in _REDUCTIONS:
+            raise ArgumentError(
+                f"scatter_reduce: reduce argument must be one of {', '.join(_REDUCTIONS)}, "
+                f"not {self.reduce!r}"
+            )
+        return super().infer(x, index, src)
+
+    def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+        if not self.include_self:
+            x[key] = _identity(self.reduce, x.dtype)
+        if self.reduce == "mean":
+            self._write_mean(x, key, src)
+            return
+        combine: Any = {
+            "sum": np.logical_or if x.dtype == bool else np.add,
+            "prod": np.multiply,
+            "amax": np.maximum,
+            "amin": np.minimum,
+        }[self.reduce]
+        combine.at(x, key, src)
+
+    def _write_mean(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
+        total, counts = widen(x).copy(), np.full(x.shape, int(self.include_self))
+        np.add.at(total, key, widen(src))
+        np.add.at(counts, key, 1)
+        met = np.zeros(x.shape, dtype=bool)
+        met[key] = True
+        # PyTorch rounds the mean of integers down.
+        divide: Any = np.floor_divide if x.dtype.kind in "iub" else np.divide
+        x[met] = divide(total[met], counts[met].astype(total.dtype)).astype(x.dtype)
+
+    def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
+        return ops.scatter_reduce(
+            x, dim, index, src, self.reduce, include_self=self.include_self
+        )
+
+    def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+        rule = {"sum": self._vjp_sum, "mean": self._vjp_mean, "prod": self._vjp_prod}.get(
+            self.reduce, self._vjp_extreme
+        )
+        g_x, g_picked = rule(g, y, x, index, self._fitted(src, index))
+        if not self.include_self:
+            g_x = ops.scatter(g_x, self.dim, index, 0)
+        return g_x, None, self._unfitted(g_picked, index, src)
+
+    @staticmethod
+    def _fitted(src: Any, index: Any) -> Any:
+        """The elements of src that the index meets, in its shape."""
+        if len(src.shape) != len(index.shape):
+            return ops.reshape(src, index.shape)
+        for d in range(len(src.shape)):
+            if src.shape[d] != index.shape[d]:
+                src = ops.slice(src, d, 0, index.shape[d])
+        return src
+
+    @staticmethod
+    def _unfitted(g: Any, index: Any, src: Any) -> Any:
+        if len(src.shape) != len(index.shape):
+            return ops.reshape(g, src.shape)
+        if all(n == m for n, m in zip(src.shape, index.shape, strict=True)):
+            return g
+        pads: list[Any] = []
+        for n, m in zip(tuple(src.shape)[::-1], tuple(index.shape)[::-1], strict=True):
+            pads += [0, n - m]
+        return ops.pad(g, tuple(pads), 0)
+
+    def _vjp_sum(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+        return g, ops.gather(g, self.dim, index)
+
+    def _vjp_mean(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+        counts = ops.full(x.shape, 1 if self.include_self else 0, dtype=x.dtype)
+        ones = ops.full(index.shape, 1, dtype=x.dtype)
+        counts = ops.maximum(ops.scatter_add(counts, self.dim, index, ones), 1)
+        share = g / counts
+        return share, ops.gather(share, self.dim, index)
+
+    def _vjp_prod(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+        # A factor of zero is divided out by leaving it out of the product instead.
+        x_is_zero = ops.eq(x, 0)
+        others = self.again(ops.where(x_is_zero, 1, x), self.dim, index, src)
+        g_x = g * others / ops.where(x_is_zero, 1, x)
+        src_is_zero = ops.eq(src, 0)
+        zeros = ops.scatter_add(zeros_of(x), self.dim, index, ops.cast(src_is_zero, x.dtype))
+        alone = ops.logical_and(src_is_zero, ops.eq(ops.gather(zeros, self.dim, index), 1))
+        rest = self.again(x, self.dim, index, ops.where(alone, 1, src))
+        g_alone = ops.gather(g * rest, self.dim, index)
+        g_plain = ops.gather(g * y, self.dim, index) / ops.where(src_is_zero, 1, src)
+        return g_x, ops.where(alone, g_alone, g_plain)
+
+    def _vjp_extreme(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+        x_is = ops.cast(ops.eq(x, y), g.dtype)
+        src_is = ops.cast(ops.eq(src, ops.gather(y, self.dim, index)), g.dtype)
+        ties = ops.scatter_add(x_is, self.dim, index, src_is)
+        share = g / ties
+        return x_is * share, src_is * ops.gather(share, self.dim, index)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for args in _scatter_samples(rng, repeats=True):
+            for reduce in _REDUCTIONS:
+                yield Sample(*args, reduce)
+        for reduce in _REDUCTIONS:
+            yield Sample(*args, reduce, include_self=False)
+
+
+def _identity(reduce: str, dtype: np.dtype[Any]) -> Any:
+    """The element that a reduction starts from."""
+    if reduce in ("sum", "mean"):
+        return 0
+    if reduce == "prod":
+        return 1
+    if dtype == bool:
+        return reduce == "amin"
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return info.min if reduce == "amax" else info.max
+    return -np.inf if reduce == "amax" else np.inf

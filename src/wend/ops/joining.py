@@ -1,0 +1,344 @@
+"""Ops that move elements without sharing them: cat, pad, flip, roll, sum_to, clone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend.base.dtypes import DType, from_numpy, promote_types
+from wend.base.errors import ArgumentError, DimError, ShapeError
+from wend.base.shapes import normalize_dim, normalize_dims
+from wend.core.primitive import Primitive, Sample, Spec, ops
+from wend.core.symbolic import hints
+from wend.ops.numeric import accumulator, sum_accurately
+from wend.ops.scatters import with_batch
+from wend.ops.views import ANY_DTYPE, Shape
+
+
+class Cat(Primitive):
+    """y = the tensors, one behind the other along dim `dim`.
+
+    tensors: equal shapes but for that dim; 1-d tensors of no elements are passed over.
+    The dtype is the one that all promote to. Raises ShapeError, ArgumentError if there are none.
+    """
+
+    signature = "tensors: tensors, dim: int = 0"
+    functions = ("cat", "concat", "concatenate")
+    supports = ANY_DTYPE
+
+    def infer(self, tensors: list[Spec]) -> Spec:
+        if not tensors:
+            raise ArgumentError("cat: expected a non-empty list of Tensors")
+        for k, t in enumerate(tensors):
+            if not t.shape:
+                raise ShapeError(
+                    f"cat: zero-dimensional tensor (at position {k}) cannot be concatenated; "
+                    "use stack"
+                )
+        kept = self.kept([t.shape for t in tensors])
+        first = tensors[kept[0]].shape
+        dim = normalize_dim(self.dim, len(first), "cat")
+        shape, total = list(first), first[dim]
+        for k in kept[1:]:
+            self._check(first, tensors[k].shape, dim, k)
+            total = total + tensors[k].shape[dim]
+        shape[dim] = total
+        return Spec(tuple(shape), promoted([t.dtype for t in tensors]))
+
+    @staticmethod
+    def kept(shapes: list[Shape]) -> list[int]:
+        """The positions of the tensors that count. A 1-d one of no elements may be out of place."""
+        rank = max(len(shape) for shape in shapes)
+        if rank == 1:
+            return list(range(len(shapes)))
+        return [k for k, n in enumerate(shapes) if not (len(n) == 1 and n[0] == 0)]
+
+    @staticmethod
+    def _check(first: Shape, shape: Shape, dim: int, position: int) -> None:
+        if len(shape) != len(first):
+            raise ShapeError(
+                f"cat: tensors must have same number of dimensions: got {len(first)} and "
+                f"{len(shape)}, shapes {hints(first)} and {hints(shape)}"
+            )
+        for d, (n, m) in enumerate(zip(first, shape, strict=True)):
+            if d != dim and not n == m:
+                raise ShapeError(
+                    f"cat: sizes of tensors must match except in dimension {dim}: expected size "
+                    f"{n} but got size {m} in dimension {d} for tensor number {position} in the "
+                    f"list, shapes {hints(first)} and {hints(shape)}"
+                )
+
+    def reference(self, tensors: list[np.ndarray]) -> np.ndarray:
+        kept = [tensors[k] for k in self.kept([t.shape for t in tensors])]
+        dtype = promoted([from_numpy(t.dtype) for t in tensors]).numpy
+        return np.concatenate([t.astype(dtype, copy=False) for t in kept], axis=self.dim)
+
+    def vjp(self, g: Any, y: Any, tensors: list[Any]) -> Any:
+        kept = self.kept([tuple(t.shape) for t in tensors])
+        dim = normalize_dim(self.dim, len(g.shape), "cat")
+        grads, start = [], 0
+        for k, t in enumerate(tensors):
+            if k not in kept:
+                grads.append(ops.full(t.shape, 0, dtype=t.dtype))
+                continue
+            end = start + t.shape[dim]
+            grads.append(ops.cast(ops.slice(g, dim, start, end, 1), t.dtype))
+            start = end
+        return (grads,)
+
+    def batch(self, batched: Any, size: Any, tensors: list[Any]) -> Any:
+        flags = batched[0]
+        full = [with_batch(t, b, size) for t, b in zip(tensors, flags, strict=True)]
+        kept = self.kept([tuple(t.shape)[1:] for t in full])
+        full = [full[k] for k in kept]
+        return ops.cat(full, normalize_dim(self.dim, len(full[0].shape) - 1, "cat") + 1)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        a, b = rng.normal(size=(2, 3)), rng.normal(size=(4, 3))
+        yield Sample((a, b))
+        yield Sample((a, rng.normal(size=(2, 1)), rng.normal(size=(2, 0))), -1)
+        yield Sample((a,), 1)
+        yield Sample((a, rng.normal(size=(0,)), b), 0)
+        yield Sample((rng.normal(size=(0,)), rng.normal(size=(2,))))
+        yield Sample((a, a), 0)
+
+
+def promoted(dtypes: list[DType]) -> DType:
+    """The dtype that all of these promote to."""
+    result = dtypes[0]
+    for dtype in dtypes[1:]:
+        result = promote_types(result, dtype)
+    return result
+
+
+
+
+class Pad(Primitive):
+    """y = x with `value` put around it: pad = (before, after) of the last dim, then of the one
+    before it, ...
+
+    A negative pad cuts off. Raises ShapeError for an odd number of pads, more than x has dims,
+    or an extent below 0.
+    """
+
+    signature = "input, pad: sizes, value: scalar = 0"
+    functions = ("constant_pad_nd",)
+    grad_name = "ConstantPadNdBackward0"
+    supports = ANY_DTYPE
+
+    def infer(self, x: Spec, pad: Any, value: Any) -> Spec:
+        if len(pad) % 2:
+            raise ShapeError(f"pad: padding length must be divisible by 2, and pad is {hints(pad)}")
+        if len(pad) > 2 * len(x.shape):
+            raise ShapeError(
+                f"pad: padding length should be less than or equal to two times the input "
+                f"dimension, but got padding length {len(pad)} and input of dimension "
+                f"{len(x.shape)}"
+            )
+        shape = list(x.shape)
+        for k in range(len(pad) // 2):
+            d = len(shape) - 1 - k
+            shape[d] = shape[d] + pad[2 * k] + pad[2 * k + 1]
+            if shape[d] < 0:
+                raise ShapeError(
+                    f"pad: pads {pad[2 * k]} and {pad[2 * k + 1]} of dim {d} of extent "
+                    f"{x.shape[d]} leave an extent of {shape[d]}"
+                )
+        return Spec(tuple(shape), x.dtype)
+
+    def reference(self, x: np.ndarray, pad: Any, value: Any) -> np.ndarray:
+        lead = x.ndim - len(pad) // 2
+        pairs = [(0, 0)] * lead + [
+            (pad[2 * k], pad[2 * k + 1]) for k in range(len(pad) // 2 - 1, -1, -1)
+        ]
+        shape = tuple(n + a + b for n, (a, b) in zip(x.shape, pairs, strict=True))
+        y = np.full(shape, np.asarray(value).astype(x.dtype))
+        source, place = [], []
+        for n, m, (before, _) in zip(x.shape, shape, pairs, strict=True):
+            start, end = max(-before, 0), min(n, m - before)
+            source.append(slice(start, max(end, start)))
+            place.append(slice(start + before, max(end, start) + before))
+        y[tuple(place)] = x[tuple(source)]
+        return y
+
+    def vjp(self, g: Any, y: Any, x: Any, pad: Any, value: Any) -> Any:
+        return (ops.pad(g, tuple(-p for p in pad), 0),)
+
+    def batch(self, batched: Any, size: Any, x: Any, pad: Any, value: Any) -> Any:
+        return ops.pad(x, pad, value)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3)), (1, 2))
+        yield Sample(rng.normal(size=(2, 3)), (1, 0, 0, 2), 1.5)
+        yield Sample(rng.normal(size=(2, 5)), (-1, 2, -1, 0), 3)
+        yield Sample(rng.normal(size=(2, 5)), (-3, -2))
+        yield Sample(rng.normal(size=(2, 5)), (-7, 4), 2)
+        yield Sample(rng.normal(size=(0, 2)), (1, 1, 1, 1))
+        yield Sample(rng.normal(size=()), ())
+
+
+class Flip(Primitive):
+    """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a
+    dim is named twice."""
+
+    signature = "input, dims: ints"
+    functions = ("flip",)
+    methods = ("flip",)
+    supports = ANY_DTYPE
+
+    def infer(self, x: Spec) -> Spec:
+        normalize_dims(self.dims, len(x.shape), "flip")
+        return Spec(x.shape, x.dtype)
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        return np.flip(x, normalize_dims(self.dims, x.ndim, "flip")) if x.ndim else x
+
+    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+        return (ops.flip(g, self.dims),)
+
+    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+        rank = len(x.shape) - 1
+        dims = normalize_dims(self.dims, rank, "flip")
+        return ops.flip(x, tuple(d + 1 for d in dims)) if rank else ops.alias(x)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3)), (0,))
+        yield Sample(rng.normal(size=(2, 3, 4)), (0, -1))
+        yield Sample(rng.normal(size=(2, 0)), (1,))
+        yield Sample(rng.normal(size=(2, 3)), ())
+        yield Sample(rng.normal(size=()), (0,))
+
+
+class Roll(Primitive):
+    """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as
+    one row of elements.
+
+    Raises ShapeError if shifts and dims differ in number.
+    """
+
+    signature = "input, shifts: sizes, dims: dims = None"
+    functions = ("roll",)
+    methods = ("roll",)
+    supports = ANY_DTYPE
+
+    def infer(self, x: Spec, shifts: Any) -> Spec:
+        dims = self.dims or ()
+        if len(shifts) != len(dims) and not (len(shifts) == 1 and not dims):
+            raise ShapeError(
+                f"roll: shifts and dimensions must align: {len(shifts)} shifts, {len(dims)} dims"
+            )
+        for d in dims:
+            if not x.shape:
+                raise DimError(f"roll: dimension specified as {d} but tensor has no dimensions")
+            normalize_dim(d, len(x.shape), "roll")
+        return Spec(x.shape, x.dtype)
+
+    def reference(self, x: np.ndarray, shifts: Any) -> np.ndarray:
+        return np.roll(x, shifts, self.dims) if self.dims else np.roll(x, shifts[0])
+
+    def vjp(self, g: Any, y: Any, x: Any, shifts: Any) -> Any:
+        return (ops.roll(g, tuple(-s for s in shifts), self.dims or ()),)
+
+    def batch(self, batched: Any, size: Any, x: Any, shifts: Any) -> Any:
+        rank = len(x.shape) - 1
+        if not self.dims:
+            flat = ops.reshape(x, (x.shape[0], -1)) if rank else ops.unsqueeze(x, 1)
+            return ops.reshape(ops.roll(flat, shifts, (1,)), x.shape)
+        return ops.roll(x, shifts, tuple(normalize_dim(d, rank, "roll") + 1 for d in self.dims))
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(5,)), 2)
+        yield Sample(rng.normal(size=(2, 3)), -4)
+        yield Sample(rng.normal(size=(2, 3)), (1, -1), (0, 1))
+        yield Sample(rng.normal(size=(4, 3)), (1, 2), (0, 0))
+        yield Sample(rng.normal(size=(4, 0)), 1, 1)
+        yield Sample(rng.normal(size=()), 1)
+
+
+class SumTo(Primitive):
+    """y = x summed over `axes`: the adjoint of expand.
+
+    size: the shape of y. axes: the dims of x, counted from 0, that are summed out. The first
+    x.dim() - len(size) dims are among them and go; the others stay with extent 1.
+    The dtype stays x's: bool is or-ed, ints wrap, halves are accumulated in float32.
+    """
+
+    signature = "input, size: sizes, axes: ints"
+    grad_name = "SumBackward1"
+    supports = ANY_DTYPE
+
+    def infer(self, x: Spec, size: Any) -> Spec:
+        lead = len(x.shape) - len(size)
+        if lead < 0 or any(d not in self.axes for d in range(lead)):
+            raise ShapeError(
+                f"sum_to: size {hints(size)} does not follow from shape {hints(x.shape)} "
+                f"by summing over dims {self.axes}"
+            )
+        axes = normalize_dims(self.axes, len(x.shape), "sum_to")
+        return Spec(tuple(1 if d in axes else x.shape[d] for d in range(lead, len(x.shape))), x.dtype)
+
+    def reference(self, x: np.ndarray, size: Any) -> np.ndarray:
+        wide = accumulator(from_numpy(x.dtype)).numpy
+        total = sum_accurately(x.astype(wide, copy=False), self.axes, wide).astype(x.dtype)
+        lead = x.ndim - len(size)
+        kept = tuple(1 if d in self.axes else x.shape[d] for d in range(lead, x.ndim))
+        return total.reshape(kept)
+
+    def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
+        return (ops.expand(g, x.shape),)
+
+    def batch(self, batched: Any, size: Any, x: Any, target: Any) -> Any:
+        lead = len(x.shape) - 1 - len(target)
+        if lead:
+            # The batch axis stays in front of the dims that go: sum these first.
+            rest = tuple(x.shape)[1 + lead :]
+            flat = ops.permute(x, (*range(1, 1 + lead), 0, *range(1 + lead, len(x.shape))))
+            x = ops.sum_to(flat, (x.shape[0], *rest), tuple(range(lead)))
+        axes = tuple(d - lead + 1 for d in self.axes if d >= lead)
+        return ops.sum_to(x, (x.shape[0], *target), axes) if axes else x
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3)), (3,), (0,))
+        yield Sample(rng.normal(size=(2, 3)), (2, 1), (1,))
+        yield Sample(rng.normal(size=(4, 2, 3)), (1, 3), (0, 1))
+        yield Sample(rng.normal(size=(2, 3)), (), (0, 1))
+        yield Sample(rng.normal(size=(0, 3)), (3,), (0,))
+        yield Sample(rng.normal(size=(2,)), (2,), ())
+
+
+class Clone(Primitive):
+    """y = x, in memory of its own."""
+
+    signature = "input, *, memory_format: attr = None"
+    functions = ("clone",)
+    methods = ("clone",)
+    supports = ANY_DTYPE
+
+    def infer(self, x: Spec) -> Spec:
+        return Spec(x.shape, x.dtype)
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        return x.copy(order="C")
+
+    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+        return (g,)
+
+    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+        return ops.clone(x, memory_format=self.memory_format)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for shape in ((), (2, 3), (0, 2)):
+            yield Sample(rng.normal(size=shape))
+
+
+class Contiguous(Clone):
+    """y = x, dense and row-major. `Tensor.contiguous` records it where x is not so already."""
+
+    functions = ()
+    methods = ()
+    grad_name = "CloneBackward0"
+
+    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+        return ops.contiguous(x)

@@ -1,0 +1,274 @@
+"""Ops that order elements: sort, topk, mode, median, the order of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend.base.dtypes import int64
+from wend.base.errors import DimError, ShapeError
+from wend.base.shapes import normalize_dim
+from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
+from wend.core.symbolic import hints
+from wend.ops.numeric import require
+from wend.ops.slicing import replaced, zeros_of
+
+REAL = frozenset({"bool", "int", "float"})
+
+
+def sorting_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    """Indices that sort along an axis; ties keep their order, NaN is the greatest."""
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    # Sorting the mirror image and mirroring the result keeps ties in order.
+    mirrored = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(mirrored, axis)
+
+
+class _Selection(Primitive, abstract=True):
+    """Elements picked along one dim: (values, indices). The gradient goes where they came from."""
+
+    supports = REAL
+    result = ("values", "indices")
+    dim: int
+
+    def place(self, rank: int) -> int:
+        """The dim counted from 0."""
+        return normalize_dim(self.dim, rank, self.name)
+
+    def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:
+        if not len(x.shape):
+            return (g[0],)
+        return (ops.scatter_add(zeros_of(x), self.dim, y[1], g[0]),)
+
+
+class Sort(_Selection):
+    """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]].
+
+    Ties keep their order, `stable` or not. NaN counts as the greatest.
+    """
+
+    signature = "input, dim: int = -1, descending: bool = False, stable: attr = None"
+    functions = ("sort",)
+    methods = ("sort",)
+
+    def infer(self, x: Spec) -> Any:
+        require(self.name, self.supports, x.dtype)
+        self.place(len(x.shape))
+        return Spec(x.shape, x.dtype), Spec(x.shape, int64)
+
+    def reference(self, x: np.ndarray) -> Any:
+        if x.ndim == 0:
+            return x, np.zeros((), np.int64)
+        axis = self.place(x.ndim)
+        indices = sorting_order(x, axis, self.descending)
+        return np.take_along_axis(x, indices, axis), indices
+
+    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+        if len(x.shape) == 1:
+            return ops.alias(x), ops.full(x.shape, 0, dtype=int64)
+        return ops.sort(x, self.place(len(x.shape) - 1) + 1, self.descending)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.permuted(np.linspace(-2, 2, 24)).reshape(2, 3, 4)
+        yield Sample(x)
+        yield Sample(x, 1, True)
+        yield Sample(x, 0, stable=True)
+        yield Sample(np.array([2, 1, 2, 1, 2]), -1, True)
+        yield Sample(np.array([True, False, True]))
+        yield Sample(x[:0], 0)
+        yield Sample(np.array(1.5), 0)
+
+
+class Topk(_Selection):
+    """(values, indices): the k greatest (or least) elements along `dim`, in order.
+
+    Raises ShapeError unless 0 <= k <= the extent.
+    """
+
+    signature = "input, k: size, dim: int = -1, largest: bool = True, sorted: bool = True"
+    functions = ("topk",)
+    methods = ("topk",)
+
+    def infer(self, x: Spec, k: Any) -> Any:
+        require(self.name, frozenset({"int", "float"}), x.dtype)
+        dim = self.place(len(x.shape))
+        n = x.shape[dim] if x.shape else 1
+        if k < 0 or k > n:
+            raise ShapeError(f"topk: selected index k out of range: k is {k}, dim {dim} has size {n}")
+        shape = replaced(x.shape, dim, k) if x.shape else ()
+        return Spec(shape, x.dtype), Spec(shape, int64)
+
+    def reference(self, x: np.ndarray, k: int) -> Any:
+        if x.ndim == 0:
+            return x, np.zeros((), np.int64)
+        axis = self.place(x.ndim)
+        indices = sorting_order(x, axis, self.largest)
+        indices = indices[(slice(None),) * axis + (slice(k),)]
+        return np.take_along_axis(x, indices, axis), indices
+
+    def batch(self, batched: Any, size: Any, x: Any, k: Any) -> Any:
+        if len(x.shape) == 1:
+            return ops.alias(x), ops.full(x.shape, 0, dtype=int64)
+        dim = self.place(len(x.shape) - 1) + 1
+        return ops.topk(x, k, dim, self.largest, self.sorted)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.permuted(np.linspace(-2, 2, 24)).reshape(2, 3, 4)
+        yield Sample(x, 2)
+        yield Sample(x, 3, 1, False)
+        yield Sample(x, 0, 0)
+        yield Sample(x, 4, -1, True, False)
+        yield Sample(np.array(1.5), 1)
+
+
+class Mode(_Selection):
+    """(values, indices): the most frequent element along `dim`, the least of those on a tie, and
+    the last place where it occurs. Raises DimError if that dim is empty."""
+
+    signature = "input, dim: int = -1, keepdim: bool = False"
+    functions = ("mode",)
+    methods = ("mode",)
+
+    def infer(self, x: Spec) -> Any:
+        require(self.name, self.supports, x.dtype)
+        dim = self.place(len(x.shape))
+        check_not_empty(self.name, x.shape, dim)
+        shape = reduced(x.shape, dim, self.keepdim)
+        return Spec(shape, x.dtype), Spec(shape, int64)
+
+    def reference(self, x: np.ndarray) -> Any:
+        if x.ndim == 0:
+            return x, np.zeros((), np.int64)
+        axis = self.place(x.ndim)
+        rows = np.moveaxis(x, axis, -1)
+        found = [_last_mode(row) for row in rows.reshape(-1, rows.shape[-1])] if x.size else []
+        indices = np.array(found, dtype=np.int64).reshape(rows.shape[:-1])
+        indices = np.expand_dims(indices, axis)
+        values = np.take_along_axis(x, indices, axis)
+        return (values, indices) if self.keepdim else (values.squeeze(axis), indices.squeeze(axis))
+
+    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+        if not len(x.shape):
+            return (g[0],)
+        dim = self.place(len(x.shape))
+        value, index = g[0], y[1]
+        if not self.keepdim:
+            value, index = ops.unsqueeze(value, dim), ops.unsqueeze(index, dim)
+        return (ops.scatter_add(zeros_of(x), dim, index, value),)
+
+    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+        if len(x.shape) == 1:
+            return ops.alias(x), ops.full(x.shape, 0, dtype=int64)
+        return ops.mode(x, self.place(len(x.shape) - 1) + 1, self.keepdim)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.integers(0, 3, size=(3, 7)))
+        yield Sample(rng.integers(0, 3, size=(3, 7)).astype(float), 0, True)
+        yield Sample(rng.normal(size=(2, 1)), 1)
+        yield Sample(rng.normal(size=()))
+        yield Sample(rng.normal(size=(0, 2)), 1)
+
+
+def _last_mode(row: np.ndarray) -> int:
+    """The last place of the most frequent element of a row."""
+    order = np.argsort(row, kind="stable")
+    ordered = row[order]
+    ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
+    lengths = np.diff(ends, prepend=-1)
+    return int(order[ends[np.argmax(lengths)]])
+
+
+class MedianAll(Primitive):
+    """y = the median of all elements, the lower of the two in the middle; NaN if there is one.
+
+    Elements equal to it share its gradient. An empty input gives NaN.
+    """
+
+    signature = "input"
+    grad_name = "MedianBackward0"
+    supports = frozenset({"int", "float"})
+    skip_nan = False
+
+    def infer(self, x: Spec) -> Spec:
+        require("median", self.supports, x.dtype)
+        return Spec((), x.dtype)
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        flat = np.sort(x, axis=None)
+        missing = int(np.isnan(flat).sum()) if x.dtype.kind not in "iu" else 0
+        if x.size == 0:
+            empty = np.nan if x.dtype.kind not in "iu" else np.iinfo(x.dtype).min
+            return np.asarray(empty, dtype=x.dtype)
+        if missing and (not self.skip_nan or missing == x.size):
+            return np.asarray(np.nan, dtype=x.dtype)
+        return np.asarray(flat[(x.size - missing - 1) // 2])
+
+    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+        both_nan = ops.logical_and(ops.isnan(x), ops.isnan(y))
+        hit = ops.cast(ops.logical_or(ops.eq(x, y), both_nan), g.dtype)
+        return (hit * (g / ops.sum(hit)),)
+
+    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+        flat = ops.reshape(x, (size, -1)) if len(x.shape) > 1 else ops.unsqueeze(x, 1)
+        name = "nanmedian_dim" if self.skip_nan else "median_dim"
+        return getattr(ops, name)(flat, 1)[0]
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3)))
+        yield Sample(rng.normal(size=(7,)))
+        yield Sample(np.array([1.0, 2.0, 2.0, 5.0]))
+        yield Sample(rng.normal(size=()))
+        yield Sample(rng.integers(0, 9, size=(3, 3)))
+
+
+class NanmedianAll(MedianAll):
+    """y = the median of all elements that are not NaN, the lower of the two in the middle."""
+
+    grad_name = "NanmedianBackward0"
+    skip_nan = True
+
+
+def check_not_empty(op: str, shape: Any, dim: int) -> None:
+    """Raise DimError if the dim that is to be reduced has no elements."""
+    if shape and shape[dim] == 0:
+        raise DimError(
+            f"{op}: expected reduction dim {dim} to have non-zero size, in shape {hints(shape)}"
+        )
+
+
+def reduced(shape: Any, dim: int, keepdim: bool) -> Any:
+    """shape without a dim, or with an extent of 1 in its place."""
+    if not shape:
+        return ()
+    return (*shape[:dim], *((1,) if keepdim else ()), *shape[dim + 1 :])
+
+
+class LexsortRows(Primitive):
+    """y = the order that sorts the rows of a matrix, first column first; ties keep theirs."""
+
+    signature = "input"
+    supports = REAL
+    vjp = NO_GRADIENT
+    differentiable = False
+
+    def infer(self, x: Spec) -> Spec:
+        if len(x.shape) != 2:
+            raise ShapeError(f"lexsort_rows: takes a matrix, and got shape {hints(x.shape)}")
+        require(self.name, self.supports, x.dtype)
+        return Spec((x.shape[0],), int64)
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        if x.shape[1] == 0:
+            return np.arange(x.shape[0])
+        return np.lexsort(x.T[::-1])
+
+    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+        raise ShapeError("lexsort_rows: the rows of a batch of matrices cannot be ordered at once")
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.integers(0, 2, size=(7, 3)))
+        yield Sample(rng.normal(size=(4, 1)))
+        yield Sample(rng.normal(size=(0, 2)))

@@ -1,0 +1,91 @@
+"""Max pooling: the greatest element of each window, and where it lies.
+
+Windows overlap the padded input; padding is never chosen.  All extents are run-time sizes.  The
+public functions, and all other pooling, are in `composites/pool.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend.base.dtypes import int64
+from wend.core.primitive import Primitive, Sample, Spec, ops
+from wend.core.symbolic import numel
+from wend.ops.numeric import Array, require, widen
+from wend.ops.patches import tap_slices, taps
+
+
+class MaxWindows(Primitive):
+    """(values, indices): the greatest element of each window over the trailing dims.
+
+    input: (..., *S)   kernel, stride, padding, dilation: one entry per trailing dim
+    counts: how many windows, per dim (they may reach beyond the high padding)
+    indices: of the chosen element in the flat trailing dims (int64); ties go to the first
+    """
+
+    signature = (
+        "input, kernel: sizes, stride: sizes, padding: sizes, dilation: sizes, counts: sizes"
+    )
+    supports = frozenset({"int", "float"})
+    result = ("values", "indices")
+
+    def infer(
+        self, x: Spec, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
+    ) -> Any:
+        require("max_pool", self.supports, x.dtype)
+        shape = (*x.shape[: x.rank - len(kernel)], *counts)
+        return Spec(shape, x.dtype), Spec(shape, int64)
+
+    def reference(
+        self, x: Array, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
+    ) -> Any:
+        nd = len(kernel)
+        front, size = x.shape[: x.ndim - nd], x.shape[x.ndim - nd :]
+        wide = widen(x)
+        spans = [
+            (n - 1) * s + d * (k - 1) + 1
+            for n, s, d, k in zip(counts, stride, dilation, kernel, strict=True)
+        ]
+        lowest = -np.inf if wide.dtype.kind == "f" else np.iinfo(wide.dtype).min
+        ends = [(p, max(0, span - p - n)) for p, span, n in zip(padding, spans, size, strict=True)]
+        padded = np.pad(wide, [(0, 0)] * len(front) + ends, constant_values=lowest)
+        where = np.arange(math.prod(size)).reshape(size)
+        where = np.pad(where, ends, constant_values=-1)
+        best = np.full((*front, *counts), lowest, wide.dtype)
+        at = np.full(best.shape, -1, np.int64)
+        for tap in taps(kernel):
+            place = tap_slices(tap, counts, stride, dilation)
+            value, index = padded[(..., *place)], where[place]
+            # The first element that is not padding is taken, whatever it is.
+            better = ((value > best) | (value != value) | (at < 0)) & (index >= 0)
+            best = np.where(better, value, best)
+            at = np.where(better, index, at)
+        return best.astype(x.dtype, copy=False), at
+
+    def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:
+        nd = len(sizes[0])
+        front, size = x.shape[: len(x.shape) - nd], x.shape[len(x.shape) - nd :]
+        counts = sizes[4]
+        flat = ops.full((*front, numel(size)), 0, dtype=g[0].dtype)
+        indices = ops.reshape(y[1], (*front, numel(counts)))
+        values = ops.reshape(g[0], (*front, numel(counts)))
+        flat = ops.scatter_add(flat, len(front), indices, values)
+        return (ops.reshape(flat, x.shape),)
+
+    def batch(self, batched: Any, size: Any, x: Any, *sizes: Any) -> Any:
+        values, indices = ops.max_windows(x, *sizes)
+        return values, indices
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        def sample(shape: Any, *sizes: Any) -> Sample:
+            return Sample(rng.permutation(math.prod(shape)).reshape(shape) / 3.0, *sizes)
+
+        yield sample((2, 7), (3,), (2,), (0,), (1,), (3,))
+        yield sample((2, 7), (3,), (2,), (1,), (1,), (4,))
+        yield sample((2, 3, 5, 4), (2, 3), (1, 2), (1, 1), (2, 1), (5, 2))
+        yield sample((1, 4, 4), (3, 3), (2, 2), (0, 0), (1, 1), (2, 2))
+        yield sample((0, 4), (2,), (2,), (0,), (1,), (2,))

@@ -1,0 +1,379 @@
+"""Random numbers: element i (row-major) of a draw depends on (seed, offset + i) and nothing else.
+
+seed and offset are run-time int64 scalars, taken from a `RandomState` when the op is recorded:
+
+    seed, offset = state.reserve(n);  ops.uniform((2, 3), seed, offset, dtype=float32)
+
+No op here has a gradient of its own; samples that depend on parameters differentiably are
+composed of these (`composites/random.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from wend.base.dtypes import (
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    int64,
+)
+from wend.base.errors import ArgumentError, ShapeError
+from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
+from wend.core.symbolic import hints
+from wend.ops import philox
+from wend.ops.numeric import Array, array, require
+
+# Digits of each type's significand: uniform numbers are multiples of 2**-digits below 1.
+_DIGITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
+
+
+class Draw(Primitive, abstract=True):
+    """Base: a draw of a given size."""
+
+    signature = "size: sizes, seed: scalar, offset: scalar, *, dtype: dtype = None"
+    supports = frozenset({"float"})
+    random = True
+    vjp = NO_GRADIENT
+    differentiable = False
+    dtype: DType | None
+
+    def result_dtype(self) -> DType:
+        """Element type of the draw."""
+        return self.dtype or get_default_dtype()
+
+    def infer(self, size: Any, *scalars: Any) -> Spec:
+        for n in size:
+            if n < 0:
+                raise ShapeError(f"{self.name}: negative extent in size {hints(size)}")
+        require(self.name, self.supports, self.result_dtype())
+        return Spec(tuple(size), self.result_dtype())
+
+    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
+        raise AssertionError("a draw has no operands: it never meets a batch")
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample((2, 3), 7, 5)
+        yield Sample((), -3, 2**40)
+        yield Sample((0, 2), 7, 5)
+        yield Sample((9,), 7, 5, dtype=float64)
+
+
+class Uniform(Draw):
+    """y: uniform in [0, 1), every multiple of 2**-digits of the type equally likely."""
+
+    def reference(self, size: Any, seed: int, offset: int) -> Array:
+        dtype = self.result_dtype()
+        count, digits = math.prod(size), _DIGITS[dtype]
+        if dtype is float64:
+            y = philox.unit64(philox.words64(seed, offset, count))
+        else:
+            words = philox.words32(seed, offset, count)
+            y = (words >> np.uint32(32 - digits)).astype(np.float32) * np.float32(2.0**-digits)
+        return array(y, dtype).reshape(size)
+
+
+class Normal(Draw):
+    """y: standard normal numbers; float64 from 64-bit words, other types from 32-bit words.
+
+    Box, Muller: A note on the generation of random normal deviates (1958).
+    """
+
+    name = "standard_normal"
+
+    def reference(self, size: Any, seed: int, offset: int) -> Array:
+        dtype = self.result_dtype()
+        y = philox.normal(seed, offset, math.prod(size), dtype is float64)
+        return array(y, dtype).reshape(size)
+
+
+class RandomBits(Draw):
+    """y: uniform over all int64."""
+
+    supports = frozenset({"int"})
+
+    def result_dtype(self) -> DType:
+        return int64
+
+    def reference(self, size: Any, seed: int, offset: int) -> Array:
+        words = philox.words64(seed, offset, math.prod(size))
+        return words.view(np.int64).reshape(size)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample((2, 3), 7, 5)
+        yield Sample((0,), 7, 5)
+
+
+class RandomIntegers(Draw):
+    """y: uniform over the integers low <= y < high.
+
+    From 64-bit words modulo the range: no result is more than 2**-64 * range too likely.
+    Raises ArgumentError (when computed) unless low < high.
+    """
+
+    signature = (
+        "size: sizes, low: scalar, high: scalar, seed: scalar, offset: scalar, "
+        "*, dtype: dtype = None"
+    )
+    supports = frozenset({"bool", "int", "float"})
+    fallible = True
+
+    def result_dtype(self) -> DType:
+        return self.dtype or int64
+
+    def reference(self, size: Any, low: int, high: int, seed: int, offset: int) -> Array:
+        if low >= high:
+            raise ArgumentError(f"randint: expects 'from' < 'to', but got from={low} >= to={high}")
+        words = philox.words64(seed, offset, math.prod(size))
+        if high - low < 2**64:
+            words = words % np.uint64(high - low)
+        # Adding in uint64 wraps as int64 would.
+        y = (words + np.uint64(low % 2**64)).view(np.int64)
+        return array(y, self.result_dtype()).reshape(size)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample((2, 3), 0, 10, 7, 5)
+        yield Sample((4,), -5, -2, 7, 5, dtype=float32)
+        yield Sample((), -(2**63), 2**63 - 1, 7, 5)
+        yield Sample((0,), 0, 1, 7, 5)
+
+
+class PerElement(Primitive, abstract=True):
+    """Base: a draw whose element i depends on x[i] and on (seed, offset + i)."""
+
+    signature = "input, seed: scalar, offset: scalar"
+    supports = frozenset({"float"})
+    random = True
+    vjp = NO_GRADIENT
+    differentiable = False
+    label: ClassVar[str] = ""
+
+    def infer(self, x: Spec, *scalars: Any) -> Spec:
+        require(self.label, self.supports, x.dtype)
+        return Spec(x.shape, x.dtype)
+
+    def batch(self, batched: Any, size: Any, x: Any, seed: Any, offset: Any) -> Any:
+        # Positions run on from example to example, as in one draw over all of them.
+        return getattr(ops, self.name)(x, seed, offset)
+
+
+class PoissonDraw(PerElement):
+    """y[i]: a Poisson number of rate x[i] >= 0.
+
+    Below a rate of 10 by inversion; above by Hoermann's transformed rejection (PTRS: The
+    transformed rejection method for generating Poisson random variables, 1993).
+    Raises ArgumentError (when computed) for a negative or NaN rate.
+    """
+
+    label = "poisson"
+    fallible = True
+
+    def reference(self, x: Array, seed: int, offset: int) -> Array:
+        rate = x.astype(np.float64).reshape(-1)
+        if not (rate >= 0).all():
+            raise ArgumentError("poisson: invalid rate, expected all rates to be non-negative")
+        position = np.uint64(offset % 2**64) + np.arange(rate.size, dtype=np.uint64)
+        y = np.zeros(rate.size)
+        low = rate < 10
+        y[low] = _poisson_by_inversion(rate[low], seed, position[low])
+        y[~low] = _poisson_by_rejection(rate[~low], seed, position[~low])
+        return y.reshape(x.shape).astype(x.dtype)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.uniform(0, 5, size=(3, 4)), 7, 5)
+        yield Sample(rng.uniform(0, 100, size=(4,)), 7, 5)
+        yield Sample(np.asarray(0.0), 7, 5)
+        yield Sample(np.zeros((0,)), 7, 5)
+
+
+def _units(seed: int, position: Array, kind: int, retry: int) -> tuple[Array, Array]:
+    """Two uniform numbers per position, in [0, 1)."""
+    words = philox.blocks_at(seed, position, kind, retry).astype(np.uint64)
+    pair = words[:, 0::2] | words[:, 1::2] << np.uint64(32)
+    return philox.unit64(pair[:, 0]), philox.unit64(pair[:, 1])
+
+
+def _poisson_by_inversion(rate: Array, seed: int, position: Array) -> Array:
+    u, _ = _units(seed, position, philox.POISSON, 0)
+    y = np.zeros(rate.size)
+    term = np.exp(-rate)
+    left = u - term
+    k = 0
+    # Beyond 100 no probability is left that u could resolve.
+    while (left >= 0).any() and k < 100:
+        k += 1
+        y += left >= 0
+        term = term * rate / k
+        left = np.where(left >= 0, left - term, left)
+    return y
+
+
+def _poisson_by_rejection(rate: Array, seed: int, position: Array) -> Array:
+    root, log_rate = np.sqrt(rate), np.log(rate)
+    b = 0.931 + 2.53 * root
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    v_r = 0.9277 - 3.6224 / (b - 2)
+    y = np.zeros(rate.size)
+    todo = np.arange(rate.size)
+    retry = 0
+    while todo.size:
+        u, v = _units(seed, position[todo], philox.POISSON, 1 + retry)
+        u = u - 0.5
+        us = 0.5 - np.abs(u)
+        at = todo
+        k = np.floor((2 * a[at] / us + b[at]) * u + rate[at] + 0.43)
+        quick = (us >= 0.07) & (v <= v_r[at])
+        bad = (k < 0) | ((us < 0.013) & (v > us))
+        with np.errstate(all="ignore"):
+            left = np.log(v) + np.log(inverse_alpha[at]) - np.log(a[at] / (us * us) + b[at])
+            right = -rate[at] + k * log_rate[at] - _log_factorial(k)
+        taken = quick | (~bad & (left <= right))
+        y[at[taken]] = k[taken]
+        todo = todo[~taken]
+        retry += 1
+    return y
+
+
+def _log_factorial(k: Array) -> Array:
+    """log(k!) for k >= 0, by Stirling's series from 10 up; NaN below 0."""
+    k = np.where(k < 0, np.nan, k)
+    shift = np.maximum(10 - np.nan_to_num(k), 0)
+    x = k + shift + 1  # log(k!) = log Gamma(k + 1)
+    y = (x - 0.5) * np.log(x) - x + 0.5 * math.log(2 * math.pi)
+    y += 1 / (12 * x) - 1 / (360 * x**3) + 1 / (1260 * x**5) - 1 / (1680 * x**7)
+    for i in range(10):
+        y -= np.where(shift > i, np.log(np.maximum(k + 1 + i, 1)), 0)
+    return y
+
+
+class StandardGamma(PerElement):
+    """y[i]: a gamma number of shape x[i] > 0 and scale 1.
+
+    Marsaglia, Tsang: A simple method for generating gamma variables (2000).
+    """
+
+    label = "gamma"
+
+    def reference(self, x: Array, seed: int, offset: int) -> Array:
+        shape = x.astype(np.float64).reshape(-1)
+        position = np.uint64(offset % 2**64) + np.arange(shape.size, dtype=np.uint64)
+        # Below 1: a number of shape + 1 times u ** (1 / shape).
+        boost = shape < 1
+        d = np.where(boost, shape + 1, shape) - 1 / 3
+        y = np.full(shape.size, np.nan)
+        todo = np.flatnonzero(shape > 0)
+        retry = 1
+        while todo.size:
+            u1, u2 = _units(seed, position[todo], philox.GAMMA, 2 * retry)
+            u, _ = _units(seed, position[todo], philox.GAMMA, 2 * retry + 1)
+            z = np.sqrt(-2 * np.log1p(-u1)) * np.cos(2 * np.pi * u2)
+            v = (1 + z / np.sqrt(9 * d[todo])) ** 3
+            with np.errstate(all="ignore"):
+                taken = (v > 0) & (np.log1p(-u) < 0.5 * z * z + d[todo] * (1 - v + np.log(v)))
+            y[todo[taken]] = (d[todo] * v)[taken]
+            todo = todo[~taken]
+            retry += 1
+        u, _ = _units(seed, position, philox.GAMMA, 0)
+        with np.errstate(all="ignore"):
+            y = np.where(boost, y * (1 - u) ** (1 / shape), y)
+        tiny = np.finfo(np.float32).tiny if x.dtype.itemsize < 8 else np.finfo(np.float64).tiny
+        return np.maximum(y, tiny).reshape(x.shape).astype(x.dtype)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.uniform(0.1, 5, size=(3, 4)), 7, 5)
+        yield Sample(np.asarray(2.0), 7, 5)
+        yield Sample(np.zeros((0,)), 7, 5)
+
+
+class MultinomialDraw(Primitive):
+    """y: indices drawn with probabilities proportional to x, per row.
+
+    input: (n,) or (m, n), weights >= 0   ->   (count,) or (m, count), int64
+    replacement: by inversion of the cumulative weights; without: the greatest of weight / Exp(1).
+    Raises ShapeError for other ranks, ArgumentError (when computed) for weights that are negative,
+    infinite, NaN, all 0 in a row, or too few for `count` without replacement.
+    """
+
+    signature = (
+        "input, count: size, replacement: bool = False, *, seed: scalar = 0, offset: scalar = 0"
+    )
+    supports = frozenset({"float"})
+    random = True
+    fallible = True
+    vjp = NO_GRADIENT
+    differentiable = False
+    replacement: bool
+
+    def infer(self, x: Spec, count: Any, *scalars: Any) -> Spec:
+        require("multinomial", self.supports, x.dtype)
+        if x.rank not in (1, 2):
+            raise ShapeError(f"multinomial: prob_dist must be 1 or 2 dim, not {x.rank}")
+        if count <= 0:
+            raise ShapeError("multinomial: cannot sample n_sample <= 0 samples")
+        if not self.replacement and count > x.shape[-1]:
+            raise ShapeError(
+                f"multinomial: cannot sample n_sample > prob_dist.size(-1) samples without "
+                f"replacement: {count} > {x.shape[-1]}"
+            )
+        return Spec((*x.shape[:-1], count), int64)
+
+    def reference(self, x: Array, count: int, seed: int, offset: int) -> Array:
+        weights = x.astype(np.float64).reshape(-1, x.shape[-1])
+        _check_weights(weights, self.replacement, count)
+        rows, n = weights.shape
+        if self.replacement:
+            u = philox.unit64(philox.words64(seed, offset, rows * count)).reshape(rows, count)
+            y = _by_inversion(weights, u)
+        else:
+            u = philox.unit64(philox.words64(seed, offset, rows * n)).reshape(rows, n)
+            with np.errstate(all="ignore"):
+                race = np.where(weights > 0, weights / -np.log1p(-u), -1.0)
+            y = np.argsort(-race, axis=1, kind="stable")[:, :count]
+        return y.astype(np.int64).reshape(*x.shape[:-1], count)
+
+    def batch(self, batched: Any, size: Any, x: Any, count: Any, seed: Any, offset: Any) -> Any:
+        if len(x.shape) == 2:
+            return ops.multinomial_draw(x, count, self.replacement, seed=seed, offset=offset)
+        b, m, n = x.shape
+        flat = ops.reshape(x, (b * m, n))
+        y = ops.multinomial_draw(flat, count, self.replacement, seed=seed, offset=offset)
+        return ops.reshape(y, (b, m, count))
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.uniform(0.1, 1, size=(3, 5))
+        yield Sample(x, 2, seed=7, offset=4)
+        yield Sample(x[0], 5, seed=7, offset=4)
+        yield Sample(x, 9, True, seed=7, offset=4)
+
+
+def _by_inversion(weights: Array, u: Array) -> Array:
+    cumulative = np.cumsum(weights, axis=1)
+    y = np.empty(u.shape, np.int64)
+    for row, (bounds, draws) in enumerate(zip(cumulative, u, strict=True)):
+        y[row] = np.searchsorted(bounds, draws * bounds[-1], side="right")
+        # Rounding may pass the last bound: go back to the last weight that is not 0.
+        y[row] = np.minimum(y[row], np.flatnonzero(weights[row])[-1])
+    return y
+
+
+def _check_weights(weights: Array, replacement: bool, count: int) -> None:
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ArgumentError(
+            "multinomial: probability tensor contains either inf, nan or an element < 0"
+        )
+    positive = (weights > 0).sum(axis=1)
+    if (positive == 0).any():
+        raise ArgumentError("multinomial: invalid distribution (sum of probabilities <= 0)")
+    if not replacement and (positive < count).any():
+        raise ArgumentError(
+            f"multinomial: cannot sample {count} without replacement: a row has only "
+            f"{int(positive.min())} non-zero probabilities"
+        )

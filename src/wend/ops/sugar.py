@@ -1,0 +1,30 @@
+"""Public functions that only parse arguments and call ops: they record nothing of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wend.core.primitive import ops, publish
+
+Function = Callable[..., Any]
+
+
+def sugar(
+    *, functions: tuple[str, ...] = (), methods: tuple[str, ...] = (), name: str | None = None
+) -> Callable[[Function], Function]:
+    """Make a plain function available as `ops.name` and under its public names."""
+
+    def bind(function: Function) -> Function:
+        setattr(ops, name or function.__name__, function)
+        publish(function, functions, methods)
+        return function
+
+    return bind
+
+
+def same_tensors(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a variadic function that also takes them as one list or tuple."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        return tuple(tensors[0])
+    return tensors

@@ -1,0 +1,34 @@
+"""What an executor is: it makes plans of paths, and runs them.
+
+The NumPy executor in `reference.py` is the one that stays; compiled plans stand beside it behind
+the same protocol.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from wend.core._hot import Batch
+from wend.core.graph import PathGraph
+
+
+class Plan(Protocol):
+    """How to compute the wanted values of one path, for all sizes."""
+
+    wanted: frozenset[int]
+
+    def run(self, batch: Batch) -> None:
+        """Set the buffers of the wanted values of this visit; raises nothing, marks failures."""
+
+
+class Executor(Protocol):
+    """Makes plans."""
+
+    def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> Plan:
+        """A plan that computes `wanted` and keeps what a later backward from `roots` needs."""
+
+
+#: Plans that one state keeps; the next miss plans the union of all that was ever wanted there.
+MAX_PLANS = 4
+
+Buffers = dict[int, Any]

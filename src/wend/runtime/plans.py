@@ -1,0 +1,124 @@
+"""Finds or makes the plan of a path, runs it, and keeps the trie within its bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.core import _hot
+from wend.core._hot import Batch, State
+from wend.core.graph import PathGraph
+from wend.runtime.backend import MAX_PLANS, Executor, Plan
+from wend.runtime.reference import ReferenceExecutor
+
+EXECUTOR: Executor = ReferenceExecutor()
+COUNTS = {"plans": 0, "hits": 0}
+
+
+def execute(batch: Batch, live: list[int]) -> None:
+    """Compute the live values of a flush (slot of the core)."""
+    plan = find_plan(batch, live)
+    plan.run(batch)
+
+
+def find_plan(batch: Batch, live: list[int]) -> Plan:
+    """The plan for this path and these values; one that computes more serves as well."""
+    state = batch.state
+    if state is None:
+        return make_plan(path_of(batch), batch, frozenset(live))
+    plans = state.plans
+    if plans is None:
+        plans = state.plans = {}
+    key = tuple(live)
+    found: Plan | None = plans.get(key)
+    if found is not None:
+        COUNTS["hits"] += 1
+        return found
+    wanted = frozenset(live)
+    kept: list[Plan] = plans.setdefault("plans", [])
+    for plan in kept:
+        if wanted <= plan.wanted:
+            return plan
+    if len(kept) >= MAX_PLANS:
+        for plan in kept:
+            wanted |= plan.wanted
+        kept.clear()
+        for old in [k for k in plans if isinstance(k, tuple) and not _is_backward(k)]:
+            del plans[old]
+    path = plans.get("path")
+    if path is None:
+        path = plans["path"] = path_of(batch)
+    plan = make_plan(path, batch, wanted)
+    kept.append(plan)
+    plans[key] = plan
+    return plan
+
+
+def _is_backward(key: tuple[Any, ...]) -> bool:
+    return len(key) > 0 and key[0] == "backward"
+
+
+def path_of(batch: Batch) -> PathGraph:
+    """The nodes of a batch."""
+    return PathGraph(batch.states, [v.type for v in batch.values], batch.args)
+
+
+def make_plan(path: PathGraph, batch: Batch, wanted: frozenset[int]) -> Plan:
+    """A plan that also keeps what a later backward from the wanted values needs."""
+    COUNTS["plans"] += 1
+    roots = frozenset(
+        i for i in wanted if batch.values[i].requires_grad and batch.values[i].leaf is None
+    )
+    return EXECUTOR.plan(path, wanted, roots)
+
+
+def evict(root: State) -> None:
+    """Drop the half of the trie that has not been visited for longest."""
+    stamps = sorted(s.stamp for s in walk(root))
+    if not stamps:
+        return
+    limit = stamps[len(stamps) // 2]
+    stack = [root]
+    count = 0
+    while stack:
+        state = stack.pop()
+        if state.children is None:
+            continue
+        keep = {k: c for k, c in state.children.items() if c.stamp > limit}
+        dropped = [c for k, c in state.children.items() if c.stamp <= limit]
+        state.children = keep
+        if state.child is not None and state.child.stamp <= limit:
+            state.child = None
+        for child in dropped:
+            dismantle(child)
+        count += len(keep)
+        stack.extend(keep.values())
+    _hot.set_count("states", count)
+
+
+def walk(root: State) -> list[State]:
+    """All states below `root`."""
+    out: list[State] = []
+    stack = [root]
+    while stack:
+        state = stack.pop()
+        if state.children is not None:
+            for child in state.children.values():
+                out.append(child)
+                stack.append(child)
+    return out
+
+
+def dismantle(state: State) -> None:
+    """Cut a subtree apart without recursing, so that its states are freed one by one."""
+    stack = [state]
+    while stack:
+        current = stack.pop()
+        if current.children is not None:
+            stack.extend(current.children.values())
+        current.children = None
+        current.child = None
+        current.plans = None
+
+
+_hot.set_slot("execute", execute)
+_hot.set_slot("evict", evict)

@@ -1,0 +1,259 @@
+"""The NumPy executor: slow, obvious, complete.  It stays as the judge of all others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wend.core import _hot
+from wend.core._hot import Batch, Segment
+from wend.core.graph import Node, PathGraph
+from wend.core.provenance import locate
+from wend.transforms.grad import saved_ids
+
+Runner = Callable[[list[Any], Any], Any]
+#: References to an array that only the step about to overwrite it holds (see `_Step.call`).
+_OWNED = 2
+
+
+def make_runner(prim: Any) -> Runner:
+    """How the reference rule of a primitive is called with arrays and run-time args."""
+    reference = prim.reference
+    if prim.plain_form:
+        return lambda arrays, args: reference(*arrays)
+    return lambda arrays, args: reference(*prim.arrange(arrays, args))
+
+
+class _Step:
+    """One node, with all that running it needs."""
+
+    __slots__ = ("args", "donates", "frees", "inputs", "node", "output", "outputs", "runner")
+
+    def __init__(self, node: Node, frees: tuple[int, ...]) -> None:
+        program = node.program
+        if program.runner is None:
+            program.runner = make_runner(node.prim)
+        self.runner: Runner = program.runner
+        self.inputs = node.inputs
+        self.outputs = node.outputs
+        self.output = node.outputs[0] if node.prim.result_wrap() is None else None
+        self.args = node.args
+        self.node = node
+        self.frees = frees
+        self.donates = bool(node.prim.donates) and node.inputs[0] in frees
+
+    def call(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
+        """Run the node on the environment."""
+        arrays = [env[i] for i in self.inputs]
+        values = [_hot.evaluate(e, types, args) for e in self.args] if self.args else ()
+        for i in self.frees:
+            env[i] = None
+        if self.donates and _exclusive(arrays):
+            result = self.node.prim.reference_inplace(*self.node.prim.arrange(arrays, values))
+        else:
+            result = self.runner(arrays, values)
+        if self.output is not None:
+            env[self.output] = result
+        else:
+            for i, item in zip(self.outputs, result, strict=True):
+                env[i] = item
+
+
+def _exclusive(arrays: list[Any]) -> bool:
+    array = arrays[0]
+    if type(array) is not np.ndarray or array.base is not None or not array.flags.writeable:
+        return False
+    if any(other is array for other in arrays[1:]):
+        return False
+    return sys.getrefcount(array) <= _OWNED + 1
+
+
+class ReferencePlan:
+    """Steps in order, what each frees, what a later backward needs."""
+
+    def __init__(
+        self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]
+    ) -> None:
+        self.path = path
+        self.wanted = wanted
+        self.roots = roots
+        self.saved = frozenset(saved_ids(path, roots)) if roots else frozenset()
+        keep = wanted | self.saved
+        needed = set(keep)
+        nodes = []
+        for node in reversed(path.nodes):
+            if not needed.isdisjoint(node.outputs):
+                nodes.append(node)
+                needed.update(node.inputs)
+        nodes.reverse()
+        self.leaves = [i for i, _ in path.leaves if i in needed]
+        self.grad_leaves = [i for i, grad in path.leaves if grad]
+        self.fallible = any(node.prim.fallible for node in nodes)
+        last: dict[int, int] = {}
+        for k, node in enumerate(nodes):
+            for i in node.inputs + node.outputs:
+                last[i] = k
+        frees: list[list[int]] = [[] for _ in nodes]
+        for i, k in last.items():
+            if i not in keep:
+                frees[k].append(i)
+        self.steps = [
+            _Step(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)
+        ]
+        self.size = len(path.types) + path.inner
+
+    def run(self, batch: Batch) -> None:
+        """Compute; on a failure mark what failed and undo later rebindings."""
+        values = batch.values
+        types = [v.type for v in values]
+        if not self.fallible:
+            batch.touched.clear()
+        env: list[Any] = [None] * self.size
+        for i in self.leaves:
+            env[i] = values[i].buffer
+        interrupt: BaseException | None = None
+        with np.errstate(all="ignore"):
+            try:
+                for step in self.steps:
+                    step.call(env, types, batch.args)
+            except KeyboardInterrupt as stop:
+                interrupt = stop
+            except Exception:
+                self._run_around_failures(batch, types)
+                return
+            if interrupt is not None:
+                self._run_around_failures(batch, types)
+        if interrupt is not None:
+            raise interrupt
+        self.finish(batch, env)
+
+    def finish(self, batch: Batch, env: list[Any]) -> None:
+        """Hand the results to their values."""
+        values = batch.values
+        for i in self.wanted:
+            value = values[i]
+            if value.buffer is None and env[i] is not None:
+                value.buffer = _as_array(env[i])
+        roots = [i for i in self.roots if values[i].requires_grad and values[i].leaf is None]
+        if roots:
+            self._keep_segment(batch, env, roots)
+
+    def _keep_segment(self, batch: Batch, env: list[Any], roots: list[int]) -> None:
+        values = batch.values
+        segment = Segment(batch.serial, self.path)
+        segment.types = [v.type for v in values]
+        segment.args = batch.args
+        inputs = {}
+        for i in self.grad_leaves:
+            value = values[i]
+            slim = _hot.held(value.type, None)
+            slim.leaf = value.leaf
+            slim.segment = value.segment
+            slim.seg_index = value.seg_index
+            slim.requires_grad = True
+            inputs[i] = slim
+        segment.inputs = inputs
+        saved = {}
+        for i in self.saved:
+            array = env[i]
+            if array is None and i >= 0:
+                array = values[i].buffer
+            array = _as_array(array)
+            type_ = values[i].type if i >= 0 else _type_of_array(array, segment.types)
+            saved[i] = (type_, array)
+        segment.saved = saved
+        if batch.extra is not None:
+            segment.hooks = batch.extra
+        segment.sites = batch.sites
+        for i in roots:
+            values[i].segment = segment
+            values[i].seg_index = i
+
+    # -- failures ---------------------------------------------------------------------------
+
+    def _run_around_failures(self, batch: Batch, types: list[Any]) -> None:
+        """Compute what does not depend on a failing op; poison the rest; undo rebindings."""
+        values = batch.values
+        env: list[Any] = [None] * self.size
+        for i in self.leaves:
+            env[i] = values[i].buffer
+        failed: dict[int, BaseException] = {}
+        first: BaseException | None = None
+        first_at = len(values)
+        for step in self.steps:
+            cause = next((failed[i] for i in step.inputs if i in failed), None)
+            if cause is None:
+                try:
+                    arrays = [env[i] for i in step.inputs]
+                    args = [_hot.evaluate(e, types, batch.args) for e in step.args]
+                    result = step.runner(arrays, args)
+                    results = [result] if step.output is not None else list(result)
+                    for i, item in zip(step.outputs, results, strict=True):
+                        env[i] = item
+                    continue
+                except Exception as error:
+                    cause = locate(error, step.node.prim.name, batch, step.outputs[0], self.path)
+                    if first is None:
+                        first = cause
+                        first_at = _position(step, self.path)
+            for i in step.outputs:
+                failed[i] = cause
+        for i in self.wanted:
+            if i in failed:
+                values[i].error = failed[i]
+        undo(batch, env, failed, first_at)
+        self.finish(batch, env)
+        if first is not None:
+            raise first
+
+
+def _position(step: _Step, path: PathGraph) -> int:
+    """Dense index at which the failing op was recorded."""
+    if step.outputs[0] >= 0:
+        return step.outputs[0]
+    count = 0
+    for node in path.nodes:
+        if node is step.node:
+            break
+        count = max([count, *[o for o in node.outputs if o >= 0]])
+    return count
+
+
+def undo(batch: Batch, env: list[Any], failed: dict[int, BaseException], position: int) -> None:
+    """Handles rebound since the failing op return to the value they had before it."""
+    restored: set[int] = set()
+    for handle, old, at in batch.touched:
+        if at < position or id(handle) in restored:
+            continue
+        restored.add(id(handle))
+        if isinstance(old, int):
+            value = batch.values[old]
+            if old in failed:
+                continue
+            if value.buffer is None and env[old] is not None:
+                value.buffer = _as_array(env[old])
+            old = value
+        handle.value = old
+
+
+def _as_array(array: Any) -> Any:
+    return array if type(array) is np.ndarray else np.asarray(array)
+
+
+def _type_of_array(array: Any, types: list[Any]) -> Any:
+    from wend.base.dtypes import from_numpy
+
+    return _hot.intern_type(tuple(array.shape), from_numpy(array.dtype), types[0].device)
+
+
+class ReferenceExecutor:
+    """Plans that call each primitive's `reference` rule."""
+
+    def plan(
+        self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]
+    ) -> ReferencePlan:
+        """A plan that computes `wanted` and keeps what backward from `roots` needs."""
+        return ReferencePlan(path, wanted, roots)
