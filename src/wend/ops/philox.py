@@ -7,7 +7,6 @@ fourth counts retries.  Word w of a kind is lane w % 4 of block w // 4.
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from wend.base.random_state import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -52,7 +53,7 @@ def _multi_dot(op: str, tensors: Any) -> Any:
         matrices[-1] = ops.unsqueeze(matrices[-1], 1)
     takes(op, *((f"tensor {i}", m, 2) for i, m in enumerate(matrices)))
     same_dtype(op, *matrices)
-    for i, (a, b) in enumerate(zip(matrices, matrices[1:], strict=False)):
+    for i, (a, b) in enumerate(pairwise(matrices)):
         multiplies(op, a, b, f"tensors {i} and {i + 1} with")
     sizes = [m.shape[0] for m in matrices] + [matrices[-1].shape[1]]
     y = _chain(matrices, _chain_order(sizes), 0, len(matrices) - 1)

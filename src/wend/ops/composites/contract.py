@@ -278,12 +278,15 @@ def linear(input: Any, weight: Any, bias: Any) -> Any:
     y = ops.contract(input, weight, (len(input.shape) - 1,), (rank - 1,))
     if bias is None:
         return y
-    if len(bias.shape) > rank - 1 or (len(bias.shape) == 1 and bias.shape[0] != weight.shape[0]):
-        if not (len(bias.shape) == 1 and bias.shape[0] == 1):
-            raise ShapeError(
-                f"linear: bias of shape {hints(bias.shape)} does not fit weight of shape "
-                f"{hints(weight.shape)}: expected ({weight.shape[0] if rank == 2 else ''})"
-            )
+    expected = weight.shape[:-1]
+    fits = len(bias.shape) == 0 or (
+        len(bias.shape) == rank - 1 and (bias.shape[0] == expected[0] or bias.shape[0] == 1)
+    )
+    if not fits:
+        raise ShapeError(
+            f"linear: bias of shape {hints(bias.shape)} does not fit weight of shape "
+            f"{hints(weight.shape)}: expected {hints(expected)}"
+        )
     return ops.add(y, bias)
 
 

@@ -190,7 +190,7 @@ def _define(nd: int) -> None:
     conv_transpose.__doc__ = f"""The adjoint of conv{nd}d with the same weight, plus bias.
 
     input: (N, C, {dims}) or (C, {dims})   weight: (C, F/groups, *K)   bias: (F,)
-    ->   (N, F, *S) with S = (n - 1) * stride - 2 * padding + dilation * (k - 1) + output_padding + 1
+    ->   (N, F, *S): S = (n - 1) * stride - 2 * padding + dilation * (k - 1) + output_padding + 1
     Raises ShapeError if channels, bias or extents do not fit or sizes are out of range.
     """
     composite(

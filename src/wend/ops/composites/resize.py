@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-
 from wend.base.dtypes import FLOAT, DType, float32, int64
 from wend.base.errors import ArgumentError, NotImplementedInWend, ShapeError
 from wend.core.primitive import Sample, composite, ops
