@@ -5,10 +5,10 @@
 
 Both models are trained from five seeds on a stratified 80 % of the 1797 images, and reach 97 % and
 more on the rest. With ``--checkpoint PATH`` the state of one run (``--seeds 1 --model cnn``) is
-written every ``--every`` steps: weights, optimiser, schedule, random generators, and where in the shuffled
-data the run is. It is written beside the old one and then moved into its place, so that a crash
-leaves the one or the other. The same command with ``--resume`` goes on from there and ends with the
-same bits as a run that was never stopped; ``--stop-after`` plays the interruption.
+written every ``--every`` steps: weights, optimiser, schedule, random generators, and where in the
+shuffled data the run is. It is written beside the old one and then moved into its place, so that a
+crash leaves the one or the other. The same command with ``--resume`` goes on from there and ends
+with the same bits as a run that was never stopped; ``--stop-after`` plays the interruption.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ShuffledBatches(Sampler):
         self.epoch_start = self.generator.get_state()
 
     def __len__(self) -> int:
-        return -(-self.count // self.batch_size)
+        return (self.count + self.batch_size - 1) // self.batch_size
 
     def __iter__(self) -> Iterator[list[int]]:
         if self.position in (0, len(self)):

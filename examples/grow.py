@@ -29,7 +29,8 @@ WIDTH = 24
 class Block(nn.Module):
     """h + f(h) + f(h)/2 + ..., until the change is small: (n, width) -> (n, width).
 
-    Each turn's f sees the turn before's result. f starts as zero. Its first weights come from NumPy: the same with every framework.
+    Each turn's f sees the turn before's result. f starts as zero. Its first weights come from
+    NumPy: the same with every framework.
     """
 
     def __init__(self, rng: np.random.Generator, tolerance: float = 0.05, most: int = 6) -> None:

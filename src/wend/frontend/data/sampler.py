@@ -174,8 +174,10 @@ def _check_weights(weights: np.ndarray, wanted: int, replacement: bool) -> None:
             f"weights[{bad[0]}] is {weights[bad[0]]}"
         )
     positive = int(np.count_nonzero(weights))
-    if positive == 0 or not np.isfinite(weights.sum()):
-        raise ArgumentError(f"{name}: the sum of the weights is {weights.sum()}")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if positive == 0 or not np.isfinite(total):
+        raise ArgumentError(f"{name}: the sum of the weights is {total}")
     if not replacement and wanted > positive:
         raise ArgumentError(
             f"{name}: {wanted} samples without replacement cannot be drawn from "
