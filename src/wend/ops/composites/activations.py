@@ -178,8 +178,9 @@ def hardswish(input: V) -> V:
     return ops.where(input <= -3, 0, ops.where(input >= 3, input, curved))
 
 
-@_activation("input, lambd: scalar = 0.5", functions=("hardshrink",), methods=("hardshrink",),
-             example=(1.0,))
+@_activation(
+    "input, lambd: scalar = 0.5", functions=("hardshrink",), methods=("hardshrink",), example=(1.0,)
+)
 def hardshrink(input: V, lambd: V) -> V:
     """y = 0 where |x| <= lambd, else x."""
     return ops.where(ops.abs(input) <= lambd, 0, input)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import FLOAT
-from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.errors import ArgumentError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import widened
@@ -72,7 +72,8 @@ def loss(
                 legacy = (call.pop("size_average"), call.pop("reduce"), call["reduction"])
                 call["reduction"] = reduction_of(*legacy)
             tensors = [v for v in call.values() if hasattr(v, "shape")]
-            out = promoted(*(t for t in tensors if t.dtype.category >= FLOAT) or tensors)
+            floats = [t for t in tensors if t.dtype.category >= FLOAT]
+            out = promoted(*(floats or tensors))
             values = [widened(v) if hasattr(v, "shape") else v for v in call.values()]
             y = body(*values)
             return y if y.dtype is out or y.dtype.category < FLOAT else ops.cast(y, out)
@@ -89,25 +90,41 @@ def loss(
     return declare
 
 
-def _pairs(low: float = -2.0, high: float = 2.0, *, broadcast: bool = True) -> Callable[..., Samples]:
-    """Samples of inputs and targets drawn from [low, high)."""
+def pairs(low: float = -2.0, high: float = 2.0, signs: bool = False) -> Callable[..., Samples]:
+    """Samples of inputs and targets (of -1 and 1, if signs) drawn from [low, high)."""
 
     def samples(rng: np.random.Generator) -> Samples:
-        for reduction in ("mean", "sum", "none"):
-            x, target = rng.uniform(low, high, size=(2, 3, 4))
-            yield Sample(x, target, reduction=reduction)
-        yield Sample(*rng.uniform(low, high, size=(2,)).reshape(2, 1)[:, 0:1])
-        if broadcast:
-            yield Sample(rng.uniform(low, high, size=(3, 4)), rng.uniform(low, high, size=(3, 4)))
+        for shape in ((3, 4), (), (0, 2), (2, 1, 3)):
+            x, target = rng.uniform(low, high, size=(2, *shape))
+            target = np.where(target > 0, 1.0, -1.0) if signs else np.asarray(target)
+            for reduction in ("mean", "sum", "none") if shape == (3, 4) else ("sum",):
+                yield Sample(np.asarray(x), target, reduction=reduction)
 
     return samples
 
 
-def _check_sizes(name: str, input: V, target: V) -> None:
+def weighted(low: float = -2.0, high: float = 2.0) -> Callable[..., Samples]:
+    """Samples of `pairs`, and some with weights."""
+
+    def samples(rng: np.random.Generator) -> Samples:
+        yield from pairs(low, high)(rng)
+        for reduction in ("mean", "sum", "none"):
+            x, target = rng.uniform(low, high, size=(2, 3, 4))
+            weight = rng.uniform(0.5, 2.0, size=(3, 4))
+            yield Sample(x, target, weight=weight, reduction=reduction)
+
+    return samples
+
+
+def same_sizes(a: V, b: V) -> bool:
+    """Whether two tensors are of one shape."""
+    pairs = zip(a.shape, b.shape, strict=False)
+    return len(a.shape) == len(b.shape) and all(m == n for m, n in pairs)
+
+
+def _warn_of_broadcast(input: V, target: V) -> None:
     """Warn, as PyTorch does, that a target will be broadcast: it is mostly a mistake."""
-    if len(input.shape) == len(target.shape) and all(
-        a == b for a, b in zip(input.shape, target.shape, strict=True)
-    ):
+    if same_sizes(input, target):
         return
     warnings.warn(
         f"Using a target size ({hints(target.shape)}) that is different to the input size "
@@ -117,39 +134,248 @@ def _check_sizes(name: str, input: V, target: V) -> None:
     )
 
 
-def _same_shape(name: str, **tensors: V) -> None:
-    (first, a), *others = tensors.items()
-    for label, b in others:
-        if len(a.shape) != len(b.shape) or not all(
-            m == n for m, n in zip(a.shape, b.shape, strict=True)
-        ):
-            raise ArgumentError(
-                f"{name}: {label} has size {hints(b.shape)}, which must be that of {first}, "
-                f"{hints(a.shape)}"
-            )
+def _require_same_sizes(name: str, input: V, target: V) -> None:
+    if not same_sizes(input, target):
+        raise ArgumentError(
+            f"{name}: target size {hints(target.shape)} must be the same as input size "
+            f"{hints(input.shape)}"
+        )
 
 
 # -- distances -------------------------------------------------------------------------------------
 
 
-def _weighted_mean(name: str, values: V, weight: V, reduction: str) -> V:
-    """Reduce values; with weights the mean is the weighted one."""
+def _weigh(name: str, values: V, weight: V, reduction: str, input: V) -> V:
+    """Multiply by weights of the input's shape and reduce. Raises ArgumentError."""
     if weight is None:
         return reduced(name, values, reduction)
-    if reduction == "mean":
-        return ops.sum(values * weight) / ops.sum(weight)
+    if not same_sizes(weight, input):
+        raise ArgumentError(
+            f"{name}: weights and input must have the same size, not {hints(weight.shape)} and "
+            f"{hints(input.shape)}"
+        )
     return reduced(name, values * weight, reduction)
 
 
-@loss(f"input, target, {LEGACY}, weight: tensor? = None", _pairs(), "MseLossBackward0")
+@loss(f"input, target, {LEGACY}, weight: tensor? = None", weighted(), "MseLossBackward0")
 def mse_loss(input: V, target: V, reduction: str, weight: V) -> V:
-    """y = (input - target)^2."""
-    _check_sizes("mse_loss", input, target)
-    return _weighted_mean("mse_loss", ops.square(input - target), weight, reduction)
+    """y = (input - target)^2. With weights the mean is weighted."""
+    _warn_of_broadcast(input, target)
+    total = ops.square(input - target)
+    if weight is not None and reduction == "mean":
+        return _weigh("mse_loss", total, weight, "sum", input) / ops.sum(weight)
+    return _weigh("mse_loss", total, weight, reduction, input)
 
 
-@loss(f"input, target, {LEGACY}, weight: tensor? = None", _pairs())
+@loss(f"input, target, {LEGACY}, weight: tensor? = None", weighted())
 def l1_loss(input: V, target: V, reduction: str, weight: V) -> V:
-    """y = |input - target|."""
-    _check_sizes("l1_loss", input, target)
-    return _weighted_mean("l1_loss", ops.abs(input - target), weight, reduction)
+    """y = |input - target|. With weights the mean is weighted."""
+    _warn_of_broadcast(input, target)
+    total = ops.abs(input - target)
+    if weight is not None and reduction == "mean":
+        return _weigh("l1_loss", total, weight, "sum", input) / ops.sum(weight)
+    return _weigh("l1_loss", total, weight, reduction, input)
+
+
+@loss(f"input, target, {LEGACY}, beta: attr = 1.0", pairs(), "SmoothL1LossBackward0")
+def smooth_l1_loss(input: V, target: V, reduction: str, beta: float) -> V:
+    """y = d^2 / (2 beta) where |d| < beta, else |d| - beta / 2; d = input - target.
+
+    Raises ArgumentError for a negative beta (Girshick, Fast R-CNN, 2015).
+    """
+    if beta < 0:
+        raise ArgumentError(f"smooth_l1_loss: beta must not be negative, not {beta}")
+    _warn_of_broadcast(input, target)
+    d = input - target
+    distance = ops.abs(d)
+    if beta == 0:
+        return reduced("smooth_l1_loss", distance, reduction)
+    y = ops.where(distance < beta, 0.5 * d * d / beta, distance - 0.5 * beta)
+    return reduced("smooth_l1_loss", y, reduction)
+
+
+@loss(
+    "input, target, reduction: str = 'mean', delta: attr = 1.0, weight: tensor? = None",
+    weighted(),
+    "HuberLossBackward0",
+)
+def huber_loss(input: V, target: V, reduction: str, delta: float, weight: V) -> V:
+    """y = d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2); d = input - target.
+
+    Raises ArgumentError unless delta is positive (Huber, 1964).
+    """
+    if delta <= 0:
+        raise ArgumentError(f"huber_loss: delta must be positive, not {delta}")
+    _warn_of_broadcast(input, target)
+    d = input - target
+    distance = ops.abs(d)
+    y = ops.where(distance <= delta, 0.5 * d * d, delta * (distance - 0.5 * delta))
+    return _weigh("huber_loss", y, weight, reduction, input)
+
+
+# -- likelihoods -----------------------------------------------------------------------------------
+
+
+def _kl_samples(rng: np.random.Generator) -> Samples:
+    for reduction in ("mean", "batchmean", "sum", "none"):
+        x, target = -rng.uniform(0.1, 3, size=(3, 4)), rng.uniform(0.1, 1, size=(3, 4))
+        yield Sample(x, target, reduction=reduction)
+        yield Sample(x, np.log(target), reduction=reduction, log_target=True)
+    yield Sample(x, np.where(target > 0.5, target, 0.0), reduction="sum")
+
+
+@loss(f"input, target, {LEGACY}, log_target: bool = False", _kl_samples)
+def kl_div(input: V, target: V, reduction: str, log_target: bool) -> V:
+    """y = target * (log(target) - input), the input a log-probability.
+
+    log_target: the target is one too. reduction: also "batchmean", the sum over the first extent.
+    """
+    if log_target:
+        y = ops.exp(target) * (target - input)
+    else:
+        y = ops.xlogy(target, target) - target * input
+    if reduction == "batchmean":
+        total = ops.sum(y)
+        return ops.div(total, input.shape[0]) if len(input.shape) else total
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size; "
+            "'batchmean' divides only by the batch size, as the definition of KL divergence does.",
+            stacklevel=2,
+        )
+    return reduced("kl_div", y, reduction)
+
+
+@loss(
+    f"input, target, weight: tensor? = None, {LEGACY}",
+    weighted(0.05, 0.95),
+    "BinaryCrossEntropyBackward0",
+)
+def binary_cross_entropy(input: V, target: V, weight: V, reduction: str) -> V:
+    """y = -(target log(input) + (1 - target) log(1 - input)), input a probability.
+
+    weight: broadcast to the shape. Raises ArgumentError if the sizes differ.
+    """
+    _require_same_sizes("binary_cross_entropy", input, target)
+    y = ops.binary_cross_entropy_term(input, target)
+    return reduced("binary_cross_entropy", y if weight is None else y * weight, reduction)
+
+
+def _logit_samples(rng: np.random.Generator) -> Samples:
+    yield from weighted()(rng)
+    x, target = rng.normal(size=(3, 4)) * 50, rng.uniform(0, 1, size=(3, 4))
+    yield Sample(x, target, pos_weight=rng.uniform(0.5, 3, size=(4,)))
+
+
+@loss(
+    f"input, target, weight: tensor? = None, {LEGACY}, pos_weight: tensor? = None",
+    _logit_samples,
+    "BinaryCrossEntropyWithLogitsBackward0",
+)
+def binary_cross_entropy_with_logits(
+    input: V, target: V, weight: V, reduction: str, pos_weight: V
+) -> V:
+    """y = binary_cross_entropy(sigmoid(input), target), without overflow.
+
+    pos_weight: factor of the positive examples, broadcast. Raises ArgumentError if sizes differ.
+    """
+    name = "binary_cross_entropy_with_logits"
+    _require_same_sizes(name, input, target)
+    softplus = ops.logaddexp(-input, 0.0)
+    if pos_weight is not None:
+        softplus = softplus * (1 + (pos_weight - 1) * target)
+    y = (1 - target) * input + softplus
+    return reduced(name, y if weight is None else y * weight, reduction)
+
+
+@loss(f"input, target, {LEGACY}", pairs(signs=True), "SoftMarginLossBackward0")
+def soft_margin_loss(input: V, target: V, reduction: str) -> V:
+    """y = log(1 + exp(-target * input)), target -1 or 1."""
+    return reduced("soft_margin_loss", ops.logaddexp(-target * input, 0.0), reduction)
+
+
+def _multilabel_samples(rng: np.random.Generator) -> Samples:
+    for reduction in ("mean", "sum", "none"):
+        x, target = rng.normal(size=(3, 4)), rng.integers(0, 2, size=(3, 4)).astype(float)
+        yield Sample(x, target, rng.uniform(0.5, 2, size=(4,)), reduction=reduction)
+    yield Sample(x[0], target[0])
+
+
+@loss(f"input, target, weight: tensor? = None, {LEGACY}", _multilabel_samples)
+def multilabel_soft_margin_loss(input: V, target: V, weight: V, reduction: str) -> V:
+    """y = the mean over the last dim of the binary cross entropy of sigmoid(input)."""
+    y = target * ops.logaddexp(-input, 0.0) + (1 - target) * ops.logaddexp(input, 0.0)
+    y = y if weight is None else y * weight
+    return reduced("multilabel_soft_margin_loss", ops.mean(y, -1), reduction)
+
+
+def _count_samples(rng: np.random.Generator) -> Samples:
+    for reduction in ("mean", "sum", "none"):
+        x, target = rng.uniform(0.2, 2, size=(3, 4)), rng.uniform(0.2, 4, size=(3, 4))
+        yield Sample(x, target, reduction=reduction)
+        yield Sample(x, target, log_input=False, full=True, reduction=reduction)
+
+
+@loss(
+    "input, target, log_input: bool = True, full: bool = False, size_average: attr = None, "
+    "eps: scalar = 1e-08, reduce: attr = None, reduction: str = 'mean'",
+    _count_samples,
+)
+def poisson_nll_loss(input: V, target: V, log_input: bool, full: bool, eps: V, reduction: str) -> V:
+    """y = exp(input) - target * input, or with log_input=False input - target * log(input + eps).
+
+    full: add Stirling's approximation of log(target!) where target > 1.
+    """
+    if log_input:
+        y = ops.exp(input) - target * input
+    else:
+        y = input - target * ops.log(input + eps)
+    if full:
+        large = target > 1
+        t = ops.where(large, target, 1)
+        stirling = t * ops.log(t) - t + 0.5 * ops.log(2 * math.pi * t)
+        y = y + ops.where(large, stirling, 0)
+    return reduced("poisson_nll_loss", y, reduction)
+
+
+def _gaussian_samples(rng: np.random.Generator) -> Samples:
+    x, target = rng.normal(size=(2, 3, 4))
+    for shape in ((3, 4), (3, 1), (3,)):
+        yield Sample(x, target, rng.uniform(0.2, 2, size=shape), full=shape == (3,))
+    yield Sample(x, target, 0.5, eps=1e-3, reduction="sum")
+    yield Sample(x, target, np.zeros((3, 4)), reduction="none")
+
+
+@loss(
+    "input, target, var: operand, full: bool = False, eps: scalar = 1e-06, reduction: str = 'mean'",
+    _gaussian_samples,
+)
+def gaussian_nll_loss(input: V, target: V, var: V, full: bool, eps: V, reduction: str) -> V:
+    """y = (log(var) + (input - target)^2 / var) / 2, var at least eps.
+
+    var: a number, or of the input's shape, which may lack the last dim or have one dim of size 1.
+    full: add log(2 pi) / 2. Raises ArgumentError for another shape.
+    """
+    if is_number(var):
+        var = ops.fill_like(input, var)
+    elif not same_sizes(var, input):
+        var = _one_variance_a_row(input, var)
+    # The bound is no part of the function: its gradient passes.
+    var = var + ops.stop_gradient(ops.clamp(var, min=eps) - var)
+    y = 0.5 * (ops.log(var) + ops.square(input - target) / var)
+    if full:
+        y = y + 0.5 * math.log(2 * math.pi)
+    return reduced("gaussian_nll_loss", y, reduction)
+
+
+def _one_variance_a_row(input: V, var: V) -> V:
+    if len(var.shape) == len(input.shape) - 1:
+        var = ops.unsqueeze(var, -1)
+    if len(var.shape) == len(input.shape):
+        unlike = [m for n, m in zip(input.shape, var.shape, strict=True) if n != m]
+        if all(m == 1 for m in unlike) and len(unlike) <= 1:
+            return var
+    raise ArgumentError(
+        f"gaussian_nll_loss: var of size {hints(var.shape)} is of incorrect size for an input of "
+        f"{hints(input.shape)}"
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -67,7 +66,10 @@ def _softmax(x: V, dim: int) -> V:
 
 
 @composite(
-    _SIGNATURE, functions=("softmax",), methods=("softmax",), functional=("softmax",),
+    _SIGNATURE,
+    functions=("softmax",),
+    methods=("softmax",),
+    functional=("softmax",),
     samples=_samples,
 )
 def softmax(input: V, dim: int | None, dtype: DType | None) -> V:
@@ -87,8 +89,11 @@ def softmin(input: V, dim: int | None, dtype: DType | None) -> V:
 
 
 @composite(
-    _SIGNATURE, functions=("log_softmax",), methods=("log_softmax",),
-    functional=("log_softmax",), samples=_samples,
+    _SIGNATURE,
+    functions=("log_softmax",),
+    methods=("log_softmax",),
+    functional=("log_softmax",),
+    samples=_samples,
 )
 def log_softmax(input: V, dim: int | None, dtype: DType | None) -> V:
     """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow.
