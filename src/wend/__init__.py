@@ -1,0 +1,50 @@
+"""Wend: deep learning with graphs that are built by running the program.
+
+    import wend as torch
+
+The names are PyTorch's; see docs/compatibility.md for where the two differ on purpose.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from wend.version import __version__
+from wend.base.devices import device
+from wend.base.dtypes import ALIASES, NAMES, finfo, iinfo
+from wend.base.dtypes import DType as dtype
+from wend.base.shapes import Size
+from wend.core._hot import Tensor
+from wend.core.primitive import PUBLIC as _PUBLIC
+from wend import ops as _ops
+from wend.runtime import plans as _plans
+from wend.frontend import aliasing as _aliasing
+from wend.frontend import tensor as _tensor
+from wend.frontend.api import *  # noqa: F403
+from wend.frontend.autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+
+for _name, _dtype in {**NAMES, **ALIASES}.items():
+    globals()[_name] = _dtype
+for _name, _function in _PUBLIC.items():
+    globals().setdefault(_name, _function)
+
+#: Submodules that load when first used.
+_LAZY = frozenset(
+    "nn optim utils autograd func jit onnx linalg fft cuda backends random special testing "
+    "distributions multiprocessing amp serialization types version overrides hub sparse "
+    "accelerator mps xpu compiler return_types".split()
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"wend.{name}")
+    raise AttributeError(f"module 'wend' has no attribute {name!r}")

@@ -800,6 +800,11 @@ def swap_trace(trace):
     return before
 
 
+def traces():
+    """The traces of all threads."""
+    return list(TRACES.values())
+
+
 def forget_traces():
     """In a forked child: no trace of the parent goes on."""
     global LAST_THREAD, LAST_TRACE
@@ -1477,6 +1482,11 @@ class OpFunction:
         if obj is None:
             return self
         return bound_method(self, obj)
+
+    @property
+    def __signature__(self):
+        """Parameters, for help() and IDEs."""
+        return SLOTS["signature"](self)
 
     def __repr__(self):
         return f"<op {self.__name__}>"

@@ -79,6 +79,15 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
+class _Params:
+    """The parsed signature of an op class, parsed when first needed (imports stay quick)."""
+
+    def __get__(self, instance: Any, owner: Any) -> tuple[Param, ...]:
+        params = parse_signature(owner.signature)
+        owner.params = params
+        return params
+
+
 class Primitive(PrimitiveBase):
     """Base of all ops.  Facts and rules are class attributes and methods; see CONTRIBUTING.md."""
 
@@ -86,7 +95,7 @@ class Primitive(PrimitiveBase):
     name: ClassVar[str] = ""
     abstract: ClassVar[bool] = True
     signature: ClassVar[str] = "input"
-    params: ClassVar[tuple[Param, ...]] = ()
+    params: ClassVar[Any] = _Params()
     elementwise: ClassVar[bool] = False
     view: ClassVar[bool] = False
     pure: ClassVar[bool] = True
@@ -126,13 +135,12 @@ class Primitive(PrimitiveBase):
             cls.name = _snake(cls.__name__)
         if cls.name in REGISTRY:
             raise TypeError(f"two ops are called {cls.name!r}")
-        cls.params = parse_signature(cls.signature)
         cls._interned = {}
         if not cls.grad_name:
             base = "".join(part.capitalize() for part in cls.name.split("_"))
             cls.grad_name = f"{base}Backward0"
         REGISTRY[cls.name] = cls
-        cls.function = make_function(cls.name, Binder(cls.name, cls, cls.params), cls)
+        cls.function = make_function(cls.name, Binder(cls.name, cls), cls)
         setattr(ops, cls.name, cls.function)
         publish(cls.function, cls.functions, cls.methods)
         for operator in cls.operators:
@@ -279,10 +287,19 @@ def make_function(name: str, binder: Any, cls: Any, inplace: bool = False) -> Op
     """The C-level callable behind the public name `name`."""
     function = OpFunction(name, binder, inplace)
     function.__doc__ = cls.__doc__
-    if isinstance(binder, Binder):
-        function.__signature__ = python_signature(binder.params)
     function.primitive = cls
     return function
+
+
+def signature_of(function: Any) -> Any:
+    """What inspect.signature shows of an op."""
+    binder = function.binder
+    if isinstance(binder, OverloadBinder):
+        binder = binder.binders[0]
+    return python_signature(binder.params)
+
+
+_hot.set_slot("signature", signature_of)
 
 
 def overload(
@@ -298,7 +315,7 @@ def overload(
     Alternatives are Primitive classes or op callables.
     """
     classes = [a.primitive if isinstance(a, OpFunction) else a for a in alternatives]
-    binders = [Binder(name, c, c.params) for c in classes]
+    binders = [Binder(name, c) for c in classes]
     function = make_function(name, OverloadBinder(name, binders), classes[0])
     if doc is not None:
         function.__doc__ = doc
@@ -330,7 +347,7 @@ def _publish_inplace(cls: type[Primitive]) -> None:
         return
     names = cls.inplace if isinstance(cls.inplace, tuple) else tuple(f"{m}_" for m in cls.methods)
     for method in names:
-        twin = make_function(method, Binder(method, cls, cls.params), cls, True)
+        twin = make_function(method, Binder(method, cls), cls, True)
         setattr(Tensor, method, twin)
         if method.rstrip("_") in cls.functions:
             PUBLIC.setdefault(method, twin)

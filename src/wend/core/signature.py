@@ -12,6 +12,7 @@ import inspect
 import operator
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from wend.base.dtypes import DType
@@ -169,12 +170,25 @@ TENSOR, FLOAT, INT, BOOL, TENSORS, INTS, COMPLEX, DEFAULT = range(8)
 class Binder:
     """Binds calls of one signature to primitives of one class."""
 
-    def __init__(self, name: str, cls: Any, params: tuple[Param, ...]) -> None:
+    def __init__(self, name: str, cls: Any) -> None:
         self.name = name
         self.cls = cls
-        self.params = params
-        self.positional = [p for p in params if not p.keyword_only]
-        self.by_name = {p.name: i for i, p in enumerate(params)}
+
+    @cached_property
+    def params(self) -> tuple[Param, ...]:
+        """The parameters in order."""
+        params: tuple[Param, ...] = self.cls.params
+        return params
+
+    @cached_property
+    def positional(self) -> list[Param]:
+        """Those that may be given by position."""
+        return [p for p in self.params if not p.keyword_only]
+
+    @cached_property
+    def by_name(self) -> dict[str, int]:
+        """Index by name."""
+        return {p.name: i for i, p in enumerate(self.params)}
 
     # -- arguments to parameters ------------------------------------------------------------
 

@@ -60,9 +60,7 @@ class Arange(Primitive):
     dtype: by default int64 if start and step are ints, else the default float type.
     """
 
-    signature = (
-        "start: scalar, end: scalar, step: scalar, count: size, *, dtype: dtype = None"
-    )
+    signature = "start: scalar, end: scalar, step: scalar, count: size, *, dtype: dtype = None"
     supports = frozenset({"int", "float"})
     vjp = NO_GRADIENT
     differentiable = False

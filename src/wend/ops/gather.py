@@ -149,9 +149,7 @@ class _IntoElements(_Elementwise1d, abstract=True):
             return src.reshape(index.shape)
         return src[tuple(slice(n) for n in index.shape)]
 
-    def reference_inplace(
-        self, x: np.ndarray, index: np.ndarray, src: np.ndarray
-    ) -> np.ndarray:
+    def reference_inplace(self, x: np.ndarray, index: np.ndarray, src: np.ndarray) -> np.ndarray:
         self.check(x, index)
         if index.size:
             whole = x.reshape(-1) if x.ndim == 0 else x
@@ -339,9 +337,7 @@ class ScatterReduce(_IntoElements):
         x[met] = divide(total[met], counts[met].astype(total.dtype)).astype(x.dtype)
 
     def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
-        return ops.scatter_reduce(
-            x, dim, index, src, self.reduce, include_self=self.include_self
-        )
+        return ops.scatter_reduce(x, dim, index, src, self.reduce, include_self=self.include_self)
 
     def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
         rule = {"sum": self._vjp_sum, "mean": self._vjp_mean, "prod": self._vjp_prod}.get(

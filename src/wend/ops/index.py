@@ -34,9 +34,7 @@ def check_range(op: str, index: Any, dim: int, n: int, *, negative: bool) -> Non
     )
 
 
-def check_index_dtype(
-    op: str, dtype: DType, allowed: tuple[DType, ...] = (int32, int64)
-) -> None:
+def check_index_dtype(op: str, dtype: DType, allowed: tuple[DType, ...] = (int32, int64)) -> None:
     """Raise DTypeError unless the dtype can index."""
     if dtype not in allowed:
         raise DTypeError(
@@ -104,9 +102,7 @@ class _ByTensors(Primitive, abstract=True):
         """(indices, dims) of a batched input of `rank` dims, the batch axis indexed as well."""
         deepest = max(len(i.shape) - b for i, b in zip(indices, flags, strict=True))
         rows = ops.reshape(arange(size), (size, *(1,) * deepest))
-        lifted = [
-            _aligned(i, deepest) if b else i for i, b in zip(indices, flags, strict=True)
-        ]
+        lifted = [_aligned(i, deepest) if b else i for i, b in zip(indices, flags, strict=True)]
         return [rows, *lifted], (0, *(d + 1 for d in self.place(rank - 1)))
 
     def batched_order(self, rank: int, depth: int) -> tuple[int, ...]:
@@ -199,9 +195,7 @@ class IndexPut(_ByTensors):
     Raises IndexOutOfRange, IndexShapeError, ShapeError, DTypeError.
     """
 
-    signature = (
-        "input, indices: tensors, values, accumulate: bool = False, *, dims: ints = (0,)"
-    )
+    signature = "input, indices: tensors, values, accumulate: bool = False, *, dims: ints = (0,)"
     donates = True
 
     def infer(self, x: Spec, indices: list[Spec], values: Spec) -> Spec:
@@ -212,8 +206,7 @@ class IndexPut(_ByTensors):
             )
         region = self.region_shape(x.shape, indices)
         fits = len(values.shape) <= len(region) and all(
-            m == n or m == 1
-            for m, n in zip(values.shape[::-1], region[::-1], strict=False)
+            m == n or m == 1 for m, n in zip(values.shape[::-1], region[::-1], strict=False)
         )
         if not fits:
             raise ShapeError(

@@ -35,8 +35,7 @@ class _AlongDim(Primitive, abstract=True):
         check_index_dtype(self.name, index.dtype)
         if len(index.shape) > 1:
             raise ShapeError(
-                f"{self.name}: index is supposed to be a vector, and has shape "
-                f"{hints(index.shape)}"
+                f"{self.name}: index is supposed to be a vector, and has shape {hints(index.shape)}"
             )
         return index.shape[0] if index.shape else 1
 
@@ -120,11 +119,9 @@ class _IntoDim(_AlongDim, abstract=True):
             )
         wanted = replaced(x.shape, dim, count) if x.shape else ()
         given = source.shape
-        if not given and len(x.shape) == 1 or given and not x.shape:
+        if (not given and len(x.shape) == 1) or (given and not x.shape):
             given, wanted = given or (1,), wanted or (1,)
-        if len(given) != len(wanted) or not all(
-            n == m for n, m in zip(given, wanted, strict=True)
-        ):
+        if len(given) != len(wanted) or not all(n == m for n, m in zip(given, wanted, strict=True)):
             raise ShapeError(
                 f"{self.name}: source/destination must have same slice shapes: expected source of "
                 f"shape {hints(wanted)} for input {hints(x.shape)}, dim {dim} and {count} indices, "
@@ -170,9 +167,7 @@ class IndexAdd(_IntoDim):
 
     signature = "input, dim: int, index, source"
 
-    def reference_inplace(
-        self, x: np.ndarray, index: np.ndarray, source: np.ndarray
-    ) -> np.ndarray:
+    def reference_inplace(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
         self.check(x, index)
         if x.ndim == 0:
             x[...] = x + source.reshape(-1).sum(dtype=x.dtype)
@@ -210,9 +205,7 @@ class IndexCopy(_IntoDim):
     methods = ("index_copy",)
     inplace = True
 
-    def reference_inplace(
-        self, x: np.ndarray, index: np.ndarray, source: np.ndarray
-    ) -> np.ndarray:
+    def reference_inplace(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
         self.check(x, index)
         x[self.key(x, index)] = source if x.ndim else source.reshape(())
         return x
@@ -255,7 +248,9 @@ class Embedding(Primitive):
     def infer(self, weight: Spec, indices: Spec, padding_idx: Any) -> Spec:
         check_index_dtype("embedding", indices.dtype)
         if len(weight.shape) != 2:
-            raise ShapeError(f"embedding: 'weight' must be 2-D, and has shape {hints(weight.shape)}")
+            raise ShapeError(
+                f"embedding: 'weight' must be 2-D, and has shape {hints(weight.shape)}"
+            )
         return Spec((*indices.shape, weight.shape[1]), weight.dtype)
 
     def checked(self, weight: Any, indices: Any, padding_idx: Any) -> None:
@@ -273,13 +268,9 @@ class Embedding(Primitive):
             None,
         )
 
-    def batch(
-        self, batched: Any, size: Any, weight: Any, indices: Any, padding_idx: Any
-    ) -> Any:
+    def batch(self, batched: Any, size: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
         if not batched[0]:
-            return ops.embedding(
-                weight, indices, padding_idx, self.scale_grad_by_freq, self.sparse
-            )
+            return ops.embedding(weight, indices, padding_idx, self.scale_grad_by_freq, self.sparse)
         # The batch of tables as one table: gradients stay those of an embedding.
         rows = weight.shape[1]
         indices = with_batch(indices, batched[1], size)
@@ -305,8 +296,7 @@ class EmbeddingAdjoint(Primitive):
     """
 
     signature = (
-        "grad, indices, num_weights: size, padding_idx: size = -1, "
-        "scale_grad_by_freq: bool = False"
+        "grad, indices, num_weights: size, padding_idx: size = -1, scale_grad_by_freq: bool = False"
     )
     fallible = True
 
@@ -330,9 +320,7 @@ class EmbeddingAdjoint(Primitive):
             y /= np.maximum(counts, 1)[:, None].astype(y.dtype)
         return y.astype(g.dtype)
 
-    def vjp(
-        self, g: Any, y: Any, x: Any, indices: Any, num_weights: Any, padding_idx: Any
-    ) -> Any:
+    def vjp(self, g: Any, y: Any, x: Any, indices: Any, num_weights: Any, padding_idx: Any) -> Any:
         if self.scale_grad_by_freq:
             ones = ops.full(indices.shape, 1, dtype=g.dtype)
             zeros = ops.full((num_weights,), 0, dtype=g.dtype)

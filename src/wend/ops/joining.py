@@ -113,8 +113,6 @@ def promoted(dtypes: list[DType]) -> DType:
     return result
 
 
-
-
 class Pad(Primitive):
     """y = x with `value` put around it: pad = (before, after) of the last dim, then of the one
     before it, ...
@@ -277,7 +275,9 @@ class SumTo(Primitive):
                 f"by summing over dims {self.axes}"
             )
         axes = normalize_dims(self.axes, len(x.shape), "sum_to")
-        return Spec(tuple(1 if d in axes else x.shape[d] for d in range(lead, len(x.shape))), x.dtype)
+        return Spec(
+            tuple(1 if d in axes else x.shape[d] for d in range(lead, len(x.shape))), x.dtype
+        )
 
     def reference(self, x: np.ndarray, size: Any) -> np.ndarray:
         wide = accumulator(from_numpy(x.dtype)).numpy

@@ -97,7 +97,9 @@ class Topk(_Selection):
         dim = self.place(len(x.shape))
         n = x.shape[dim] if x.shape else 1
         if k < 0 or k > n:
-            raise ShapeError(f"topk: selected index k out of range: k is {k}, dim {dim} has size {n}")
+            raise ShapeError(
+                f"topk: selected index k out of range: k is {k}, dim {dim} has size {n}"
+            )
         shape = replaced(x.shape, dim, k) if x.shape else ()
         return Spec(shape, x.dtype), Spec(shape, int64)
 

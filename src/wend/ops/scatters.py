@@ -72,9 +72,7 @@ class PartScatter(Primitive, abstract=True):
 class SliceScatter(PartScatter):
     """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
 
-    signature = (
-        "input, src, dim: int = 0, start: size? = None, end: size? = None, step: size = 1"
-    )
+    signature = "input, src, dim: int = 0, start: size? = None, end: size? = None, step: size = 1"
     functions = ("slice_scatter",)
     methods = ("slice_scatter",)
 

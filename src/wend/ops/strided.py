@@ -197,9 +197,7 @@ class AsStrided(View):
         flat = ops.index_add(flat, 0, ops.ravel(index), ops.ravel(g))
         return (ops.reshape(flat, x.shape),)
 
-    def batch(
-        self, batched: Any, size: Any, x: Any, extents: Any, stride: Any, offset: Any
-    ) -> Any:
+    def batch(self, batched: Any, size: Any, x: Any, extents: Any, stride: Any, offset: Any) -> Any:
         rows = tuple(x.shape)
         step = numel(rows[1:])
         return ops.as_strided(x, (rows[0], *extents), (step, *stride), offset)

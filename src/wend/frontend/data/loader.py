@@ -182,20 +182,21 @@ class DataLoader(Generic[T_co]):
         return length
 
     def __iter__(self) -> Iterator[Any]:
+        # Drawn in any case: the order of a shuffle does not depend on the number of workers.
+        seed = seam.new_seed(self.generator)
         if self.num_workers == 0:
             return LocalPass(self)
         if not self.persistent_workers:
-            return WorkerPass(self, self._new_pool(), 1)
+            return WorkerPass(self, self._new_pool(seed), 1)
         if self._pool is None or self._pool.closed or self._pool.owner != os.getpid():
-            self._pool = self._new_pool()
+            self._pool = self._new_pool(seed)
         self._epoch += 1
         return WorkerPass(self, self._pool, self._epoch)
 
-    def _new_pool(self) -> Any:
+    def _new_pool(self, seed: int) -> Any:
         # Loaded with the first workers: most programs import the loader and never start one.
         from wend.frontend.data import workers
 
-        seed = seam.new_seed(self.generator)
         job = workers.Job(
             *self._fetching(), self.worker_init_fn, self.num_workers, seed, os.getpid()
         )

@@ -282,20 +282,3 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
 def _indented(text: str, spaces: int) -> str:
     """All lines but the first, moved to the right."""
     return text.replace("\n", "\n" + " " * spaces)
-
-
-def qualified_name(stack: list[Any]) -> str:
-    """The dotted path of the last of a stack of modules that call each other, from the first.
-
-    Names are looked up in the parents; a module called by one that does not hold it is named
-    by its class.
-    """
-    names = []
-    for parent, child in zip(stack, stack[1:], strict=False):
-        for name, module in parent.named_modules():
-            if module is child:
-                names.append(name)
-                break
-        else:
-            names.append(type(child).__name__)
-    return ".".join(name for name in names if name)

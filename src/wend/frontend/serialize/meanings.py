@@ -9,7 +9,7 @@ from typing import Any
 
 from wend.base.devices import device
 from wend.base.dtypes import ALL, DType
-from wend.base.shapes import Size
+from wend.base.shapes import Size, is_contiguous
 from wend.core._hot import Tensor
 from wend.frontend.nn.parameter import Parameter
 from wend.frontend.serialize.errors import CheckpointError
@@ -36,16 +36,24 @@ def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
 
 def _tensor(storage: TypedStorage, dtype: DType, offset: Any, size: Any, stride: Any) -> Tensor:
     stored = storage.stored
-    _check_view(stored.nbytes() // dtype.itemsize, offset, size, stride)
+    count = stored.nbytes() // dtype.itemsize
+    elements = _check_view(count, offset, size, stride)
+    size, stride = tuple(size), tuple(stride)
+    whole = elements == count and offset == 0 and is_contiguous(size, stride)
     first = stored.tensors.get(dtype)
     if first is None:
-        first = tensor_from_array(stored.elements(dtype))
+        memory = stored.elements(dtype)
+        first = tensor_from_array(memory.reshape(size) if whole else memory)
         stored.tensors[dtype] = first
-    return view_of(first, tuple(size), tuple(stride), offset)
+        if whole:
+            return first
+    if not whole:
+        stored.allowance.charge(elements * dtype.itemsize)
+    return view_of(first, size, stride, offset)
 
 
-def _check_view(count: int, offset: Any, size: Any, stride: Any) -> None:
-    """Raises CheckpointError unless all elements lie among the storage's `count`."""
+def _check_view(count: int, offset: Any, size: Any, stride: Any) -> int:
+    """The number of elements. Raises CheckpointError unless all lie among the storage's `count`."""
     tuples = isinstance(size, tuple) and isinstance(stride, tuple) and len(size) == len(stride)
     if not tuples or len(size) > MAX_DIMS:
         raise CheckpointError(f"load: a tensor of size {_short(size)}, strides {_short(stride)}")
@@ -55,7 +63,7 @@ def _check_view(count: int, offset: Any, size: Any, stride: Any) -> None:
             f"{_short(offset)} must all be ints and not negative"
         )
     if 0 in size:
-        return
+        return 0
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     elements = 1
     for n in size:
@@ -65,6 +73,7 @@ def _check_view(count: int, offset: Any, size: Any, stride: Any) -> None:
             f"load: a tensor of size {tuple(size)}, strides {tuple(stride)} and offset {offset} "
             f"reaches element {last} of a storage of {count}"
         )
+    return elements
 
 
 def _short(value: Any) -> str:

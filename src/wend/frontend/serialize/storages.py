@@ -54,6 +54,25 @@ class StorageKind:
         return 1 if self.dtype is None else self.dtype.itemsize
 
 
+class Allowance:
+    """Bounds the bytes of all views of storages: a million views of one large storage, or one
+    element expanded to a billion, would each be computed in full one day."""
+
+    BASE = 64 << 20
+    PER_BYTE = 4
+
+    def __init__(self, size: int) -> None:
+        self.left = self.BASE + self.PER_BYTE * size
+
+    def charge(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise CheckpointError(
+                "load: the file's tensors are views that together are far larger than the file; "
+                "save expanded tensors with .contiguous(), or without views"
+            )
+
+
 class StoredData:
     """One storage of a checkpoint, as a `map_location` function sees it.
 
@@ -61,9 +80,16 @@ class StoredData:
     tensors: the first tensor made of it per element type, of which later ones are views.
     """
 
-    def __init__(self, data: np.ndarray[Any, Any], location: str, swapped: bool = False) -> None:
+    def __init__(
+        self,
+        data: np.ndarray[Any, Any],
+        location: str,
+        allowance: Allowance,
+        swapped: bool = False,
+    ) -> None:
         self.data = data
         self.location = location
+        self.allowance = allowance
         self.swapped = swapped
         self.tensors: dict[DType, Any] = {}
 
@@ -113,6 +139,7 @@ class StorageLoader:
         if order not in ("", "little", "big"):
             raise CheckpointError(f"load: the file's byte order is {order!r}")
         self.swapped = bool(order) and order != sys.byteorder
+        self.allowance = Allowance(archive.source.size)
         self.loaded: dict[str, StoredData] = {}
 
     def __call__(self, identity: Any) -> TypedStorage:
@@ -133,7 +160,8 @@ class StorageLoader:
         stored = self.loaded.get(key)
         if stored is None:
             data = self.archive.array(name, self.check)
-            stored = self.locate(StoredData(data, location, self.swapped), location)
+            stored = StoredData(data, location, self.allowance, self.swapped)
+            stored = self.locate(stored, location)
             self.loaded[key] = stored
         return TypedStorage(stored, kind.dtype)
 

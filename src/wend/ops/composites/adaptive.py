@@ -92,7 +92,7 @@ def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Any:
     return y if batched else ops.squeeze(y, 0)
 
 
-def _adaptive_max(op: str, nd: int, x: Any, output_size: Any, return_indices: bool) -> Any:
+def _adaptive_max(op: str, nd: int, x: Any, output_size: Any) -> Any:
     x, batched = as_batch(op, x, nd)
     _require_content(op, x)
     size = x.shape[2:]
@@ -112,7 +112,7 @@ def _adaptive_max(op: str, nd: int, x: Any, output_size: Any, return_indices: bo
     indices = _flat_position(within, windows, size, nd)
     if not batched:
         values, indices = ops.squeeze(values, 0), ops.squeeze(indices, 0)
-    return (values, indices) if return_indices else values
+    return values, indices
 
 
 def _flat_position(within: Any, windows: list[Bins], size: Any, nd: int) -> Any:
@@ -158,22 +158,25 @@ def _define(nd: int) -> None:
     def mean_body(input: Any, output_size: Any) -> Any:
         return _adaptive_average(average, nd, input, output_size)
 
-    def max_body(input: Any, output_size: Any, return_indices: bool) -> Any:
-        return _adaptive_max(greatest, nd, input, output_size, return_indices)
+    def max_body(input: Any, output_size: Any) -> Any:
+        return _adaptive_max(greatest, nd, input, output_size)
 
     mean_body.__doc__ = "y = the mean of each of output_size windows." + _OVER
-    max_body.__doc__ = "y = the greatest element of each of output_size windows." + _OVER
+    max_body.__doc__ = (
+        "(y, indices): the greatest element of each of output_size windows, and its flat position."
+        + _OVER
+    )
     composite(
         "input, output_size: attr",
         name=average,
-        functions=(average,),
+        functional=(average,),
         grad_name=f"AdaptiveAvgPool{nd}DBackward0",
         samples=lambda rng: _average_samples(rng, nd),
     )(mean_body)
     composite(
-        "input, output_size: attr, return_indices: bool = False",
+        "input, output_size: attr",
         name=greatest,
-        functions=(greatest,),
+        functional=(greatest + "_with_indices",),
         grad_name=f"AdaptiveMaxPool{nd}DBackward0",
         result=tuple,
         samples=lambda rng: _max_samples(rng, nd),

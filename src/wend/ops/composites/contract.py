@@ -255,7 +255,7 @@ def _linear_samples(rng: Any) -> Iterator[Sample]:
     )
 
 
-@composite("input, weight, bias: tensor? = None", samples=_linear_samples)
+@composite("input, weight, bias: tensor? = None", functional=("linear",), samples=_linear_samples)
 def linear(input: Any, weight: Any, bias: Any) -> Any:
     """y = x @ weight.T + bias.
 
@@ -293,6 +293,7 @@ def linear(input: Any, weight: Any, bias: Any) -> Any:
 @composite(
     "input1, input2, weight, bias: tensor? = None",
     functions=("bilinear",),
+    functional=("bilinear",),
     samples=lambda rng: sample_pairs(
         rng,
         ((2, 3), (2, 4), (5, 3, 4), (5,)),

@@ -198,6 +198,7 @@ def _define(nd: int) -> None:
         "dilation: ints = 1, groups: size = 1",
         name=forward,
         functions=(forward,),
+        functional=(forward,),
         grad_name="ConvolutionBackward0",
         samples=lambda rng: _conv_samples(rng, nd),
     )(conv)
@@ -206,6 +207,7 @@ def _define(nd: int) -> None:
         "output_padding: sizes = (0,), groups: size = 1, dilation: ints = 1",
         name=backward,
         functions=(backward,),
+        functional=(backward,),
         grad_name="ConvolutionBackward0",
         samples=lambda rng: _transposed_samples(rng, nd),
     )(conv_transpose)

@@ -56,7 +56,9 @@ def _linspace_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(2, 9, 0, dtype=dtypes.float64)
 
 
-@composite("start: scalar, end: scalar, steps: size, *, dtype: dtype = None", samples=_linspace_samples)
+@composite(
+    "start: scalar, end: scalar, steps: size, *, dtype: dtype = None", samples=_linspace_samples
+)
 def linspace(start: Any, end: Any, steps: Any, dtype: Any) -> Any:
     """y[i] = start + i * (end - start) / (steps - 1): `steps` numbers, both ends among them.
 
@@ -186,7 +188,9 @@ def _triangle_indices(op: str, row: int, col: int, offset: int, lower: bool) -> 
         raise ShapeError(f"{op}: row and col must be non-negative, and are {row} and {col}")
     whole = ops.full((row, col), True, dtype=dtypes.bool_)
     if lower:
-        return ops.t(ops.nonzero_static(ops.tril(whole, offset), size=_count_below(row, col, offset)))
+        return ops.t(
+            ops.nonzero_static(ops.tril(whole, offset), size=_count_below(row, col, offset))
+        )
     count = row * col - _count_below(row, col, offset - 1)
     return ops.t(ops.nonzero_static(ops.triu(whole, offset), size=count))
 
@@ -340,12 +344,9 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     if num_classes == -1:
         if numel(tensor.shape) == 0:
             raise ShapeError(
-                "one_hot: can not infer total number of classes from empty tensor; "
-                "give num_classes"
+                "one_hot: can not infer total number of classes from empty tensor; give num_classes"
             )
         num_classes = int(ops.max(tensor)) + 1
     if num_classes < 0 or (num_classes == 0 and numel(tensor.shape) > 0):
         raise ShapeError(f"one_hot: num_classes should be positive, and is {num_classes}")
     return ops.one_hot_known(tensor, num_classes)
-
-

@@ -102,14 +102,18 @@ def _require_content(op: str, x: Any) -> None:
 
 
 def _max_pool(op: str, nd: int, x: Any, *how: Any) -> Any:
-    kernel, stride, padding, dilation, ceil_mode, return_indices = how
+    return _max_pool_with_indices(op, nd, x, *how)[0]
+
+
+def _max_pool_with_indices(op: str, nd: int, x: Any, *how: Any) -> Any:
+    kernel, stride, padding, dilation, ceil_mode = how
     x, batched = as_batch(op, x, nd)
     _require_content(op, x)
     w = Windows(op, nd, x, kernel, stride, padding, dilation, ceil_mode)
     values, indices = ops.max_windows(x, w.kernel, w.stride, w.padding, w.dilation, w.counts)
     if not batched:
         values, indices = ops.squeeze(values, 0), ops.squeeze(indices, 0)
-    return (values, indices) if return_indices else values
+    return values, indices
 
 
 def _distinct(rng: Any, *shape: int) -> Any:
@@ -154,7 +158,8 @@ def _divisor(w: Windows, nd: int, ceil_mode: bool, include_pad: bool) -> Any:
 
 
 def _average(op: str, nd: int, x: Any, *how: Any) -> Any:
-    kernel, stride, padding, ceil_mode, count_include_pad, divisor_override = how
+    kernel, stride, padding, ceil_mode, count_include_pad, *rest = how
+    divisor_override = rest[0] if rest else None
     x, batched = as_batch(op, x, nd)
     _require_content(op, x)
     w = Windows(op, nd, x, kernel, stride, padding, (1,), ceil_mode)
@@ -255,38 +260,43 @@ _OVER = """
 def _define(nd: int) -> None:
     """Make the pooling functions over nd dims."""
 
-    def publish(name: str, doc: str, signature: str, rule: Any, samples: Any, grad: str) -> None:
+    def publish(name: str, doc: str, signature: str, rule: Any, samples: Any, **facts: Any) -> None:
         def body(*arguments: Any) -> Any:
             return rule(name, nd, *arguments)
 
         body.__doc__ = doc + _OVER
         body.__module__ = __name__
-        composite(
-            signature,
-            name=name,
-            functions=(name,),
-            grad_name=grad,
-            samples=lambda rng: samples(rng, nd),
-            result=tuple if "return_indices" in signature else None,
-        )(body)
+        composite(signature, name=name, samples=lambda rng: samples(rng, nd), **facts)(body)
 
+    window = "kernel_size: sizes, stride: sizes? = None, padding: sizes = (0,)"
     publish(
         f"max_pool{nd}d",
-        "y = the greatest element of each window; with return_indices also its flat position.",
-        "input, kernel_size: sizes, stride: sizes? = None, padding: sizes = (0,), "
-        "dilation: sizes = (1,), ceil_mode: bool = False, return_indices: bool = False",
+        "y = the greatest element of each window.",
+        f"input, {window}, dilation: sizes = (1,), ceil_mode: bool = False",
         _max_pool,
         _max_samples,
-        f"MaxPool{nd}DWithIndicesBackward0",
+        functions=(f"max_pool{nd}d",),
+        grad_name=f"MaxPool{nd}DWithIndicesBackward0",
+    )
+    publish(
+        f"max_pool{nd}d_with_indices",
+        "(y, indices): the greatest element of each window, and its flat position in the input.",
+        f"input, {window}, dilation: sizes = (1,), ceil_mode: bool = False",
+        _max_pool_with_indices,
+        _max_samples,
+        functional=(f"max_pool{nd}d_with_indices",),
+        grad_name=f"MaxPool{nd}DWithIndicesBackward0",
+        result=tuple,
     )
     publish(
         f"avg_pool{nd}d",
         "y = the mean of each window.",
-        "input, kernel_size: sizes, stride: sizes? = None, padding: sizes = (0,), "
-        "ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: size? = None",
+        f"input, {window}, ceil_mode: bool = False, count_include_pad: bool = True"
+        + (", divisor_override: size? = None" if nd > 1 else ""),
         _average,
         _average_samples,
-        f"AvgPool{nd}DBackward0",
+        functional=(f"avg_pool{nd}d",),
+        grad_name=f"AvgPool{nd}DBackward0",
     )
     publish(
         f"lp_pool{nd}d",
@@ -295,16 +305,17 @@ def _define(nd: int) -> None:
         "ceil_mode: bool = False",
         _lp_pool,
         _lp_samples,
-        "PowBackward0",
+        functional=(f"lp_pool{nd}d",),
+        grad_name="PowBackward0",
     )
     publish(
         f"max_unpool{nd}d",
         "y = zeros with each element of x at its flat index: what max pooling left of its input.",
-        "input, indices, kernel_size: sizes, stride: sizes? = None, padding: sizes = (0,), "
-        "output_size: sizes? = None",
+        f"input, indices, {window}, output_size: sizes? = None",
         _max_unpool,
         _unpool_samples,
-        f"MaxUnpool{nd}DBackward0",
+        functional=(f"max_unpool{nd}d",),
+        grad_name=f"MaxUnpool{nd}DBackward0",
     )
 
 
@@ -324,7 +335,7 @@ def _im2col_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(x, (2, 2), (1, 2), 1, 2)
 
 
-@composite(f"input, kernel_size: sizes, {_BLOCKS}", samples=_im2col_samples)
+@composite(f"input, kernel_size: sizes, {_BLOCKS}", samples=_im2col_samples, functional=("unfold",))
 def im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
     """y[n, :, l] = all elements of window l of image n.
 
@@ -373,7 +384,11 @@ def _col2im_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 6, 12)), (5, 6), (2, 3), padding=1, stride=2)
 
 
-@composite(f"input, output_size: sizes, kernel_size: sizes, {_BLOCKS}", samples=_col2im_samples)
+@composite(
+    f"input, output_size: sizes, kernel_size: sizes, {_BLOCKS}",
+    samples=_col2im_samples,
+    functional=("fold",),
+)
 def col2im(
     input: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any
 ) -> Any:

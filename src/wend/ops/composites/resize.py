@@ -197,6 +197,7 @@ def _interpolate_samples(rng: Any) -> Iterator[Sample]:
     "input, size: sizes? = None, scale_factor: attr = None, mode: str = 'nearest', "
     "align_corners: attr = None, recompute_scale_factor: attr = None, antialias: bool = False",
     samples=_interpolate_samples,
+    functional=("interpolate",),
     grad_name="UpsampleBackward0",
 )
 def interpolate(
@@ -244,7 +245,12 @@ def _require_rank(op: str, x: Any, rank: int) -> None:
         )
 
 
-@composite("input, upscale_factor: size", functions=("pixel_shuffle",), samples=_shuffle_samples)
+@composite(
+    "input, upscale_factor: size",
+    functions=("pixel_shuffle",),
+    functional=("pixel_shuffle",),
+    samples=_shuffle_samples,
+)
 def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
     """y: (..., C * r * r, H, W) rearranged to (..., C, H * r, W * r).
 
@@ -273,7 +279,10 @@ def _unshuffle_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, downscale_factor: size", functions=("pixel_unshuffle",), samples=_unshuffle_samples
+    "input, downscale_factor: size",
+    functions=("pixel_unshuffle",),
+    functional=("pixel_unshuffle",),
+    samples=_unshuffle_samples,
 )
 def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
     """y: (..., C, H * r, W * r) rearranged to (..., C * r * r, H, W).
@@ -302,7 +311,12 @@ def _channel_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(1, 4, 2, 2)), 4)
 
 
-@composite("input, groups: size", functions=("channel_shuffle",), samples=_channel_samples)
+@composite(
+    "input, groups: size",
+    functions=("channel_shuffle",),
+    functional=("channel_shuffle",),
+    samples=_channel_samples,
+)
 def channel_shuffle(input: Any, groups: Any) -> Any:
     """y = x with channel (g, c) at (c, g): the channels of `groups` groups interleaved.
 

@@ -145,9 +145,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 def _index_add_samples(rng: Any) -> Iterator[Sample]:
-    yield Sample(
-        rng.normal(size=(4, 3)), 0, np.array([2, 0, 2]), rng.normal(size=(3, 3)), alpha=2
-    )
+    yield Sample(rng.normal(size=(4, 3)), 0, np.array([2, 0, 2]), rng.normal(size=(3, 3)), alpha=2)
 
 
 @composite(
@@ -175,7 +173,9 @@ def _index_reduce_samples(rng: Any) -> Iterator[Sample]:
     x, source = rng.normal(size=(4, 3)), rng.normal(size=(3, 3))
     for reduce in ("prod", "mean", "amax", "amin"):
         yield Sample(x, 0, np.array([2, 0, 2]), source, reduce)
-        yield Sample(x, -1, np.array([2, 0, 2]), rng.normal(size=(4, 3)), reduce, include_self=False)
+        yield Sample(
+            x, -1, np.array([2, 0, 2]), rng.normal(size=(4, 3)), reduce, include_self=False
+        )
 
 
 @composite(
@@ -339,5 +339,3 @@ def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
         for t in (input, indices)
     ]
     return ops.gather(full[0], dim, full[1])
-
-

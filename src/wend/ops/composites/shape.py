@@ -35,9 +35,7 @@ def stack(tensors: Any, dim: int) -> Any:
         raise ShapeError("stack: expects a non-empty list of tensors")
     first = tuple(tensors[0].shape)
     for k, t in enumerate(tensors):
-        if len(t.shape) != len(first) or any(
-            n != m for n, m in zip(first, t.shape, strict=True)
-        ):
+        if len(t.shape) != len(first) or any(n != m for n, m in zip(first, t.shape, strict=True)):
             raise ShapeError(
                 f"stack: expects each tensor to be equal size, but got {hints(first)} at entry 0 "
                 f"and {hints(t.shape)} at entry {k}"
@@ -266,79 +264,3 @@ def kron(input: Any, other: Any) -> Any:
         right += [1, m]
     product = ops.mul(ops.reshape(input, tuple(left)), ops.reshape(other, tuple(right)))
     return ops.reshape(product, tuple(n * m for n, m in zip(a, b, strict=True)))
-
-
-def _shuffle_samples(rng: Any) -> Iterator[Sample]:
-    yield Sample(rng.normal(size=(2, 8, 3, 4)), 2)
-    yield Sample(rng.normal(size=(9, 2, 1)), 3)
-
-
-@composite(
-    "input, upscale_factor: size",
-    functions=("pixel_shuffle",),
-    samples=_shuffle_samples,
-    supports=ANY_DTYPE,
-)
-def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
-    """y[..., c, h * r + i, w * r + j] = input[..., (c * r + i) * r + j, h, w].
-
-    input: (..., C * r * r, H, W)   ->   y: (..., C, H * r, W * r). Raises ShapeError.
-    """
-    r, rank = upscale_factor, len(input.shape)
-    if rank < 3 or r <= 0 or input.shape[-3] % (r * r) != 0:
-        raise ShapeError(
-            f"pixel_shuffle: expects an input of at least 3 dims whose 3rd last one is divisible by "
-            f"the square of upscale_factor {r} > 0, and its shape is {hints(input.shape)}"
-        )
-    *lead, c, h, w = input.shape
-    k = len(lead)
-    x = ops.reshape(input, (*lead, c // (r * r), r, r, h, w))
-    x = ops.permute(x, (*range(k), k, k + 3, k + 1, k + 4, k + 2))
-    return ops.reshape(x, (*lead, c // (r * r), h * r, w * r))
-
-
-def _unshuffle_samples(rng: Any) -> Iterator[Sample]:
-    yield Sample(rng.normal(size=(2, 2, 4, 6)), 2)
-    yield Sample(rng.normal(size=(1, 3, 3)), 3)
-
-
-@composite(
-    "input, downscale_factor: size",
-    functions=("pixel_unshuffle",),
-    samples=_unshuffle_samples,
-    supports=ANY_DTYPE,
-)
-def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
-    """The inverse of pixel_shuffle: (..., C, H * r, W * r) -> (..., C * r * r, H, W)."""
-    r, rank = downscale_factor, len(input.shape)
-    if rank < 3 or r <= 0 or input.shape[-1] % r != 0 or input.shape[-2] % r != 0:
-        raise ShapeError(
-            f"pixel_unshuffle: expects an input of at least 3 dims whose last two are divisible by "
-            f"downscale_factor {r} > 0, and its shape is {hints(input.shape)}"
-        )
-    *lead, c, h, w = input.shape
-    k = len(lead)
-    x = ops.reshape(input, (*lead, c, h // r, r, w // r, r))
-    x = ops.permute(x, (*range(k), k, k + 2, k + 4, k + 1, k + 3))
-    return ops.reshape(x, (*lead, c * r * r, h // r, w // r))
-
-
-def _channel_samples(rng: Any) -> Iterator[Sample]:
-    yield Sample(rng.normal(size=(2, 6, 3)), 2)
-    yield Sample(rng.normal(size=(1, 4, 2, 2)), 4)
-
-
-@composite(
-    "input, groups: size", functions=("channel_shuffle",), samples=_channel_samples,
-    supports=ANY_DTYPE,
-)
-def channel_shuffle(input: Any, groups: Any) -> Any:
-    """y[:, k * groups + g] = input[:, g * (C / groups) + k]: channels dealt out by group."""
-    if len(input.shape) < 3 or groups <= 0 or input.shape[1] % groups != 0:
-        raise ShapeError(
-            f"channel_shuffle: expects an input of at least 3 dims whose dim 1 is divisible by "
-            f"groups {groups} > 0, and its shape is {hints(input.shape)}"
-        )
-    n, c, *rest = input.shape
-    x = ops.reshape(input, (n, groups, c // groups, *rest))
-    return ops.reshape(ops.transpose(x, 1, 2), (n, c, *rest))

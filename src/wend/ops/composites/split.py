@@ -116,14 +116,11 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Parts:
     if isinstance(indices_or_sections, (list, tuple)):
         cuts = list(indices_or_sections)
         return tuple(
-            ops.slice(input, dim, a, b)
-            for a, b in zip([0, *cuts], [*cuts, None], strict=True)
+            ops.slice(input, dim, a, b) for a, b in zip([0, *cuts], [*cuts, None], strict=True)
         )
     sections = indices_or_sections
     if sections <= 0:
-        raise ShapeError(
-            f"tensor_split: number of sections must be larger than 0, got {sections}"
-        )
+        raise ShapeError(f"tensor_split: number of sections must be larger than 0, got {sections}")
     n = input.shape[dim]
     size, longer = n // sections, n % sections
     parts, start = [], 0
@@ -190,9 +187,7 @@ def sum_to_size(self: Any, *size: Any) -> Any:
     target = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     shape = tuple(self.shape)
     lead = len(shape) - len(target)
-    if lead < 0 or any(
-        n not in (1, m) for n, m in zip(target, shape[max(lead, 0) :], strict=True)
-    ):
+    if lead < 0 or any(n not in (1, m) for n, m in zip(target, shape[max(lead, 0) :], strict=True)):
         raise ShapeError(
             f"sum_to_size: size {hints(target)} is not expandable to size {hints(shape)}"
         )
@@ -264,5 +259,3 @@ def atleast_2d(*tensors: Any) -> Any:
 def atleast_3d(*tensors: Any) -> Any:
     """The tensors, smaller ones as views of 3 dims: (n,) as (1, n, 1), (n, m) as (n, m, 1)."""
     return _at_least(tensors, 3)
-
-

@@ -1,0 +1,179 @@
+"""The functions of `wend` itself that are not ops: switches, queries, synchronisation."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wend.base import config, dtypes
+from wend.base.devices import CPU, device, usable
+from wend.base.dtypes import DType
+from wend.base.errors import ArgumentTypeError
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.transforms.grad import with_grad
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "can_cast",
+    "eager",
+    "get_default_device",
+    "get_default_dtype",
+    "get_num_threads",
+    "is_complex",
+    "is_floating_point",
+    "is_grad_enabled",
+    "is_storage",
+    "is_tensor",
+    "numel",
+    "promote_types",
+    "result_type",
+    "set_default_device",
+    "set_default_dtype",
+    "set_default_tensor_type",
+    "set_num_threads",
+    "synchronize",
+    "use_deterministic_algorithms",
+]
+
+
+def synchronize() -> None:
+    """Compute everything that is pending in this thread and still wanted."""
+    _hot.synchronize()
+
+
+@contextmanager
+def eager(enabled: bool = True) -> Iterator[None]:
+    """Inside the block each op is computed at once: for bisecting, timing lines, `pdb`."""
+    trace = _hot.current_trace()
+    before = trace.eager
+    trace.eager = enabled
+    if enabled:
+        _hot.synchronize()
+    try:
+        yield
+    finally:
+        trace.eager = before
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether `obj` is a storage object."""
+    return type(obj).__name__.endswith("Storage")
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a floating-point one."""
+    return input.dtype.is_floating_point
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex."""
+    return input.dtype.is_complex
+
+
+def numel(input: Tensor) -> int:
+    """Number of elements."""
+    return input.numel()
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops record gradients in this thread."""
+    return bool(_hot.current_trace().mode.key[0])
+
+
+def get_default_dtype() -> DType:
+    """The dtype of floating-point results of Python numbers."""
+    return config.get_default_dtype()
+
+
+def set_default_dtype(d: DType) -> None:
+    """Make `d` (a floating-point dtype) the default one."""
+    config.set_default_dtype(d)
+    _renew_modes()
+
+
+def _renew_modes() -> None:
+    for trace in _hot.traces():
+        grad, inference, autocast, _, _, anomaly = trace.mode.key
+        mode = _hot.intern_mode(
+            grad, inference, autocast, config.get_default_dtype(),
+            config.settings.deterministic, anomaly,
+        )
+        trace.mode = mode
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Old form of set_default_dtype: takes a typed constructor or its name."""
+    name = t if isinstance(t, str) else t.__name__
+    words = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16"}
+    word = words.get(name.rsplit(".", 1)[-1])
+    if word is None:
+        raise ArgumentTypeError(f"set_default_tensor_type: {name!r} is no floating-point type")
+    set_default_dtype(dtypes.NAMES[word])
+
+
+def get_default_device() -> device:
+    """Where new tensors are made."""
+    return CPU
+
+
+def set_default_device(device: Any) -> None:
+    """Only 'cpu' is available; raises DeviceError for others."""
+    usable(device, "set_default_device")
+
+
+def promote_types(type1: DType, type2: DType) -> DType:
+    """The smallest dtype that holds both."""
+    return dtypes.promote_types(type1, type2)
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    """Whether an in-place op may cast so."""
+    return dtypes.can_cast(from_, to)
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype of an arithmetic op on these tensors or numbers."""
+    rows = []
+    for x in (tensor1, tensor2):
+        if isinstance(x, Tensor):
+            rows.append((x.dtype, x.dim() == 0, False))
+        else:
+            rows.append((dtypes.of_python(type(x)), False, True))
+    return dtypes.result_dtype(rows)
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Ask for results that are bit-equal from run to run."""
+    config.settings.set(deterministic=bool(mode))
+    _renew_modes()
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether deterministic algorithms were asked for."""
+    return config.settings.deterministic
+
+
+_threads = [1]
+
+
+def get_num_threads() -> int:
+    """Threads that kernels may use (the reference executor uses what NumPy's BLAS uses)."""
+    return _threads[0]
+
+
+def set_num_threads(number: int) -> None:
+    """Set how many threads kernels may use."""
+    if type(number) is not int or number < 1:
+        raise ArgumentTypeError(f"set_num_threads: expects a positive integer, got {number!r}")
+    _threads[0] = number
+
+
+_ = (threading, with_grad)

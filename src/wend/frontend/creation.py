@@ -1,0 +1,508 @@
+"""Functions that make tensors: of data, of constants, of ranges.
+
+Data becomes a held value (`tensor`, `as_tensor`); constants and ranges are recorded as ops, so
+that a `zeros` in a loop costs a step and no memory until somebody looks at it.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from typing import Any
+
+from wend.base import dtypes
+from wend.base.devices import CPU, usable
+from wend.base.dtypes import DType
+from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.frontend import interop_arrays
+from wend.frontend.aliasing import adopt
+from wend.frontend.formats import check_layout
+from wend.ops.creation import arange_count
+
+__all__ = [
+    "arange",
+    "as_tensor",
+    "asarray",
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "eye",
+    "from_numpy",
+    "frombuffer",
+    "full",
+    "full_like",
+    "linspace",
+    "logspace",
+    "ones",
+    "ones_like",
+    "range",
+    "scalar_tensor",
+    "tensor",
+    "zeros",
+    "zeros_like",
+]
+
+PYTHON_TYPES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+
+
+def checked_dtype(op: str, dtype: Any) -> DType | None:
+    """A dtype argument: a DType, None, or Python's bool, int, float or complex."""
+    if dtype is None or type(dtype) is DType:
+        return dtype
+    name = PYTHON_TYPES.get(dtype) if isinstance(dtype, type) else None
+    if name is None:
+        raise ArgumentTypeError(
+            f"{op}: argument 'dtype' must be torch.dtype, not {_described(dtype)}"
+        )
+    return dtypes.NAMES[name]
+
+
+def _described(value: Any) -> str:
+    return repr(value) if isinstance(value, (str, type)) else type(value).__name__
+
+
+class Options:
+    """The keyword arguments that all of these functions take, checked."""
+
+    __slots__ = ("dtype", "out", "requires_grad")
+
+    def __init__(
+        self,
+        op: str,
+        dtype: Any = None,
+        device: Any = None,
+        layout: Any = None,
+        requires_grad: Any = False,
+        pin_memory: Any = False,
+        out: Any = None,
+        memory_format: Any = None,
+    ) -> None:
+        self.dtype = checked_dtype(op, dtype)
+        if device is not None:
+            usable(device, op)
+        if layout is not None:
+            check_layout(op, layout)
+        if pin_memory:
+            raise ArgumentError(
+                f"{op}: pin_memory=True speeds up copies to an accelerator, and there is none; "
+                "leave it out"
+            )
+        if out is not None and not isinstance(out, Tensor):
+            raise ArgumentTypeError(f"{op}: out must be a Tensor, not {type(out).__name__}")
+        self.out = out
+        self.requires_grad = bool(requires_grad)
+
+
+def finished(op: Any, made: Tensor, options: Options) -> Tensor:
+    """The tensor that an op made, written to `out=` or marked as a variable where asked for."""
+    if options.out is not None:
+        result: Tensor = _hot.slot("call_out")(op, (made,), {"out": options.out})
+        return result
+    if options.requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def _itself(made: Tensor) -> Tensor:
+    return made
+
+
+def held(array: Any) -> Tensor:
+    """A tensor that owns an ndarray."""
+    type_ = _hot.intern_type(tuple(array.shape), dtypes.from_numpy(array.dtype), CPU)
+    result: Tensor = _hot.wrap(_hot.held(type_, array))
+    return result
+
+
+# --- of data --------------------------------------------------------------------------------------
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
+    """A tensor with a copy of the data: a number, a (nested) sequence, an array or a tensor.
+
+    dtype: by default bool, int64 or the default float type, as the numbers ask for; that of arrays
+    and of NumPy's numbers stays. Raises ArgumentError naming the position where sequences are
+    ragged, ArgumentTypeError for what is no number.
+    """
+    options = Options("tensor", dtype, device, None, requires_grad, pin_memory)
+    if isinstance(data, Tensor):
+        warnings.warn(
+            "To copy construct from a tensor, it is recommended to use "
+            "sourceTensor.detach().clone() or "
+            "sourceTensor.detach().clone().requires_grad_(True), rather than "
+            "torch.tensor(sourceTensor).",
+            UserWarning,
+            stacklevel=2,
+        )
+        made = _copy(data, options.dtype)
+    else:
+        op = interop_arrays.Op("tensor", Tensor)
+        made = held(interop_arrays.array_from_data(data, options.dtype, op))
+    if options.requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def _copy(source: Tensor, dtype: DType | None) -> Tensor:
+    plain = ops.detach(source)
+    if dtype is None or dtype is source.dtype:
+        return ops.clone(plain)  # type: ignore[no-any-return]
+    return ops.cast(plain, dtype)  # type: ignore[no-any-return]
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """A tensor of the data, without a copy where it is a tensor or an array of the right type.
+
+    A tensor keeps its history, an array shares its memory.
+    """
+    options = Options("as_tensor", dtype, device)
+    return _shared_or_copied("as_tensor", data, options.dtype)
+
+
+def _shared_or_copied(name: str, data: Any, dtype: DType | None) -> Tensor:
+    if isinstance(data, Tensor):
+        same = dtype is None or dtype is data.dtype
+        return data if same else ops.cast(data, dtype)
+    if interop_arrays.is_array(data):
+        if not interop_arrays.can_share(data):
+            data = data.copy()
+        shared = adopt(data)
+        return shared if dtype in (None, shared.dtype) else ops.cast(shared, dtype)
+    op = interop_arrays.Op(name, Tensor)
+    return held(interop_arrays.array_from_data(data, dtype, op))
+
+
+def asarray(
+    obj: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of any data, an array, or an object with DLPack or the buffer protocol.
+
+    copy: True always copies, False raises ArgumentError if that cannot be avoided, None copies
+    where it must.
+    """
+    options = Options("asarray", dtype, device, None, requires_grad)
+    given = obj
+    if not isinstance(obj, Tensor) and not interop_arrays.is_array(obj):
+        shared = interop_arrays.shared_array(obj)
+        obj = obj if shared is None else shared
+    made = _shared_or_copied("asarray", obj, options.dtype)
+    shares = isinstance(obj, Tensor) or interop_arrays.is_array(obj)
+    copied = not shares or options.dtype not in (None, interop_arrays.dtype_of(obj))
+    if copy is False and copied:
+        raise ArgumentError(f"asarray: can't alias a {type(given).__name__} of another type")
+    if copy and not copied:
+        made = ops.clone(made)
+    if requires_grad and not made.requires_grad:
+        made = ops.detach(made).requires_grad_()
+    elif not requires_grad and made.requires_grad and not isinstance(obj, Tensor):
+        made = ops.detach(made)
+    return made
+
+
+def from_numpy(ndarray: Any) -> Tensor:
+    """The tensor that shares an array's memory: writes on either side show on the other.
+
+    Raises ArgumentTypeError for anything but an ndarray of a type that tensors have,
+    ArgumentError for negative strides. A read-only array is shared too, with a warning.
+    """
+    if not interop_arrays.is_array(ndarray):
+        raise ArgumentTypeError(
+            f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}); "
+            "use torch.tensor for other data"
+        )
+    interop_arrays.check_sharable("from_numpy", ndarray)
+    return adopt(ndarray)
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """The 1-d tensor that shares the memory of an object with the buffer protocol.
+
+    dtype: of the elements.   count: how many, -1 for all.   offset: of the first, in bytes.
+    Raises ArgumentError if the buffer is too small or its size does not fit.
+    """
+    checked = checked_dtype("frombuffer", dtype)
+    if checked is None:
+        raise ArgumentTypeError("frombuffer: argument 'dtype' must be torch.dtype, not None")
+    made = adopt(interop_arrays.array_of_buffer(buffer, checked, count, offset))
+    return made.requires_grad_() if requires_grad else made
+
+
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, device: Any = None, layout: Any = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> Tensor:  # fmt: skip
+    """The 0-d tensor of a number, of the default float type unless `dtype` says otherwise."""
+    options = Options("scalar_tensor", dtype, device, layout, requires_grad, pin_memory)
+    wanted = options.dtype or dtypes.get_default_dtype()
+    return finished(_itself, ops.full((), _number("scalar_tensor", s), dtype=wanted), options)
+
+
+# --- of constants ---------------------------------------------------------------------------------
+
+
+def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ...]:
+    """The extents of a call `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`. Raises on other types."""
+    if given is not None:
+        if size:
+            raise ArgumentTypeError(f"{op}: the size is given twice, by position and by size=")
+        size = (given,)
+    if len(size) == 1 and not _is_index(size[0]):
+        size = size[0]
+        if isinstance(size, Tensor):
+            size = size.tolist()
+    try:
+        return tuple(n if type(n) is int else operator.index(n) for n in size)
+    except TypeError:
+        wrong = next((n for n in size if not _is_index(n)), size) if _is_iterable(size) else size
+        raise ArgumentTypeError(
+            f"{op}: argument 'size' must be tuple of ints, and it contains "
+            f"a {type(wrong).__name__}"
+        ) from None
+
+
+def _is_index(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value.dim() == 0
+    return hasattr(value, "__index__")
+
+
+def _is_iterable(value: Any) -> bool:
+    return hasattr(value, "__iter__")
+
+
+def _number(op: str, value: Any) -> Any:
+    """A fill value: a Python number; one-element tensors and NumPy's numbers become one."""
+    if type(value) in (int, float, bool, complex):
+        return value
+    if hasattr(value, "item") and getattr(value, "size", 1) is not None:
+        return value.item()
+    if isinstance(value, (bool, int, float, complex)):
+        return value
+    raise ArgumentTypeError(f"{op}: a number is needed, not a {type(value).__name__}")
+
+
+def empty(*size: Any, **keywords: Any) -> Tensor:
+    """A tensor of a size, its elements not chosen by anybody (zeros, in fact).
+
+    size: ints, or one sequence of them. dtype, device, layout, requires_grad, pin_memory, out,
+    memory_format: as in PyTorch.
+    """
+    return _constant("empty", size, 0, keywords)
+
+
+def zeros(*size: Any, **keywords: Any) -> Tensor:
+    """y[...] = 0. size: ints, or one sequence of them; keywords as in `empty`."""
+    return _constant("zeros", size, 0, keywords)
+
+
+def ones(*size: Any, **keywords: Any) -> Tensor:
+    """y[...] = 1. size: ints, or one sequence of them; keywords as in `empty`."""
+    return _constant("ones", size, 1, keywords)
+
+
+def _constant(op: str, size: tuple[Any, ...], value: int, keywords: dict[str, Any]) -> Tensor:
+    extents = sizes_of(op, size, keywords.pop("size", None))
+    keywords.pop("names", None)
+    options = Options(op, **checked_keywords(op, keywords))
+    dtype = options.dtype or dtypes.get_default_dtype()
+    return finished(_itself, ops.full(extents, value, dtype=dtype), options)
+
+
+KEYWORDS = frozenset(Options.__init__.__code__.co_varnames[2:9])
+
+
+def checked_keywords(op: str, keywords: dict[str, Any]) -> dict[str, Any]:
+    """`keywords`, if they are ones that creation functions take. Raises ArgumentTypeError."""
+    for name in keywords:
+        if name not in KEYWORDS:
+            raise ArgumentTypeError(f"{op}: got an unexpected keyword argument '{name}'")
+    return keywords
+
+
+def full(size: Any, fill_value: Any, **keywords: Any) -> Tensor:
+    """y[...] = fill_value, of the number's type unless `dtype` says otherwise."""
+    options = Options("full", **checked_keywords("full", keywords))
+    extents = sizes_of("full", (size,))
+    value = _number("full", fill_value)
+    return finished(_itself, ops.full(extents, value, dtype=options.dtype), options)
+
+
+def empty_strided(size: Any, stride: Any, **keywords: Any) -> Tensor:
+    """A tensor of a size with the given strides, its elements not chosen by anybody."""
+    options = Options("empty_strided", **checked_keywords("empty_strided", keywords))
+    extents, steps = sizes_of("empty_strided", (size,)), sizes_of("empty_strided", (stride,))
+    if len(extents) != len(steps):
+        raise ArgumentError(
+            f"empty_strided: {len(extents)} extents {extents} and {len(steps)} strides {steps}"
+        )
+    last = sum((n - 1) * s for n, s in zip(extents, steps, strict=True))
+    count = 0 if 0 in extents else last + 1
+    memory = ops.full((count,), 0, dtype=options.dtype or dtypes.get_default_dtype())
+    return finished(_itself, ops.as_strided(memory, extents, steps), options)
+
+
+def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
+    if not isinstance(source, Tensor):
+        raise ArgumentTypeError(
+            f"{op}: argument 'input' must be Tensor, not {type(source).__name__}"
+        )
+    options = Options(op, **checked_keywords(op, keywords))
+    made = ops.full(tuple(source.shape), value, dtype=options.dtype or source.dtype)
+    return finished(_itself, made, options)
+
+
+def empty_like(input: Tensor, **keywords: Any) -> Tensor:
+    """A tensor of input's size and type, its elements not chosen by anybody."""
+    return _like("empty_like", input, 0, keywords)
+
+
+def zeros_like(input: Tensor, **keywords: Any) -> Tensor:
+    """y[...] = 0, of input's size and type; not part of its history."""
+    return _like("zeros_like", input, 0, keywords)
+
+
+def ones_like(input: Tensor, **keywords: Any) -> Tensor:
+    """y[...] = 1, of input's size and type; not part of its history."""
+    return _like("ones_like", input, 1, keywords)
+
+
+def full_like(input: Tensor, fill_value: Any, **keywords: Any) -> Tensor:
+    """y[...] = fill_value, of input's size and type; not part of its history."""
+    return _like("full_like", input, _number("full_like", fill_value), keywords)
+
+
+# --- of ranges ------------------------------------------------------------------------------------
+
+
+def arange(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor:
+    """start, start + step, ... below end. `arange(end)` begins at 0.
+
+    dtype: int64 if all three are ints, else the default float type.
+    Raises ArgumentError for a step of 0, or one that leads away from the end.
+    """
+    if end is None:
+        start, end = 0, start
+    options = Options("arange", **checked_keywords("arange", keywords))
+    start, end, step = (_number("arange", n) for n in (start, end, step))
+    if any(isinstance(n, complex) for n in (start, end, step)):
+        raise ArgumentTypeError("arange: not implemented for complex numbers")
+    if options.dtype is not None and options.dtype.category < dtypes.FLOAT:
+        start, end, step = int(start), int(end), int(step)
+    dtype = options.dtype
+    if dtype is dtypes.bool_:
+        raise DTypeError("arange: not implemented for torch.bool")
+    count = arange_count(start, end, step)
+    return finished(_itself, ops.arange(start, end, step, count, dtype=dtype), options)
+
+
+def range(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor:
+    """start, start + step, ... up to end, which is included; PyTorch's deprecated sibling of arange.
+
+    dtype: the default float type.
+    """
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior "
+        "is inconsistent with Python's range builtin. Instead, use torch.arange, which produces "
+        "values in [start, end).",
+        UserWarning,
+        stacklevel=2,
+    )
+    if end is None:
+        start, end = 0, start
+    options = Options("range", **checked_keywords("range", keywords))
+    start, end, step = (_number("range", n) for n in (start, end, step))
+    dtype = options.dtype or dtypes.get_default_dtype()
+    arange_count(start, end, step)  # the same errors
+    count = int((end - start) / step + 1)
+    return finished(_itself, ops.arange(start, end, step, count, dtype=dtype), options)
+
+
+def linspace(start: Any, end: Any, steps: int, **keywords: Any) -> Tensor:
+    """`steps` numbers at equal distances, the first start, the last end.
+
+    start, end: numbers or 0-d tensors.   dtype: the default float type, or complex for complex
+    bounds. Raises ArgumentError for a negative number of steps.
+    """
+    options = Options("linspace", **checked_keywords("linspace", keywords))
+    start, end = _number("linspace", start), _number("linspace", end)
+    array = interop_arrays.spaced("linspace", start, end, steps, options.dtype)
+    return finished(_itself, held(array), options)
+
+
+def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **keywords: Any) -> Tensor:
+    """`base` to the power of each of `linspace(start, end, steps)`."""
+    options = Options("logspace", **checked_keywords("logspace", keywords))
+    start, end = _number("logspace", start), _number("logspace", end)
+    array = interop_arrays.spaced("logspace", start, end, steps, options.dtype, float(base))
+    return finished(_itself, held(array), options)
+
+
+def eye(n: int, m: int | None = None, **keywords: Any) -> Tensor:
+    """y[i, j] = 1 if i == j else 0, of shape (n, m); m is n if left out."""
+    options = Options("eye", **checked_keywords("eye", keywords))
+    rows, columns = sizes_of("eye", (n, n if m is None else m))
+    for name, extent in (("n", rows), ("m", columns)):
+        if extent < 0:
+            raise ArgumentError(f"eye: {name} must be greater or equal to 0, got {extent}")
+    dtype = options.dtype or dtypes.get_default_dtype()
+    return finished(_itself, held(interop_arrays.identity(rows, columns, dtype)), options)
+
+
+# --- methods --------------------------------------------------------------------------------------
+
+
+def _new(op: str, self: Tensor, size: tuple[Any, ...], value: Any, keywords: Any) -> Tensor:
+    extents = sizes_of(op, size, keywords.pop("size", None))
+    options = Options(op, **checked_keywords(op, keywords))
+    made = ops.full(extents, value, dtype=options.dtype or self.dtype)
+    return finished(_itself, made, options)
+
+
+def new_zeros(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
+    """Zeros of this tensor's type."""
+    return _new("new_zeros", self, size, 0, keywords)
+
+
+def new_ones(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
+    """Ones of this tensor's type."""
+    return _new("new_ones", self, size, 1, keywords)
+
+
+def new_empty(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
+    """A tensor of this one's type, its elements not chosen by anybody."""
+    return _new("new_empty", self, size, 0, keywords)
+
+
+def new_full(self: Tensor, size: Any, fill_value: Any, **keywords: Any) -> Tensor:
+    """A constant of this tensor's type."""
+    return _new("new_full", self, (size,), _number("new_full", fill_value), keywords)
+
+
+def new_tensor(self: Tensor, data: Any, **keywords: Any) -> Tensor:
+    """`tensor(data)` of this tensor's type."""
+    keywords.setdefault("dtype", self.dtype)
+    if isinstance(data, Tensor):
+        options = Options("new_tensor", **checked_keywords("new_tensor", keywords))
+        return finished(_itself, _copy(data, options.dtype), options)
+    return tensor(data, **keywords)
+
+
+for _method in (new_zeros, new_ones, new_empty, new_full, new_tensor):
+    setattr(Tensor, _method.__name__, _method)

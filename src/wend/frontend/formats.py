@@ -1,0 +1,77 @@
+"""`layout` and `memory_format`: names that PyTorch's functions take. Wend's tensors are strided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base.errors import ArgumentTypeError, NotImplementedInWend
+
+__all__ = [
+    "channels_last",
+    "channels_last_3d",
+    "check_layout",
+    "contiguous_format",
+    "layout",
+    "memory_format",
+    "preserve_format",
+    "sparse_bsc",
+    "sparse_bsr",
+    "sparse_coo",
+    "sparse_csc",
+    "sparse_csr",
+    "strided",
+]
+
+
+class _Name:
+    """One of a closed set of names; there is one object each, and it pickles as itself."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _by_name, (self.name,)
+
+    def __copy__(self) -> _Name:
+        return self
+
+    def __deepcopy__(self, memo: object) -> _Name:
+        return self
+
+
+class layout(_Name):
+    """How a tensor keeps its elements."""
+
+
+class memory_format(_Name):
+    """In which order the dims of a dense tensor lie in memory."""
+
+
+strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")
+sparse_bsr = layout("sparse_bsr")
+sparse_bsc = layout("sparse_bsc")
+contiguous_format = memory_format("contiguous_format")
+preserve_format = memory_format("preserve_format")
+channels_last = memory_format("channels_last")
+channels_last_3d = memory_format("channels_last_3d")
+
+_ALL = {value.name: value for value in list(globals().values()) if isinstance(value, _Name)}
+
+
+def _by_name(name: str) -> _Name:
+    return _ALL[name]
+
+
+def check_layout(op: str, given: Any) -> None:
+    """Raises ArgumentTypeError for what is no layout, NotImplementedInWend for a sparse one."""
+    if given is None or given is strided:
+        return
+    if not isinstance(given, layout):
+        raise ArgumentTypeError(f"{op}: layout must be a layout, not {type(given).__name__}")
+    raise NotImplementedInWend(f"{op}: {given} is not available: Wend's tensors are torch.strided")

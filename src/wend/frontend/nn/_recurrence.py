@@ -1,0 +1,103 @@
+"""How a recurrent layer walks over a sequence.
+
+The input's part of all gates is one product over the whole sequence; each step adds the state's
+part. A step is one op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wend.frontend.nn._core import Tensor, ops
+
+Weights = list[Any]  # weight_ih, weight_hh, bias_ih, bias_hh (or None), weight_hr (or None)
+State = tuple[Tensor, ...]
+Step = Callable[[Tensor, State, Weights], State]
+
+
+def _lstm(gates: Tensor, state: State, weights: Weights) -> State:
+    _, weight, _, bias, projection = weights
+    hidden, memory = ops.lstm_step(gates, state[0], state[1], weight, bias)
+    if projection is not None:
+        hidden = ops.linear(hidden, projection)
+    return hidden, memory
+
+
+def _gru(gates: Tensor, state: State, weights: Weights) -> State:
+    return (ops.gru_step(gates, state[0], weights[1], weights[3]),)
+
+
+def _tanh(gates: Tensor, state: State, weights: Weights) -> State:
+    return (ops.tanh(gates + ops.linear(state[0], weights[1], weights[3])),)
+
+
+def _relu(gates: Tensor, state: State, weights: Weights) -> State:
+    return (ops.relu(gates + ops.linear(state[0], weights[1], weights[3])),)
+
+
+STEPS: dict[str, Step] = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _tanh, "RNN_RELU": _relu}
+
+
+def walk(
+    mode: str, input: Tensor, state: State, weights: Weights, reverse: bool
+) -> tuple[Tensor, State]:
+    """One layer in one direction over (T, N, features): (outputs (T, N, hidden), last state)."""
+    step = STEPS[mode]
+    gates = ops.linear(input, weights[0], weights[2])
+    parts = ops.unbind(gates, 0)
+    outputs = []
+    for part in reversed(parts) if reverse else parts:
+        state = step(part, state, weights)
+        outputs.append(state[0])
+    if reverse:
+        outputs.reverse()
+    return ops.stack(outputs, 0), state
+
+
+def walk_packed(
+    mode: str, data: Tensor, sizes: list[int], state: State, weights: Weights, reverse: bool
+) -> tuple[Tensor, State]:
+    """As `walk`, over packed data (sum of sizes, features); sizes[t] sequences reach step t.
+
+    The sequences are sorted by length, longest first: a step works on the first sizes[t].
+    """
+    step = STEPS[mode]
+    gates = ops.linear(data, weights[0], weights[2])
+    parts = ops.split(gates, sizes, 0)
+    if reverse:
+        return _walk_back(step, parts, sizes, state, weights)
+    outputs: list[Tensor] = []
+    ended: list[State] = []  # states of sequences that are over, the shortest first
+    for part, size in zip(parts, sizes, strict=True):
+        running = state[0].shape[0]
+        if size < running:
+            ended.append(tuple(s[size:] for s in state))
+            state = tuple(s[:size] for s in state)
+        state = step(part, state, weights)
+        outputs.append(state[0])
+    ended.append(state)
+    last = tuple(_joined([group[i] for group in reversed(ended)]) for i in range(len(state)))
+    return ops.cat(outputs, 0), last
+
+
+def _walk_back(
+    step: Step, parts: Any, sizes: list[int], start: State, weights: Weights
+) -> tuple[Tensor, State]:
+    """From the last step to the first: sequences join in as they begin (at their ends)."""
+    outputs: list[Tensor] = []
+    state = tuple(s[: sizes[-1]] for s in start)
+    for part, size in zip(reversed(parts), reversed(sizes), strict=True):
+        running = state[0].shape[0]
+        if size > running:
+            state = tuple(
+                ops.cat([s, first[running:size]], 0) for s, first in zip(state, start, strict=True)
+            )
+        state = step(part, state, weights)
+        outputs.append(state[0])
+    outputs.reverse()
+    return ops.cat(outputs, 0), state
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else ops.cat(parts, 0)

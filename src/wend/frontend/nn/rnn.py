@@ -1,0 +1,350 @@
+"""Recurrent networks: layers of cells over whole sequences."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from wend.frontend.nn import functional as F
+from wend.frontend.nn import init
+from wend.frontend.nn._core import Tensor, empty, ops
+from wend.frontend.nn._recurrence import State, walk, walk_packed
+from wend.frontend.nn.module import Module
+from wend.frontend.nn.packing import PackedSequence
+from wend.frontend.nn.parameter import Parameter
+from wend.frontend.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+class RNNBase(Module):
+    """Layers of one kind of cell, in one or two directions.
+
+    input: (T, N, input_size), or (N, T, input_size) with batch_first, or (T, input_size), or a
+    PackedSequence. Weights are U(-b, b), b = 1 / √hidden_size.
+    """
+
+    __constants__ = [
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "proj_size",
+    ]
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if mode not in _GATES:
+            raise ValueError("Unrecognized RNN mode: " + mode)
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._check_settings(dropout)
+        self._all_weights: list[list[str]] = []
+        for layer in range(num_layers):
+            for direction in range(2 if bidirectional else 1):
+                self._make_weights(layer, direction, {"device": device, "dtype": dtype})
+        self.reset_parameters()
+
+    def _check_settings(self, dropout: Any) -> None:
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an "
+                "element being zeroed"
+            )
+        if dropout > 0 and self.num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero "
+                f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
+                f"num_layers={self.num_layers}",
+                stacklevel=4,
+            )
+        if not isinstance(self.hidden_size, int):
+            raise TypeError(
+                f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}"
+            )
+        if self.hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
+        if self.num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
+        if self.proj_size < 0:
+            raise ValueError(
+                "proj_size should be a positive integer or zero to disable projections"
+            )
+        if self.proj_size >= self.hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
+
+    def _make_weights(self, layer: int, direction: int, factory: dict[str, Any]) -> None:
+        rows = _GATES[self.mode] * self.hidden_size
+        width = self.proj_size if self.proj_size > 0 else self.hidden_size
+        directions = 2 if self.bidirectional else 1
+        columns = self.input_size if layer == 0 else width * directions
+        suffix = f"_l{layer}" + ("_reverse" if direction else "")
+        shapes: list[tuple[str, tuple[int, ...]]] = [
+            ("weight_ih", (rows, columns)),
+            ("weight_hh", (rows, width)),
+        ]
+        if self.bias:
+            shapes += [("bias_ih", (rows,)), ("bias_hh", (rows,))]
+        if self.proj_size > 0:
+            shapes.append(("weight_hr", (self.proj_size, self.hidden_size)))
+        for name, shape in shapes:
+            setattr(self, name + suffix, Parameter(empty(shape, **factory)))
+        self._all_weights.append([name + suffix for name, _ in shapes])
+
+    def reset_parameters(self) -> None:
+        """Fill all weights from U(-b, b), b = 1 / √hidden_size."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Accepted for compatibility: weights need no common memory."""
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The weights, a list per layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = {"proj_size": 0, **state}
+        for derived in ("_flat_weights", "_flat_weights_names", "_flat_weight_refs"):
+            state.pop(derived, None)
+        super().__setstate__(state)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size != 0:
+            text += f", proj_size={self.proj_size}"
+        for name, default in (
+            ("num_layers", 1),
+            ("bias", True),
+            ("batch_first", False),
+            ("dropout", 0),
+            ("bidirectional", False),
+        ):
+            value = getattr(self, name)
+            if value != default:
+                text += f", {name}={value}"
+        return text
+
+    # -- checks ----------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        return "RNN" if self.mode.startswith("RNN") else self.mode
+
+    def _widths(self) -> list[int]:
+        """Sizes of the last dim of the parts of a state."""
+        first = self.proj_size if self.proj_size > 0 else self.hidden_size
+        return [first, self.hidden_size] if self.mode == "LSTM" else [first]
+
+    def _check_input(self, input: Tensor, rank: int | tuple[int, int]) -> None:
+        if isinstance(rank, tuple):
+            if input.dim() not in rank:
+                raise ValueError(
+                    f"{self._name}: Expected input to be 2D or 3D, got {input.dim()}D instead"
+                )
+        elif input.dim() != rank:
+            raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
+        if input.size(-1) != self.input_size:
+            raise RuntimeError(
+                "input.size(-1) must be equal to input_size. "
+                f"Expected {self.input_size}, got {input.size(-1)}"
+            )
+
+    def _check_state(self, state: State, batch: int) -> None:
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        for i, (part, width) in enumerate(zip(state, self._widths(), strict=True)):
+            expected = (count, batch, width)
+            if tuple(part.shape) != expected:
+                which = f"hidden[{i}]" if self.mode == "LSTM" else "hidden"
+                raise RuntimeError(
+                    f"Expected {which} size {expected}, got {list(part.shape)}"
+                )
+
+    def _given_state(self, hx: Any, batched: bool) -> State:
+        """The state given by the user as (layers, N, width) each."""
+        state = tuple(hx) if self.mode == "LSTM" else (hx,)
+        if batched:
+            if any(part.dim() != 3 for part in state):
+                dims = ", ".join(f"{part.dim()}-D" for part in state)
+                raise RuntimeError(
+                    "For batched 3-D input, hx and cx should also be 3-D but got "
+                    f"({dims}) tensors"
+                    if self.mode == "LSTM"
+                    else f"For batched 3-D input, hx should also be 3-D but got {dims} tensor"
+                )
+            return state
+        if any(part.dim() != 2 for part in state):
+            dims = ", ".join(f"{part.dim()}-D" for part in state)
+            raise RuntimeError(
+                f"For unbatched 2-D input, hx and cx should also be 2-D but got ({dims}) tensors"
+                if self.mode == "LSTM"
+                else f"For unbatched 2-D input, hx should also be 2-D but got {dims} tensor"
+            )
+        return tuple(part.unsqueeze(1) for part in state)
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """A state with its sequences in another order."""
+        if permutation is None:
+            return hx
+        if isinstance(hx, tuple):
+            return tuple(part.index_select(1, permutation) for part in hx)
+        return hx.index_select(1, permutation)
+
+    # -- the layers ------------------------------------------------------------------------
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """(outputs, last state); the state is (h, c) for an LSTM.
+
+        hx: the state before the first step, zeros if None
+        """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        self._check_input(input, (2, 3))
+        batched = input.dim() == 3
+        batch_dim = 0 if self.batch_first else 1
+        if not batched:
+            input = input.unsqueeze(batch_dim)
+        sequence = input.transpose(0, 1) if self.batch_first else input
+        if sequence.shape[0] == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        batch = sequence.shape[1]
+        start = self._zeros(sequence, batch) if hx is None else self._given_state(hx, batched)
+        self._check_state(start, batch)
+        output, last = self._layers(sequence, start, None)
+        if self.batch_first:
+            output = output.transpose(0, 1)
+        if not batched:
+            output = output.squeeze(batch_dim)
+            last = tuple(part.squeeze(1) for part in last)
+        return output, last if self.mode == "LSTM" else last[0]
+
+    def _forward_packed(self, packed: PackedSequence, hx: Any) -> Any:
+        data, batch_sizes, sorted_indices, unsorted_indices = packed
+        sizes = batch_sizes.tolist()
+        self._check_input(data, 2)
+        if hx is None:
+            start = self._zeros(data, sizes[0])
+        else:
+            hx = self.permute_hidden(hx, sorted_indices)
+            start = tuple(hx) if self.mode == "LSTM" else (hx,)
+        self._check_state(start, sizes[0])
+        output, last = self._layers(data, start, sizes)
+        result = PackedSequence(output, batch_sizes, sorted_indices, unsorted_indices)
+        final = last if self.mode == "LSTM" else last[0]
+        return result, self.permute_hidden(final, unsorted_indices)
+
+    def _zeros(self, like: Tensor, batch: int) -> State:
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        return tuple(
+            ops.full((count, batch, width), 0.0, dtype=like.dtype) for width in self._widths()
+        )
+
+    def _weights(self, index: int) -> list[Any]:
+        """Weights of one layer and direction, None for those that it lacks."""
+        names = iter(self._all_weights[index])
+        found: list[Any] = [getattr(self, next(names)), getattr(self, next(names))]
+        found += [getattr(self, next(names)), getattr(self, next(names))] if self.bias else [None] * 2
+        return [*found, getattr(self, next(names)) if self.proj_size > 0 else None]
+
+    def _layers(
+        self, sequence: Tensor, start: State, sizes: list[int] | None
+    ) -> tuple[Tensor, State]:
+        """All layers over (T, N, features), or over packed data if `sizes` are given."""
+        directions = 2 if self.bidirectional else 1
+        lasts: list[State] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                index = layer * directions + direction
+                state = tuple(part[index] for part in start)
+                weights = self._weights(index)
+                reverse = direction == 1
+                if sizes is None:
+                    output, last = walk(self.mode, sequence, state, weights, reverse)
+                else:
+                    output, last = walk_packed(
+                        self.mode, sequence, sizes, state, weights, reverse
+                    )
+                outputs.append(output)
+                lasts.append(last)
+            sequence = outputs[0] if directions == 1 else ops.cat(outputs, -1)
+            if self.dropout > 0 and layer < self.num_layers - 1:
+                sequence = F.dropout(sequence, self.dropout, self.training)
+        parts = range(len(start))
+        return sequence, tuple(ops.stack([last[i] for last in lasts], 0) for i in parts)
+
+
+class RNN(RNNBase):
+    """h[t] = tanh (or relu) of W_ih x[t] + b_ih + W_hh h[t - 1] + b_hh (Elman, 1990)."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if len(args) > 3:
+            nonlinearity, args = args[3], args[:3] + args[4:]
+            if "nonlinearity" in kwargs:
+                raise TypeError("RNN() got multiple values for argument 'nonlinearity'")
+        else:
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+            )
+        super().__init__("RNN_TANH" if nonlinearity == "tanh" else "RNN_RELU", *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997); see `LSTMCell`.
+
+    proj_size: h is projected to this width (Sak et al., 2014)
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units (Cho et al., 2014); see `GRUCell`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        super().__init__("GRU", *args, **kwargs)
