@@ -30,7 +30,7 @@ class Stream(IterableDataset):
 
 
 def test_a_dataset_without_methods_says_so():
-    with pytest.raises(NotImplementedError, match="Dataset.__getitem__ is not defined"):
+    with pytest.raises(NotImplementedError, match=r"Dataset\.__getitem__ is not defined"):
         Dataset()[0]
     with pytest.raises(NotImplementedError, match="__iter__ is not defined"):
         iter(IterableDataset())

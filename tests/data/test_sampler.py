@@ -30,7 +30,7 @@ def test_sequential():
 
 
 def test_a_sampler_without_an_order_says_so():
-    with pytest.raises(NotImplementedError, match="Sampler.__iter__"):
+    with pytest.raises(NotImplementedError, match=r"Sampler\.__iter__"):
         iter(Sampler())
     assert isinstance(Sampler("data"), Sampler)
 
