@@ -24,6 +24,7 @@ ALLOWED = {
         "base/dtypes.py",
         "ops/*",
         "runtime/*",
+        "frontend/aliasing*",
         "frontend/interop*",
         "frontend/printing*",
         "frontend/data*",

@@ -54,6 +54,7 @@ def test_missing_attributes(shop):
     shop(
         """
 import torch
+assert not hasattr(torch, "announced")
 assert not hasattr(torch, "spam") and getattr(torch, "spam", 5) == 5
 try:
     torch.zeroes

@@ -19,7 +19,13 @@ from typing import Any, Final
 
 from wend.base.errors import GraphError, ModuleNotAvailable, NotAvailable
 from wend.base.version import Version
-from wend.tools.missing import INTERNAL, is_internal, missing_from_module, public_modules
+from wend.tools.missing import (
+    INTERNAL,
+    as_torch,
+    is_internal,
+    missing_from_module,
+    public_modules,
+)
 
 TORCH_VERSION: Final = Version("2.13.0+wend")
 _EXPLAINED: Final = "__wend_explained__"
@@ -66,7 +72,7 @@ class TorchFinder(MetaPathFinder):
                 return importlib.import_module(real_name)
             except ModuleNotFoundError as error:
                 # Another module missing inside it is that module's error.
-                if error.name not in (real_name, "torch" + real_name[len(self.package) :]):
+                if error.name not in (real_name, as_torch(real_name, self.package)):
                     raise
         # A module that is only an attribute of its parent will do.
         owner, _, leaf = real_name.rpartition(".")
@@ -92,7 +98,7 @@ class MissingFinder(MetaPathFinder):
             return None
         if leaf.startswith("__") or _asked_only():
             return None
-        torch_name = "torch" + name[len(self.package) :]
+        torch_name = as_torch(name, self.package)
         raise ModuleNotAvailable(missing_from_module(owner, leaf, self.package), name=torch_name)
 
 
@@ -145,14 +151,21 @@ def _explain(module: ModuleType, package: str) -> None:
 
 
 def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
+    real = f"{module.__name__}.{name}"
     if own is not None:
         try:
-            return own(name)
+            value = own(name)
         except AttributeError:
             pass
+        except ModuleNotFoundError as error:
+            # A submodule that is announced, not there: `hasattr` wants an AttributeError.
+            if error.name not in (real, as_torch(real, package)):
+                raise
+        else:
+            if value is not sys.modules.get(f"{package}.{name}") or name not in INTERNAL:
+                return value
     if name.startswith("__"):
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-    real = f"{module.__name__}.{name}"
     # PyTorch loads its submodules with itself; Wend may load them when they are first asked for.
     hidden = module.__name__ == package and name in INTERNAL
     if not hidden and importlib.util.find_spec(real) is not None:
