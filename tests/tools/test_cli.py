@@ -75,3 +75,8 @@ def test_a_closed_pipe_is_no_error(python):
     )
     done = python("-c", code, check=False)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_the_uncompiled_core_can_be_asked_for(python):
+    done = python("-m", "wend", "env", env={"WEND_PURE": "1"})
+    assert re.search(r"^core +uncompiled \(WEND_PURE is set\)$", done.stdout, re.MULTILINE)

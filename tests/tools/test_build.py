@@ -1,0 +1,63 @@
+"""Building: the compiled core, none, and none to be had."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+pytest.importorskip("Cython")
+pytest.importorskip("setuptools")
+
+
+@pytest.fixture
+def build(tmp_path):
+    """A function that builds a copy of the project whose hot core is one line long."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    core = tmp_path / "src" / "wend" / "core"
+    core.mkdir(parents=True)
+    for folder in (core.parent, core):
+        (folder / "__init__.py").touch()
+    shutil.copy(ROOT / "src" / "wend" / "version.py", core.parent)
+    (core / "_hot.py").write_text("x = 3\n")
+    (core / "_hot.pxd").touch()
+    (core / "_shim.h").touch()
+
+    def run(**environment):
+        return subprocess.run(
+            [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        ), sorted(path.name for path in core.iterdir() if path.suffix in (".so", ".c"))
+
+    return run
+
+
+def test_without_a_compiler_the_remedy_is_named(build):
+    done, built = build(CC="no-such-compiler", WEND_PURE="")
+    assert done.returncode != 0 and built == []
+    assert "Wend's hot core could not be compiled." in done.stderr
+    assert "no-such-compiler" in done.stderr
+    assert "  WEND_PURE=1 pip install .\n" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_core_can_be_left_uncompiled(build):
+    done, built = build(CC="no-such-compiler", WEND_PURE="1")
+    assert (done.returncode, built) == (0, []), done.stderr
+
+
+def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
+    if shutil.which(os.environ.get("CC", "cc")) is None:
+        pytest.skip("there is no C compiler")
+    done, built = build(WEND_PURE="")
+    assert done.returncode == 0, done.stderr
+    assert len(built) == 1 and built[0].endswith(".so")
