@@ -18,7 +18,7 @@ import wend.ops
 from wend.base import dtypes
 from wend.base.dtypes import CATEGORY_NAMES, DType
 from wend.core import _hot
-from wend.core.primitive import REGISTRY, Composite, Sample, Spec
+from wend.core.primitive import PUBLIC, REGISTRY, Composite, Sample, Spec
 from wend.core.signature import Binder
 
 try:
@@ -174,7 +174,7 @@ def map_arrays(sample: Sample, function: Any) -> Sample:
 def bind(op: Any, sample: Sample) -> tuple[Any, list[Any]]:
     """(interned primitive, its non-attribute parameters with arrays as operands) of a call."""
     bound = map_arrays(sample, tensor)
-    prim, tensors, args, _ = Binder(op.name, op, op.params).bind(bound.args, bound.kwargs)
+    prim, tensors, args, _ = Binder(op.name, op).bind(bound.args, bound.kwargs)
     return prim, prim.arrange([t.value.buffer for t in tensors], args)
 
 
@@ -202,10 +202,17 @@ def as_tuple(result: Any) -> tuple[Any, ...]:
 # -- PyTorch ----------------------------------------------------------------------------------
 
 
+_OVERLOADED = {
+    op: name for name, function in PUBLIC.items() for op in getattr(function, "overloads", ()) or ()
+}
+
+
 def torch_function(op: Any) -> Any:
     """PyTorch's function or method of the op's public name, or None."""
     if torch is None:
         return None
+    if op in _OVERLOADED and hasattr(torch, _OVERLOADED[op]):
+        return getattr(torch, _OVERLOADED[op])
     for name in op.functions:
         if hasattr(torch, name):
             return getattr(torch, name)
@@ -215,8 +222,7 @@ def torch_function(op: Any) -> Any:
     for name in op.methods:
         if hasattr(torch.Tensor, name):
             return getattr(torch.Tensor, name)
-    name = getattr(op, "torch_name", op.name)
-    return getattr(torch, name, None)
+    return None
 
 
 def to_torch(array: np.ndarray, requires_grad: bool = False) -> Any:
@@ -247,16 +253,17 @@ def torch_sample(sample: Sample, requires_grad: bool = False) -> Sample:
         return getattr(torch, value.name) if isinstance(value, DType) else value
 
     moved = map_arrays(sample, each)
-    return Sample(
-        *map(attribute, moved.args), **{k: attribute(v) for k, v in moved.kwargs.items()}
-    )
+    return Sample(*map(attribute, moved.args), **{k: attribute(v) for k, v in moved.kwargs.items()})
 
 
 # -- comparing --------------------------------------------------------------------------------
 
 
-def difference(got: Any, want: Any, tolerance: float | None = None) -> str:
-    """What differs between two arrays: dtype, shape, or the first value; "" if they agree."""
+def difference(got: Any, want: Any, loose: bool = False) -> str:
+    """What differs between two arrays: dtype, shape, or the first value; "" if they agree.
+
+    loose: for composites and gradients, where each framework rounds at other places
+    """
     got, want = np.asarray(got), np.asarray(want)
     if got.dtype != want.dtype:
         return f"dtype is {got.dtype}, should be {want.dtype}"
@@ -266,7 +273,9 @@ def difference(got: Any, want: Any, tolerance: float | None = None) -> str:
         wrong = got != want
     else:
         dtype = dtypes.from_numpy(got.dtype)
-        bound = TOLERANCE[dtype] if tolerance is None else tolerance
+        bound = TOLERANCE[dtype]
+        if loose:
+            bound = bound * 4 if dtype.itemsize == 2 else max(bound, 1e-7)
         a, b = got.astype(np.float64), want.astype(np.float64)
         floor = 1.0 if bound > 1e-3 else 1e-2  # halves: rounding in between is not ours to match
         with np.errstate(all="ignore"):
@@ -367,3 +376,153 @@ def enter(operand: Any, target: DType | None) -> Any:
 
 
 torch_errors = (RuntimeError, TypeError, ValueError, NotImplementedError)
+
+
+# -- recorded calls ---------------------------------------------------------------------------
+
+
+def value(t: Any) -> np.ndarray:
+    """The data of a Wend tensor."""
+    return np.asarray(_hot.ensure(_hot.value_of(t)))
+
+
+def leaves(sample: Sample) -> list[np.ndarray]:
+    """The float arrays of a sample, in order: what gradients are taken of."""
+    found: list[np.ndarray] = []
+    map_arrays(sample, lambda a: found.append(a) if is_float(a) else None)
+    return found
+
+
+def is_float(array: np.ndarray) -> bool:
+    return dtypes.from_numpy(array.dtype).is_floating_point
+
+
+def with_leaves(sample: Sample, arrays: list[Any]) -> Sample:
+    """The sample with its float arrays replaced, in order; the others become Wend tensors."""
+    rest = iter(arrays)
+    return map_arrays(sample, lambda a: next(rest) if is_float(a) else tensor(a))
+
+
+def call(op: Any, sample: Sample, arrays: list[Any]) -> list[Any]:
+    """Float outputs of the op, recorded, on Wend tensors in the place of the float arrays."""
+    moved = with_leaves(sample, arrays)
+    results = as_tuple(op.function(*moved.args, **moved.kwargs))
+    return [r for r in results if hasattr(r, "dtype")]
+
+
+def floating(results: list[Any]) -> list[Any]:
+    return [r for r in results if r.dtype.is_floating_point]
+
+
+def forward(op: Any, sample: Sample, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    return [value(r) for r in floating(call(op, sample, [tensor(a) for a in arrays]))]
+
+
+def cotangents(results: list[Any], seed: int) -> list[np.ndarray]:
+    """Fixed random weights of the results' shapes and dtypes."""
+    rng = np.random.default_rng(seed)
+    return [
+        np.asarray(rng.uniform(0.5, 1.5, size=tuple(r.shape))).astype(r.dtype.numpy)
+        for r in results
+    ]
+
+
+def computed(op: Any, sample: Sample) -> list[np.ndarray]:
+    """Results of the op, recorded and flushed."""
+    moved = map_arrays(sample, tensor)
+    results = as_tuple(op.function(*moved.args, **moved.kwargs))
+    return [value(r) for r in results]
+
+
+class Unused(Exception):
+    """No result depends on any of the inputs."""
+
+
+def gradients(op: Any, sample: Sample, arrays: list[np.ndarray], twice: bool = False) -> Any:
+    """Gradients of the weighted sum of the results; with `twice`, of those gradients' sum."""
+    from wend.frontend.autograd import grad
+
+    inputs = [tensor(a, requires_grad=True) for a in arrays]
+    outs = [r for r in floating(call(op, sample, inputs)) if r.requires_grad]
+    if not outs or not inputs:
+        raise Unused
+    weights = [tensor(c) for c in cotangents(outs, 1)]
+    first = grad(outs, inputs, weights, create_graph=twice, allow_unused=True)
+    if not twice:
+        return [None if g is None else value(g) for g in first]
+    weights = [tensor(c) for c in weights_of(arrays, 2)]
+    seconds = [(g, w) for g, w in zip(first, weights, strict=True) if g is not None]
+    seconds = [(g, w) for g, w in seconds if g.requires_grad]
+    if not seconds:
+        raise Unused
+    found = grad([g for g, _ in seconds], inputs, [w for _, w in seconds], allow_unused=True)
+    return [None if g is None else value(g) for g in found]
+
+
+def torch_gradients(function: Any, sample: Sample, twice: bool = False) -> Any:
+    """What PyTorch has for `gradients`."""
+    inputs: list[Any] = []
+
+    def each(array: np.ndarray) -> Any:
+        made = to_torch(array, is_float(array))
+        if is_float(array):
+            inputs.append(made)
+        return made
+
+    moved = map_arrays(sample, each)
+    results = as_tuple(function(*moved.args, **moved.kwargs))
+    outs = [r for r in results if hasattr(r, "requires_grad") and r.requires_grad]
+    if not outs:
+        raise Unused
+    weights = _torch_cotangents(outs, 1)
+    first = torch.autograd.grad(outs, inputs, weights, create_graph=twice, allow_unused=True)
+    if twice:
+        weights = _torch_cotangents(inputs, 2)
+        seconds = [(g, w) for g, w in zip(first, weights, strict=True) if g is not None]
+        seconds = [(g, w) for g, w in seconds if g.requires_grad]
+        if not seconds:
+            raise Unused
+        first = torch.autograd.grad(
+            [g for g, _ in seconds], inputs, [w for _, w in seconds], allow_unused=True
+        )
+    return [None if g is None else from_torch(g) for g in first]
+
+
+def _torch_cotangents(outs: list[Any], seed: int) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    return [to_torch(np.asarray(rng.uniform(0.5, 1.5, size=tuple(r.shape)))) for r in outs]
+
+
+def directional(function: Any, arrays: list[np.ndarray], step: float) -> tuple[float, bool]:
+    """(derivative of a sum along a fixed random direction, whether the function is smooth there).
+
+    function(arrays) -> list of (array, its weights). Quotients of one side or of another step that
+    differ show a kink or a jump.
+    """
+    rng = np.random.default_rng(3)
+    directions = [np.asarray(rng.uniform(0.5, 1.5, size=a.shape)) for a in arrays]
+
+    def at(t: float) -> float:
+        results = function([a + t * d for a, d in zip(arrays, directions, strict=True)])
+        return sum(float((r * w).sum()) for r, w in results)
+
+    here, ahead, behind = at(0.0), at(step), at(-step)
+    slope = (ahead - behind) / (2 * step)
+    half = (at(step / 2) - at(-step / 2)) / step
+    bend = abs((ahead - here) - (here - behind)) / step + abs(slope - half)
+    return half, bool(np.isfinite(slope)) and bend <= 1e-2 * (1 + abs(slope))
+
+
+def dot_direction(found: list[Any], arrays: list[np.ndarray]) -> float:
+    """The found gradients along the direction of `directional`."""
+    rng = np.random.default_rng(3)
+    directions = [np.asarray(rng.uniform(0.5, 1.5, size=a.shape)) for a in arrays]
+    return sum(
+        float((g * d).sum()) for g, d in zip(found, directions, strict=True) if g is not None
+    )
+
+
+def weights_of(arrays: list[np.ndarray], seed: int) -> list[np.ndarray]:
+    """`cotangents` for arrays."""
+    rng = np.random.default_rng(seed)
+    return [np.asarray(rng.uniform(0.5, 1.5, size=a.shape)).astype(a.dtype) for a in arrays]

@@ -29,6 +29,7 @@ class Add(Elementwise):
     signature = "input: operand, other: operand"
     operators = ("__add__",)
     reflected = True
+    inplace = ("add_",)
     reference = staticmethod(np.add)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -41,6 +42,7 @@ class Sub(Elementwise):
     signature = "input: operand, other: operand"
     operators = ("__sub__",)
     reflected = True
+    inplace = ("sub_",)
     supports = NUMERIC
     reference = staticmethod(np.subtract)
 
@@ -77,6 +79,7 @@ class Div(Elementwise):
     signature = "input: operand, other: operand"
     operators = ("__truediv__",)
     reflected = True
+    inplace = ("div_",)
     kind = "float"
     domain = ((-3.0, 3.0), (0.5, 3.0))
     reference = staticmethod(np.true_divide)
@@ -161,6 +164,7 @@ class Fmod(IntegerDivision):
     Raises ExecutionError for ints over 0.
     """
 
+    signature = "input, other: operand"
     functions = methods = ("fmod",)
     inplace = True
     grad_name = "FmodBackward1"
@@ -392,7 +396,7 @@ class Rsqrt(Elementwise):
 class Hypot(Elementwise):
     """y = sqrt(input^2 + other^2), without overflow in between."""
 
-    signature = "input: operand, other: operand"
+    signature = "input, other"
     functions = methods = ("hypot",)
     inplace = True
     supports = FLOATING
@@ -405,7 +409,7 @@ class Hypot(Elementwise):
 class Copysign(Elementwise):
     """y = |input| with the sign of other; gradient 0 where input is 0."""
 
-    signature = "input: operand, other: operand"
+    signature = "input, other: operand"
     functions = methods = ("copysign",)
     inplace = True
     kind = "float"
@@ -419,7 +423,7 @@ class Copysign(Elementwise):
 class Nextafter(Elementwise):
     """y = the next number that the dtype has after input, towards other."""
 
-    signature = "input: operand, other: operand"
+    signature = "input, other"
     functions = methods = ("nextafter",)
     inplace = True
     supports = FLOATING

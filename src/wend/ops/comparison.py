@@ -13,7 +13,7 @@ from wend.ops.elementwise import Array, Elementwise
 class Comparison(Elementwise, abstract=True):
     """Compares in the promoted dtype; everything but `ne` is False where an operand is NaN."""
 
-    signature = "input: operand, other: operand"
+    signature = "input, other: operand"
     kind = "bool"
     inplace = True
     vjp = NO_GRADIENT
@@ -70,6 +70,7 @@ class Ge(Comparison):
 class LogicalAnd(Comparison):
     """y = input != 0 and other != 0."""
 
+    signature = "input, other"
     functions = methods = ("logical_and",)
     reference = staticmethod(np.logical_and)
 
@@ -80,6 +81,7 @@ class LogicalAnd(Comparison):
 class LogicalOr(Comparison):
     """y = input != 0 or other != 0."""
 
+    signature = "input, other"
     functions = methods = ("logical_or",)
     reference = staticmethod(np.logical_or)
 
@@ -90,6 +92,7 @@ class LogicalOr(Comparison):
 class LogicalXor(Comparison):
     """y = exactly one of input and other is not 0."""
 
+    signature = "input, other"
     functions = methods = ("logical_xor",)
     reference = staticmethod(np.logical_xor)
 

@@ -49,7 +49,7 @@ class Where(Elementwise):
 class Extremum(Elementwise, abstract=True):
     """The larger or smaller of two; NaN if either is. A tie shares the gradient."""
 
-    signature = "input: operand, other: operand"
+    signature = "input, other: operand"
 
 
 class Maximum(Extremum):
@@ -77,6 +77,7 @@ class Minimum(Extremum):
 class Fmax(Extremum):
     """y = the larger of input and other; the other one if one is NaN. A tie goes to input."""
 
+    signature = "input, other"
     functions = methods = ("fmax",)
     reference = staticmethod(np.fmax)
 
@@ -88,6 +89,7 @@ class Fmax(Extremum):
 class Fmin(Extremum):
     """y = the smaller of input and other; the other one if one is NaN. A tie goes to input."""
 
+    signature = "input, other"
     functions = methods = ("fmin",)
     reference = staticmethod(np.fmin)
 
@@ -96,20 +98,16 @@ class Fmin(Extremum):
         return ops.where(takes, g, 0), ops.where(takes, 0, g)
 
 
-class Clamp(Elementwise):
-    """y = min(max(input, min), max), of numbers or tensors either of which may be None.
+class Clamping(Elementwise, abstract=True):
+    """y = min(max(input, min), max), bounds of which one may be None.
 
     Where min > max, y = max. The gradient passes where min <= input <= max, ends included.
     Raises ArgumentError if both are None.
     """
 
-    signature = "input, min: scalar? = None, max: scalar? = None"
-    supports = NUMERIC
-    grad_name = "ClampBackward1"
-
     def infer(self, *operands: Any) -> Any:
         if operands[1] is None and operands[2] is None:
-            raise ArgumentError(f"{self.name}: at least one of 'min' or 'max' must not be None")
+            raise ArgumentError("clamp: at least one of 'min' or 'max' must not be None")
         return super().infer(*operands)
 
     def reference(self, x: Array, low: Array, high: Array) -> Array:
@@ -119,6 +117,17 @@ class Clamp(Elementwise):
     def emit(self, b: Builder, x: Value, low: Value, high: Value) -> Value:
         x = x if low is None else b.maximum(x, low)
         return x if high is None else b.minimum(x, high)
+
+
+class Clamp(Clamping):
+    """y = min(max(input, min), max) for numbers, one of which may be None.
+
+    Where min > max, y = max. The gradient passes where min <= input <= max, ends included.
+    Raises ArgumentError if both are None.
+    """
+
+    signature = "input, min: scalar? = None, max: scalar? = None"
+    grad_name = "ClampBackward1"
 
     def vjp(self, g: V, y: V, x: V, low: V, high: V) -> Grads:
         return (ops.where(_inside(x, low, high), g, 0),)
@@ -132,8 +141,11 @@ class Clamp(Elementwise):
         yield Sample(self.draw(rng, 0, (5,)), 2.0, -2.0)
 
 
-class ClampTensor(Clamp):
-    """y = min(max(input, min), max) for tensors, each of which may be None."""
+class ClampTensor(Clamping):
+    """y = min(max(input, min), max) for tensors, one of which may be None.
+
+    As `clamp`; a bound gets the gradient where it is what y is.
+    """
 
     signature = "input, min: tensor? = None, max: tensor? = None"
     grad_name = "ClampBackward0"

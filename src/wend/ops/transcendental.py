@@ -160,7 +160,7 @@ class Atan(Transcendental):
 class Atan2(Transcendental):
     """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
 
-    signature = "input: operand, other: operand"
+    signature = "input, other"
     functions = methods = ("atan2", "arctan2")
     reference = staticmethod(np.arctan2)
 
@@ -251,7 +251,7 @@ class Sigmoid(Transcendental):
 class Logaddexp(Elementwise):
     """y = log(exp(input) + exp(other)), without overflow in between."""
 
-    signature = "input: operand, other: operand"
+    signature = "input, other: operand"
     functions = methods = ("logaddexp",)
     supports = FLOATING
     reference = staticmethod(np.logaddexp)

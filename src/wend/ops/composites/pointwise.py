@@ -322,6 +322,8 @@ def rad2deg(input: V) -> V:
 )
 def logit(input: V, eps: V) -> V:
     """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
+    if input.dtype.category < dtypes.FLOAT:
+        input = ops.cast(input, dtypes.get_default_dtype())
     if eps is not None:
         input = ops.clamp(input, eps, 1 - eps)
     return ops.log(input / (1 - input))
@@ -372,7 +374,7 @@ def isneginf(input: V) -> V:
 @composite("input", functions=("isreal",), methods=("isreal",), samples=_one_sample)
 def isreal(input: V) -> V:
     """y = True: every tensor here is real."""
-    return ops.logical_or(input == input, True)
+    return ops.fill_like(input, 0) == 0
 
 
 # -- functions of two tensors --------------------------------------------------------------------
@@ -483,8 +485,8 @@ def isclose(input: V, other: V, rtol: V, atol: V, equal_nan: bool) -> V:
     close = input == other
     if equal_nan and input.dtype.category >= dtypes.FLOAT:
         close = ops.logical_or(close, ops.logical_and(ops.isnan(input), ops.isnan(other)))
-    if input.dtype is dtypes.bool_:
-        return close
+    if input.dtype in (dtypes.bool_, dtypes.uint8):  # differences below 0 would wrap
+        input, other = ops.cast(input, dtypes.int64), ops.cast(other, dtypes.int64)
     distance = ops.abs(input - other)
     near = ops.logical_and(distance <= ops.abs(other * rtol) + atol, ops.isfinite(distance))
     return ops.logical_or(close, near)

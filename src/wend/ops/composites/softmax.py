@@ -15,6 +15,7 @@ from wend.ops.composites.reduce import widened
 from wend.ops.elementwise import V
 
 Samples = Iterator[Sample]
+FLOATING = frozenset({"float"})  # of the input, unless dtype says what to convert it to
 _SIGNATURE = "input, dim: dim = None, dtype: dtype = None"
 
 
@@ -71,6 +72,7 @@ def _softmax(x: V, dim: int) -> V:
     methods=("softmax",),
     functional=("softmax",),
     samples=_samples,
+    supports=FLOATING,
 )
 def softmax(input: V, dim: int | None, dtype: DType | None) -> V:
     """y = exp(x) / sum of exp(x) along dim.
@@ -81,7 +83,13 @@ def softmax(input: V, dim: int | None, dtype: DType | None) -> V:
     return _narrowed(_softmax(x, dim), out)
 
 
-@composite(_SIGNATURE, functional=("softmin",), grad_name="SoftmaxBackward0", samples=_samples)
+@composite(
+    _SIGNATURE,
+    functional=("softmin",),
+    grad_name="SoftmaxBackward0",
+    samples=_samples,
+    supports=FLOATING,
+)
 def softmin(input: V, dim: int | None, dtype: DType | None) -> V:
     """y = exp(-x) / sum of exp(-x) along dim."""
     x, dim, out = _prepared("softmin", input, dim, dtype)
@@ -94,6 +102,7 @@ def softmin(input: V, dim: int | None, dtype: DType | None) -> V:
     methods=("log_softmax",),
     functional=("log_softmax",),
     samples=_samples,
+    supports=FLOATING,
 )
 def log_softmax(input: V, dim: int | None, dtype: DType | None) -> V:
     """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow.
