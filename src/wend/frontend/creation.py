@@ -18,8 +18,14 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import interop_arrays
-from wend.frontend.aliasing import adopt
+from wend.frontend.aliasing import adopt, storage_of
 from wend.frontend.formats import check_layout
+from wend.frontend.interop_memory import (
+    array_from_dlpack,
+    array_of_buffer,
+    is_array,
+    sharable,
+)
 from wend.ops.creation import arange_count
 
 __all__ = [
@@ -90,23 +96,40 @@ class Options:
                 f"{op}: pin_memory=True speeds up copies to an accelerator, and there is none; "
                 "leave it out"
             )
-        if out is not None and not isinstance(out, Tensor):
-            raise ArgumentTypeError(f"{op}: out must be a Tensor, not {type(out).__name__}")
+        if out is not None:
+            if not isinstance(out, Tensor):
+                raise ArgumentTypeError(f"{op}: out must be a Tensor, not {type(out).__name__}")
+            if self.dtype is None:
+                self.dtype = out.dtype
+            elif self.dtype is not out.dtype:
+                raise DTypeError(
+                    f"{op}: dtype {self.dtype} does not match dtype of out tensor ({out.dtype})"
+                )
         self.out = out
         self.requires_grad = bool(requires_grad)
 
 
-def finished(op: Any, made: Tensor, options: Options) -> Tensor:
-    """The tensor that an op made, written to `out=` or marked as a variable where asked for."""
+def finished(op: str, made: Tensor, options: Options) -> Tensor:
+    """The tensor that was made, written to `out=` or marked as a variable where asked for."""
     if options.out is not None:
-        result: Tensor = _hot.slot("call_out")(op, (made,), {"out": options.out})
-        return result
+
+        def result() -> Tensor:
+            return made
+
+        result.__name__ = op
+        written: Tensor = _hot.slot("call_out")(result, (), {"out": options.out})
+        return written
     if options.requires_grad:
         made.requires_grad_()
     return made
 
 
-def _itself(made: Tensor) -> Tensor:
+def shared(array: Any) -> Tensor:
+    """The tensor that shares an array's memory, and goes on sharing it after the array is gone, if
+    the memory belongs to somebody else."""
+    made = adopt(array)
+    if array.base is not None:
+        storage_of(made).shared.outside = None
     return made
 
 
@@ -173,11 +196,9 @@ def _shared_or_copied(name: str, data: Any, dtype: DType | None) -> Tensor:
     if isinstance(data, Tensor):
         same = dtype is None or dtype is data.dtype
         return data if same else ops.cast(data, dtype)
-    if interop_arrays.is_array(data):
-        if not interop_arrays.can_share(data):
-            data = data.copy()
-        shared = adopt(data)
-        return shared if dtype in (None, shared.dtype) else ops.cast(shared, dtype)
+    if is_array(data):
+        made = shared(sharable(name, data))
+        return made if dtype in (None, made.dtype) else ops.cast(made, dtype)
     op = interop_arrays.Op(name, Tensor)
     return held(interop_arrays.array_from_data(data, dtype, op))
 
@@ -197,12 +218,11 @@ def asarray(
     """
     options = Options("asarray", dtype, device, None, requires_grad)
     given = obj
-    if not isinstance(obj, Tensor) and not interop_arrays.is_array(obj):
-        shared = interop_arrays.shared_array(obj)
-        obj = obj if shared is None else shared
+    if hasattr(obj, "__dlpack__") and not isinstance(obj, Tensor) and not is_array(obj):
+        obj = array_from_dlpack(obj)
     made = _shared_or_copied("asarray", obj, options.dtype)
-    shares = isinstance(obj, Tensor) or interop_arrays.is_array(obj)
-    copied = not shares or options.dtype not in (None, interop_arrays.dtype_of(obj))
+    shares = isinstance(obj, Tensor) or is_array(obj)
+    copied = not shares or options.dtype not in (None, _dtype_of(obj))
     if copy is False and copied:
         raise ArgumentError(f"asarray: can't alias a {type(given).__name__} of another type")
     if copy and not copied:
@@ -214,19 +234,22 @@ def asarray(
     return made
 
 
+def _dtype_of(source: Any) -> DType:
+    return source.dtype if isinstance(source, Tensor) else dtypes.from_numpy(source.dtype)
+
+
 def from_numpy(ndarray: Any) -> Tensor:
     """The tensor that shares an array's memory: writes on either side show on the other.
 
     Raises ArgumentTypeError for anything but an ndarray of a type that tensors have,
-    ArgumentError for negative strides. A read-only array is shared too, with a warning.
+    ArgumentError for negative strides. A read-only array is copied.
     """
-    if not interop_arrays.is_array(ndarray):
+    if not is_array(ndarray):
         raise ArgumentTypeError(
             f"from_numpy: expected np.ndarray (got {type(ndarray).__name__}); "
             "use torch.tensor for other data"
         )
-    interop_arrays.check_sharable("from_numpy", ndarray)
-    return adopt(ndarray)
+    return shared(sharable("from_numpy", ndarray))
 
 
 def frombuffer(
@@ -240,7 +263,7 @@ def frombuffer(
     checked = checked_dtype("frombuffer", dtype)
     if checked is None:
         raise ArgumentTypeError("frombuffer: argument 'dtype' must be torch.dtype, not None")
-    made = adopt(interop_arrays.array_of_buffer(buffer, checked, count, offset))
+    made = shared(array_of_buffer(buffer, checked, count, offset))
     return made.requires_grad_() if requires_grad else made
 
 
@@ -251,7 +274,9 @@ def scalar_tensor(
     """The 0-d tensor of a number, of the default float type unless `dtype` says otherwise."""
     options = Options("scalar_tensor", dtype, device, layout, requires_grad, pin_memory)
     wanted = options.dtype or dtypes.get_default_dtype()
-    return finished(_itself, ops.full((), _number("scalar_tensor", s), dtype=wanted), options)
+    return finished(
+        "scalar_tensor", ops.full((), _number("scalar_tensor", s), dtype=wanted), options
+    )
 
 
 # --- of constants ---------------------------------------------------------------------------------
@@ -263,6 +288,8 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
         if size:
             raise ArgumentTypeError(f"{op}: the size is given twice, by position and by size=")
         size = (given,)
+    elif not size:
+        raise ArgumentTypeError(f"{op}: argument 'size' is missing; give () for a 0-d tensor")
     if len(size) == 1 and not _is_index(size[0]):
         size = size[0]
         if isinstance(size, Tensor):
@@ -272,8 +299,7 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
     except TypeError:
         wrong = next((n for n in size if not _is_index(n)), size) if _is_iterable(size) else size
         raise ArgumentTypeError(
-            f"{op}: argument 'size' must be tuple of ints, and it contains "
-            f"a {type(wrong).__name__}"
+            f"{op}: argument 'size' must be tuple of ints, and it contains a {type(wrong).__name__}"
         ) from None
 
 
@@ -291,7 +317,7 @@ def _number(op: str, value: Any) -> Any:
     """A fill value: a Python number; one-element tensors and NumPy's numbers become one."""
     if type(value) in (int, float, bool, complex):
         return value
-    if hasattr(value, "item") and getattr(value, "size", 1) is not None:
+    if hasattr(value, "item"):
         return value.item()
     if isinstance(value, (bool, int, float, complex)):
         return value
@@ -318,11 +344,14 @@ def ones(*size: Any, **keywords: Any) -> Tensor:
 
 
 def _constant(op: str, size: tuple[Any, ...], value: int, keywords: dict[str, Any]) -> Tensor:
+    if not keywords:
+        made: Tensor = ops.full(sizes_of(op, size), value, dtype=dtypes.get_default_dtype())
+        return made
     extents = sizes_of(op, size, keywords.pop("size", None))
     keywords.pop("names", None)
     options = Options(op, **checked_keywords(op, keywords))
     dtype = options.dtype or dtypes.get_default_dtype()
-    return finished(_itself, ops.full(extents, value, dtype=dtype), options)
+    return finished(op, ops.full(extents, value, dtype=dtype), options)
 
 
 KEYWORDS = frozenset(Options.__init__.__code__.co_varnames[2:9])
@@ -341,7 +370,8 @@ def full(size: Any, fill_value: Any, **keywords: Any) -> Tensor:
     options = Options("full", **checked_keywords("full", keywords))
     extents = sizes_of("full", (size,))
     value = _number("full", fill_value)
-    return finished(_itself, ops.full(extents, value, dtype=options.dtype), options)
+    dtype = options.dtype or dtypes.of_python(type(value))
+    return finished("full", ops.full(extents, value, dtype=dtype), options)
 
 
 def empty_strided(size: Any, stride: Any, **keywords: Any) -> Tensor:
@@ -355,7 +385,7 @@ def empty_strided(size: Any, stride: Any, **keywords: Any) -> Tensor:
     last = sum((n - 1) * s for n, s in zip(extents, steps, strict=True))
     count = 0 if 0 in extents else last + 1
     memory = ops.full((count,), 0, dtype=options.dtype or dtypes.get_default_dtype())
-    return finished(_itself, ops.as_strided(memory, extents, steps), options)
+    return finished("empty_strided", ops.as_strided(memory, extents, steps), options)
 
 
 def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
@@ -365,7 +395,7 @@ def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
         )
     options = Options(op, **checked_keywords(op, keywords))
     made = ops.full(tuple(source.shape), value, dtype=options.dtype or source.dtype)
-    return finished(_itself, made, options)
+    return finished(op, made, options)
 
 
 def empty_like(input: Tensor, **keywords: Any) -> Tensor:
@@ -405,15 +435,16 @@ def arange(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tenso
         raise ArgumentTypeError("arange: not implemented for complex numbers")
     if options.dtype is not None and options.dtype.category < dtypes.FLOAT:
         start, end, step = int(start), int(end), int(step)
-    dtype = options.dtype
-    if dtype is dtypes.bool_:
+    if options.dtype is dtypes.bool_:
         raise DTypeError("arange: not implemented for torch.bool")
+    integral = not any(isinstance(n, float) for n in (start, end, step))
+    dtype = options.dtype or (dtypes.int64 if integral else dtypes.get_default_dtype())
     count = arange_count(start, end, step)
-    return finished(_itself, ops.arange(start, end, step, count, dtype=dtype), options)
+    return finished("arange", ops.arange(start, end, step, count, dtype=dtype), options)
 
 
 def range(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor:
-    """start, start + step, ... up to end, which is included; PyTorch's deprecated sibling of arange.
+    """start, start + step, ... up to end, which is included: PyTorch's deprecated form of arange.
 
     dtype: the default float type.
     """
@@ -431,7 +462,7 @@ def range(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor
     dtype = options.dtype or dtypes.get_default_dtype()
     arange_count(start, end, step)  # the same errors
     count = int((end - start) / step + 1)
-    return finished(_itself, ops.arange(start, end, step, count, dtype=dtype), options)
+    return finished("range", ops.arange(start, end, step, count, dtype=dtype), options)
 
 
 def linspace(start: Any, end: Any, steps: int, **keywords: Any) -> Tensor:
@@ -443,7 +474,7 @@ def linspace(start: Any, end: Any, steps: int, **keywords: Any) -> Tensor:
     options = Options("linspace", **checked_keywords("linspace", keywords))
     start, end = _number("linspace", start), _number("linspace", end)
     array = interop_arrays.spaced("linspace", start, end, steps, options.dtype)
-    return finished(_itself, held(array), options)
+    return finished("linspace", held(array), options)
 
 
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **keywords: Any) -> Tensor:
@@ -451,7 +482,7 @@ def logspace(start: Any, end: Any, steps: int, base: float = 10.0, **keywords: A
     options = Options("logspace", **checked_keywords("logspace", keywords))
     start, end = _number("logspace", start), _number("logspace", end)
     array = interop_arrays.spaced("logspace", start, end, steps, options.dtype, float(base))
-    return finished(_itself, held(array), options)
+    return finished("logspace", held(array), options)
 
 
 def eye(n: int, m: int | None = None, **keywords: Any) -> Tensor:
@@ -462,7 +493,7 @@ def eye(n: int, m: int | None = None, **keywords: Any) -> Tensor:
         if extent < 0:
             raise ArgumentError(f"eye: {name} must be greater or equal to 0, got {extent}")
     dtype = options.dtype or dtypes.get_default_dtype()
-    return finished(_itself, held(interop_arrays.identity(rows, columns, dtype)), options)
+    return finished("eye", held(interop_arrays.identity(rows, columns, dtype)), options)
 
 
 # --- methods --------------------------------------------------------------------------------------
@@ -472,7 +503,7 @@ def _new(op: str, self: Tensor, size: tuple[Any, ...], value: Any, keywords: Any
     extents = sizes_of(op, size, keywords.pop("size", None))
     options = Options(op, **checked_keywords(op, keywords))
     made = ops.full(extents, value, dtype=options.dtype or self.dtype)
-    return finished(_itself, made, options)
+    return finished(op, made, options)
 
 
 def new_zeros(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
@@ -500,7 +531,7 @@ def new_tensor(self: Tensor, data: Any, **keywords: Any) -> Tensor:
     keywords.setdefault("dtype", self.dtype)
     if isinstance(data, Tensor):
         options = Options("new_tensor", **checked_keywords("new_tensor", keywords))
-        return finished(_itself, _copy(data, options.dtype), options)
+        return finished("new_tensor", _copy(data, options.dtype), options)
     return tensor(data, **keywords)
 
 

@@ -17,7 +17,7 @@ from wend.base import dtypes
 from wend.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType, from_numpy, iinfo, promote_types
 from wend.base.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["array_from_data", "cast_array", "infer_dtype"]
+__all__ = ["Op", "array_from_data", "cast_array", "identity", "infer_dtype", "spaced"]
 
 Array = np.ndarray[Any, Any]
 MAX_DIMS = 64
@@ -254,3 +254,42 @@ def _fits(array: Array, dtype: DType) -> Array:
     # A float64 cannot say 2**63 - 1; nan fits nowhere.
     below = array < 2.0**63 if dtype.itemsize == 8 else array <= info.max
     return np.asarray((array >= info.min) & below)
+
+
+# --- arrays that are no data ----------------------------------------------------------------------
+
+
+def spaced(
+    op: str, start: Any, end: Any, steps: Any, dtype: DType | None, base: float | None = None
+) -> Array:
+    """`steps` numbers from start to end at equal distances; powers of `base` if one is given.
+
+    Counted from both ends towards the middle, so that both ends are exact.
+    """
+    if isinstance(steps, bool) or not hasattr(steps, "__index__"):
+        raise ArgumentTypeError(f"{op}: steps must be an int, not {type(steps).__name__}")
+    count = int(steps)
+    if count < 0:
+        raise ArgumentError(f"{op}: number of steps must be non-negative, got {count}")
+    is_complex = isinstance(start, complex) or isinstance(end, complex)
+    if dtype is None:
+        dtype = dtypes.dtype_of_scalar_category(COMPLEX if is_complex else FLOAT)
+    elif is_complex and not dtype.is_complex:
+        raise ArgumentTypeError(f"{op}: complex bounds cannot be converted to {dtype}")
+    wide = np.complex128 if dtype.is_complex else np.float64
+    step = (wide(end) - wide(start)) / max(count - 1, 1)
+    index = np.arange(count)
+    values = np.where(
+        index < count / 2, wide(start) + step * index, wide(end) - step * (count - 1 - index)
+    )
+    if count == 1:
+        values = np.array([start], dtype=wide)
+    if base is not None:
+        values = np.power(wide(base), values)
+    with np.errstate(all="ignore"):
+        return values.astype(dtype.numpy)
+
+
+def identity(rows: int, columns: int, dtype: DType) -> Array:
+    """1 on the diagonal, 0 elsewhere."""
+    return np.eye(rows, columns, dtype=dtype.numpy)
