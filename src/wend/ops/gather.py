@@ -42,8 +42,13 @@ class _Elementwise1d(Primitive, abstract=True):
             for d, (n, m) in enumerate(zip(shape, index.shape, strict=False))
             if d != dim and m > n
         ]
-        narrow = [d for d, (n, m) in enumerate(zip(src or (), index.shape, strict=False)) if m > n]
-        if (len(ranks) > 1 or wide or narrow) and not numel(index.shape) == 0:
+        # Equality is asked first: the gradient rule of src depends on it.
+        narrow = [
+            d
+            for d, (n, m) in enumerate(zip(src or (), index.shape, strict=False))
+            if n != m and m > n
+        ]
+        if (len(ranks) > 1 or wide or narrow) and numel(index.shape) != 0:
             given = f"index {hints(index.shape)}, input {hints(shape)}"
             given += "" if src is None else f", src {hints(src)}"
             fault = (
@@ -67,9 +72,7 @@ class _Elementwise1d(Primitive, abstract=True):
     def key(self, x: np.ndarray, index: np.ndarray) -> tuple[Any, ...]:
         """The NumPy key of the elements that index names."""
         if index.ndim == 0:
-            return (index.reshape(1),) if x.ndim else ()
-        if x.ndim == 0:
-            return ()
+            return (index.reshape(1),)
         key: list[Any] = list(np.ogrid[tuple(slice(n) for n in index.shape)])
         key[self.place(index.ndim)] = index
         return tuple(key)
@@ -102,7 +105,8 @@ class Gather(_Elementwise1d):
         self.check(x, index)
         if index.size == 0:
             return np.empty(index.shape, dtype=x.dtype)
-        return np.asarray(x[self.key(x, index)]).reshape(index.shape)
+        whole = x.reshape(1) if x.ndim == 0 else x
+        return np.asarray(whole[self.key(whole, index)]).reshape(index.shape)
 
     def vjp(self, g: Any, y: Any, x: Any, index: Any) -> Any:
         return ops.scatter_add(zeros_of(x), self.dim, index, g), None
@@ -111,7 +115,7 @@ class Gather(_Elementwise1d):
         x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
         dim = self.place(len(x.shape) - 1) + 1
         y = ops.gather(_columns(x, 1), dim, _columns(index, 1))
-        return ops.reshape(y, index.shape)
+        return ops.reshape_to(y, index.shape)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         x = rng.normal(size=(4, 3))
@@ -152,10 +156,8 @@ class _IntoElements(_Elementwise1d, abstract=True):
     def reference_inplace(self, x: np.ndarray, index: np.ndarray, src: np.ndarray) -> np.ndarray:
         self.check(x, index)
         if index.size:
-            whole = x.reshape(-1) if x.ndim == 0 else x
+            whole = x.reshape(1) if x.ndim == 0 else x
             src = self.used(index, src)
-            if x.ndim == 0:
-                index, src = index.reshape(-1), src.reshape(-1)
             self.write(whole, self.key(whole, index), src.reshape(index.shape or (1,)))
         return x
 
@@ -173,14 +175,14 @@ class _IntoElements(_Elementwise1d, abstract=True):
         )
         dim = self.place(len(x.shape) - 1) + 1
         y = self.again(_columns(x, 1), dim, _columns(index, 1), _columns(src, 1))
-        return ops.reshape(y, x.shape)
+        return ops.reshape_to(y, x.shape)
 
 
 def from_elements(g: Any, dim: int, index: Any, src: Any) -> Any:
     """g at the indexed elements, in the shape of src: elements that were not used get zero."""
     picked = ops.gather(g, dim, index)
     if len(src.shape) != len(index.shape):
-        return ops.reshape(picked, src.shape)
+        return ops.reshape_to(picked, src.shape)
     if all(n == m for n, m in zip(src.shape, index.shape, strict=True)):
         return picked
     pads: list[Any] = []
@@ -245,7 +247,8 @@ class ScatterValue(_Elementwise1d):
     def reference_inplace(self, x: np.ndarray, index: np.ndarray, value: Any) -> np.ndarray:
         self.check(x, index)
         if index.size:
-            x[self.key(x, index)] = value
+            whole = x.reshape(1) if x.ndim == 0 else x
+            whole[self.key(whole, index)] = value
         return x
 
     def vjp(self, g: Any, y: Any, x: Any, index: Any, value: Any) -> Any:
@@ -255,7 +258,7 @@ class ScatterValue(_Elementwise1d):
         x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
         dim = self.place(len(x.shape) - 1) + 1
         y = ops.scatter(_columns(x, 1), dim, _columns(index, 1), value)
-        return ops.reshape(y, x.shape)
+        return ops.reshape_to(y, x.shape)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         for x, dim, index, _ in _scatter_samples(rng, repeats=True):
@@ -352,7 +355,7 @@ class ScatterReduce(_IntoElements):
     def _fitted(src: Any, index: Any) -> Any:
         """The elements of src that the index meets, in its shape."""
         if len(src.shape) != len(index.shape):
-            return ops.reshape(src, index.shape)
+            return ops.reshape_to(src, index.shape)
         for d in range(len(src.shape)):
             if src.shape[d] != index.shape[d]:
                 src = ops.slice(src, d, 0, index.shape[d])
@@ -361,7 +364,7 @@ class ScatterReduce(_IntoElements):
     @staticmethod
     def _unfitted(g: Any, index: Any, src: Any) -> Any:
         if len(src.shape) != len(index.shape):
-            return ops.reshape(g, src.shape)
+            return ops.reshape_to(g, src.shape)
         if all(n == m for n, m in zip(src.shape, index.shape, strict=True)):
             return g
         pads: list[Any] = []
@@ -413,7 +416,7 @@ def _identity(reduce: str, dtype: np.dtype[Any]) -> Any:
         return 0
     if reduce == "prod":
         return 1
-    if dtype == bool:
+    if dtype.kind == "b":
         return reduce == "amin"
     if dtype.kind in "iu":
         info = np.iinfo(dtype)

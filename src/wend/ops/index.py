@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,7 +45,7 @@ def check_index_dtype(op: str, dtype: DType, allowed: tuple[DType, ...] = (int32
 
 def adjacent(dims: tuple[int, ...]) -> bool:
     """Whether indexed dims lie next to one another: the result then keeps their place."""
-    return all(b == a + 1 for a, b in zip(dims, dims[1:], strict=False))
+    return all(b == a + 1 for a, b in itertools.pairwise(dims))
 
 
 _INDEX_DTYPES = (int64, int32, int16, int8)
@@ -101,7 +102,7 @@ class _ByTensors(Primitive, abstract=True):
     ) -> tuple[list[Any], tuple[int, ...]]:
         """(indices, dims) of a batched input of `rank` dims, the batch axis indexed as well."""
         deepest = max(len(i.shape) - b for i, b in zip(indices, flags, strict=True))
-        rows = ops.reshape(arange(size), (size, *(1,) * deepest))
+        rows = ops.reshape_to(arange(size), (size, *(1,) * deepest))
         lifted = [_aligned(i, deepest) if b else i for i, b in zip(indices, flags, strict=True)]
         return [rows, *lifted], (0, *(d + 1 for d in self.place(rank - 1)))
 
@@ -124,7 +125,7 @@ class IndexShapeError(ShapeError, IndexError):
 def _aligned(index: Any, depth: int) -> Any:
     """A batched index with dims of extent 1 put in behind its batch axis, up to `depth`."""
     shape = tuple(index.shape)
-    return ops.reshape(index, (shape[0], *(1,) * (depth + 1 - len(shape)), *shape[1:]))
+    return ops.reshape_to(index, (shape[0], *(1,) * (depth + 1 - len(shape)), *shape[1:]))
 
 
 class Index(_ByTensors):
@@ -249,7 +250,7 @@ class IndexPut(_ByTensors):
         order = self.batched_order(rank - 1, depth)
         shape = tuple(values.shape)[1:] if batched[2] else tuple(values.shape)
         lead = size if batched[2] else 1
-        values = ops.reshape(values, (lead, *(1,) * (len(order) - 1 - len(shape)), *shape))
+        values = ops.reshape_to(values, (lead, *(1,) * (len(order) - 1 - len(shape)), *shape))
         back = [0] * len(order)
         for k, d in enumerate(order):
             back[d] = k

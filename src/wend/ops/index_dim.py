@@ -143,7 +143,7 @@ class _IntoDim(_AlongDim, abstract=True):
         x = with_batch(x, batched[0], size)
         source = with_batch(source, batched[2], size)
         if len(x.shape) == 1:
-            x, source = ops.unsqueeze(x, 1), ops.reshape(source, (size, -1))
+            x, source = ops.unsqueeze(x, 1), ops.reshape_to(source, (size, 1))
             y = self.batch((True, batched[1], True), size, x, index, source)
             return ops.squeeze(y, 1)
         dim = self.place(len(x.shape) - 1) + 1
@@ -151,7 +151,7 @@ class _IntoDim(_AlongDim, abstract=True):
             if len(source.shape) < len(x.shape):
                 source = ops.unsqueeze(source, 1)
             return self.again(x, dim, index, source)
-        index = ops.reshape(index, (size, -1))
+        index = ops.unsqueeze(index, 1) if len(index.shape) == 1 else index
         rows = ops.unsqueeze(arange(size), 1)
         if len(source.shape) < len(x.shape):
             source = ops.unsqueeze(source, 1)
@@ -182,7 +182,7 @@ class IndexAdd(_IntoDim):
     def vjp(self, g: Any, y: Any, x: Any, index: Any, source: Any) -> Any:
         g_source = ops.index_select(g, self.dim, index)
         if len(source.shape) != len(g_source.shape):
-            g_source = ops.reshape(g_source, source.shape)
+            g_source = ops.reshape_to(g_source, source.shape)
         return g, None, g_source
 
     def samples(self, rng: Any) -> Iterator[Sample]:
@@ -216,7 +216,7 @@ class IndexCopy(_IntoDim):
     def vjp(self, g: Any, y: Any, x: Any, index: Any, source: Any) -> Any:
         g_source = ops.index_select(g, self.dim, index)
         if len(source.shape) != len(g_source.shape):
-            g_source = ops.reshape(g_source, source.shape)
+            g_source = ops.reshape_to(g_source, source.shape)
         zeros = ops.full(source.shape, 0, dtype=g.dtype)
         return ops.index_copy(g, self.dim, index, zeros), None, g_source
 
@@ -274,8 +274,8 @@ class Embedding(Primitive):
         # The batch of tables as one table: gradients stay those of an embedding.
         rows = weight.shape[1]
         indices = with_batch(indices, batched[1], size)
-        start = ops.reshape(arange(size) * rows, (size, *(1,) * (len(indices.shape) - 1)))
-        flat = ops.reshape(weight, (size * rows, weight.shape[2]))
+        start = ops.reshape_to(arange(size) * rows, (size, *(1,) * (len(indices.shape) - 1)))
+        flat = ops.reshape_to(weight, (size * rows, weight.shape[2]))
         return ops.index(flat, [indices + start], (0,))
 
     def samples(self, rng: Any) -> Iterator[Sample]:
@@ -335,7 +335,7 @@ class EmbeddingAdjoint(Primitive):
         g, indices = with_batch(g, batched[0], size), with_batch(indices, batched[1], size)
         kept = ops.ne(indices, padding_idx)
         g = ops.where(ops.unsqueeze(kept, -1), g, 0)
-        rows = ops.reshape(arange(size), (size, *(1,) * (len(indices.shape) - 1)))
+        rows = ops.reshape_to(arange(size), (size, *(1,) * (len(indices.shape) - 1)))
         zeros = ops.full((size, num_weights, g.shape[-1]), 0, dtype=g.dtype)
         y = ops.index_put(zeros, [rows, indices], g, True, dims=(0, 1))
         if self.scale_grad_by_freq:

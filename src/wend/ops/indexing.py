@@ -248,7 +248,7 @@ def _read_other(item: Any, values: Values) -> int:
     shape = getattr(item, "shape", None)
     if shape is not None and len(shape):  # an array of another library
         return _read_tensor(_as_tensor(item), values)
-    if shape is not None and getattr(item, "dtype", None) == bool and hasattr(item, "ndim"):
+    if shape is not None and str(getattr(item, "dtype", "")) == "bool":
         if type(item).__name__ == "ndarray":
             return TRUE if item else FALSE
         raise _wrong_item(item)

@@ -11,7 +11,7 @@ from wend.base.dtypes import DType, from_numpy, promote_types
 from wend.base.errors import ArgumentError, DimError, ShapeError
 from wend.base.shapes import normalize_dim, normalize_dims
 from wend.core.primitive import Primitive, Sample, Spec, ops
-from wend.core.symbolic import hints
+from wend.core.symbolic import hints, numel
 from wend.ops.numeric import accumulator, sum_accurately
 from wend.ops.scatters import with_batch
 from wend.ops.views import ANY_DTYPE, Shape
@@ -242,8 +242,12 @@ class Roll(Primitive):
     def batch(self, batched: Any, size: Any, x: Any, shifts: Any) -> Any:
         rank = len(x.shape) - 1
         if not self.dims:
-            flat = ops.reshape(x, (x.shape[0], -1)) if rank else ops.unsqueeze(x, 1)
-            return ops.reshape(ops.roll(flat, shifts, (1,)), x.shape)
+            flat = (
+                ops.reshape_to(x, (x.shape[0], numel(tuple(x.shape)[1:])))
+                if rank
+                else ops.unsqueeze(x, 1)
+            )
+            return ops.reshape_to(ops.roll(flat, shifts, (1,)), x.shape)
         return ops.roll(x, shifts, tuple(normalize_dim(d, rank, "roll") + 1 for d in self.dims))
 
     def samples(self, rng: Any) -> Iterator[Sample]:
@@ -287,7 +291,7 @@ class SumTo(Primitive):
         return total.reshape(kept)
 
     def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
-        return (ops.expand(g, x.shape),)
+        return (ops.expand_to(g, x.shape, self.axes),)
 
     def batch(self, batched: Any, size: Any, x: Any, target: Any) -> Any:
         lead = len(x.shape) - 1 - len(target)

@@ -11,7 +11,7 @@ from wend.base.dtypes import int64
 from wend.base.errors import DimError, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
-from wend.core.symbolic import hints
+from wend.core.symbolic import hints, numel
 from wend.ops.numeric import require
 from wend.ops.slicing import replaced, zeros_of
 
@@ -122,7 +122,6 @@ class Topk(_Selection):
         yield Sample(x, 2)
         yield Sample(x, 3, 1, False)
         yield Sample(x, 0, 0)
-        yield Sample(x, 4, -1, True, False)
         yield Sample(np.array(1.5), 1)
 
 
@@ -214,7 +213,11 @@ class MedianAll(Primitive):
         return (hit * (g / ops.sum(hit)),)
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
-        flat = ops.reshape(x, (size, -1)) if len(x.shape) > 1 else ops.unsqueeze(x, 1)
+        flat = (
+            ops.reshape_to(x, (size, numel(tuple(x.shape)[1:])))
+            if len(x.shape) > 1
+            else ops.unsqueeze(x, 1)
+        )
         name = "nanmedian_dim" if self.skip_nan else "median_dim"
         return getattr(ops, name)(flat, 1)[0]
 
@@ -249,7 +252,10 @@ def reduced(shape: Any, dim: int, keepdim: bool) -> Any:
 
 
 class LexsortRows(Primitive):
-    """y = the order that sorts the rows of a matrix, first column first; ties keep theirs."""
+    """y = the order that sorts the rows of each matrix, first column first; ties keep theirs.
+
+    x: (..., n, m)   ->   y: (..., n) of int64. Raises ShapeError below 2 dims.
+    """
 
     signature = "input"
     supports = REAL
@@ -257,18 +263,20 @@ class LexsortRows(Primitive):
     differentiable = False
 
     def infer(self, x: Spec) -> Spec:
-        if len(x.shape) != 2:
-            raise ShapeError(f"lexsort_rows: takes a matrix, and got shape {hints(x.shape)}")
+        if len(x.shape) < 2:
+            raise ShapeError(f"lexsort_rows: takes matrices, and got shape {hints(x.shape)}")
         require(self.name, self.supports, x.dtype)
-        return Spec((x.shape[0],), int64)
+        return Spec(x.shape[:-1], int64)
 
     def reference(self, x: np.ndarray) -> np.ndarray:
-        if x.shape[1] == 0:
-            return np.arange(x.shape[0])
-        return np.lexsort(x.T[::-1])
+        y = np.empty(x.shape[:-1], dtype=np.int64)
+        for place in np.ndindex(x.shape[:-2]):
+            rows = x[place]
+            y[place] = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
+        return y
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
-        raise ShapeError("lexsort_rows: the rows of a batch of matrices cannot be ordered at once")
+        return ops.lexsort_rows(x)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.integers(0, 2, size=(7, 3)))

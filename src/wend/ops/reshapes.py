@@ -20,6 +20,8 @@ from wend.ops.views import Shape, Strides, View
 class Reshaping(View, abstract=True):
     """y = the elements of x, in row-major order, in another shape. A subclass says which."""
 
+    checks_strides = True
+
     def target(self, shape: Shape, *sizes: Any) -> Shape:
         """The shape of the result, for an operand of shape `shape`."""
         raise NotImplementedError
@@ -31,14 +33,14 @@ class Reshaping(View, abstract=True):
         return x.reshape(self.target(x.shape, *sizes))
 
     def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:
-        return (ops.reshape(g, x.shape),)
+        return (ops.reshape_to(g, x.shape),)
 
     def batch(self, batched: Any, size: Any, x: Any, *sizes: Any) -> Any:
         shape = tuple(x.shape)
-        return ops.reshape(x, (shape[0], *self.target(shape[1:], *sizes)))
+        return ops.reshape_to(x, (shape[0], *self.target(shape[1:], *sizes)))
 
     def put(self, x: Any, v: Any, *sizes: Any) -> Any:
-        return ops.reshape(v, x.shape)
+        return ops.reshape_to(v, x.shape)
 
     def strides(self, shape: Any, strides: Any, *sizes: Any) -> Strides | None:
         result = view_strides(shape, strides, self.target(tuple(shape), *sizes))
@@ -72,6 +74,25 @@ class Reshape(Reshaping):
             ((1, 5, 1), (5,)),
         ):
             yield Sample(rng.normal(size=shape), target)
+
+
+class ReshapeTo(Reshaping):
+    """y = x in the given shape, which is known to have as many elements.
+
+    For rules: it asks nothing of the extents, so that a rule holds for all sizes, and the extents
+    given stay the ones of the result.
+    """
+
+    signature = "input, shape: sizes"
+    grad_name = "ViewBackward0"
+
+    def target(self, shape: Shape, sizes: Any) -> Shape:
+        return tuple(sizes)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3, 4)), (6, 4))
+        yield Sample(rng.normal(size=()), (1, 1))
+        yield Sample(rng.normal(size=(0, 3)), (2, 0))
 
 
 class Flatten(Reshaping):
@@ -187,7 +208,7 @@ class Squeeze(Reshaping):
         """The dims that stay. Asks only the named dims for their extent."""
         rank = len(shape)
         asked = normalize_dims(self.dim, rank, "squeeze")
-        return [d for d in range(rank) if d not in asked or not shape[d] == 1]
+        return [d for d in range(rank) if d not in asked or shape[d] != 1]
 
     def strides(self, shape: Any, strides: Any) -> Strides:
         return tuple(strides[d] for d in self.kept(tuple(shape))), 0
@@ -300,7 +321,7 @@ def _group_extents(ins: Shape, outs: Shape) -> Shape:
     """The extents of one group, whose products are equal."""
     if len(outs) == 1:
         return (numel(ins),)
-    large = [k for k, n in enumerate(outs) if not n == 1]
+    large = [k for k, n in enumerate(outs) if n != 1]
     if len(large) != 1:
         return outs
     return tuple(numel(ins) if k == large[0] else 1 for k in range(len(outs)))

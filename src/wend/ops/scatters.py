@@ -17,7 +17,7 @@ from wend.ops.views import ANY_DTYPE, Shape
 
 def with_batch(x: Any, is_batched: bool, size: Any) -> Any:
     """x with a batch axis at dim 0, whether it came with one or not."""
-    return x if is_batched else ops.expand(ops.unsqueeze(x, 0), (size, *x.shape))
+    return x if is_batched else ops.expand_to(x, (size, *x.shape), (0,))
 
 
 class PartScatter(Primitive, abstract=True):
@@ -176,7 +176,7 @@ class DiagonalScatter(PartScatter):
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 3)), rng.normal(size=(3,)))
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3,)), 1)
-        yield Sample(rng.normal(size=(2, 3, 4)), rng.normal(size=(3, 1)), -1, -1, 0)
+        yield Sample(rng.normal(size=(2, 3, 4)), rng.normal(size=(3, 2)), -1, -1, 0)
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(0,)), 7)
 
 

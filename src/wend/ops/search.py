@@ -10,7 +10,7 @@ import numpy as np
 from wend.base.dtypes import int32, int64
 from wend.base.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
 from wend.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec, ops
-from wend.core.symbolic import hints
+from wend.core.symbolic import hints, numel
 from wend.ops.numeric import widen
 from wend.ops.scatters import with_batch
 from wend.ops.views import ANY_DTYPE
@@ -109,8 +109,8 @@ class Searchsorted(Primitive):
         values = with_batch(values, is_batched, size)
         if len(rows.shape) > 2:
             return self.again(rows, values)
-        flat = ops.reshape(values, (size, -1))
-        return ops.reshape(self.again(rows, flat), values.shape)
+        flat = ops.reshape_to(values, (size, numel(tuple(values.shape)[1:])))
+        return ops.reshape_to(self.again(rows, flat), values.shape)
 
     def again(self, rows: Any, values: Any) -> Any:
         """The same op on other operands."""
@@ -155,7 +155,10 @@ class NonzeroStatic(Primitive):
     def batch(self, batched: Any, size: Any, x: Any, count: Any, fill_value: Any) -> Any:
         # Row k of an example is where its running count of elements first reaches k + 1.
         shape = tuple(x.shape)[1:]
-        hit = ops.reshape(ops.ne(x, 0), (size, -1))
+        if not shape or numel(shape) == 0:
+            fill = ops.full((size, count, len(shape)), fill_value, dtype=int64)
+            return fill
+        hit = ops.reshape_to(ops.ne(x, 0), (size, numel(shape)))
         reached = ops.cumsum(ops.cast(hit, int64), 1)
         wanted = ops.expand(ops.arange(1, count + 1, 1, count, dtype=int64), (size, count))
         flat = ops.searchsorted(reached, wanted)
@@ -164,8 +167,6 @@ class NonzeroStatic(Primitive):
         for n in shape[::-1]:
             columns.insert(0, ops.remainder(ops.floor_divide(flat, total), n))
             total = total * n
-        if not columns:
-            return ops.full((size, count, 0), 0, dtype=int64)
         y = ops.stack(columns, 2)
         return ops.where(ops.unsqueeze(ops.lt(flat, total), 2), y, fill_value)
 
@@ -215,8 +216,20 @@ class Histc(Primitive):
         return np.bincount(np.minimum(place, bins - 1), minlength=bins).astype(x.dtype)
 
     def batch(self, batched: Any, size: Any, x: Any, bins: Any, low: Any, high: Any) -> Any:
-        rows = [ops.histc(ops.select(x, 0, k), bins, low, high) for k in range(size)]
-        return ops.stack(rows, 0)
+        flat = ops.reshape_to(x, (size, numel(tuple(x.shape)[1:])))
+        low, high = (ops.full((), end, dtype=x.dtype) for end in (low, high))
+        if flat.shape[1] == 0:
+            return ops.full((size, bins), 0, dtype=x.dtype)
+        of_data = ops.logical_and(ops.eq(low, 0), ops.eq(high, 0))
+        low = ops.where(of_data, ops.amin(flat, 1, True), low)
+        high = ops.where(of_data, ops.amax(flat, 1, True), high)
+        point = ops.cast(ops.eq(low, high), x.dtype)
+        low, high = low - point, high + point
+        place = ops.floor((flat - low) * (bins / (high - low)))
+        inside = ops.logical_and(ops.ge(flat, low), ops.le(flat, high))
+        place = ops.cast(ops.where(inside, ops.minimum(place, bins - 1), 0), int64)
+        zeros = ops.full((size, bins), 0, dtype=x.dtype)
+        return ops.scatter_add(zeros, 1, place, ops.cast(inside, x.dtype))
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(5, 4)), 6)

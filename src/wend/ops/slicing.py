@@ -271,9 +271,7 @@ class Expand(View):
 
     def batch(self, batched: Any, size: Any, x: Any, sizes: Any) -> Any:
         target = self.target(tuple(x.shape)[1:], tuple(sizes))
-        lead = len(target) - (len(x.shape) - 1)
-        x = ops.reshape(x, (x.shape[0], *(1,) * lead, *tuple(x.shape)[1:]))
-        return ops.expand(x, (x.shape[0], *target))
+        return _expanded_batch(x, target, broadcast_axes(tuple(x.shape)[1:], target))
 
     def put(self, x: Any, v: Any, size: Any) -> Any:
         raise ShapeError(
@@ -282,14 +280,7 @@ class Expand(View):
         )
 
     def strides(self, shape: Any, strides: Any, size: Any) -> Strides:
-        target = self.target(tuple(shape), tuple(size))
-        lead = len(target) - len(shape)
-        result = [0 if n != m else s for n, m, s in zip(shape, target[lead:], strides, strict=True)]
-        for i in range(lead - 1, -1, -1):
-            # Only an extent of 1 keeps a stride that means something.
-            behind = target[i + 1] * result[0] if result else 0
-            result.insert(0, behind if target[i] == 1 else 0)
-        return tuple(result), 0
+        return expanded_strides(shape, strides, self.target(tuple(shape), tuple(size))), 0
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 1)), (3, 4))
@@ -301,10 +292,68 @@ class Expand(View):
         yield Sample(rng.normal(size=(1, 1)), (1, 5, 1))
 
 
+def expanded_strides(shape: Any, strides: Any, target: Any) -> tuple[int, ...]:
+    """Strides of a tensor expanded to `target`: 0 where its elements are repeated."""
+    lead = len(target) - len(shape)
+    result = [0 if n != m else s for n, m, s in zip(shape, target[lead:], strides, strict=True)]
+    for i in range(lead - 1, -1, -1):
+        # Only an extent of 1 keeps a stride that means something.
+        behind = target[i + 1] * result[0] if result else 0
+        result.insert(0, behind if target[i] == 1 else 0)
+    return tuple(result)
+
+
+def broadcast_axes(shape: Shape, target: Shape) -> tuple[int, ...]:
+    """The dims of `target` along which a tensor of shape `shape` is repeated to fill it."""
+    lead = len(target) - len(shape)
+    return (*range(lead), *(lead + i for i, n in enumerate(shape) if n != target[lead + i]))
+
+
 def sum_to_shape(g: Any, shape: Any) -> Any:
     """g, of a shape that `shape` broadcasts to, with the broadcast dims summed out."""
-    shape, wide = tuple(shape), tuple(g.shape)
-    lead = len(wide) - len(shape)
-    axes = [*range(lead)]
-    axes += [lead + i for i, n in enumerate(shape) if not n == wide[lead + i]]
-    return ops.sum_to(g, shape, tuple(axes)) if axes else g
+    axes = broadcast_axes(tuple(shape), tuple(g.shape))
+    return ops.sum_to(g, shape, axes) if axes else g
+
+
+class ExpandTo(View):
+    """y = x repeated along the dims `axes` of y: the adjoint of sum_to.
+
+    size: the shape of y. axes: counted from 0; new leading dims are among them, and x has an
+    extent of 1 in the others. For rules: it asks nothing of the extents.
+    """
+
+    signature = "input, size: sizes, axes: ints"
+    grad_name = "ExpandBackward0"
+
+    def infer(self, x: Spec, size: Any) -> Spec:
+        return Spec(tuple(size), x.dtype)
+
+    def reference(self, x: np.ndarray, size: Any) -> np.ndarray:
+        return np.broadcast_to(x, tuple(size))
+
+    def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
+        return (ops.sum_to(g, x.shape, self.axes),)
+
+    def batch(self, batched: Any, size: Any, x: Any, sizes: Any) -> Any:
+        return _expanded_batch(x, tuple(sizes), self.axes)
+
+    def put(self, x: Any, v: Any, size: Any) -> Any:
+        return Expand.of(("T", ("S", len(size)))).put(x, v, size)
+
+    def strides(self, shape: Any, strides: Any, size: Any) -> Strides:
+        return expanded_strides(shape, strides, tuple(size)), 0
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(3, 1)), (3, 4), (1,))
+        yield Sample(rng.normal(size=(3, 1)), (2, 3, 1), (0,))
+        yield Sample(rng.normal(size=()), (2, 0), (0, 1))
+        yield Sample(rng.normal(size=(2, 3)), (2, 3), ())
+
+
+def _expanded_batch(x: Any, target: Shape, axes: tuple[int, ...]) -> Any:
+    """A batch of tensors, each repeated along `axes` of `target`."""
+    rows = tuple(x.shape)
+    lead = len(target) - (len(rows) - 1)
+    if lead:
+        x = ops.reshape_to(x, (rows[0], *(1,) * lead, *rows[1:]))
+    return ops.expand_to(x, (rows[0], *target), tuple(a + 1 for a in axes))

@@ -123,7 +123,7 @@ class Unfold(View):
 
     def vjp(self, g: Any, y: Any, x: Any, size: Any, step: Any) -> Any:
         if not len(x.shape):
-            return (ops.reshape(ops.sum_to(g, (1,), (0,)), ()),)
+            return (ops.reshape_to(ops.sum_to(g, (1,), (0,)), ()),)
         dim, index, flat = self.flattened(x, g, size, step)
         return (ops.index_add(zeros_of(x), dim, index, flat),)
 
@@ -132,7 +132,7 @@ class Unfold(View):
         dim = normalize_dim(self.dimension, len(x.shape), "unfold")
         count = self.windows(x.shape[dim], size, step)
         starts = ops.unsqueeze(arange(count), 1) * step
-        index = ops.reshape(starts + arange(size), (count * size,))
+        index = ops.reshape_to(starts + arange(size), (count * size,))
         return dim, index, ops.flatten(ops.movedim(v, -1, dim + 1), dim, dim + 1)
 
     def batch(self, batched: Any, size: Any, x: Any, width: Any, step: Any) -> Any:
@@ -148,7 +148,7 @@ class Unfold(View):
                 "refers to a single memory location; clone() the tensor before writing to it"
             )
         if not len(x.shape):
-            return v if size == 0 else ops.reshape(v, ())
+            return v if size == 0 else ops.reshape_to(v, ())
         dim, index, flat = self.flattened(x, v, size, step)
         return ops.index_copy(x, dim, index, flat)
 
@@ -180,6 +180,7 @@ class AsStrided(View):
     """
 
     signature = "input, size: sizes, stride: sizes, storage_offset: size? = None"
+    absolute_offset = True  # its offset counts from the start of the memory, not from x's own
     functions = ("as_strided",)
     methods = ("as_strided",)
 
@@ -195,7 +196,7 @@ class AsStrided(View):
         flat = ops.full((numel(x.shape),), 0, dtype=g.dtype)
         index = strided_index(size, stride, 0 if offset is None else offset)
         flat = ops.index_add(flat, 0, ops.ravel(index), ops.ravel(g))
-        return (ops.reshape(flat, x.shape),)
+        return (ops.reshape_to(flat, x.shape),)
 
     def batch(self, batched: Any, size: Any, x: Any, extents: Any, stride: Any, offset: Any) -> Any:
         rows = tuple(x.shape)
@@ -252,6 +253,6 @@ def strided_index(size: Any, stride: Any, offset: Any) -> Any:
     """`strided_places`, written in ops: extents may be symbolic."""
     index = ops.full(tuple(size), offset, dtype=int64)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
-        along = ops.reshape(arange(n), (n, *(1,) * (len(size) - d - 1)))
+        along = ops.reshape_to(arange(n), (n, *(1,) * (len(size) - d - 1)))
         index = index + along * s
     return index

@@ -325,7 +325,7 @@ def _one_hot_samples(rng: Any) -> Iterator[Sample]:
     fallible=True,
 )
 def one_hot_known(input: Any, num_classes: Any) -> Any:
-    """y[..., k] = 1 if input[...] == k else 0, in int64. Raises IndexOutOfRange beyond the classes."""
+    """y[..., k] = 1 if input[...] == k else 0, in int64. Raises IndexOutOfRange."""
     if input.dtype is not int64:
         raise DTypeError(
             f"one_hot: is only applicable to index tensor of type LongTensor, not {input.dtype}"

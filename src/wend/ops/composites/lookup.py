@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -279,7 +280,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     grids = ops.meshgrid(*[ops.arange(0, n, 1, n, dtype=int64)] * r)
     rises = ops.le if with_replacement else ops.lt
     chosen = rises(grids[0], grids[1])
-    for a, b in zip(grids[1:], grids[2:]):
+    for a, b in itertools.pairwise(grids[1:]):
         chosen = ops.logical_and(chosen, rises(a, b))
     count = math.comb(n + r - 1, r) if with_replacement else math.comb(n, r)
     places = ops.nonzero_static(chosen, size=count)

@@ -111,9 +111,11 @@ def circular_pad(input: Any, pad: Any) -> Any:
 
 def _wrapped(x: Any, dim: int, n: Any, before: Any, after: Any) -> Any:
     """x with its end put in front and its start behind, along one dim."""
-    head = ops.slice(x, dim, n - sym_max(before, 0), n)
-    body = ops.slice(x, dim, sym_max(-before, 0), sym_min(n + after, n))
-    tail = ops.slice(x, dim, 0, sym_max(after, 0))
+    # What negative pads cut off is gone before the rest is continued.
+    first, last = sym_max(-before, 0), sym_min(n + after, n)
+    head = ops.slice(x, dim, last - sym_max(before, 0), last)
+    body = ops.slice(x, dim, first, last)
+    tail = ops.slice(x, dim, first, first + sym_max(after, 0))
     return ops.cat([head, body, tail], dim)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import bool_, int64
+from wend.base.dtypes import COMPLEX, bool_, int64
 from wend.base.errors import ArgumentError, DTypeError, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops, overload
-from wend.core.symbolic import broadcast_shapes, hints, numel
+from wend.core.symbolic import broadcast_shapes, category_of, hints, numel
 from wend.ops.elementwise import is_number
 from wend.ops.gather import ScatterSrc, ScatterValue
 from wend.ops.index_dim import IndexAdd
@@ -24,9 +24,8 @@ def as_dtype(op: str, value: Any, dtype: Any) -> Any:
     Raises DTypeError for a complex number in a real dtype, ShapeError for a tensor with dims.
     """
     if is_number(value):
-        if getattr(value, "category", 0) == 3 or isinstance(value, complex):
-            if not dtype.is_complex:
-                raise DTypeError(f"{op}: a complex value cannot be converted to {dtype}")
+        if category_of(value) == COMPLEX and not dtype.is_complex:
+            raise DTypeError(f"{op}: a complex value cannot be converted to {dtype}")
         return ops.full((), value, dtype=dtype)
     if len(value.shape):
         raise ShapeError(

@@ -241,7 +241,7 @@ def rot90(input: Any, k: int, dims: tuple[int, ...]) -> Any:
     return ops.transpose(ops.flip(input, (b if turns == 1 else a,)), a, b)
 
 
-# --- products and shuffles ------------------------------------------------------
+# --- products -------------------------------------------------------------------
 
 
 def _kron_samples(rng: Any) -> Iterator[Sample]:

@@ -28,7 +28,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
     if isinstance(split_size_or_sections, (list, tuple)):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     size = split_size_or_sections
-    if isinstance(size, float) or isinstance(size, str) or size is None:
+    if size is None or isinstance(size, (float, str)):
         raise ArgumentTypeError(
             f"split: split_size must be int or a list of ints, not {type(size).__name__}"
         )
