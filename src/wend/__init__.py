@@ -21,6 +21,10 @@ from wend import ops as _ops
 from wend.runtime import plans as _plans
 from wend.frontend import aliasing as _aliasing
 from wend.frontend import tensor as _tensor
+from wend.frontend import layout as _layout
+from wend.frontend import methods as _methods
+from wend.frontend.creation import *  # noqa: F403
+from wend.frontend.random import *  # noqa: F403
 from wend.frontend.api import *  # noqa: F403
 from wend.frontend.autograd import (
     enable_grad,
@@ -46,5 +50,9 @@ _LAZY = frozenset(
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return importlib.import_module(f"wend.{name}")
+        try:
+            return importlib.import_module(f"wend.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"wend.{name}":
+                raise
     raise AttributeError(f"module 'wend' has no attribute {name!r}")

@@ -151,7 +151,7 @@ cdef class Tensor:
     cdef public Value value
     cdef public Leaf leaf
     cdef public Alias alias
-    cdef public object layout
+    cdef public object _layout
     cdef public object _grad
     cdef public long long version
     cdef dict __dict__

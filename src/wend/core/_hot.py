@@ -8,6 +8,7 @@ source, the same tests.  There is no policy here: compare, append, advance.  Wha
 from `_select.py`.
 """
 
+import os
 import threading
 import weakref
 
@@ -761,7 +762,8 @@ def next_serial():
 ROOT = State(None, None)
 LAST_THREAD = -1
 LAST_TRACE = None
-TRACES = {}
+TRACES = {}  # thread id -> weak reference to its trace; a thread's locals keep it alive
+LOCAL = threading.local()
 
 
 def current_trace():
@@ -770,31 +772,34 @@ def current_trace():
     t = thread_id()
     if t == LAST_THREAD:
         return LAST_TRACE
-    trace = TRACES.get(t)
+    ref = TRACES.get(t)
+    trace = ref() if ref is not None else None
     if trace is None:
-        trace = new_trace()
-        TRACES[t] = trace
+        trace = Trace(ROOT)
+        trace.mode = SLOTS["default_mode"]()
+        trace.eager = SLOTS["default_eager"]()
+        install_trace(t, trace)
     LAST_TRACE = trace
     LAST_THREAD = t
     return trace
 
 
-def new_trace():
-    """A trace at the root, in the default mode."""
-    trace = Trace(ROOT)
-    trace.mode = SLOTS["default_mode"]()
-    trace.eager = SLOTS["default_eager"]()
-    alive = {t.ident for t in threading.enumerate()}
-    if len(TRACES) > 2 * len(alive) + 16:
-        SLOTS["collect_traces"]()
-    return trace
+def install_trace(t, trace):
+    """Make `trace` that of the thread with id `t`, until the thread ends."""
+
+    def forget(ref):
+        if TRACES.get(t) is ref:
+            del TRACES[t]
+
+    LOCAL.trace = trace
+    TRACES[t] = weakref.ref(trace, forget)
 
 
 def swap_trace(trace):
     """Make `trace` the current one of this thread (fibers); returns the one before."""
     global LAST_THREAD, LAST_TRACE
     before = current_trace()
-    TRACES[thread_id()] = trace
+    install_trace(thread_id(), trace)
     LAST_TRACE = trace
     LAST_THREAD = thread_id()
     return before
@@ -802,15 +807,45 @@ def swap_trace(trace):
 
 def traces():
     """The traces of all threads."""
-    return list(TRACES.values())
+    found = [ref() for ref in list(TRACES.values())]
+    return [trace for trace in found if trace is not None]
 
 
-def forget_traces():
-    """In a forked child: no trace of the parent goes on."""
+def before_fork():
+    """Compute this thread's pending work and wait until no thread is in a flush."""
+    try:
+        flush(current_trace())
+    except Exception:
+        pass  # the values that failed carry the error; who reads them is told
+    FORK.extend(traces())
+    for trace in FORK:
+        trace.lock.acquire()
+
+
+def after_fork_in_parent():
+    """Let the other threads go on."""
+    while FORK:
+        trace = FORK.pop()
+        trace.lock.release()
+
+
+def after_fork_in_child():
+    """Fresh locks and empty traces: the threads of the parent do not exist here."""
     global LAST_THREAD, LAST_TRACE
+    mode = None
+    for trace in FORK:
+        trace.lock = threading.RLock()
+        if trace is LAST_TRACE:
+            mode = trace.mode
+    FORK.clear()
     TRACES.clear()
     LAST_THREAD = -1
     LAST_TRACE = None
+    if mode is not None:
+        current_trace().mode = mode
+
+
+FORK = []
 
 
 # -- sites ----------------------------------------------------------------------------------
@@ -912,7 +947,7 @@ def enter(trace, v):
 
 def share_leaf(trace, v):
     """Two threads use one value: note its index in the trace that is about to lose the cache."""
-    for other in list(TRACES.values()):
+    for other in traces():
         if other.serial == v.serial and other is not trace:
             other.foreign[id(v)] = (v.index, v)
 
@@ -1320,8 +1355,11 @@ def attach_view(t, h0, prim, values):
     if not prim.is_differentiable:
         SLOTS["attach_detached"](t, h0)
         return
-    alias = Alias.__new__(Alias)
     parent = h0.alias
+    if prim.check_strides and parent is not None:
+        if not SLOTS["attach_reshape"](t, h0, prim, values):
+            return
+    alias = Alias.__new__(Alias)
     step = ((prim, tuple(values) if values is not None else ()),)
     if parent is not None and parent.base is not None:
         alias.base = parent.base
@@ -1370,6 +1408,8 @@ def wanted(trace):
 
 def flush(trace):
     """Compute everything pending that is still wanted; the trace returns to the root."""
+    if trace.n == 0 and not trace.flushing:
+        return
     with trace.lock:
         if trace.n == 0:
             return
@@ -1857,7 +1897,7 @@ def set_defaults():
     """Uncompiled: fields that C would clear, as class attributes."""
     rows = {
         Value: "type buffer trace leaf segment error extra",
-        Tensor: "value leaf alias layout _grad",
+        Tensor: "value leaf alias _layout _grad",
         Alias: "base storage",
         State: "parent prim rest mode t0 t1 t2 trest last_args out_type outs program code "
         "user_code children child plans nodes leaves step",
@@ -1880,6 +1920,13 @@ def set_defaults():
                 setattr(cls, name, default)
     Alias.chain = ()
 
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=before_fork,
+        after_in_parent=after_fork_in_parent,
+        after_in_child=after_fork_in_child,
+    )
 
 if COMPILED:
     install()

@@ -103,6 +103,8 @@ class Primitive(PrimitiveBase):
     donates: ClassVar[bool] = False
     fallible: ClassVar[bool] = False
     labels_leaf: ClassVar[bool] = False
+    checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
+    must_view: ClassVar[bool] = False  # and an error where they do not
     differentiable: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float"})
     functions: ClassVar[tuple[str, ...]] = ()
@@ -153,6 +155,7 @@ class Primitive(PrimitiveBase):
         self.attrs = attrs
         cls = type(self)
         self.setup(form, cls.view, issubclass(cls, Composite), cls.vjp is not NO_GRADIENT)
+        self.check_strides = cls.checks_strides
 
     @classmethod
     def intern(cls, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:

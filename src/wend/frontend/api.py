@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +12,6 @@ from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.transforms.grad import with_grad
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -175,5 +173,3 @@ def set_num_threads(number: int) -> None:
         raise ArgumentTypeError(f"set_num_threads: expects a positive integer, got {number!r}")
     _threads[0] = number
 
-
-_ = (threading, with_grad)

@@ -109,14 +109,17 @@ class Options:
         self.requires_grad = bool(requires_grad)
 
 
-def finished(op: str, made: Tensor, options: Options) -> Tensor:
-    """The tensor that was made, written to `out=` or marked as a variable where asked for."""
+def finished(op: Any, made: Tensor, options: Options) -> Tensor:
+    """The tensor that was made, written to `out=` or marked as a variable where asked for.
+
+    op: public name, or a function of that name
+    """
     if options.out is not None:
 
         def result() -> Tensor:
             return made
 
-        result.__name__ = op
+        result.__name__ = op if isinstance(op, str) else op.__name__
         written: Tensor = _hot.slot("call_out")(result, (), {"out": options.out})
         return written
     if options.requires_grad:

@@ -20,7 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.dtypes import FLOAT, bool_, get_default_dtype, int64
 from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.core import _hot
+from wend.core._hot import Tensor
 
 __all__ = [
     "PrintOptions",
@@ -30,6 +33,7 @@ __all__ = [
     "get_printoptions",
     "printoptions",
     "set_printoptions",
+    "tensor_text",
 ]
 
 
@@ -340,3 +344,52 @@ def _table_row(
         for j in columns
     )
     return "<tr>" + "".join(f"<td style='text-align:right'>{c}</td>" for c in cells) + "</tr>"
+
+
+# ---------------------------------------------------------------------------------- tensors
+
+
+def tensor_text(tensor: Tensor) -> str:
+    """`repr(tensor)`. Computes what is pending, except inside the body of a composite."""
+    cls = type(tensor)
+    # A Parameter says what it is in front, and goes on like a plain tensor.
+    plain = cls is Tensor or (cls.__name__ == "Parameter" and cls.__module__.startswith("wend."))
+    node = getattr(tensor, "grad_fn", None)
+    default = get_default_dtype()
+    symbolic = _hot.current_trace().symbolic is not None
+    return describe(
+        None if symbolic else _hot.ensure(_hot.refreshed(tensor)),
+        shape=tensor.shape,
+        dtype=str(tensor.dtype),
+        usual_dtype=tensor.dtype in (default, default.to_complex(), int64, bool_),
+        default_dtype=tensor.dtype is default,
+        prefix="tensor(" if plain else f"{cls.__name__}(",
+        grad_fn=None if node is None else _node_name(node),
+        requires_grad=tensor.requires_grad,
+    )
+
+
+def _node_name(node: Any) -> str:
+    name = getattr(node, "name", None)
+    return str(name()) if callable(name) else type(node).__name__
+
+
+def tensor_html(self: Tensor) -> str:
+    """What a notebook shows of a tensor."""
+    caption = f"{type(self).__name__} of shape {tuple(self.shape)}, {self.dtype}"
+    if self.requires_grad:
+        caption += ", requires grad"
+    return array_html(_hot.ensure(_hot.refreshed(self)), caption, repr(self))
+
+
+def tensor_format(self: Tensor, spec: str) -> str:
+    """`format(tensor, spec)`: that of the number for a 0-d tensor."""
+    if self.dim() == 0 and type(self) is Tensor:
+        number = _hot.ensure(_hot.refreshed(self)).item()
+        return format(float(number) if self.dtype.category == FLOAT else number, spec)
+    return object.__format__(self, spec)
+
+
+_hot.set_slot("repr", tensor_text)
+for _name, _method in {"_repr_html_": tensor_html, "__format__": tensor_format}.items():
+    setattr(Tensor, _name, _method)

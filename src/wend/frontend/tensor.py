@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from wend.base import config, dtypes
 from wend.base.devices import CPU, usable
 from wend.base.errors import (
     ArgumentTypeError,
-    ArgumentError,
-    DimError,
     DTypeError,
     GraphError,
-    NotAvailable,
     WendError,
 )
 from wend.base.shapes import normalize_dim
 from wend.core import _hot
-from wend.core._hot import Leaf, OpFunction, Tensor, Value
+from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
 from wend.core.symbolic import SymInt, SymNumber
 from wend.core.provenance import current_site, module_path
-from wend.frontend import aliasing
+from wend.frontend import aliasing, creation
+from wend.ops import indexing, subscript
+from wend.runtime import plans as _plans  # noqa: F401  (fills the core's slots)
 
 # -- modes ----------------------------------------------------------------------------------
 
@@ -37,14 +35,6 @@ def default_mode() -> Any:
 def default_eager() -> bool:
     """Whether new traces compute after each op."""
     return config.settings.eager
-
-
-def collect_traces() -> None:
-    """Drop the traces of threads that are gone."""
-    # Thread ids of the interpreter are never reused, so a dead thread's trace is garbage.
-    alive = _hot.thread_count()
-    if len(_hot.TRACES_VIEW()) > 4 * alive + 64:
-        _hot.drop_traces(threading)
 
 
 # -- reading values -------------------------------------------------------------------------
@@ -135,9 +125,7 @@ def operator(name: str, function: Any, x: Tensor, y: Any, swap: bool) -> Any:
     if isinstance(y, (bool, int, float, complex, SymInt, SymNumber)):
         return function(y, x) if swap else function(x, y)
     if type(y).__module__ == "numpy" and hasattr(y, "dtype"):
-        from wend.frontend.creation import as_tensor
-
-        y = as_tensor(y)
+        y = creation.as_tensor(y)
         return function(y, x) if swap else function(x, y)
     if name in ("__eq__", "__ne__") and y is None:
         return name == "__ne__"
@@ -279,18 +267,23 @@ def on_beat(trace: Any, code: Any, lasti: int) -> bool:
     return True
 
 
-def check_view(prim: Any, x: Tensor, args: Any) -> None:
-    """Raise as PyTorch's `view` does where the strides do not allow it."""
-    check = getattr(prim, "check", None)
-    if check is not None:
-        check(x, *args)
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """x[key] = value: an in-place op."""
+    aliasing.check_writable(x, "setitem")
+    aliasing.assign(x, subscript.setitem(x, key, value), None)
+
+
+def _read_int(x: Tensor) -> int | None:
+    """The value of a 0-d index tensor, unless a rule is being traced."""
+    return None if _hot.current_trace().symbolic is not None else int(item(x))
 
 
 _SLOTS = {
+    "getitem": subscript.getitem,
+    "setitem": setitem,
     "default_mode": default_mode,
     "default_eager": default_eager,
     "default_device": lambda: CPU,
-    "collect_traces": collect_traces,
     "unavailable": unavailable,
     "bool": to_bool,
     "int": lambda x: int(_one_element(x, "int")),
@@ -311,7 +304,6 @@ _SLOTS = {
     "set_grad": set_grad,
     "module_error": module_error,
     "on_beat": on_beat,
-    "check_view": check_view,
 }
 for _name, _function in _SLOTS.items():
     _hot.set_slot(_name, _function)
@@ -368,6 +360,7 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
+indexing.set_readers(creation.as_tensor, _read_int)
 _METHODS = {
     "item": item,
     "numel": numel,
@@ -379,4 +372,3 @@ _METHODS = {
 }
 for _name, _function in _METHODS.items():
     setattr(Tensor, _name, _function)
-_ = (Leaf, OpFunction, ArgumentError, DimError, NotAvailable)

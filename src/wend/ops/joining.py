@@ -240,14 +240,10 @@ class Roll(Primitive):
         return (ops.roll(g, tuple(-s for s in shifts), self.dims or ()),)
 
     def batch(self, batched: Any, size: Any, x: Any, shifts: Any) -> Any:
-        rank = len(x.shape) - 1
         if not self.dims:
-            flat = (
-                ops.reshape_to(x, (x.shape[0], numel(tuple(x.shape)[1:])))
-                if rank
-                else ops.unsqueeze(x, 1)
-            )
+            flat = ops.reshape_to(x, (x.shape[0], numel(tuple(x.shape)[1:])))
             return ops.reshape_to(ops.roll(flat, shifts, (1,)), x.shape)
+        rank = len(x.shape) - 1
         return ops.roll(x, shifts, tuple(normalize_dim(d, rank, "roll") + 1 for d in self.dims))
 
     def samples(self, rng: Any) -> Iterator[Sample]:

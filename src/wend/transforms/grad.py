@@ -359,7 +359,7 @@ class TraceWalk:
         extra = self.trace.extra
         if extra is not None and t in extra and extra[t].retain is not None:
             retain(extra[t], g)
-        if value.trace is not self.trace or value.buffer is not None:
+        if value.leaf is not None or value.trace is not self.trace or value.buffer is not None:
             owner.contribute(value, g)
 
     def _targets(self, path: PathGraph, seeds: dict[int, Any], down_to: int | None) -> list[int]:

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wend.base.devices import CPU
-from wend.base.dtypes import DType, float32, from_numpy
-from wend.base.shapes import contiguous_strides
+from wend.base.dtypes import DType, from_numpy
+from wend.base.shapes import contiguous_strides, is_contiguous
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.core.types import Spec
 from wend.frontend.aliasing import storage_of
+from wend.frontend.layout import layout_of
 
 __all__ = ["StoredView", "stored_view", "tensor_from_array", "view_of"]
 
@@ -34,37 +34,29 @@ class StoredView(NamedTuple):
 
 def stored_view(tensor: Tensor) -> StoredView:
     """How `tensor` lies in the memory that it shares with its views and its base."""
-    value = _hot.refreshed(tensor)
+    _hot.refreshed(tensor)
     alias = tensor.alias
     root = tensor if alias is None or alias.base is None else alias.base
-    strides: tuple[int, ...] = contiguous_strides(root.shape)
-    offset, shape = 0, tuple(root.shape)
-    if root is not tensor:
-        for prim, args in alias.chain:
-            step = _strided_step(prim, list(args), shape, strides)
-            if step is None:
-                # A view that no strides can express is stored by itself.
-                return _dense(tensor, value)
-            shape, strides, delta = step
-            offset += delta
     elements = np.ascontiguousarray(_hot.ensure(_hot.refreshed(root))).reshape(-1)
-    return StoredView(storage_of(root), tensor.dtype, elements, strides, offset)
+    strides, offset = layout_of(tensor)
+    if not is_contiguous(root.shape, layout_of(root)[0]) or not _inside(
+        tensor.shape, strides, offset, elements.size
+    ):
+        # Where the layout is only a name, the tensor is stored by itself, in row-major order.
+        return _dense(tensor)
+    return StoredView(storage_of(root), tensor.dtype, elements, tuple(strides), offset)
 
 
-def _strided_step(
-    prim: Any, args: list[Any], shape: tuple[int, ...], strides: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """(shape, strides, added offset) after one view op; None where no strides can say it."""
-    params = prim.arrange([Spec(shape, float32)], args)
-    step = None if prim.strides is None else prim.strides(shape, strides, *params[1:])
-    if step is None:
-        return None
-    after, delta = step
-    return tuple(prim.infer(*params).shape), tuple(after), delta
+def _inside(shape: Any, strides: Any, offset: int, count: int) -> bool:
+    """Whether the strided view stays within `count` elements."""
+    if 0 in shape:
+        return True
+    last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    return 0 <= last < count
 
 
-def _dense(tensor: Tensor, value: Any) -> StoredView:
-    elements = np.ascontiguousarray(_hot.ensure(value)).reshape(-1)
+def _dense(tensor: Tensor) -> StoredView:
+    elements = np.ascontiguousarray(_hot.ensure(_hot.refreshed(tensor))).reshape(-1)
     strides = contiguous_strides(tensor.shape)
     return StoredView(tensor, tensor.dtype, elements, strides, 0)
 

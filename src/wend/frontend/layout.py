@@ -1,0 +1,147 @@
+"""Logical strides: where PyTorch would keep the elements, and what `view` allows there.
+
+Data lies wherever the executor likes; what users see (`stride()`, `is_contiguous()`, the errors of
+`view`) follows from how a handle was derived: a fresh result is row-major, each view op has a
+rule from input strides to output strides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base.errors import ShapeError
+from wend.base.shapes import contiguous_strides
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.ops.reshapes import Reshape
+
+Layout = tuple[tuple[int, ...], int]
+_CACHE: dict[Any, Layout | None] = {}
+
+
+class View(Reshape):
+    """y = x in the given shape, sharing x's elements; one extent may be -1.
+
+    Raises ShapeError if the strides of x do not allow it: use reshape then.
+    """
+
+    name = "view"
+    functions = ()
+    methods = ("view",)
+    grad_name = "ViewBackward0"
+    must_view = True
+
+
+def layout_of(handle: Tensor) -> Layout:
+    """(strides in elements, offset) of a tensor, as PyTorch would have them."""
+    if handle._layout is not None:
+        return handle._layout  # type: ignore[no-any-return]
+    alias = handle.alias
+    if alias is None or alias.base is None:
+        return tuple(contiguous_strides(handle.value.type.shape)), 0
+    root = alias.base
+    key = (alias.chain, tuple(root.value.type.shape), root._layout)
+    found = _CACHE.get(key)
+    if found is None:
+        found = _derive(alias.chain, root)
+        if len(_CACHE) > 4096:
+            _CACHE.clear()
+        _CACHE[key] = found
+    return found
+
+
+def _derive(chain: Any, root: Tensor) -> Layout:
+    type_ = root.value.type
+    strides, offset = layout_of(root)
+    for prim, args in chain:
+        strides, offset, type_ = _through(prim, args, type_, strides, offset)
+    return strides, offset
+
+
+def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any:
+    arranged = prim.arrange([None], list(args))[1:]
+    derived = prim.strides(tuple(type_.shape), strides, *arranged)
+    out = prim.typed([type_], list(args))[1][0]
+    if derived is None:
+        return tuple(contiguous_strides(out.shape)), 0, out
+    absolute = getattr(prim, "absolute_offset", False)
+    return tuple(derived[0]), derived[1] if absolute else offset + derived[1], out
+
+
+def viewable(prim: Any, x: Tensor, args: Any) -> bool:
+    """Whether the reshape `prim` of `x` can share x's elements."""
+    _hot.refreshed(x)
+    strides, _ = layout_of(x)
+    arranged = prim.arrange([None], list(args or ()))[1:]
+    return prim.strides(tuple(x.value.type.shape), strides, *arranged) is not None
+
+
+def check_view(prim: Any, x: Tensor, args: Any) -> None:
+    """Raise as PyTorch's `view` does where the strides do not allow it."""
+    if prim.must_view and not viewable(prim, x, args):
+        raise ShapeError(
+            f"view: view size is not compatible with input tensor's size and stride (shape "
+            f"{tuple(x.shape)}, strides {layout_of(x)[0]}: at least one dimension spans across "
+            "two contiguous subspaces). Use .reshape(...) instead."
+        )
+
+
+def attach_reshape(t: Tensor, x: Tensor, prim: Any, args: Any) -> bool:
+    """Whether the result of a reshape is to be an alias of its operand."""
+    return viewable(prim, x, args)
+
+
+def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
+    """Whether the elements lie in row-major order without gaps."""
+    if memory_format is not None and "channels_last" in repr(memory_format):
+        return is_channels_last(self)
+    if self.alias is None and self._layout is None:
+        return True
+    strides, _ = layout_of(self)
+    expected = 1
+    for extent, stride in zip(reversed(self.shape), reversed(strides), strict=True):
+        if extent == 0:
+            return True
+        if extent != 1:
+            if stride != expected:
+                return False
+            expected *= extent
+    return True
+
+
+def is_channels_last(x: Tensor) -> bool:
+    """Whether a 4-d tensor's elements lie with the channels innermost."""
+    if x.dim() != 4:
+        return False
+    n, c, h, w = x.shape
+    strides, _ = layout_of(x)
+    return tuple(strides) == (h * w * c, 1, w * c, c)
+
+
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """Steps in elements from one index to the next, per dim or of one dim."""
+    strides, _ = layout_of(self)
+    if dim is None:
+        return strides
+    from wend.base.shapes import normalize_dim
+
+    return strides[normalize_dim(dim, self.dim(), "stride")]
+
+
+def storage_offset(self: Tensor) -> int:
+    """Position of the first element in the storage, in elements."""
+    return layout_of(self)[1]
+
+
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """This tensor if its elements lie in row-major order, else a copy that does."""
+    if is_contiguous(self):
+        return self
+    return ops.clone(self)  # type: ignore[no-any-return]
+
+
+_hot.set_slot("check_view", check_view)
+_hot.set_slot("attach_reshape", attach_reshape)
+for _function in (is_contiguous, stride, storage_offset, contiguous):
+    setattr(Tensor, _function.__name__, _function)

@@ -1,0 +1,431 @@
+"""Methods and properties of Tensor that are neither ops nor belong to one of the other modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wend.base import dtypes
+from wend.base.devices import device as Device
+from wend.base.devices import usable
+from wend.base.dtypes import DType
+from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeError
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.frontend import aliasing, creation, formats
+from wend.ops import subscript
+
+# -- conversions ----------------------------------------------------------------------------
+
+
+def _converted(x: Tensor, dtype: DType | None, copy: bool) -> Tensor:
+    if dtype is None or dtype is x.dtype:
+        return ops.clone(x) if copy else x  # type: ignore[no-any-return]
+    return ops.cast(x, dtype)  # type: ignore[no-any-return]
+
+
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself.
+
+    Keywords: dtype, device, non_blocking, copy, memory_format.  Raises DeviceError for a device
+    that is not available, ArgumentTypeError for other arguments.
+    """
+    dtype = kwargs.pop("dtype", None)
+    place = kwargs.pop("device", None)
+    copy = bool(kwargs.pop("copy", False))
+    for name in ("non_blocking", "memory_format"):
+        kwargs.pop(name, None)
+    if kwargs:
+        raise ArgumentTypeError(f"to() got an unexpected keyword argument {next(iter(kwargs))!r}")
+    flags = []
+    for a in args:
+        if isinstance(a, Tensor):
+            dtype = a.dtype
+        elif isinstance(a, DType) or a in (float, int, bool):
+            dtype = creation.checked_dtype("to", a)
+        elif isinstance(a, bool):
+            flags.append(a)
+        elif isinstance(a, (str, Device, int)):
+            place = a
+        elif a is not None:
+            raise ArgumentTypeError(
+                f"to(): expected a dtype, a device or a Tensor, not {type(a).__name__}"
+            )
+    if len(flags) > 1:
+        copy = copy or flags[1]
+    if place is not None:
+        usable(place, "to")
+    return _converted(self, creation.checked_dtype("to", dtype), copy)
+
+
+def _cast_method(name: str, dtype: DType) -> Callable[..., Tensor]:
+    def cast(self: Tensor, memory_format: Any = None) -> Tensor:
+        return _converted(self, dtype, False)
+
+    cast.__name__ = name
+    cast.__doc__ = f"This tensor as {dtype}."
+    return cast
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor in the dtype of `other`."""
+    return _converted(self, other.dtype, False)
+
+
+_TYPE_NAMES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
+    "bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
+
+
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
+    if dtype is None:
+        return f"torch.{_TYPE_NAMES[self.dtype.name]}Tensor"
+    if isinstance(dtype, DType):
+        return _converted(self, dtype, False)
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    word = name.rsplit(".", 1)[-1].removesuffix("Tensor")
+    for dtype_name, title in _TYPE_NAMES.items():
+        if title == word or (word == "" and dtype_name == "float32"):
+            return _converted(self, dtypes.NAMES[dtype_name], False)
+    raise ArgumentTypeError(f"type: invalid type: {name!r}")
+
+
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    """This tensor: it is on the CPU."""
+    return self
+
+
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    """Raises DeviceError: no CUDA device is available."""
+    usable(Device("cuda") if device is None else device, "cuda")
+    return self
+
+
+# -- in-place -------------------------------------------------------------------------------
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Overwrite this tensor by `src`, broadcast and cast.  Gradients flow to `src`."""
+    if not isinstance(src, Tensor):
+        src = creation.as_tensor(src)
+    aliasing.check_writable(self, "copy_")
+    if tuple(src.shape) != tuple(self.shape):
+        try:
+            src = ops.expand(src, tuple(self.shape))
+        except (ShapeError, RuntimeError):
+            raise ShapeError(
+                f"copy_: the source of shape {tuple(src.shape)} does not broadcast to the "
+                f"destination's shape {tuple(self.shape)}"
+            ) from None
+    made = ops.cast(src, self.dtype) if src.dtype is not self.dtype else ops.identity(src)
+    aliasing.assign(self, made, copy_)
+    return self
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    """Overwrite every element by `value`, a number or a 0-d tensor."""
+    if isinstance(value, Tensor):
+        if value.dim() != 0:
+            raise ShapeError(
+                f"fill_: only supports 0-dimension value tensor but got tensor with "
+                f"{value.dim()} dimensions."
+            )
+        return copy_(self, value)
+    aliasing.check_writable(self, "fill_")
+    aliasing.assign(self, ops.full(tuple(self.shape), value, dtype=self.dtype), fill_)
+    return self
+
+
+def zero_(self: Tensor) -> Tensor:
+    """Overwrite every element by 0."""
+    return fill_(self, 0)
+
+
+def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
+    """self[indices] = values, or += with accumulate."""
+    aliasing.check_writable(self, "index_put_")
+    made = subscript.index_put(self, tuple(indices), values, accumulate)
+    aliasing.assign(self, made, index_put_)
+    return self
+
+
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Overwrite the main diagonal."""
+    part = ops.diagonal(self)
+    fill_(part, fill_value)
+    return self
+
+
+def set_(self: Tensor, source: Any = None, *unused: Any, **more: Any) -> Tensor:
+    """Share the data of `source`; without arguments, become empty."""
+    if source is None:
+        source = creation.empty(0, dtype=self.dtype)
+    aliasing.share(self, source)
+    return self
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Give this tensor another shape; elements are kept in row-major order, new ones are 0."""
+    shape = creation.sizes_of("resize_", sizes)
+    if self.requires_grad:
+        raise GraphError("resize_: cannot resize variables that require grad")
+    count = 1
+    for extent in shape:
+        count *= extent
+    flat = ops.reshape(self, (-1,)) if self.numel() else creation.zeros(0, dtype=self.dtype)
+    have = self.numel()
+    if count <= have:
+        flat = ops.narrow(flat, 0, 0, count)
+    else:
+        flat = ops.cat([flat, creation.zeros(count - have, dtype=self.dtype)])
+    self.value = ops.clone(ops.reshape(flat, shape)).value
+    self.alias = None
+    self.version += 1
+    return self
+
+
+def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+    """resize_ to the shape of `other`."""
+    return resize_(self, tuple(other.shape))
+
+
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Overwrite each element by callable(element): Python speed."""
+    flat = [callable(v) for v in ops.reshape(self, (-1,)).tolist()]
+    made = creation.tensor(flat, dtype=self.dtype)
+    aliasing.assign(self, ops.reshape(made, tuple(self.shape)), apply_)
+    return self
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Overwrite each element by callable(element, element of `tensor`): Python speed."""
+    other = ops.expand(tensor, tuple(self.shape))
+    pairs = zip(
+        ops.reshape(self, (-1,)).tolist(), ops.reshape(other, (-1,)).tolist(), strict=True
+    )
+    made = creation.tensor([callable(a, b) for a, b in pairs], dtype=self.dtype)
+    aliasing.assign(self, ops.reshape(made, tuple(self.shape)), map_)
+    return self
+
+
+# -- queries --------------------------------------------------------------------------------
+
+
+def view_as(self: Tensor, other: Tensor) -> Tensor:
+    """This tensor viewed in the shape of `other`."""
+    return ops.view(self, tuple(other.shape))  # type: ignore[no-any-return]
+
+
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    """Whether the shapes are equal."""
+    return tuple(self.shape) == tuple(other.shape)
+
+
+def equal(self: Tensor, other: Tensor) -> bool:
+    """Whether shape and all elements are equal."""
+    if tuple(self.shape) != tuple(other.shape):
+        return False
+    if self.dtype is not other.dtype:
+        raise DTypeError(f"equal: expected tensors of one dtype, got {self.dtype}, {other.dtype}")
+    return bool(ops.all(ops.eq(self, other)))
+
+
+def allclose(
+    self: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether |self - other| <= atol + rtol * |other| everywhere."""
+    return bool(ops.all(ops.isclose(self, other, rtol=rtol, atol=atol, equal_nan=equal_nan)))
+
+
+def element_size(self: Tensor) -> int:
+    """Bytes of one element."""
+    return int(self.dtype.itemsize)
+
+
+def get_device(self: Tensor) -> int:
+    """-1 on the CPU."""
+    return -1
+
+
+def data_ptr(self: Tensor) -> int:
+    """Address of the first element.  From now on the memory is shared until it is freed."""
+    array = aliasing.expose(self, watch=False)
+    return int(array.ctypes.data)
+
+
+def new(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """A tensor of this dtype from sizes or data."""
+    if args and not isinstance(args[0], int) and not isinstance(args[0], _hot.Size):
+        return creation.tensor(args[0], dtype=self.dtype)
+    return creation.zeros(*args, dtype=self.dtype) if args else creation.empty(0, dtype=self.dtype)
+
+
+def where_method(self: Tensor, condition: Tensor, y: Any) -> Tensor:
+    """self where condition holds, else y."""
+    return ops.where(condition, self, y)  # type: ignore[no-any-return]
+
+
+def as_subclass(self: Tensor, cls: type) -> Any:
+    """This tensor as an instance of a subclass of Tensor; it shares the value."""
+    made = _hot.native_new(cls)
+    made.value = _hot.refreshed(self)
+    made.leaf = self.leaf
+    alias = ops.alias(self)
+    made.alias = alias.alias
+    return made
+
+
+def is_shared(self: Tensor) -> bool:
+    """Whether the memory is shared between processes."""
+    return False
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    """Sharing between processes is done by the loader; this is a no-op."""
+    return self
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """There is no accelerator to pin memory for: this tensor."""
+    return self
+
+
+def is_nonzero(self: Tensor) -> bool:
+    """Truth of a one-element tensor."""
+    return bool(self)
+
+
+def _itself(self: Tensor, *args: Any) -> Tensor:
+    return self
+
+
+def ndimension(self: Tensor) -> int:
+    """Number of dims."""
+    return int(self.dim())
+
+
+def _transposed(name: str) -> property:
+    return property(lambda self: getattr(ops, name)(self))
+
+
+def _matrix_view(self: Tensor) -> Tensor:
+    if self.dim() < 2:
+        raise ShapeError(f"adjoint: expects a matrix or a batch of matrices, got {self.dim()}-d")
+    return ops.matrix_transpose(self)  # type: ignore[no-any-return]
+
+
+def torch_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Hand a call to the __torch_function__ of the most derived operand class."""
+    overloaded: list[Any] = []
+    for a in _flat(args) + _flat(tuple(kwargs.values())):
+        cls = type(a)
+        if isinstance(a, Tensor) and cls is not Tensor and all(type(o) is not cls for o in overloaded):
+            position = next(
+                (i for i, o in enumerate(overloaded) if issubclass(cls, type(o))), len(overloaded)
+            )
+            overloaded.insert(position, a)
+    types = tuple(type(a) for a in overloaded)
+    for a in overloaded:
+        result = type(a).__torch_function__(function, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    raise ArgumentTypeError(
+        f"{function.__name__}: no implementation found for types {[t.__name__ for t in types]}"
+    )
+
+
+def _flat(values: Any) -> list[Any]:
+    out: list[Any] = []
+    for v in values:
+        out.extend(_flat(v) if isinstance(v, (list, tuple)) else [v])
+    return out
+
+
+class DisableTorchFunctionSubclass:
+    """Inside the block, subclasses are treated as plain tensors."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        DisableTorchFunctionSubclass.depth += 1
+
+    def __exit__(self, *exc: object) -> None:
+        DisableTorchFunctionSubclass.depth -= 1
+
+
+@classmethod  # type: ignore[misc]
+def default_torch_function(
+    cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """Call the op on plain tensors; results become instances of the subclass."""
+    with DisableTorchFunctionSubclass():
+        result = func(*args, **(kwargs or {}))
+    if cls is Tensor:
+        return result
+    return _as_class(result, cls)
+
+
+def _as_class(result: Any, cls: Any) -> Any:
+    if isinstance(result, Tensor):
+        if not isinstance(result, cls):
+            made = _hot.native_new(cls)
+            made.value = result.value
+            made.alias = result.alias
+            made.leaf = result.leaf
+            return made
+        return result
+    if isinstance(result, tuple) and hasattr(result, "_make"):
+        return result._make(_as_class(r, cls) for r in result)
+    if isinstance(result, (list, tuple)):
+        return type(result)(_as_class(r, cls) for r in result)
+    return result
+
+
+_hot.set_slot("torch_function", torch_function)
+_hot.set_slot("override_enabled", lambda: DisableTorchFunctionSubclass.depth == 0)
+
+_CASTS = {
+    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
+    "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8",
+    "bool": "bool",
+}  # fmt: skip
+for _name, _dtype in _CASTS.items():
+    setattr(Tensor, _name, _cast_method(_name, dtypes.NAMES[_dtype]))
+for _function in (
+    to, type_as, cpu, cuda, copy_, fill_, zero_, index_put_, fill_diagonal_, set_, resize_,
+    resize_as_, apply_, map_, view_as, is_same_size, equal, allclose, element_size, get_device,
+    data_ptr, new, as_subclass, is_shared, share_memory_, pin_memory, is_nonzero, ndimension,
+):  # fmt: skip
+    setattr(Tensor, _function.__name__, _function)
+Tensor.type = type_
+Tensor.where = where_method
+Tensor.positive = _itself
+Tensor.__torch_function__ = default_torch_function
+_hot.set_operator("__pos__", ops.identity)
+for _name in ("resolve_conj", "resolve_neg", "conj", "to_dense", "coalesce"):
+    setattr(Tensor, _name, _itself)
+Tensor.T = _transposed("reverse_dims")
+Tensor.mT = property(_matrix_view)
+Tensor.H = property(_matrix_view)
+Tensor.mH = property(_matrix_view)
+Tensor.adjoint = _matrix_view
+Tensor.real = property(_itself)
+Tensor.itemsize = property(element_size)
+Tensor.nbytes = property(lambda self: self.numel() * self.dtype.itemsize)
+Tensor.layout = property(lambda self: formats.strided)
+Tensor.is_cpu = property(lambda self: True)
+for _name in (
+    "is_cuda", "is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mps", "is_xpu",
+    "is_xla", "is_mkldnn", "is_nested", "is_vulkan", "is_ipu", "is_mtia", "is_maia",
+):  # fmt: skip
+    setattr(Tensor, _name, property(lambda self: False))
+for _name in ("is_conj", "is_neg", "is_pinned", "is_coalesced", "is_distributed"):
+    setattr(Tensor, _name, lambda self: False)
+Tensor.is_floating_point = lambda self: self.dtype.is_floating_point
+Tensor.is_complex = lambda self: self.dtype.is_complex
+Tensor.is_signed = lambda self: self.dtype.is_signed
+Tensor.is_inference = lambda self: bool(self.value.segment is None and False)

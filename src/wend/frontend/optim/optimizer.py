@@ -1,0 +1,347 @@
+"""`Optimizer`: parameters in groups, a state for each, and steps that change them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from itertools import chain
+from typing import Any
+
+from wend.frontend.nn._core import Tensor, enable_grad, no_grad, synchronize
+from wend.frontend.nn.hooks import HookTable, RemovableHandle
+
+__all__ = [
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+]
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+_global_step_pre_hooks = HookTable()
+_global_step_post_hooks = HookTable()
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` before every step of every optimizer."""
+    return _global_step_pre_hooks.add(hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call `hook(optimizer, args, kwargs)` after every step of every optimizer."""
+    return _global_step_post_hooks.add(hook)
+
+
+class Optimizer:
+    """Base of all optimizers.
+
+    params: tensors, (name, tensor) pairs, or dicts of a group's 'params' and its own settings
+    defaults: settings of groups that say nothing else
+
+    Subclasses either define `_update(group, parameters)`, which records one step for the
+    parameters of a group that have gradients, or override `step` as a whole.
+    """
+
+    OptimizerPreHook = Callable[..., Any]
+    OptimizerPostHook = Callable[..., Any]
+
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or "
+                f"dicts, but got {type(params)}"
+            )
+        self.defaults = defaults
+        self._prepare_hooks()
+        self.state: defaultdict[Any, Any] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        groups = list(params)
+        if len(groups) == 0:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(dict(group))
+
+    def _prepare_hooks(self) -> None:
+        self._optimizer_step_pre_hooks = HookTable()
+        self._optimizer_step_post_hooks = HookTable()
+        self._optimizer_state_dict_pre_hooks = HookTable()
+        self._optimizer_state_dict_post_hooks = HookTable()
+        self._optimizer_load_state_dict_pre_hooks = HookTable()
+        self._optimizer_load_state_dict_post_hooks = HookTable()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__module__.startswith("wend.frontend.optim."):
+            cls.__module__ = cls.__module__.replace("wend.frontend.", "wend.")
+        own = cls.__dict__.get("step")
+        if own is not None and not getattr(own, "hooked", False):
+            cls.step = _with_hooks(own)  # type: ignore[method-assign]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "defaults": self.defaults,
+            "state": self.state,
+            "param_groups": self.param_groups,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_optimizer_step_pre_hooks" not in self.__dict__:
+            self._prepare_hooks()
+        for group in self.param_groups:
+            for name, default in self.defaults.items():
+                group.setdefault(name, default)
+
+    def __repr__(self) -> str:
+        lines = [type(self).__name__ + " ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join(lines) + "\n)"
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        """Record one step for the parameters of a group; each has a gradient."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither step nor _update")
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change the parameters once by their gradients.
+
+        closure: computes the loss and its gradients anew; its result is returned
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.param_groups:
+                parameters = [p for p in group["params"] if p.grad is not None]
+                if parameters:
+                    self._update(group, parameters)
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters (or make them zero)."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                grad = parameter.grad
+                if grad is None:
+                    continue
+                if set_to_none:
+                    parameter.grad = None
+                    continue
+                if grad.grad_fn is not None:
+                    grad.detach_()
+                else:
+                    grad.requires_grad_(False)
+                grad.zero_()
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step; it may return new ones."""
+        return self._optimizer_step_pre_hooks.add(hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step."""
+        return self._optimizer_step_post_hooks.add(hook)
+
+    # -- groups ----------------------------------------------------------------------------
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters, with settings of their own.
+
+        Raises TypeError or ValueError for what is no leaf tensor, or is in another group.
+        """
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
+        params = param_group["params"]
+        if isinstance(params, Tensor):
+            params = [params]
+        elif isinstance(params, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the "
+                "ordering of tensors in sets will change between runs. Please use a list instead."
+            )
+        params = list(params)
+        if params and isinstance(params[0], tuple):
+            param_group["param_names"] = [name for name, _ in params]
+            params = [parameter for _, parameter in params]
+        param_group["params"] = params
+        for parameter in params:
+            if not isinstance(parameter, Tensor):
+                raise TypeError(
+                    "optimizer can only optimize Tensors, but one of the params is "
+                    f"{type(parameter)}"
+                )
+            if not (parameter.is_leaf or parameter.requires_grad is False):
+                raise ValueError("can't optimize a non-leaf Tensor")
+        for name, default in self.defaults.items():
+            if default is required and name not in param_group:
+                raise ValueError(
+                    "parameter group didn't specify a value of required optimization "
+                    f"parameter {name}"
+                )
+            param_group.setdefault(name, default)
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        if not known.isdisjoint(id(p) for p in params):
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append(param_group)
+
+    # -- state dict ------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and groups, parameters named by their positions."""
+        for hook in self._optimizer_state_dict_pre_hooks.values():
+            hook(self)
+        places: dict[int, int] = {}
+        groups = []
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                places.setdefault(id(parameter), len(places))
+            packed = {key: value for key, value in group.items() if key != "params"}
+            packed["params"] = [places[id(parameter)] for parameter in group["params"]]
+            groups.append(packed)
+        state = {
+            (places[id(key)] if isinstance(key, Tensor) else key): value
+            for key, value in self.state.items()
+        }
+        result: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks.values():
+            replaced = hook(self, result)
+            if replaced is not None:
+                result = replaced
+        return result
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over state and settings of a `state_dict`, parameters matched by position.
+
+        Raises ValueError if the groups do not fit.
+        """
+        state_dict = dict(state_dict)
+        for hook in self._optimizer_load_state_dict_pre_hooks.values():
+            replaced = hook(self, state_dict)
+            if replaced is not None:
+                state_dict = replaced
+        saved = deepcopy(state_dict["param_groups"])
+        own = self.param_groups
+        if len(own) != len(saved):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        if any(
+            len(a["params"]) != len(b["params"]) for a, b in zip(own, saved, strict=True)
+        ):
+            raise ValueError(
+                "loaded state dict contains a parameter group that doesn't match the size of "
+                "optimizer's group"
+            )
+        by_place = dict(
+            zip(
+                chain.from_iterable(group["params"] for group in saved),
+                chain.from_iterable(group["params"] for group in own),
+                strict=True,
+            )
+        )
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in by_place:
+                state[by_place[key]] = _fitted(value, by_place[key])
+            else:
+                state[key] = value
+        groups = []
+        for group, loaded in zip(own, saved, strict=True):
+            loaded["params"] = group["params"]
+            if "param_names" in group and "param_names" not in loaded:
+                loaded["param_names"] = group["param_names"]
+            groups.append(loaded)
+        self.__setstate__({"state": state, "param_groups": groups})
+        for hook in self._optimizer_load_state_dict_post_hooks.values():
+            hook(self)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer)` before `state_dict`."""
+        return self._optimizer_state_dict_pre_hooks.add(hook, first=prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another."""
+        return self._optimizer_state_dict_post_hooks.add(hook, first=prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer, state_dict)` before loading; it may return another."""
+        return self._optimizer_load_state_dict_pre_hooks.add(hook, first=prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(optimizer)` after loading."""
+        return self._optimizer_load_state_dict_post_hooks.add(hook, first=prepend)
+
+
+def _fitted(value: Any, parameter: Tensor, key: str | None = None) -> Any:
+    """A loaded state: tensors in the parameter's dtype, but for the count of steps."""
+    if isinstance(value, Tensor):
+        if key == "step" or not parameter.is_floating_point():
+            return value.clone()
+        return value.to(dtype=parameter.dtype, copy=True)
+    if isinstance(value, dict):
+        return {name: _fitted(item, parameter, name) for name, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return type(value)(_fitted(item, parameter) for item in value)  # type: ignore[call-arg]
+    return value
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A `step` with the hooks around it, that leaves nothing pending behind."""
+
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if _global_step_pre_hooks or self._optimizer_step_pre_hooks:
+            args, kwargs = _run_pre_hooks(self, args, kwargs)
+        result = step(self, *args, **kwargs)
+        synchronize()
+        for hook in (
+            *self._optimizer_step_post_hooks.values(),
+            *_global_step_post_hooks.values(),
+        ):
+            hook(self, args, kwargs)
+        return result
+
+    hooked.hooked = True  # type: ignore[attr-defined]
+    hooked.__doc__ = step.__doc__
+    hooked.__name__ = "step"
+    hooked.__wrapped__ = step  # type: ignore[attr-defined]
+    return hooked
+
+
+def _run_pre_hooks(
+    optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    for hook in (
+        *_global_step_pre_hooks.values(),
+        *optimizer._optimizer_step_pre_hooks.values(),
+    ):
+        given = hook(optimizer, args, kwargs)
+        if given is None:
+            continue
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise RuntimeError(
+                "step pre-hook of an optimizer must return None or a tuple of (new_args, "
+                f"new_kwargs), but got {given}."
+            )
+        args, kwargs = given
+    return args, kwargs
+
+
+Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]

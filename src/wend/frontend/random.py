@@ -1,0 +1,405 @@
+"""Random numbers: generators, seeds, and the functions and methods that draw.
+
+Draws are counter-based: seed and offset are taken when the op is recorded, so that results do not
+depend on what is fused, batched or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from wend.base import random_state
+from wend.base.devices import usable
+from wend.base.dtypes import float64, int64, uint8
+from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.base.random_state import RandomState
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.frontend.aliasing import assign
+from wend.frontend.creation import Options, finished, held, sizes_of
+
+__all__ = [
+    "Generator",
+    "bernoulli",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "multinomial",
+    "normal",
+    "poisson",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "randperm",
+    "seed",
+    "set_rng_state",
+]
+
+
+class Generator:
+    """A stream of random numbers of its own: torch.Generator()."""
+
+    def __init__(self, device: Any = "cpu", *, _state: RandomState | None = None) -> None:
+        self.device = usable(device, "Generator")
+        self._own = _state if _state is not None else RandomState()
+
+    @property
+    def _state(self) -> RandomState:
+        return self._own
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart as the stream of that seed; returns the generator."""
+        self._state.manual_seed(int(seed))
+        return self
+
+    def seed(self) -> int:
+        """Restart from a seed of the operating system, which is returned."""
+        return self._state.reseed()
+
+    def initial_seed(self) -> int:
+        """The seed in force."""
+        return self._state.seed
+
+    def get_state(self) -> Tensor:
+        """The state as a uint8 tensor."""
+        return held(np.frombuffer(self._state.get_state(), dtype=np.uint8).copy())
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        """Go back to a state from get_state."""
+        self._state.set_state(_state_bytes(new_state))
+        return self
+
+    def clone_state(self) -> Generator:
+        """A generator that will draw the same numbers."""
+        return Generator(_state=self._state.clone())
+
+    def __reduce__(self) -> Any:
+        return _restored, (self._state.get_state(),)
+
+    def __repr__(self) -> str:
+        return f"<torch._C.Generator device='{self.device}'>"
+
+
+def _restored(state: bytes) -> Generator:
+    made = Generator()
+    made._state.set_state(state)
+    return made
+
+
+class _DefaultGenerator(Generator):
+    """The generator of this thread's default stream."""
+
+    @property
+    def _state(self) -> RandomState:
+        return random_state.current()
+
+
+default_generator: Generator = _DefaultGenerator()
+
+
+def _state_bytes(state: Any) -> bytes:
+    if not isinstance(state, Tensor) or state.dtype is not uint8:
+        raise ArgumentTypeError("set_state: RNG state must be a torch.ByteTensor")
+    return bytes(_hot.ensure(_hot.refreshed(state)).tobytes())
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator; returns it."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the default generator from the operating system."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The default generator's seed."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    """State of the default generator, a uint8 tensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Set the default generator's state."""
+    default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **unused: Any) -> Iterator[None]:
+    """Inside the block the default generator may be used freely; its state is restored after."""
+    if not enabled:
+        yield
+        return
+    before = random_state.current().get_state()
+    try:
+        yield
+    finally:
+        random_state.current().set_state(before)
+
+
+def reserve(generator: Any, count: int) -> tuple[int, int]:
+    """(seed, offset) for a draw of `count` numbers from a generator, or from the default one."""
+    if generator is None:
+        return random_state.current().reserve(count)
+    if not isinstance(generator, Generator):
+        raise ArgumentTypeError(
+            f"generator: expected a torch.Generator, got {type(generator).__name__}"
+        )
+    return generator._state.reserve(count)
+
+
+def _count(shape: Any) -> int:
+    n = 1
+    for extent in shape:
+        n *= extent
+    return n
+
+
+def _draw(op: str, size: Any, keywords: dict[str, Any]) -> Tensor:
+    generator = keywords.pop("generator", None)
+    given = keywords.pop("size", None)
+    shape = sizes_of(op, size, given)
+    options = Options(op, **keywords)
+    seed, offset = reserve(generator, _count(shape))
+    draw = ops.uniform if op == "rand" else ops.standard_normal
+    return finished(_same, draw(shape, seed, offset, dtype=options.dtype), options)
+
+
+def _same(x: Tensor, **unused: Any) -> Tensor:
+    return x
+
+
+def rand(*size: Any, **keywords: Any) -> Tensor:
+    """Uniform numbers in [0, 1).  Keywords: generator, out, dtype, device, requires_grad."""
+    return _draw("rand", size, keywords)
+
+
+def randn(*size: Any, **keywords: Any) -> Tensor:
+    """Standard normal numbers.  Keywords: generator, out, dtype, device, requires_grad."""
+    return _draw("randn", size, keywords)
+
+
+def _like(op: str, input: Tensor, keywords: dict[str, Any]) -> Tensor:
+    keywords.pop("memory_format", None)
+    if keywords.get("dtype") is None:
+        keywords["dtype"] = input.dtype
+    return _draw(op, (tuple(input.shape),), keywords)
+
+
+def rand_like(input: Tensor, **keywords: Any) -> Tensor:
+    """Uniform numbers with the shape and dtype of `input`."""
+    return _like("rand", input, keywords)
+
+
+def randn_like(input: Tensor, **keywords: Any) -> Tensor:
+    """Standard normal numbers with the shape and dtype of `input`."""
+    return _like("randn", input, keywords)
+
+
+def randint(*args: Any, **keywords: Any) -> Tensor:
+    """randint([low=0], high, size): integers low <= y < high, int64 unless dtype is given."""
+    low, high, size = _randint_arguments(args, keywords)
+    generator = keywords.pop("generator", None)
+    dtype = keywords.pop("dtype", None) or int64
+    options = Options("randint", dtype=dtype, **keywords)
+    if low >= high:
+        raise ArgumentError(f"randint: expects 'from' < 'to', but got from={low} >= to={high}")
+    shape = sizes_of("randint", (size,))
+    seed, offset = reserve(generator, _count(shape))
+    made = ops.random_integers(shape, low, high, seed, offset, dtype=dtype)
+    return finished(_same, made, options)
+
+
+def _randint_arguments(args: Any, keywords: dict[str, Any]) -> tuple[int, int, Any]:
+    rest = list(args)
+    low = keywords.pop("low", None)
+    high = keywords.pop("high", None)
+    size = keywords.pop("size", None)
+    if size is None:
+        if not rest:
+            raise ArgumentTypeError("randint: missing required argument 'size'")
+        size = rest.pop()
+    if high is None:
+        if not rest:
+            raise ArgumentTypeError("randint: missing required argument 'high'")
+        high = rest.pop()
+    if low is None:
+        low = rest.pop() if rest else 0
+    if rest:
+        raise ArgumentTypeError("randint: too many positional arguments")
+    return int(low), int(high), size
+
+
+def randint_like(input: Tensor, *bounds: int, **keywords: Any) -> Tensor:
+    """Random integers with the shape and dtype of `input`."""
+    keywords.pop("memory_format", None)
+    keywords.setdefault("dtype", input.dtype)
+    low, high = (0, bounds[0]) if len(bounds) == 1 else bounds
+    return randint(low, high, tuple(input.shape), **keywords)
+
+
+def randperm(n: int, **keywords: Any) -> Tensor:
+    """A random permutation of 0..n-1, int64 unless dtype is given."""
+    generator = keywords.pop("generator", None)
+    dtype = keywords.pop("dtype", None) or int64
+    options = Options("randperm", dtype=dtype, **keywords)
+    if n < 0:
+        raise ArgumentError(f"randperm: n must be non-negative, and is {n}")
+    seed, offset = reserve(generator, n)
+    order = ops.argsort(ops.random_bits((n,), seed, offset))
+    return finished(_same, ops.cast(order, dtype) if dtype is not int64 else order, options)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, **keywords: Any) -> Tensor:
+    """Normal numbers with the given means and deviations (numbers or tensors)."""
+    generator = keywords.pop("generator", None)
+    if size is None:
+        shape = tuple(
+            ops.broadcast_tensors(mean, std)[0].shape
+            if isinstance(mean, Tensor) and isinstance(std, Tensor)
+            else (mean if isinstance(mean, Tensor) else std).shape
+        )
+        like = mean if isinstance(mean, Tensor) else std
+        keywords.setdefault("dtype", like.dtype)
+    else:
+        shape = sizes_of("normal", (size,))
+    return randn(*[tuple(shape)], generator=generator, **keywords) * std + mean
+
+
+def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+    """1 with probability input (or p), else 0; the dtype of `input`."""
+    chance = input if p is None else p
+    seed, offset = reserve(generator, input.numel())
+    dtype = input.dtype if input.dtype.is_floating_point else None
+    drawn = ops.uniform(tuple(input.shape), seed, offset, dtype=dtype)
+    made = ops.cast(drawn < chance, input.dtype)
+    if out is not None:
+        return _hot.slot("call_out")(_same, (made,), {"out": out})  # type: ignore[no-any-return]
+    return made
+
+
+def multinomial(
+    input: Tensor,
+    num_samples: int,
+    replacement: bool = False,
+    *,
+    generator: Any = None,
+    out: Any = None,
+) -> Tensor:
+    """Indices drawn with probabilities proportional to the rows of `input`."""
+    rows = 1 if input.dim() == 1 else input.shape[0]
+    columns = input.shape[-1] if input.dim() else 0
+    count = rows * (num_samples if replacement else columns)
+    seed, offset = reserve(generator, count)
+    made = ops.multinomial_draw(input, num_samples, seed, offset, replacement=replacement)
+    if out is not None:
+        return _hot.slot("call_out")(_same, (made,), {"out": out})  # type: ignore[no-any-return]
+    return made  # type: ignore[no-any-return]
+
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Poisson numbers with the rates `input`."""
+    seed, offset = reserve(generator, input.numel())
+    return ops.poisson_draw(input, seed, offset)  # type: ignore[no-any-return]
+
+
+# -- in-place -------------------------------------------------------------------------------
+
+
+def _fill(self: Tensor, made: Tensor) -> Tensor:
+    if made.dtype is not self.dtype:
+        made = ops.cast(made, self.dtype)
+    assign(self, made, None)
+    return self
+
+
+def _unit(self: Tensor, generator: Any) -> Tensor:
+    shape = tuple(self.shape)
+    seed, offset = reserve(generator, _count(shape))
+    dtype = self.dtype if self.dtype.is_floating_point else float64
+    return ops.uniform(shape, seed, offset, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **kw: Any) -> Tensor:
+    """Fill with uniform numbers from..to."""
+    low = kw.pop("from", kw.pop("a", from_))
+    to = kw.pop("b", to)
+    if low > to:
+        raise ArgumentError(f"uniform_: expects to return a [from, to) range, but found {low} > {to}")
+    return _fill(self, _unit(self, generator) * (to - low) + low)
+
+
+def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill with normal numbers."""
+    if std < 0:
+        raise ArgumentError(f"normal_: expects std >= 0.0, but found std {std}")
+    shape = tuple(self.shape)
+    seed, offset = reserve(generator, _count(shape))
+    made = ops.standard_normal(shape, seed, offset, dtype=self.dtype)
+    return _fill(self, made * std + mean)
+
+
+def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+    """Fill with 1 (probability p) and 0."""
+    return _fill(self, _unit(self, generator) < p)
+
+
+def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill with exponential numbers of rate lambd."""
+    return _fill(self, -ops.log1p(-_unit(self, generator)) / lambd)
+
+
+def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+    """Fill with numbers whose logarithm is normal."""
+    shape = tuple(self.shape)
+    seed, offset = reserve(generator, _count(shape))
+    made = ops.standard_normal(shape, seed, offset, dtype=self.dtype)
+    return _fill(self, (made * std + mean).exp())
+
+
+def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+    """Fill with Cauchy numbers."""
+    return _fill(self, ((_unit(self, generator) - 0.5) * np.pi).tan() * sigma + median)
+
+
+def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    """Fill with the number of trials up to the first success."""
+    tail = float(np.log1p(-p)) if p < 1 else -np.inf
+    return _fill(self, (ops.log1p(-_unit(self, generator)) / tail).ceil().clamp(min=1))
+
+
+def random_(self: Tensor, *bounds: int, generator: Any = None, **kw: Any) -> Tensor:
+    """Fill with integers: random_(), random_(to), random_(from, to)."""
+    bounds = tuple(v for v in (kw.pop("from", None), kw.pop("to", None)) if v is not None) or bounds
+    if len(bounds) == 2:
+        low, high = bounds
+    else:
+        low, high = 0, bounds[0] if bounds else _range_of(self)
+    return _fill(self, randint(low, high, tuple(self.shape), generator=generator))
+
+
+def _range_of(x: Tensor) -> int:
+    if x.dtype.is_floating_point:
+        return 2 ** {2: 11, 4: 24, 8: 53}[x.dtype.itemsize]
+    return 2 if x.dtype.category == 0 else int(np.iinfo(x.dtype.numpy).max)
+
+
+for _function in (
+    uniform_, normal_, bernoulli_, exponential_, log_normal_, cauchy_, geometric_, random_,
+    multinomial, bernoulli,
+):
+    setattr(Tensor, _function.__name__, _function)
