@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import wend
+from wend.base import dtypes
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.frontend import printing
 
@@ -248,3 +250,53 @@ class TestHtml:
     def test_text_is_escaped(self):
         text = printing.array_html(None, "<script>", "<b>&")
         assert "<script>" not in text and "&lt;b&gt;&amp;" in text
+
+
+class TestTensors:
+    """The same through real tensors: what `repr`, `format` and a notebook show."""
+
+    @pytest.mark.smoke
+    def test_repr(self):
+        for values in ([1.0, 2.5], [[1, 2], [3, 4]], 3, True, [], [1e9, 1.0], [1j]):
+            for keywords in ({}, {"dtype": "float64"}, {"dtype": "complex64"}):
+                ours = {k: dtypes.NAMES[v] for k, v in keywords.items()}
+                theirs = {k: getattr(torch, v) for k, v in keywords.items()}
+                try:
+                    expected = repr(torch.tensor(values, **theirs))
+                except TypeError:
+                    continue
+                assert repr(wend.tensor(values, **ours)) == expected
+                assert str(wend.tensor(values, **ours)) == expected
+
+    def test_a_variable_and_a_parameter(self):
+        leaf = wend.tensor([1.0, 2.0], requires_grad=True)
+        assert repr(leaf) == "tensor([1., 2.], requires_grad=True)"
+        assert repr(leaf.detach()) == "tensor([1., 2.])"
+
+    def test_default_dtype_needs_no_mention(self):
+        dtypes.set_default_dtype(dtypes.float64)
+        try:
+            made = wend.tensor([1.0])
+            assert repr(made) == "tensor([1.])"
+            assert "dtype=torch.float32" in repr(wend.tensor([1.0], dtype=dtypes.float32))
+        finally:
+            dtypes.set_default_dtype(dtypes.float32)
+
+    def test_format_of_a_number(self):
+        assert f"{wend.tensor(1.23456):.2f}" == "1.23"
+        assert f"{wend.tensor(3):>4}" == "   3"
+        assert f"{wend.tensor(0.5, dtype=dtypes.bfloat16):.1f}" == "0.5"
+        assert f"{wend.tensor([1.0, 2.0])}" == "tensor([1., 2.])"
+        with pytest.raises(TypeError, match="format"):
+            f"{wend.tensor([1.0, 2.0]):.2f}"
+
+    def test_subclasses_show_their_name(self):
+        class Special(wend.Tensor):
+            pass
+
+        made = wend.tensor([1.0]).as_subclass(Special)
+        assert repr(made) == "Special([1.])"
+
+    def test_html_of_a_tensor(self):
+        text = wend.tensor([[1.0, 2.0]], requires_grad=True)._repr_html_()
+        assert "(1, 2), torch.float32, requires grad" in text and "<table>" in text
