@@ -22,7 +22,11 @@ from wend.runtime import plans as _plans
 from wend.frontend import aliasing as _aliasing
 from wend.frontend import tensor as _tensor
 from wend.frontend import layout as _layout
+from wend.frontend import interop as _interop
 from wend.frontend import methods as _methods
+from wend.frontend.formats import *  # noqa: F403
+from wend.frontend.interop import from_dlpack
+from wend.frontend.printing import set_printoptions, get_printoptions
 from wend.frontend.creation import *  # noqa: F403
 from wend.frontend.random import *  # noqa: F403
 from wend.frontend.api import *  # noqa: F403
