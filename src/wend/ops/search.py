@@ -232,7 +232,7 @@ class Histc(Primitive):
         return ops.scatter_add(zeros, 1, place, ops.cast(inside, x.dtype))
 
     def samples(self, rng: Any) -> Iterator[Sample]:
-        yield Sample(rng.normal(size=(5, 4)), 6)
-        yield Sample(rng.normal(size=(20,)), 4, -1, 1)
+        yield Sample(rng.integers(0, 5, size=(5, 4)).astype(float), 5)
+        yield Sample(rng.integers(-3, 3, size=(20,)) + 0.5, 4, -2, 2)
         yield Sample(np.zeros((3,)), 3)
         yield Sample(np.zeros((0,)), 3)

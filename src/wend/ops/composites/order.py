@@ -19,7 +19,7 @@ NUMERIC = frozenset({"int", "float"})
 
 
 def _sorting_samples(rng: Any) -> Iterator[Sample]:
-    x = rng.permuted(np.linspace(-2, 2, 12)).reshape(3, 4)
+    x = rng.permuted(np.arange(12.0)).reshape(3, 4)
     yield Sample(x)
     yield Sample(x, 0, True)
     yield Sample(np.array(1.0), 0)
@@ -38,7 +38,7 @@ def argsort(input: Any, dim: int, descending: bool, stable: Any) -> Any:
 
 
 def _msort_samples(rng: Any) -> Iterator[Sample]:
-    yield Sample(rng.permuted(np.linspace(-2, 2, 12)).reshape(3, 4))
+    yield Sample(rng.permuted(np.arange(12.0)).reshape(3, 4))
 
 
 @composite("input", functions=("msort",), methods=("msort",), samples=_msort_samples)
@@ -56,7 +56,7 @@ def _picked(input: Any, dim: int, index: Any, keepdim: bool) -> Any:
 
 
 def _kthvalue_samples(rng: Any) -> Iterator[Sample]:
-    x = rng.permuted(np.linspace(-2, 2, 12)).reshape(3, 4)
+    x = rng.permuted(np.arange(12.0)).reshape(3, 4)
     yield Sample(x, 2)
     yield Sample(x, 3, 0, True)
     yield Sample(np.array(1.0), 1)
@@ -67,6 +67,7 @@ def _kthvalue_samples(rng: Any) -> Iterator[Sample]:
     functions=("kthvalue",),
     methods=("kthvalue",),
     result=("values", "indices"),
+    supports=NUMERIC,
     samples=_kthvalue_samples,
 )
 def kthvalue(input: Any, k: Any, dim: int, keepdim: bool) -> Any:
@@ -90,7 +91,7 @@ def kthvalue(input: Any, k: Any, dim: int, keepdim: bool) -> Any:
 
 
 def _median_samples(rng: Any) -> Iterator[Sample]:
-    x = rng.permuted(np.linspace(-2, 2, 12)).reshape(3, 4)
+    x = rng.permuted(np.arange(12.0)).reshape(3, 4)
     yield Sample(x, 1)
     yield Sample(x, 0, True)
     yield Sample(np.array(1.0), 0)
@@ -122,6 +123,7 @@ def _median(op: str, input: Any, dim: int, keepdim: bool, skip_nan: bool) -> Any
     "input, dim: int, keepdim: bool = False",
     grad_name="MedianBackward1",
     result=("values", "indices"),
+    supports=NUMERIC,
     samples=_median_samples,
 )
 def median_dim(input: Any, dim: int, keepdim: bool) -> Any:
@@ -134,6 +136,7 @@ def median_dim(input: Any, dim: int, keepdim: bool) -> Any:
     "input, dim: int, keepdim: bool = False",
     grad_name="NanmedianBackward1",
     result=("values", "indices"),
+    supports=NUMERIC,
     samples=_median_samples,
 )
 def nanmedian_dim(input: Any, dim: int, keepdim: bool) -> Any:
