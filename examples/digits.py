@@ -72,8 +72,8 @@ MODELS = {"mlp": MLP, "cnn": CNN}
 class ShuffledBatches(Sampler):
     """Batches of a fresh shuffle each epoch, which can stop and go on in the middle of one."""
 
-    def __init__(self, count: int, batch_size: int, seed: int) -> None:
-        self.count, self.batch_size = count, batch_size
+    def __init__(self, count: int, batch_size: int, seed: int, shuffle: bool = True) -> None:
+        self.count, self.batch_size, self.shuffle = count, batch_size, shuffle
         self.generator = torch.Generator().manual_seed(seed)
         self.position = 0  # batches of this epoch that were handed out
         self.epoch_start = self.generator.get_state()
@@ -86,11 +86,12 @@ class ShuffledBatches(Sampler):
             self.position, self.epoch_start = 0, self.generator.get_state()
         else:  # an epoch that was stopped: the same shuffle again
             self.generator.set_state(self.epoch_start)
-        order = torch.randperm(self.count, generator=self.generator).tolist()
+        shuffled = torch.randperm(self.count, generator=self.generator).tolist()
+        order = shuffled if self.shuffle else range(self.count)
         while self.position < len(self):
             start = self.position * self.batch_size
             self.position += 1
-            yield order[start : start + self.batch_size]
+            yield list(order[start : start + self.batch_size])
 
     def state_dict(self) -> dict[str, Any]:
         """Return where in which shuffle the sampler is."""
@@ -135,12 +136,12 @@ class Run:
         self.train, self.test = load(seed, args.limit)
         self.model = MODELS[name]()
         same_start(self.model, args)
-        if args.no_dropout:
+        if args.plain:
             for module in self.model.modules():
                 if isinstance(module, nn.Dropout):
                     module.p = 0.0
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
-        self.order = ShuffledBatches(len(self.train), args.batch_size, seed)
+        self.order = ShuffledBatches(len(self.train), args.batch_size, seed, not args.plain)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(
             self.optimizer, T_max=args.epochs * len(self.order)
         )
@@ -243,7 +244,9 @@ def main(argv: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--limit", type=int, default=1797, help="images")
     parser.add_argument("--batch-size", type=int, default=32)
-    parser.add_argument("--no-dropout", action="store_true", help="to compare frameworks")
+    parser.add_argument(
+        "--plain", action="store_true", help="no dropout, no shuffle: nothing random but the start"
+    )
     parser.add_argument("--checkpoint", metavar="PATH", help="write checkpoints here")
     parser.add_argument("--every", type=int, default=100, help="steps between checkpoints")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")

@@ -1,0 +1,99 @@
+"""One side of ``memory.py``: a long loop, and how much memory the process holds along it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from harness import serve
+
+torch.set_num_threads(1)
+
+
+def resident() -> float:
+    """Return the process's resident memory in MB (its peak, where the system tells only that)."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+    scale = 1 if sys.platform == "darwin" else 1000
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6
+
+
+def unread() -> Iterator[None]:
+    """A running value that is never read."""
+    x, y = torch.zeros(8), torch.ones(8)
+    while True:
+        x = x * 0.5 + y
+        yield
+
+
+def resized() -> Iterator[None]:
+    """A training step whose sizes are never the same twice."""
+    weight = torch.ones(4, 4, requires_grad=True)
+    n = 0
+    while True:
+        n += 1
+        x = torch.full((1 + n % 317, 1 + n % 331, 4), 0.5)  # 104 927 shapes before one returns
+        loss = torch.tanh(x @ weight).mean()
+        loss.backward()
+        with torch.no_grad():
+            weight -= 0.01 * weight.grad
+        weight.grad = None
+        yield
+
+
+def restructured() -> Iterator[None]:
+    """A training step whose ops come in an order that is never the same twice."""
+    rng = random.Random(0)
+    weight = torch.ones(4, 4, requires_grad=True)
+    while True:
+        x = weight
+        for _ in range(12):
+            turn = rng.randrange(5)
+            if turn == 0:
+                x = x * weight
+            elif turn == 1:
+                x = torch.tanh(x)
+            elif turn == 2:
+                x = x + 0.5
+            elif turn == 3:
+                x = x @ weight
+            else:
+                x = torch.sigmoid(x)
+        x.mean().backward()
+        with torch.no_grad():
+            weight -= 0.01 * weight.grad
+        weight.grad = None
+        yield
+
+
+LOOPS: dict[str, Callable[[], Iterator[None]]] = {
+    "reads no value": unread,
+    "sizes always change": resized,
+    "structure never repeats": restructured,
+}
+
+
+def answer(loop: str, iterations: int, warm_up: int) -> dict[str, Any]:
+    """Run a loop; return the memory after the warm-up, at the end, and the most in between."""
+    step = LOOPS[loop]()
+    for _ in range(warm_up):
+        next(step)
+    gc.collect()
+    start = most = resident()
+    for i in range(iterations):
+        next(step)
+        if i % 1000 == 999:
+            most = max(most, resident())
+    gc.collect()
+    return {"start": start, "end": resident(), "most": most}
+
+
+serve(answer)

@@ -1,0 +1,261 @@
+"""One side of ``recording.py``: times what a line of the program costs while it is recorded.
+
+With Wend a line is recorded and computed later; what is timed ends before anything is computed.
+With PyTorch the same line computes. Values are made and read outside of the timed part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from harness import serve
+from torch import nn
+
+torch.set_num_threads(1)
+LINES = 64  # of a timed part: fewer than any budget of pending work
+clock = time.perf_counter_ns
+
+# What the twelve kinds of line are, given x and y (8, 8), m (8, 8) of bool, i an int.
+KINDS = {
+    "scalar operand": "x * 1.5",
+    "two tensors": "x + y",
+    "matmul": "x @ y",
+    "x[:, i]": "x[:, i]",
+    "sum(dim=...)": "x.sum(dim=1)",
+    "cat": "torch.cat((x, y))",
+    "reshape": "x.reshape(4, 16)",
+    "in place": "z.add_(y)",
+    "keyword arguments": "torch.clamp(x, min=-1.0, max=1.0)",
+    "composite": "F.softmax(x, dim=1)",
+    "where": "torch.where(m, x, y)",
+    "cast": "x.to(torch.float64)",
+}
+# Those of them that say most about new sizes: one output extent, two, and one that is reduced.
+RESIZED = ["scalar operand", "two tensors", "sum(dim=...)", "cat", "where"]
+
+
+def unrolled(line: str, count: int = LINES) -> Callable[..., Any]:
+    """Return a function of (x, y, z, m, i) that runs a line so many times and returns the last."""
+    body = "\n".join(f"    r = {line}" for _ in range(count))
+    space = {"torch": torch, "F": F}
+    exec(f"def run(x, y, z, m, i):\n{body}\n    return r\n", space)
+    run: Callable[..., Any] = space["run"]
+    return run
+
+
+def inputs(gradient: bool, *shape: int) -> tuple[Any, ...]:
+    """Return (x, y, z, m, i), computed; x and y ask for a gradient or not."""
+    x, y = (torch.rand(*(shape or (8, 8))).requires_grad_(gradient) for _ in range(2))
+    z = torch.zeros(*(shape or (8, 8)))
+    m = torch.ones(*(shape or (8, 8)), dtype=torch.bool)
+    for value in (x, y, z, m):
+        read(value)
+    return x, y, z, m, 3
+
+
+def read(value: torch.Tensor) -> None:
+    """Have everything that is pending computed."""
+    value.detach().sum().item()
+
+
+def timed(part: Callable[[], Any], repeats: int, after: Callable[[Any], None] = read) -> float:
+    """Return the median nanoseconds of a part; what it returns is read between the repeats."""
+    times = []
+    for _ in range(repeats):
+        start = clock()
+        result = part()
+        times.append(clock() - start)
+        after(result)
+        del result
+    return statistics.median(times)
+
+
+def known(kind: str, gradient: bool, repeats: int) -> float:
+    """Return the nanoseconds of a line on a path that was taken before."""
+    run, given = unrolled(KINDS[kind]), inputs(gradient)
+    timed(lambda: run(*given), 10)
+    return timed(lambda: run(*given), repeats) / LINES
+
+
+_shapes = itertools.product(range(2, 13), repeat=4)
+
+
+def resized(kind: str, repeats: int) -> float:
+    """Return the nanoseconds of a line whose operands have sizes never seen before."""
+    run, idle = unrolled(KINDS[kind], 1), unrolled("x", 1)
+    times = []
+    for _ in range(repeats):
+        given = [inputs(False, *next(_shapes)) for _ in range(16)]
+        start = clock()
+        kept = [run(*values) for values in given]
+        between = clock()
+        for values in given:
+            idle(*values)
+        times.append((2 * between - start - clock()) / len(given))
+        for value in kept:
+            read(value)
+    return statistics.median(times)
+
+
+OPS: list[Callable[..., Any]] = [
+    torch.add, torch.mul, torch.sub, torch.maximum, torch.minimum, torch.matmul,
+    lambda a, b: torch.tanh(a), lambda a, b: torch.exp(-b), lambda a, b: a.T, lambda a, b: a * 0.5,
+]  # fmt: skip
+
+
+def random_structure(count: int, rng: random.Random) -> list[tuple[Any, int, int]]:
+    """Return (op, operand, operand) for so many ops, operands among the last eight values."""
+    return [
+        (rng.choice(OPS), *(rng.randrange(max(0, n - 6), n + 2) for _ in "ab"))
+        for n in range(count)
+    ]
+
+
+def never_repeating(repeats: int, backward: bool) -> float:
+    """Return the nanoseconds an op of programs that are never the same, 200 ops each.
+
+    backward: time the recording of the gradients as well.
+    """
+    rng, (x, y, *_) = random.Random(0), inputs(backward)
+    rng.seed(rng.random() + backward)
+    times = []
+    for _ in range(repeats):
+        plan = random_structure(200, rng)
+        idle = [None, None]
+        start = clock()
+        for _, a, b in plan:
+            nothing(idle[a % 2], idle[b % 2])
+        between = clock()
+        values = [x, y]
+        for op, a, b in plan:
+            values.append(op(values[a], values[b]))
+        loss = values[-1].sum() + values[-2].sum()
+        if backward:
+            loss.backward()
+        times.append((clock() - between - (between - start)) / len(plan))
+        read(loss)
+        x.grad = y.grad = None
+    return statistics.median(times)
+
+
+def nothing(a: Any, b: Any) -> None:
+    """Cost a call."""
+
+
+def new_path(repeats: int) -> float:
+    """Return the nanoseconds an op of a 40-op program seen for the first time, with backward."""
+    rng, (x, y, *_) = random.Random(1), inputs(True)
+    times = []
+    for _ in range(repeats):
+        plan = random_structure(40, rng)
+        start = clock()
+        values = [x, y]
+        for op, a, b in plan:
+            values.append(op(values[a], values[b]))
+        (values[-1].sum() + values[-2].sum()).backward()
+        times.append((clock() - start) / len(plan))
+        for value in (x, y):
+            if value.grad is not None:
+                read(value.grad)
+        x.grad = y.grad = None
+    return statistics.median(times)
+
+
+# --- backward over 40 ops ------------------------------------------------------
+
+
+def chain(x: Any, y: Any) -> Any:
+    """Forty elementwise ops in a row."""
+    for _ in range(10):
+        x = torch.tanh(x * y + y) - y
+    return x
+
+
+def layers(x: Any, y: Any) -> Any:
+    """Twenty products, each with an activation."""
+    for _ in range(20):
+        x = torch.relu(x @ y)
+    return x
+
+
+def rows(x: Any, y: Any) -> Any:
+    """Rows taken out, changed, and put together again: 8 times (select, mul, add, exp), stack."""
+    picked = [torch.exp(x[i] * y[i] + 1) for i in range(7)]
+    return torch.stack(picked)
+
+
+def reductions(x: Any, y: Any) -> Any:
+    """Means and softmaxes: 10 times (mean, subtract, softmax, add)."""
+    for _ in range(10):
+        x = torch.softmax(x - x.mean(dim=1, keepdim=True), dim=1) + y
+    return x
+
+
+def mixed(x: Any, y: Any) -> Any:
+    """Reshape, transpose, where, cat: 10 times four ops."""
+    for _ in range(10):
+        x = torch.where(y > 0.5, x.T.reshape(8, 8), y)
+    return x
+
+
+PROGRAMS = {p.__name__: p for p in (chain, layers, rows, reductions, mixed)}
+
+
+def backward(program: str, repeats: int) -> dict[str, float]:
+    """Return the nanoseconds of ``backward()`` on a known path, and of computing it after that."""
+    x, y, *_ = inputs(True)
+    recorded, computed = [], []
+    for _ in range(repeats + 10):
+        loss = PROGRAMS[program](x, y).sum()
+        start = clock()
+        loss.backward()
+        between = clock()
+        loss.item()
+        recorded.append(between - start)
+        computed.append(clock() - between)
+        x.grad = y.grad = None
+    return {
+        "backward": statistics.median(recorded[10:]),
+        "flush": statistics.median(computed[10:]),
+    }
+
+
+class Identity(nn.Module):
+    """Does nothing, so that a call costs the call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+def module(line: str, repeats: int) -> float:
+    """Return the nanoseconds of a line about a module x."""
+    run, idle, given = unrolled(line, 1000), unrolled("y", 1000), (Identity(), 1, 0, 0, 0)
+    empty = timed(lambda: idle(*given), repeats, lambda result: None)
+    return (timed(lambda: run(*given), repeats, lambda result: None) - empty) / 1000
+
+
+def answer(do: str, **given: Any) -> Any:
+    """Do one measurement."""
+    return {
+        "known": known,
+        "resized": resized,
+        "never_repeating": never_repeating,
+        "new_path": new_path,
+        "backward": backward,
+        "module": module,
+    }[do](**given)
+
+
+if __name__ == "__main__":
+    serve(answer)

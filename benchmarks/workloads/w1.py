@@ -1,0 +1,39 @@
+"""W1: 40 elementwise ops on 8 x 8, forward and backward."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from common import alone
+
+
+class W1:
+    """Ten rounds of multiply, add, tanh, subtract; the gradient of the sum."""
+
+    steps = 1000
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(1)
+        self.x, self.y = (
+            torch.from_numpy(rng.normal(size=(8, 8)).astype(np.float32)).requires_grad_()
+            for _ in range(2)
+        )
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        return {"x": self.x, "y": self.y}
+
+    def step(self) -> float:
+        self.x.grad = self.y.grad = None
+        h = self.x
+        for _ in range(10):
+            h = h * self.y
+            h = h + self.x
+            h = torch.tanh(h)
+            h = h - self.y
+        loss = h.sum()
+        loss.backward()
+        return loss.item()
+
+
+if __name__ == "__main__":
+    alone(W1())
