@@ -293,22 +293,23 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
         size = (given,)
     elif not size:
         raise ArgumentTypeError(f"{op}: argument 'size' is missing; give () for a 0-d tensor")
-    if len(size) == 1 and not _is_index(size[0]):
+    if len(size) == 1 and not is_index(size[0]):
         size = size[0]
         if isinstance(size, Tensor):
             size = size.tolist()
     try:
         return tuple(n if type(n) is int else operator.index(n) for n in size)
     except TypeError:
-        wrong = next((n for n in size if not _is_index(n)), size) if _is_iterable(size) else size
+        wrong = next((n for n in size if not is_index(n)), size) if _is_iterable(size) else size
         raise ArgumentTypeError(
             f"{op}: argument 'size' must be tuple of ints, and it contains a {type(wrong).__name__}"
         ) from None
 
 
-def _is_index(value: Any) -> bool:
-    if isinstance(value, Tensor):
-        return value.dim() == 0
+def is_index(value: Any) -> bool:
+    """Whether a value can stand for one extent: an int, or a 0-d tensor or array."""
+    if isinstance(value, Tensor) or is_array(value):
+        return bool(value.ndim == 0)
     return hasattr(value, "__index__")
 
 
