@@ -20,6 +20,8 @@ from wend.base.dtypes import CATEGORY_NAMES, DType
 from wend.core import _hot
 from wend.core.primitive import PUBLIC, REGISTRY, Composite, Sample, Spec
 from wend.core.signature import Binder
+from wend.core.symbolic import category_of
+from wend.core.types import Number
 
 try:
     import torch
@@ -178,21 +180,20 @@ def bind(op: Any, sample: Sample) -> tuple[Any, list[Any]]:
     return prim, prim.arrange([t.value.buffer for t in tensors], args)
 
 
-def specs(params: list[Any]) -> list[Any]:
+def specs(prim: Any, params: list[Any]) -> list[Any]:
     """The parameters as a type rule sees them."""
-    from wend.core.symbolic import category_of
-    from wend.core.types import Number
 
-    def each(value: Any) -> Any:
+    def each(value: Any, kind: str) -> Any:
         if isinstance(value, np.ndarray):
             return Spec(value.shape, dtypes.from_numpy(value.dtype))
-        if isinstance(value, list):
-            return [each(v) for v in value]
-        if isinstance(value, (bool, int, float)):
+        if kind == "tensors":
+            return [each(v, "tensor") for v in value]
+        if kind in ("operand", "scalar", "scalar?") and value is not None:
             return Number(category_of(value))
         return value
 
-    return [each(p) for p in params]
+    kinds = [p.kind for p in prim.params if not p.is_attr]
+    return [each(p, kind) for p, kind in zip(params, kinds, strict=True)]
 
 
 def as_tuple(result: Any) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The batching rule of every primitive: each operand alone, and all, against one call an example."""
+"""The batching rule of every primitive, each operand alone, then all: against single calls."""
 
 import harness
 import numpy as np
