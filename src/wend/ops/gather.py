@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.dtypes import int32, int64
 from wend.base.errors import ArgumentError, DTypeError, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Primitive, Sample, Spec, ops
@@ -34,7 +35,8 @@ class _Elementwise1d(Primitive, abstract=True):
 
         index: no larger than the input but in dim `dim`, no larger than src anywhere
         """
-        check_index_dtype(self.name, index.dtype)
+        if index.dtype not in (int32, int64) and numel(index.shape) != 0:
+            check_index_dtype(self.name, index.dtype)
         dim = self.place(len(shape))
         ranks = {max(len(s), 1) for s in (shape, index.shape, src or index.shape)}
         wide = [

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
+from wend.base.devices import usable
 from wend.base.dtypes import int64
 from wend.base.errors import DTypeError, ShapeError
 from wend.base.shapes import normalize_dim
@@ -195,15 +196,33 @@ def _triangle_indices(op: str, row: int, col: int, offset: int, lower: bool) -> 
     return ops.t(ops.nonzero_static(ops.triu(whole, offset), size=count))
 
 
-@sugar()
-def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
+@sugar(functions=("tril_indices",))
+def tril_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = int64,
+    device: Any = None,
+    layout: Any = None,
+) -> Any:
     """(2, count): rows and columns of the elements on and below a diagonal, row by row."""
+    usable(device, "tril_indices")
     return ops.cast(_triangle_indices("tril_indices", row, col, offset, True), dtype)
 
 
-@sugar()
-def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
+@sugar(functions=("triu_indices",))
+def triu_indices(
+    row: int,
+    col: int,
+    offset: int = 0,
+    *,
+    dtype: Any = int64,
+    device: Any = None,
+    layout: Any = None,
+) -> Any:
     """(2, count): rows and columns of the elements on and above a diagonal, row by row."""
+    usable(device, "triu_indices")
     return ops.cast(_triangle_indices("triu_indices", row, col, offset, False), dtype)
 
 

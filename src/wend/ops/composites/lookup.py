@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from typing import Any
 
 from wend.base.dtypes import BOOL, COMPLEX, FLOAT, bool_, float32, float64, int64
@@ -12,7 +10,7 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import ops
 from wend.core.symbolic import broadcast_shapes, hints, numel
 from wend.ops.elementwise import is_number
-from wend.ops.sugar import same_tensors, sugar
+from wend.ops.sugar import sugar
 
 
 def _count(mask: Any) -> int:
@@ -251,37 +249,3 @@ def _repeated_places(repeats: Any, output_size: int | None) -> Any:
         output_size = int(ops.select(ends, 0, -1))
     place = ops.arange(0, output_size, 1, output_size, dtype=int64)
     return ops.cast(ops.searchsorted(ends, place, right=True), repeats.dtype)
-
-
-@sugar(functions=("cartesian_prod",))
-def cartesian_prod(*tensors: Any) -> Any:
-    """(product of lengths, number of vectors): all tuples of one element of each, in order."""
-    tensors = same_tensors(tensors)
-    for t in tensors:
-        if len(t.shape) != 1:
-            raise ShapeError(f"cartesian_prod: expects 1-d vectors, and got {hints(t.shape)}")
-    if len(tensors) == 1:
-        return tensors[0]
-    return ops.stack([ops.ravel(grid) for grid in ops.meshgrid(*tensors)], 1)
-
-
-@sugar(functions=("combinations",), methods=("combinations",))
-def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
-    """(count, r): all choices of r elements of a vector, in order of their places."""
-    if len(input.shape) != 1:
-        raise ShapeError(f"combinations: expects a 1-d vector, and got {hints(input.shape)}")
-    if r < 0:
-        raise ShapeError(f"combinations: expects a non-negative number, and r is {r}")
-    if r == 0:
-        return ops.full((0,), 0, dtype=input.dtype)
-    n = input.shape[0]
-    if r == 1 or n == 0:
-        return ops.unsqueeze(input, 1) if r == 1 else ops.full((0, r), 0, dtype=input.dtype)
-    grids = ops.meshgrid(*[ops.arange(0, n, 1, n, dtype=int64)] * r)
-    rises = ops.le if with_replacement else ops.lt
-    chosen = rises(grids[0], grids[1])
-    for a, b in itertools.pairwise(grids[1:]):
-        chosen = ops.logical_and(chosen, rises(a, b))
-    count = math.comb(n + r - 1, r) if with_replacement else math.comb(n, r)
-    places = ops.nonzero_static(chosen, size=count)
-    return ops.index(input, [places], (0,))

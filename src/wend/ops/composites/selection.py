@@ -140,7 +140,11 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     dim = normalize_dim(dim, len(input.shape), "index_fill")
     if not len(input.shape):
         return ops.reshape(ops.index_fill(ops.unsqueeze(input, 0), 0, index, value), ())
-    return ops.index_put(input, [index], value, dims=(dim,))
+    n, rank = input.shape[dim], len(input.shape)
+    # By a mask, so that an index that is named twice passes its gradient once.
+    hit = ops.index_put(ops.full((n,), False), [index], ops.full((), True))
+    hit = ops.reshape_to(hit, tuple(n if d == dim else 1 for d in range(rank)))
+    return ops.where(hit, value, input)
 
 
 def _index_add_samples(rng: Any) -> Iterator[Sample]:
@@ -200,7 +204,9 @@ def index_reduce(
     if rank:
         place = normalize_dim(dim, rank, "index_reduce")
         index = ops.reshape(index, tuple(-1 if d == place else 1 for d in range(rank)))
-    index = ops.expand(index, source.shape)
+        index = ops.expand(index, source.shape)
+    else:
+        index = ops.reshape(index, ())
     return ops.scatter_reduce(input, dim, index, source, reduce, include_self=include_self)
 
 
@@ -318,7 +324,8 @@ def _take_along_samples(rng: Any) -> Iterator[Sample]:
 def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
     """y[i, j] = input[indices[i, j], j] for dim 0, and so on; the other dims broadcast.
 
-    Without `dim`, of input as one row of elements. Raises IndexOutOfRange, ShapeError.
+    Negative indices count from the end. Without `dim`, of input as one row of elements.
+    Raises IndexOutOfRange, ShapeError.
     """
     if indices.dtype is not int64:
         raise DTypeError(f"take_along_dim: dtype of indices should be Long but got {indices.dtype}")
@@ -337,4 +344,6 @@ def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
         ops.expand(t, tuple(t.shape[dim] if d == dim else n for d, n in enumerate(common)))
         for t in (input, indices)
     ]
-    return ops.gather(full[0], dim, full[1])
+    n = input.shape[dim]
+    place = ops.where(ops.lt(full[1], 0), full[1] + n, full[1])
+    return ops.gather(full[0], dim, place)

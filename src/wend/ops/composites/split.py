@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError, DimError, ShapeError
-from wend.base.shapes import normalize_dim
+from wend.base.shapes import Size, normalize_dim
 from wend.core.primitive import ops
 from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops.composites.shape import with_rank
@@ -194,6 +194,21 @@ def sum_to_size(self: Any, *size: Any) -> Any:
     axes = [*range(lead)]
     axes += [lead + i for i, n in enumerate(target) if n == 1 and shape[lead + i] != 1]
     return ops.sum_to(self, target, tuple(axes)) if axes else self
+
+
+@sugar(name="broadcast_sizes", functions=("broadcast_shapes",))
+def broadcast_sizes(*shapes: Any) -> Size:
+    """The shape that all of these (ints count as 1-d ones) broadcast to. Raises ShapeError."""
+    return Size(broadcast_shapes("broadcast_shapes", (), *map(_as_shape, shapes)))
+
+
+def _as_shape(shape: Any) -> tuple[int, ...]:
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(n < 0 for n in sizes):
+        raise ShapeError(
+            f"broadcast_shapes: trying to create a tensor with negative dimension: {sizes}"
+        )
+    return sizes
 
 
 @sugar(functions=("broadcast_tensors",))

@@ -1,0 +1,129 @@
+"""Places and counts: combinations, products, flat places as positions, histograms."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import namedtuple
+from typing import Any
+
+from wend.base.dtypes import FLOAT, int64
+from wend.base.errors import ArgumentError, ArgumentTypeError, ShapeError
+from wend.core.primitive import ops
+from wend.core.symbolic import hints, numel
+from wend.ops.elementwise import is_number
+from wend.ops.sugar import same_tensors, sugar
+
+
+@sugar(functions=("cartesian_prod",))
+def cartesian_prod(*tensors: Any) -> Any:
+    """(product of lengths, number of vectors): all tuples of one element of each, in order."""
+    tensors = same_tensors(tensors)
+    for t in tensors:
+        if len(t.shape) != 1:
+            raise ShapeError(f"cartesian_prod: expects 1-d vectors, and got {hints(t.shape)}")
+    if len(tensors) == 1:
+        return tensors[0]
+    return ops.stack([ops.ravel(grid) for grid in ops.meshgrid(*tensors)], 1)
+
+
+@sugar(functions=("combinations",), methods=("combinations",))
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """(count, r): all choices of r elements of a vector, in order of their places."""
+    if len(input.shape) != 1:
+        raise ShapeError(f"combinations: expects a 1-d vector, and got {hints(input.shape)}")
+    if r < 0:
+        raise ShapeError(f"combinations: expects a non-negative number, and r is {r}")
+    if r == 0:
+        return ops.full((0,), 0, dtype=input.dtype)
+    n = input.shape[0]
+    if r == 1 or n == 0:
+        return ops.unsqueeze(input, 1) if r == 1 else ops.full((0, r), 0, dtype=input.dtype)
+    grids = ops.meshgrid(*[ops.arange(0, n, 1, n, dtype=int64)] * r)
+    rises = ops.le if with_replacement else ops.lt
+    chosen = rises(grids[0], grids[1])
+    for a, b in itertools.pairwise(grids[1:]):
+        chosen = ops.logical_and(chosen, rises(a, b))
+    count = math.comb(n + r - 1, r) if with_replacement else math.comb(n, r)
+    places = ops.nonzero_static(chosen, size=count)
+    return ops.index(input, [places], (0,))
+
+
+@sugar(functions=("unravel_index",))
+def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
+    """The positions, one tensor per dim, of places in the row-major order of `shape`.
+
+    indices: ints   shape: an int or a sequence of ints. Raises ArgumentTypeError, ArgumentError.
+    """
+    if indices.dtype.category >= FLOAT or indices.dtype.category == 0:
+        raise ArgumentTypeError(
+            f"unravel_index: expected 'indices' to be integer dtype, but got {indices.dtype}"
+        )
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(n < 0 for n in shape):
+        raise ArgumentError(f"unravel_index: shape cannot have negative values, but got {shape}")
+    columns: list[Any] = []
+    behind = 1
+    for n in reversed(shape):
+        columns.insert(0, ops.remainder(ops.floor_divide(indices, behind), n))
+        behind *= n
+    return tuple(columns)
+
+
+Histogram = namedtuple("Histogram", ("hist", "bin_edges"))
+
+
+@sugar(functions=("histogram",), methods=("histogram",))
+def histogram(
+    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+) -> Any:
+    """(hist, bin_edges): how many elements (or the sum of their weights) lie in each bin.
+
+    bins: the number of equal bins over `range` (by default that of the data), or the edges
+    density: divide by the total and by the width of the bins. The last bin holds its right edge.
+    Raises ShapeError, ArgumentError.
+    """
+    if not input.dtype.is_floating_point:
+        raise ArgumentTypeError(f"histogram: not implemented for {input.dtype}")
+    input = ops.detach(input)
+    edges = _bin_edges(input, bins, range) if is_number(bins) else bins
+    if len(edges.shape) != 1 or hints(edges.shape)[0] < 2:
+        raise ShapeError(f"histogram: bins must be a vector of edges, not {hints(edges.shape)}")
+    if weight is not None and hints(weight.shape) != hints(input.shape):
+        raise ShapeError(
+            "histogram: weight must have the shape of input: "
+            f"{hints(weight.shape)} and {hints(input.shape)}"
+        )
+    flat, count = ops.ravel(input), edges.shape[0] - 1
+    last = ops.select(edges, 0, -1)
+    place = ops.sub(ops.searchsorted(edges, flat, right=True), 1)
+    place = ops.where(ops.eq(flat, last), count - 1, place)
+    inside = ops.logical_and(ops.ge(place, 0), ops.lt(place, count))
+    mass = ops.full(flat.shape, 1, dtype=input.dtype) if weight is None else ops.ravel(weight)
+    zero = ops.full((), 0, dtype=input.dtype)
+    mass = ops.where(inside, ops.cast(mass, input.dtype), zero)
+    place = ops.where(inside, place, 0)
+    hist = ops.index_add(ops.full((count,), 0, dtype=input.dtype), 0, place, mass)
+    if density:
+        widths = ops.sub(ops.slice(edges, 0, 1), ops.slice(edges, 0, 0, count))
+        hist = hist / (ops.sum(hist) * widths)
+    return Histogram(hist, edges)
+
+
+def _bin_edges(input: Any, bins: int, range: Any) -> Any:
+    """The edges of equal bins; bins of width 1 around a range of one point."""
+    if bins < 1:
+        raise ShapeError(f"histogram: bins must be > 0, but got {bins}")
+    if range is not None:
+        low, high = range
+        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
+            raise ArgumentError(f"histogram: range {tuple(range)} is not finite and in order")
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        return ops.linspace(low, high, bins + 1, dtype=input.dtype)
+    if numel(input.shape) == 0:
+        return ops.linspace(0.0, 1.0, bins + 1, dtype=input.dtype)
+    low, high = ops.amin(input), ops.amax(input)
+    half = ops.cast(ops.eq(low, high), input.dtype) * 0.5
+    low, high = low - half, high + half
+    return low + (high - low) * ops.linspace(0.0, 1.0, bins + 1, dtype=input.dtype)
