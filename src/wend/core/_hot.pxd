@@ -10,6 +10,8 @@ cdef extern from "_shim.h":
     Py_ssize_t refcount "wend_refcount" (object o)
     size_t vectorcall_address "wend_vectorcall_address" ()
     int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
+    int install_lazy_dict "wend_install_lazy_dict" (object probe) except -1
+    void drop_dict "wend_drop_dict" (object tensor)
     int unlock_type "wend_unlock_type" (object cls) except -1
     object native_call1 "wend_call1" (object f, object x)
     object native_call2 "wend_call2" (object f, object x, object y)
@@ -18,7 +20,11 @@ cdef extern from "Python.h":
     object bound_method "PyMethod_New" (object f, object x)
 
 cdef dict SLOTS
-cdef dict BOUND
+cdef list BOUND
+cdef tuple OPERATOR_NAMES
+cdef int R_TENSOR, R_FLOAT, R_INT, R_BOOL, R_TENSORS, R_INTS, R_COMPLEX, R_DEFAULT
+cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
+cdef Py_ssize_t MAX_TYPES, MAX_STATES, SEAL_AFTER
 cdef dict PLAIN_TYPES
 cdef dict KINDS
 cdef dict COUNTS
@@ -57,6 +63,7 @@ cdef class Program:
     cdef public object runner
     cdef public object sample_types
     cdef public object sample_args
+    cdef public bint differentiable
     @cython.locals(guard=tuple)
     cpdef bint matches(self, list types, list args) except -1
     @cython.locals(i=Py_ssize_t, result=list, row=tuple, shape=list)
@@ -91,6 +98,7 @@ cdef class LeafPrimitive:
 cdef class Mode:
     cdef readonly bint grad
     cdef readonly bint inference
+    cdef readonly int recompute
     cdef readonly tuple key
 
 @cython.freelist(512)
@@ -119,7 +127,9 @@ cdef class Leaf:
 @cython.freelist(256)
 cdef class Alias:
     cdef public Tensor base
-    cdef public tuple chain
+    cdef public object prim
+    cdef public list args
+    cdef public Alias outer
     cdef public long long version
     cdef public Storage storage
     cdef public long long storage_version
@@ -143,6 +153,7 @@ cdef class Segment:
     cdef public object sites
     cdef public object spent
     cdef public object hooks
+    cdef public Py_ssize_t depth
     cdef object __weakref__
 
 @cython.freelist(512)
@@ -154,7 +165,7 @@ cdef class Tensor:
     cdef public object _layout
     cdef public object _grad
     cdef public long long version
-    cdef dict __dict__
+    cdef size_t dict_slot
     cdef object __weakref__
 
 cpdef native_new(object cls)
@@ -165,9 +176,9 @@ cpdef held(TensorType type_, object buffer)
 @cython.locals(v=Value)
 cpdef held_in_segment(TensorType type_, object buffer, object segment, Py_ssize_t index)
 @cython.locals(f=OpFunction)
-cdef operator1(str name, Tensor x)
+cdef operator1(Py_ssize_t code, Tensor x)
 @cython.locals(f=OpFunction, t=type)
-cdef operator2(str name, Tensor x, object y, bint swap)
+cdef operator2(Py_ssize_t code, Tensor x, object y, bint swap)
 
 @cython.trashcan(True)
 cdef class State:
@@ -304,7 +315,7 @@ cdef class CallPlan:
     cdef readonly Py_ssize_t n_const
     cdef readonly bytes const_at
     cdef readonly tuple const_values
-    cdef readonly Py_ssize_t n_tensors
+    cdef public object same_dtype
     cdef readonly bint has_args
 
 cdef class OpFunction:
@@ -315,6 +326,7 @@ cdef class OpFunction:
     cdef public CallPlan plan0
     cdef public object overloads
     cdef public object primitive
+    cdef public object general
     cdef dict __dict__
     cdef object __weakref__
     cdef call1(self, object x)
@@ -325,6 +337,17 @@ cdef class OpFunction:
     cdef promote(self, Py_ssize_t k, CallPlan plan)
     cdef call_cold(self, size_t args, Py_ssize_t nargs, object kwnames)
 
+cdef class OpProperty:
+    cdef readonly OpFunction function
+
+cdef list SELECTS
+cdef dict SLICES
+cdef object FULL
+cdef getitem(Tensor x, object key)
+@cython.locals(dim=Py_ssize_t, out=Tensor)
+cdef getitem_tuple(Tensor x, tuple key)
+@cython.locals(code=Py_ssize_t, values=list)
+cdef getitem_slice(Tensor x, Py_ssize_t dim, object key)
 @cython.locals(n=Py_ssize_t)
 cpdef record_list(PrimitiveBase prim, list tensors, list values)
 cdef bint overrides(object a) except -1
@@ -353,5 +376,6 @@ cdef class ModuleBase:
     cdef object __weakref__
 
 cdef set_probe(OpFunction probe)
+cdef mark_tensor(Tensor probe)
 @cython.locals(f=OpFunction)
 cdef object dispatch "wend_dispatch" (object function, size_t args, Py_ssize_t nargs, object kwnames)

@@ -33,7 +33,18 @@ GRAD_LEAF = 1
 GRAD_NODE = 2
 
 SLOTS = {}  # upward calls, filled by upper layers: name -> callable
-BOUND = {}  # operator name -> OpFunction
+# fmt: off
+OPERATOR_NAMES = (
+    "__add__", "__sub__", "__mul__", "__truediv__", "__floordiv__", "__mod__", "__pow__",
+    "__matmul__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__",
+    "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__imod__", "__ipow__",
+    "__imatmul__", "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__",
+    "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__",
+    "__neg__", "__pos__", "__abs__", "__invert__",
+)
+# fmt: on
+OPERATORS = frozenset(OPERATOR_NAMES)
+BOUND = [None] * len(OPERATOR_NAMES)  # per operator its OpFunction, by index in OPERATOR_NAMES
 PLAIN_TYPES = {}  # Tensor subclasses that do not override __torch_function__
 
 
@@ -44,7 +55,7 @@ def set_slot(name, function):
 
 def set_operator(name, function):
     """Let the Python operator `name` (such as '__add__') call `function`."""
-    BOUND[name] = function
+    BOUND[OPERATOR_NAMES.index(name)] = function
 
 
 # -- types ----------------------------------------------------------------------------------
@@ -210,6 +221,7 @@ class Program:
         self.runner = None
         self.sample_types = None
         self.sample_args = None
+        self.differentiable = prim.is_differentiable and differentiable_dtypes(outs)
 
     def matches(self, types, args):
         """Whether the guards have the same outcomes for these types and run-time args."""
@@ -233,6 +245,14 @@ class Program:
                 shape.append(evaluate(expr, types, args))
             result.append(type_in_kind(self.kinds[i], tuple(shape)))
         return tuple(result)
+
+
+def differentiable_dtypes(outs):
+    """Whether any of these results (extents, dtype) is of a dtype that gradients exist for."""
+    for row in outs:
+        if row[1].category >= 2:
+            return True
+    return False
 
 
 class PrimitiveBase:
@@ -365,6 +385,7 @@ class Mode:
     def __init__(self, grad, inference, key):
         self.grad = grad
         self.inference = inference
+        self.recompute = key[6]
         self.key = key
 
     def __repr__(self):
@@ -374,9 +395,12 @@ class Mode:
 MODES = {}
 
 
-def intern_mode(grad, inference, autocast, default_dtype, deterministic, anomaly):
-    """The one Mode with these settings."""
-    key = (grad, inference, autocast, default_dtype, deterministic, anomaly)
+def intern_mode(grad, inference, autocast, default_dtype, deterministic, anomaly, recompute=0):
+    """The one Mode with these settings.
+
+    recompute: number of the checkpoint block in which ops are recorded, 0 outside of all
+    """
+    key = (grad, inference, autocast, default_dtype, deterministic, anomaly, recompute)
     mode = MODES.get(key)
     if mode is None:
         mode = MODES[key] = Mode(grad and not inference, inference, key)
@@ -409,10 +433,35 @@ class Alias:
 
     def __init__(self):
         self.base = None
-        self.chain = ()
         self.version = 0
         self.storage = None
         self.storage_version = 0
+
+    @property
+    def chain(self):
+        """The view ops from the base to the handle, as (primitive, run-time args)."""
+        out = []
+        alias = self
+        while alias is not None and alias.prim is not None:
+            out.append((alias.prim, tuple(alias.args) if alias.args is not None else ()))
+            alias = alias.outer
+        out.reverse()
+        return tuple(out)
+
+    @chain.setter
+    def chain(self, steps):
+        self.prim = None
+        self.args = None
+        self.outer = None
+        for prim, args in steps:
+            if self.prim is not None:
+                inner = Alias()
+                inner.prim = self.prim
+                inner.args = self.args
+                inner.outer = self.outer
+                self.outer = inner
+            self.prim = prim
+            self.args = list(args)
 
 
 class Storage:
@@ -437,8 +486,9 @@ class Segment:
         self.args = None
         self.freed = False
         self.sites = None
-        self.spent = 0
+        self.spent = None
         self.hooks = None
+        self.depth = 0  # how many spent segments stand one behind another below this one
 
 
 class Tensor:
@@ -450,54 +500,55 @@ class Tensor:
     # Operators are slots here, so that no Python frame stands between the user's line and the
     # step.  In-place ones go through the in-place twin of the op.
     # fmt: off
-    def __add__(self, other): return operator2("__add__", self, other, False)
-    def __radd__(self, other): return operator2("__add__", self, other, True)
-    def __sub__(self, other): return operator2("__sub__", self, other, False)
-    def __rsub__(self, other): return operator2("__sub__", self, other, True)
-    def __mul__(self, other): return operator2("__mul__", self, other, False)
-    def __rmul__(self, other): return operator2("__mul__", self, other, True)
-    def __truediv__(self, other): return operator2("__truediv__", self, other, False)
-    def __rtruediv__(self, other): return operator2("__truediv__", self, other, True)
-    def __floordiv__(self, other): return operator2("__floordiv__", self, other, False)
-    def __rfloordiv__(self, other): return operator2("__floordiv__", self, other, True)
-    def __mod__(self, other): return operator2("__mod__", self, other, False)
-    def __rmod__(self, other): return operator2("__mod__", self, other, True)
-    def __pow__(self, other, modulo=None): return operator2("__pow__", self, other, False)
-    def __rpow__(self, other, modulo=None): return operator2("__pow__", self, other, True)
-    def __matmul__(self, other): return operator2("__matmul__", self, other, False)
-    def __rmatmul__(self, other): return operator2("__matmul__", self, other, True)
-    def __and__(self, other): return operator2("__and__", self, other, False)
-    def __rand__(self, other): return operator2("__and__", self, other, True)
-    def __or__(self, other): return operator2("__or__", self, other, False)
-    def __ror__(self, other): return operator2("__or__", self, other, True)
-    def __xor__(self, other): return operator2("__xor__", self, other, False)
-    def __rxor__(self, other): return operator2("__xor__", self, other, True)
-    def __lshift__(self, other): return operator2("__lshift__", self, other, False)
-    def __rlshift__(self, other): return operator2("__lshift__", self, other, True)
-    def __rshift__(self, other): return operator2("__rshift__", self, other, False)
-    def __rrshift__(self, other): return operator2("__rshift__", self, other, True)
-    def __iadd__(self, other): return operator2("__iadd__", self, other, False)
-    def __isub__(self, other): return operator2("__isub__", self, other, False)
-    def __imul__(self, other): return operator2("__imul__", self, other, False)
-    def __itruediv__(self, other): return operator2("__itruediv__", self, other, False)
-    def __ifloordiv__(self, other): return operator2("__ifloordiv__", self, other, False)
-    def __imod__(self, other): return operator2("__imod__", self, other, False)
-    def __ipow__(self, other): return operator2("__ipow__", self, other, False)
-    def __iand__(self, other): return operator2("__iand__", self, other, False)
-    def __ior__(self, other): return operator2("__ior__", self, other, False)
-    def __ixor__(self, other): return operator2("__ixor__", self, other, False)
-    def __ilshift__(self, other): return operator2("__ilshift__", self, other, False)
-    def __irshift__(self, other): return operator2("__irshift__", self, other, False)
-    def __lt__(self, other): return operator2("__lt__", self, other, False)
-    def __le__(self, other): return operator2("__le__", self, other, False)
-    def __gt__(self, other): return operator2("__gt__", self, other, False)
-    def __ge__(self, other): return operator2("__ge__", self, other, False)
-    def __eq__(self, other): return operator2("__eq__", self, other, False)
-    def __ne__(self, other): return operator2("__ne__", self, other, False)
-    def __neg__(self): return operator1("__neg__", self)
-    def __pos__(self): return operator1("__pos__", self)
-    def __abs__(self): return operator1("__abs__", self)
-    def __invert__(self): return operator1("__invert__", self)
+    def __add__(self, other): return operator2(0, self, other, False)
+    def __radd__(self, other): return operator2(0, self, other, True)
+    def __sub__(self, other): return operator2(1, self, other, False)
+    def __rsub__(self, other): return operator2(1, self, other, True)
+    def __mul__(self, other): return operator2(2, self, other, False)
+    def __rmul__(self, other): return operator2(2, self, other, True)
+    def __truediv__(self, other): return operator2(3, self, other, False)
+    def __rtruediv__(self, other): return operator2(3, self, other, True)
+    def __floordiv__(self, other): return operator2(4, self, other, False)
+    def __rfloordiv__(self, other): return operator2(4, self, other, True)
+    def __mod__(self, other): return operator2(5, self, other, False)
+    def __rmod__(self, other): return operator2(5, self, other, True)
+    def __pow__(self, other, modulo=None): return operator2(6, self, other, False)
+    def __rpow__(self, other, modulo=None): return operator2(6, self, other, True)
+    def __matmul__(self, other): return operator2(7, self, other, False)
+    def __rmatmul__(self, other): return operator2(7, self, other, True)
+    def __and__(self, other): return operator2(8, self, other, False)
+    def __rand__(self, other): return operator2(8, self, other, True)
+    def __or__(self, other): return operator2(9, self, other, False)
+    def __ror__(self, other): return operator2(9, self, other, True)
+    def __xor__(self, other): return operator2(10, self, other, False)
+    def __rxor__(self, other): return operator2(10, self, other, True)
+    def __lshift__(self, other): return operator2(11, self, other, False)
+    def __rlshift__(self, other): return operator2(11, self, other, True)
+    def __rshift__(self, other): return operator2(12, self, other, False)
+    def __rrshift__(self, other): return operator2(12, self, other, True)
+    def __iadd__(self, other): return operator2(13, self, other, False)
+    def __isub__(self, other): return operator2(14, self, other, False)
+    def __imul__(self, other): return operator2(15, self, other, False)
+    def __itruediv__(self, other): return operator2(16, self, other, False)
+    def __ifloordiv__(self, other): return operator2(17, self, other, False)
+    def __imod__(self, other): return operator2(18, self, other, False)
+    def __ipow__(self, other): return operator2(19, self, other, False)
+    def __iand__(self, other): return operator2(21, self, other, False)
+    def __ior__(self, other): return operator2(22, self, other, False)
+    def __ixor__(self, other): return operator2(23, self, other, False)
+    def __ilshift__(self, other): return operator2(24, self, other, False)
+    def __irshift__(self, other): return operator2(25, self, other, False)
+    def __lt__(self, other): return operator2(26, self, other, False)
+    def __le__(self, other): return operator2(27, self, other, False)
+    def __gt__(self, other): return operator2(28, self, other, False)
+    def __ge__(self, other): return operator2(29, self, other, False)
+    def __eq__(self, other): return operator2(30, self, other, False)
+    def __ne__(self, other): return operator2(31, self, other, False)
+    def __neg__(self): return operator1(32, self)
+    def __pos__(self): return operator1(33, self)
+    def __abs__(self): return operator1(34, self)
+    def __invert__(self): return operator1(35, self)
+    def __dealloc__(self): drop_dict(self)
     def __hash__(self): return id(self)
     def __bool__(self): return SLOTS["bool"](self)
     def __int__(self): return SLOTS["int"](self)
@@ -650,18 +701,18 @@ def bump(handle):
     handle.version += 1
 
 
-def operator1(name, x):
-    """A unary operator."""
-    f = BOUND[name]
+def operator1(code, x):
+    """The unary operator OPERATOR_NAMES[code]."""
+    f = BOUND[code]
     return f.call1(x)
 
 
-def operator2(name, x, y, swap):
-    """A binary operator; NotImplemented for operands that are neither tensors nor numbers."""
+def operator2(code, x, y, swap):
+    """The operator OPERATOR_NAMES[code]; NotImplemented for what is no tensor and no number."""
     t = type(y)
     if t is not Tensor and t is not float and t is not int and not isinstance(y, Tensor):
-        return SLOTS["operator"](name, BOUND.get(name), x, y, swap)
-    f = BOUND[name]
+        return SLOTS["operator"](OPERATOR_NAMES[code], BOUND[code], x, y, swap)
+    f = BOUND[code]
     if swap:
         return f.call2(y, x)
     return f.call2(x, y)
@@ -1360,13 +1411,13 @@ def attach_view(t, h0, prim, values):
         if not SLOTS["attach_reshape"](t, h0, prim, values):
             return
     alias = Alias.__new__(Alias)
-    step = ((prim, tuple(values) if values is not None else ()),)
+    alias.prim = prim
+    alias.args = values
     if parent is not None and parent.base is not None:
         alias.base = parent.base
-        alias.chain = parent.chain + step
+        alias.outer = parent
     else:
         alias.base = h0
-        alias.chain = step
     alias.version = alias.base.version
     t.alias = alias
 
@@ -1496,7 +1547,7 @@ class CallPlan:
         self.n_const = len(constants)
         self.const_at = bytes([raw for raw, value in constants])
         self.const_values = tuple([value for raw, value in constants])
-        self.n_tensors = sum(entry == "T" for entry in prim.form)
+        self.same_dtype = None  # a tensor of this dtype is returned as it is
         self.has_args = len(prim.size_mask) > 0
 
 
@@ -1514,6 +1565,7 @@ class OpFunction:
         self.plan0 = None
         self.overloads = None
         self.primitive = None
+        self.general = None  # Python function for calls that do not come down to one op
 
     def __call__(self, *args, **kwargs):
         return self.call(args + tuple(kwargs.values()), len(args), tuple(kwargs) or None)
@@ -1659,6 +1711,8 @@ class OpFunction:
                             self.promote(k, plan)
                         if plan.prim.check_strides and h0.alias is not None:
                             SLOTS["check_view"](plan.prim, h0, values)
+                        if plan.same_dtype is not None and h0.value.type.dtype is plan.same_dtype:
+                            return h0
                         result = record(plan.prim, n, h0, h1, h2, rest, values)
                         if self.inplace:
                             assign(h0, result, self)
@@ -1687,8 +1741,12 @@ class OpFunction:
         if keywords:
             if "out" in keywords:
                 return SLOTS["call_out"](self, positional, keywords)
-            if "device" in keywords:
+            if "device" in keywords and self.general is None:
                 positional, keywords = SLOTS["strip_device"](self, positional, keywords)
+        if self.general is not None:
+            found = self.general(positional, keywords)
+            if found is not NotImplemented:
+                return found
         prim, tensors, values, plan = self.binder.bind(positional, keywords)
         if plan is not None and plan.prim is prim:
             self.plans.insert(0, plan)
@@ -1697,11 +1755,26 @@ class OpFunction:
             self.plan0 = plan
         if prim.check_strides and tensors[0].alias is not None:
             SLOTS["check_view"](prim, tensors[0], values)
+        if plan is not None and plan.same_dtype is not None:
+            if tensors[0].value.type.dtype is plan.same_dtype:
+                return tensors[0]
         result = record_list(prim, tensors, values)
         if self.inplace:
             assign(tensors[0], result, self)
             return tensors[0]
         return result
+
+
+class OpProperty:
+    """An op of one operand as an attribute of Tensor: x.T."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __get__(self, obj, cls):
+        if obj is None:
+            return self
+        return call_with1(self.function, obj)
 
 
 def record_list(prim, tensors, values):
@@ -1775,9 +1848,81 @@ def assign(handle, result, function):
     handle.version += 1
 
 
+SELECTS = []  # select(dim) for the first dims
+SLICES = {}  # 4 * dim + 2 * (start given) + (end given) -> slice(dim)
+FULL = slice(None, None, None)
+
+
+def set_index_primitives(selects, slices):
+    """What `getitem` records for ints and slices."""
+    SELECTS.extend(selects)
+    SLICES.update(slices)
+
+
 def getitem(x, key):
-    """x[key]: the two commonest keys natively, the others by the indexing planner."""
+    """x[key]: keys of ints and slices natively, the others by the indexing planner."""
+    t = type(key)
+    try:
+        if t is int:
+            return record(SELECTS[0], 1, x, None, None, None, [key])
+        if t is tuple:
+            found = getitem_tuple(x, key)
+            if found is not None:
+                return found
+        elif t is slice:
+            found = getitem_slice(x, 0, key)
+            if found is not None:
+                return found
+    except (IndexError, ValueError):
+        pass  # the planner raises the error that speaks of the whole key
     return SLOTS["getitem"](x, key)
+
+
+def getitem_tuple(x, key):
+    """x[key] for a tuple of ints and slices; None for other keys."""
+    if len(key) > 6:
+        return None
+    for item in key:
+        if type(item) is not int and type(item) is not slice:
+            return None
+    dim = 0
+    out = x
+    for item in key:
+        if type(item) is int:
+            out = record(SELECTS[dim], 1, out, None, None, None, [item])
+        else:
+            if not (item is FULL or (item.start is None and item.stop is None and item.step is None)):
+                out = getitem_slice(out, dim, item)
+                if out is None:
+                    return None
+            dim += 1
+    if dim > len(out.value.type.shape):
+        return None
+    return None if out is x else out
+
+
+def getitem_slice(x, dim, key):
+    """x[:, ..., start:stop] with the slice at `dim`; None unless the bounds are ints or None."""
+    start = key.start
+    stop = key.stop
+    if key.step is not None:
+        return None
+    values = []
+    code = 4 * dim
+    if start is not None:
+        if type(start) is not int:
+            return None
+        values.append(start)
+        code += 2
+    if stop is not None:
+        if type(stop) is not int:
+            return None
+        values.append(stop)
+        code += 1
+    if code == 4 * dim:
+        return None
+    values.append(1)
+    return record(SLICES[code], 1, x, None, None, None, values)
 
 
 # -- backward on a known path ---------------------------------------------------------------
@@ -1884,8 +2029,16 @@ def install():
     set_probe(probe)
     set_call_target()
     install_vectorcall(probe, 1)
+    mark_tensor(native_new(Tensor))
     for cls in (Tensor, PrimitiveBase, ModuleBase, OpFunction):
         unlock_type(cls)
+
+
+def mark_tensor(probe):
+    """Let the shim find the field of the instance dict, which is made only when it is used."""
+    probe.dict_slot = 0x57454E44
+    install_lazy_dict(probe)
+    probe.dict_slot = 0
 
 
 def set_probe(probe):
@@ -1898,7 +2051,7 @@ def set_defaults():
     rows = {
         Value: "type buffer trace leaf segment error extra",
         Tensor: "value leaf alias _layout _grad",
-        Alias: "base storage",
+        Alias: "base storage prim args outer",
         State: "parent prim rest mode t0 t1 t2 trest last_args out_type outs program code "
         "user_code children child plans nodes leaves step",
         Trace: "state sites extra site_code",
@@ -1918,7 +2071,6 @@ def set_defaults():
         for cls, names in table.items():
             for name in names.split():
                 setattr(cls, name, default)
-    Alias.chain = ()
 
 
 if hasattr(os, "register_at_fork"):

@@ -56,6 +56,14 @@ def set_call_target() -> None:
     """Python classes need no call slots."""
 
 
+def install_lazy_dict(probe: Any) -> None:
+    """Python classes make their instance dicts themselves."""
+
+
+def drop_dict(tensor: Any) -> None:
+    """Python frees instance dicts itself."""
+
+
 def unlock_type(cls: Any) -> None:
     """Python classes are open already."""
 
@@ -67,6 +75,8 @@ _STAND_INS = {
     "install_vectorcall": install_vectorcall,
     "vectorcall_address": vectorcall_address,
     "set_call_target": set_call_target,
+    "install_lazy_dict": install_lazy_dict,
+    "drop_dict": drop_dict,
     "unlock_type": unlock_type,
     "thread_id": threading.get_ident,
     "refcount": sys.getrefcount,

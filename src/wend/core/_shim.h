@@ -39,6 +39,60 @@ static int wend_install_vectorcall(PyObject *probe, int method_descriptor)
     return -1;
 }
 
+/* Tensors may have attributes of the user's, but few do: the dict is made when it is needed.
+ * The C field holding it is a plain pointer to Cython, so that the slots below keep it alive. */
+static Py_ssize_t wend_dict_offset = 0;
+static traverseproc wend_base_traverse = NULL;
+static inquiry wend_base_clear = NULL;
+
+#define WEND_DICT(o) (*(PyObject **)((char *)(o) + wend_dict_offset))
+
+static int wend_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(WEND_DICT(self));
+    return wend_base_traverse(self, visit, arg);
+}
+
+static int wend_clear(PyObject *self)
+{
+    Py_CLEAR(WEND_DICT(self));
+    return wend_base_clear(self);
+}
+
+static inline void wend_drop_dict(PyObject *self)
+{
+    if (wend_dict_offset != 0)
+        Py_CLEAR(WEND_DICT(self));
+}
+
+static PyGetSetDef wend_dict_getset = {"__dict__", PyObject_GenericGetDict,
+                                       PyObject_GenericSetDict, NULL, NULL};
+
+static int wend_install_lazy_dict(PyObject *probe)
+{
+    PyTypeObject *type = Py_TYPE(probe);
+    for (Py_ssize_t offset = sizeof(PyObject); offset < type->tp_basicsize;
+         offset += sizeof(void *)) {
+        if (*(size_t *)((char *)probe + offset) == WEND_MAGIC) {
+            wend_dict_offset = offset;
+            type->tp_dictoffset = offset;
+            wend_base_traverse = type->tp_traverse;
+            wend_base_clear = type->tp_clear;
+            type->tp_traverse = wend_traverse;
+            type->tp_clear = wend_clear;
+            PyObject *descr = PyDescr_NewGetSet(type, &wend_dict_getset);
+            if (descr == NULL)
+                return -1;
+            int failed = PyDict_SetItemString(type->tp_dict, "__dict__", descr);
+            Py_DECREF(descr);
+            PyType_Modified(type);
+            return failed;
+        }
+    }
+    PyErr_SetString(PyExc_SystemError, "wend: dict slot not found");
+    return -1;
+}
+
 static inline size_t wend_vectorcall_address(void) { return (size_t)&wend_vectorcall; }
 
 /* Let Python code add public methods to an extension type, as it can to a Python class. */

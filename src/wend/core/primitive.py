@@ -103,6 +103,7 @@ class Primitive(PrimitiveBase):
     donates: ClassVar[bool] = False
     fallible: ClassVar[bool] = False
     labels_leaf: ClassVar[bool] = False
+    calls_user: ClassVar[bool] = False
     checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
     must_view: ClassVar[bool] = False  # and an error where they do not
     differentiable: ClassVar[bool] = True
@@ -356,7 +357,8 @@ def _publish_inplace(cls: type[Primitive]) -> None:
             PUBLIC.setdefault(method, twin)
         if method == names[0]:
             for operator in cls.operators:
-                _hot.set_operator(f"__i{operator[2:]}", twin)
+                if f"__i{operator[2:]}" in _hot.OPERATORS:
+                    _hot.set_operator(f"__i{operator[2:]}", twin)
 
 
 def check_dtypes(name: str, supports: frozenset[str], specs: tuple[Any, ...]) -> None:

@@ -13,6 +13,7 @@ from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeErr
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.core.signature import parse_signature
 from wend.frontend import aliasing, creation, formats
 from wend.ops import subscript
 
@@ -23,6 +24,13 @@ def _converted(x: Tensor, dtype: DType | None, copy: bool) -> Tensor:
     if dtype is None or dtype is x.dtype:
         return ops.clone(x) if copy else x  # type: ignore[no-any-return]
     return ops.cast(x, dtype)  # type: ignore[no-any-return]
+
+
+def _to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls of `to` that are no plain change of dtype."""
+    if _dtype_asked(args[1:], kwargs) is not None:
+        return NotImplemented
+    return to(*args, **kwargs)
 
 
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -42,10 +50,10 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     for a in args:
         if isinstance(a, Tensor):
             dtype = a.dtype
-        elif isinstance(a, DType) or a in (float, int, bool):
-            dtype = creation.checked_dtype("to", a)
         elif isinstance(a, bool):
             flags.append(a)
+        elif isinstance(a, DType) or a in (float, int, bool):
+            dtype = a
         elif isinstance(a, (str, Device, int)):
             place = a
         elif a is not None:
@@ -59,13 +67,44 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return _converted(self, creation.checked_dtype("to", dtype), copy)
 
 
-def _cast_method(name: str, dtype: DType) -> Callable[..., Tensor]:
-    def cast(self: Tensor, memory_format: Any = None) -> Tensor:
-        return _converted(self, dtype, False)
+def _dtype_asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
+    """The dtype, if a conversion to it is all that is asked for."""
+    if len(args) == 1 and not kwargs and isinstance(args[0], DType):
+        return args[0]
+    if not args and list(kwargs) == ["dtype"] and isinstance(kwargs["dtype"], DType):
+        return kwargs["dtype"]
+    return None
 
-    cast.__name__ = name
-    cast.__doc__ = f"This tensor as {dtype}."
-    return cast
+
+class _Conversion:
+    """Binds calls that only change the dtype: from then on they go through the core."""
+
+    params = parse_signature("input")
+
+    def __init__(self, fixed: DType | None) -> None:
+        self.fixed = fixed
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """(primitive, tensors, args, plan); tensors of that dtype are returned as they are."""
+        kwargs = {k: v for k, v in kwargs.items() if k != "memory_format"}
+        dtype = self.fixed or _dtype_asked(args[1:], kwargs)
+        prim = ops.cast.primitive.of(("T",), dtype=dtype)
+        constants = [(i + 1, v) for i, v in enumerate((*args[1:], *kwargs.values()))]
+        plan = _hot.CallPlan(
+            prim, len(args), tuple(kwargs) or None, ((0, 0, None),), tuple(constants)
+        )
+        plan.same_dtype = dtype
+        return prim, [args[0]], [], plan
+
+
+def _conversion(name: str, dtype: DType | None) -> Any:
+    function = _hot.OpFunction(name, _Conversion(dtype), False)
+    if dtype is None:
+        function.general = _to
+        function.__doc__ = to.__doc__
+    else:
+        function.__doc__ = f"This tensor as {dtype}."
+    return function
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
@@ -308,10 +347,6 @@ def ndimension(self: Tensor) -> int:
     return int(self.dim())
 
 
-def _transposed(name: str) -> property:
-    return property(lambda self: getattr(ops, name)(self))
-
-
 def _matrix_view(self: Tensor) -> Tensor:
     if self.dim() < 2:
         raise ShapeError(f"adjoint: expects a matrix or a batch of matrices, got {self.dim()}-d")
@@ -394,9 +429,10 @@ _CASTS = {
     "bool": "bool",
 }  # fmt: skip
 for _name, _dtype in _CASTS.items():
-    setattr(Tensor, _name, _cast_method(_name, dtypes.NAMES[_dtype]))
+    setattr(Tensor, _name, _conversion(_name, dtypes.NAMES[_dtype]))
+Tensor.to = _conversion("to", None)
 for _function in (
-    to, type_as, cpu, cuda, copy_, fill_, zero_, index_put_, fill_diagonal_, set_, resize_,
+    type_as, cpu, cuda, copy_, fill_, zero_, index_put_, fill_diagonal_, set_, resize_,
     resize_as_, apply_, map_, view_as, is_same_size, equal, allclose, element_size, get_device,
     data_ptr, new, as_subclass, is_shared, share_memory_, pin_memory, is_nonzero, ndimension,
 ):  # fmt: skip
@@ -408,7 +444,7 @@ Tensor.__torch_function__ = default_torch_function
 _hot.set_operator("__pos__", ops.identity)
 for _name in ("resolve_conj", "resolve_neg", "conj", "to_dense", "coalesce"):
     setattr(Tensor, _name, _itself)
-Tensor.T = _transposed("reverse_dims")
+Tensor.T = _hot.OpProperty(ops.reverse_dims)
 Tensor.mT = property(_matrix_view)
 Tensor.H = property(_matrix_view)
 Tensor.mH = property(_matrix_view)

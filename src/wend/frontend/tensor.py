@@ -360,6 +360,18 @@ def detach_(self: Tensor) -> Tensor:
     return self
 
 
+_INDEXED_DIMS = range(6)
+_hot.set_index_primitives(
+    [ops.select.primitive.of(("T", "I"), dim=d) for d in _INDEXED_DIMS],
+    {
+        4 * d + 2 * a + b: ops.slice.primitive.of(
+            ("T", "I" if a else None, "I" if b else None, "I"), dim=d
+        )
+        for d in _INDEXED_DIMS
+        for a in (0, 1)
+        for b in (0, 1)
+    },
+)
 indexing.set_readers(creation.as_tensor, _read_int)
 _METHODS = {
     "item": item,
