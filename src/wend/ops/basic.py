@@ -32,8 +32,8 @@ class Identity(Primitive):
         return (g,)
 
     def batch(self, batched: tuple[bool, ...], size: Any, x: Any) -> Any:
-        """The batch axis stays."""
-        return x
+        """The same op: what is passed on to gradients is its point."""
+        return getattr(ops, self.name)(x)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         """A matrix and a 0-d tensor."""
@@ -76,10 +76,9 @@ class Graft(Primitive):
         return (None, g)
 
     def batch(self, batched: tuple[bool, ...], size: Any, data: Any, history: Any) -> Any:
-        """The batch axis of the data, added where it lacks one."""
-        if batched[0]:
-            return data
-        return data.unsqueeze(0).expand((size, *data.shape))
+        """Both with the batch axis, added where one lacks it."""
+        both = zip((data, history), batched, strict=True)
+        return ops.graft(*[x if b else ops.expand_to(x, (size, *x.shape), (0,)) for x, b in both])
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         """Two matrices."""
