@@ -99,7 +99,20 @@ class IntegerDivision(Elementwise, abstract=True):
     def refuse_zero(self, x: Array, other: Array) -> None:
         """Raise ExecutionError if ints are divided by 0 (PyTorch: RuntimeError of this text)."""
         if other.dtype.kind in "iu" and not np.all(other) and np.broadcast(x, other).size:
-            raise ExecutionError(f"{self.name}: ZeroDivisionError: an int divided by 0")
+            raise ExecutionError(self.fault)
+
+    @property
+    def fault(self) -> str:
+        """The message for ints over 0."""
+        return f"{self.name}: ZeroDivisionError: an int divided by 0"
+
+    def divisor(self, b: Builder, other: Value) -> Value:
+        """other, required not to be 0 if it is an int; 1 in its place."""
+        if b.dtype(other).is_floating_point:
+            return other
+        valid = b.ne(other, b.constant(0, other))
+        b.require(valid, self.fault)
+        return b.select(valid, other, b.constant(1, other))
 
 
 class FloorDivide(IntegerDivision):
@@ -116,6 +129,7 @@ class FloorDivide(IntegerDivision):
 
     def emit(self, b: Builder, x: Value, other: Value) -> Value:
         if not b.dtype(x).is_floating_point:
+            other = self.divisor(b, other)
             quotient, rest = b.trunc_divide(x, other), b.fmod(x, other)
             if not b.dtype(x).is_signed:
                 return quotient
@@ -152,7 +166,7 @@ class DivTrunc(IntegerDivision):
     def emit(self, b: Builder, x: Value, other: Value) -> Value:
         if b.dtype(x).is_floating_point:
             return b.trunc(b.div(x, other))
-        return b.trunc_divide(x, other)
+        return b.trunc_divide(x, self.divisor(b, other))
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         return zeros_like(g), zeros_like(g)
@@ -172,6 +186,9 @@ class Fmod(IntegerDivision):
     def reference(self, x: Array, other: Array) -> Array:
         self.refuse_zero(x, other)
         return np.fmod(x, other)
+
+    def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        return b.fmod(x, self.divisor(b, other))
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         return g, -g * ops.div_trunc(x, other)
@@ -197,6 +214,7 @@ class Remainder(IntegerDivision):
         return np.where(differ, rest + other, rest)
 
     def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        other = self.divisor(b, other)
         rest = b.fmod(x, other)
         return b.select(_signs_differ(b, rest, other), b.add(rest, other), rest)
 

@@ -7,7 +7,8 @@ shows that a rule is right before any code is generated).  Values are opaque to 
 Operands of one instruction have one type, unless its line says otherwise; `constant` makes a value
 of the type of another one.  float16 and bfloat16 never enter a rule: they are widened to float32
 before it and rounded once after it.  Integers wrap (min / -1 too, which traps on some machines).
-On bool, `add` is or, `mul` is and.
+On bool, `add` is or, `mul` is and.  All lanes are computed: what `select` does not take must not
+trap, and a rule that can fail says so with `require` and goes on with harmless operands.
 """
 
 from __future__ import annotations
@@ -29,13 +30,16 @@ class Builder(Protocol):
     def convert(self, x: Value, dtype: DType) -> Value: ...      # C's rules; to bool: x != 0
     def select(self, condition: Value, a: Value, b: Value) -> Value: ...  # condition: bool
 
+    # ExecutionError(message), once the kernel has run, if the condition is False of any element
+    def require(self, condition: Value, message: str) -> None: ...
+
     # arithmetic
     def add(self, x: Value, y: Value) -> Value: ...
     def sub(self, x: Value, y: Value) -> Value: ...
     def mul(self, x: Value, y: Value) -> Value: ...
     def div(self, x: Value, y: Value) -> Value: ...              # floats
-    def trunc_divide(self, x: Value, y: Value) -> Value: ...     # ints, towards zero; y == 0 fails
-    def fmod(self, x: Value, y: Value) -> Value: ...             # sign of x; int y == 0 fails
+    def trunc_divide(self, x: Value, y: Value) -> Value: ...     # ints, towards zero; y != 0
+    def fmod(self, x: Value, y: Value) -> Value: ...             # sign of x; of ints, y != 0
     def neg(self, x: Value) -> Value: ...
     def abs(self, x: Value) -> Value: ...
     def sqrt(self, x: Value) -> Value: ...

@@ -22,6 +22,7 @@ class Where(Elementwise):
     """
 
     signature = "condition, input: operand, other: operand"
+    functions = ("where",)
     promotes = (False, True, True)
 
     def dtypes_of(self, *operands: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.errors import ExecutionError
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise import Array, Elementwise, Grads, V
@@ -126,20 +127,25 @@ class BinaryCrossEntropyTerm(Special):
     """y = -(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100.
 
     Its gradient is no derivative of that: it stays finite at 0 and 1, where the logarithms'
-    bounds would stop it (as in PyTorch).
+    bounds would stop it (as in PyTorch). Raises ExecutionError unless 0 <= input <= 1.
     """
 
     signature = "input, target"
     domain = ((0.05, 0.95), (0.0, 1.0))
     grad_name = "BinaryCrossEntropyBackward0"
+    fallible = True
+    fault = "binary_cross_entropy: all elements of input should be between 0 and 1"
 
     def reference(self, x: Array, target: Array) -> Array:
+        if not np.all((x >= 0) & (x <= 1)):
+            raise ExecutionError(self.fault)
         return -(
             target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)
         )
 
     def emit(self, b: Builder, x: Value, target: Value) -> Value:
-        least, one = b.constant(-100, x), b.constant(1, x)
+        least, zero, one = (b.constant(c, x) for c in (-100, 0, 1))
+        b.require(b.bitwise_and(b.ge(x, zero), b.le(x, one)), self.fault)
         hit = b.mul(target, b.maximum(b.log(x), least))
         miss = b.mul(b.sub(one, target), b.maximum(b.log1p(b.neg(x)), least))
         return b.neg(b.add(hit, miss))

@@ -41,6 +41,10 @@ class NumpyBuilder:
         self._same("select", a, b)
         return np.where(condition, a, b)
 
+    def require(self, condition: Array, message: str) -> None:
+        if not np.all(condition):
+            raise ExecutionError(message)
+
     # -- arithmetic ---------------------------------------------------------------------------
 
     def div(self, x: Array, y: Array) -> Array:
@@ -51,7 +55,7 @@ class NumpyBuilder:
     def trunc_divide(self, x: Array, y: Array) -> Array:
         self._same("trunc_divide", x, y)
         self._check(x.dtype.kind in "iu", "trunc_divide", x)
-        self._refuse_zero(y)
+        self._no_zero("trunc_divide", y)
         # C's division, from Python's: exact, through magnitudes.
         quotient = np.abs(x).astype(np.uint64) // np.abs(y).astype(np.uint64)
         signed = quotient.astype(x.dtype)
@@ -60,7 +64,7 @@ class NumpyBuilder:
     def fmod(self, x: Array, y: Array) -> Array:
         self._same("fmod", x, y)
         if x.dtype.kind in "iu":
-            self._refuse_zero(y)
+            self._no_zero("fmod", y)
         return np.fmod(x, y)
 
     def pow(self, x: Array, y: Array) -> Array:
@@ -133,9 +137,9 @@ class NumpyBuilder:
         if not np.all((y >= 0) & (y < x.dtype.itemsize * 8)):
             raise ValueError(f"{name}: a count is out of range; machines differ in what they do")
 
-    def _refuse_zero(self, y: Array) -> None:
+    def _no_zero(self, name: str, y: Array) -> None:
         if not np.all(y):
-            raise ExecutionError("ZeroDivisionError: an int divided by 0")
+            raise ValueError(f"{name}: an int divided by 0; some machines trap")
 
 
 def _unary(function: Any, kinds: str) -> Any:

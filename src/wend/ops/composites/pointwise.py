@@ -157,22 +157,38 @@ _publish("round", rounding.Round, round_decimals)
 # -- clamp ---------------------------------------------------------------------------------------
 
 
-def _mixed_clamp_samples(rng: np.random.Generator) -> Samples:
+def _tensor_number_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(3, 4)), rng.uniform(-2, -1, size=(4,)), 1.0)
+
+
+def _number_tensor_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(3, 4)), -1.0, rng.uniform(1, 2, size=(3, 1)))
 
 
 @composite(
-    "input, min: operand, max: operand", grad_name="ClampBackward0", samples=_mixed_clamp_samples
+    "input, min: tensor, max: scalar",
+    grad_name="ClampBackward0",
+    samples=_tensor_number_samples,
 )
-def clamp_mixed(input: V, min: V, max: V) -> V:
-    """y = min(max(input, min), max), one bound a tensor, the other a number."""
-    input = ops.clamp(input, min=min)
-    return ops.clamp(input, max=max)
+def clamp_tensor_number(input: V, min: V, max: V) -> V:
+    """y = min(max(input, min), max)."""
+    return ops.clamp(ops.clamp(input, min=min), max=max)
 
 
-_publish("clamp", selection.Clamp, selection.ClampTensor, clamp_mixed)
-_publish("clip", selection.Clamp, selection.ClampTensor, clamp_mixed)
+@composite(
+    "input, min: scalar, max: tensor",
+    grad_name="ClampBackward0",
+    samples=_number_tensor_samples,
+)
+def clamp_number_tensor(input: V, min: V, max: V) -> V:
+    """y = min(max(input, min), max)."""
+    return ops.clamp(ops.clamp(input, min=min), max=max)
+
+
+# Tensors first: a 0-d tensor would be read where a number is asked for.
+_CLAMPS = (selection.ClampTensor, clamp_tensor_number, clamp_number_tensor, selection.Clamp)
+_publish("clamp", *_CLAMPS)
+_publish("clip", *_CLAMPS)
 
 
 def _bound_samples(rng: np.random.Generator) -> Samples:
