@@ -65,16 +65,19 @@ def linspace(start: Any, end: Any, steps: Any, dtype: Any) -> Any:
 
     Counted from the nearer end. Raises ShapeError for steps < 0.
     """
-    y = _linspace("linspace", start, end, steps)
-    return ops.cast(y, _spaced_dtype("linspace", dtype, start, end))
+    dtype = _spaced_dtype("linspace", dtype, start, end)
+    return ops.cast(_linspace("linspace", start, end, steps, dtype), dtype)
 
 
-def _linspace(op: str, start: Any, end: Any, steps: Any) -> Any:
-    """The numbers in float64."""
+def _linspace(op: str, start: Any, end: Any, steps: Any, dtype: Any) -> Any:
+    """The numbers in float64, between ends that are in `dtype`."""
     if steps < 0:
         raise ShapeError(f"{op}: number of steps must be non-negative, and is {steps}")
+    start, end = (
+        ops.cast(ops.full((), number, dtype=dtype), dtypes.float64) for number in (start, end)
+    )
     if steps == 1:
-        return ops.full((1,), start * 1.0, dtype=dtypes.float64)
+        return ops.reshape_to(start, (1,))
     i = ops.arange(0.0, 0.0, 1.0, steps, dtype=dtypes.float64)
     step = (end - start) / (steps - 1)
     # From the nearer end, so that both ends are exact.
@@ -101,9 +104,10 @@ def _logspace_samples(rng: Any) -> Iterator[Sample]:
 )
 def logspace(start: Any, end: Any, steps: Any, base: Any, dtype: Any) -> Any:
     """y[i] = base ** (start + i * (end - start) / (steps - 1)). Raises ShapeError for steps < 0."""
-    exponents = _linspace("logspace", start, end, steps)
+    dtype = _spaced_dtype("logspace", dtype, start, end)
+    exponents = _linspace("logspace", start, end, steps, dtype)
     y = ops.pow(ops.full((), base * 1.0, dtype=dtypes.float64), exponents)
-    return ops.cast(y, _spaced_dtype("logspace", dtype, start, end))
+    return ops.cast(y, dtype)
 
 
 def _eye_samples(rng: Any) -> Iterator[Sample]:

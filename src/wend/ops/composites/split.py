@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from wend.base.dtypes import FLOAT, int64
 from wend.base.errors import ArgumentError, ArgumentTypeError, DimError, ShapeError
 from wend.base.shapes import Size, normalize_dim
 from wend.core.primitive import ops
@@ -193,7 +194,11 @@ def sum_to_size(self: Any, *size: Any) -> Any:
         )
     axes = [*range(lead)]
     axes += [lead + i for i, n in enumerate(target) if n == 1 and shape[lead + i] != 1]
-    return ops.sum_to(self, target, tuple(axes)) if axes else self
+    if not axes:
+        return self
+    if self.dtype.category < FLOAT:
+        self = ops.cast(self, int64)  # as every sum of integers
+    return ops.sum_to(self, target, tuple(axes))
 
 
 @sugar(name="broadcast_sizes", functions=("broadcast_shapes",))
