@@ -92,7 +92,7 @@ def measure(measurement: Measurement, repeats: int) -> list[dict[str, Any]]:
     for program in PROGRAMS:
         request = {"do": "backward", "program": program, "repeats": repeats}
         numbers = measurement.numbers(request)
-        for part, aim in (("backward", 3000), ("flush", None)):
+        for part, aim in (("backward", 3000), ("flush", None), ("bookkeeping", None)):
             found = {name: [answer[part] for answer in given] for name, given in numbers.items()}
             rows.append(row(f"{program}, 40 ops: {part}", aim, found))
     for what, aim, line in (("Module.__call__", 200, "x(y)"), ("self.weight", 60, "x.weight")):

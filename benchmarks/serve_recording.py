@@ -208,23 +208,48 @@ def mixed(x: Any, y: Any) -> Any:
 PROGRAMS = {p.__name__: p for p in (chain, layers, rows, reductions, mixed)}
 
 
+class Executing:
+    """Sums the time that Wend's plans take, to tell a flush's own bookkeeping from its work."""
+
+    def __init__(self) -> None:
+        self.spent = 0
+        if "wend" not in torch.__version__:
+            return
+        from wend.core import _hot
+        from wend.runtime import plans
+
+        def execute(batch: Any, live: list[int]) -> None:
+            plan = plans.find_plan(batch, live)
+            start = clock()
+            plan.run(batch)
+            self.spent += clock() - start
+
+        _hot.set_slot("execute", execute)
+
+
+executing = Executing()
+
+
 def backward(program: str, repeats: int) -> dict[str, float]:
-    """Return the nanoseconds of ``backward()`` on a known path, and of computing it after that."""
+    """Return the nanoseconds of ``backward()`` on a known path, and of the flush after that.
+
+    flush: from the read to its result; bookkeeping: of that, what is not a plan's execution.
+    """
     x, y, *_ = inputs(True)
-    recorded, computed = [], []
+    found: dict[str, list[int]] = {"backward": [], "flush": [], "bookkeeping": []}
     for _ in range(repeats + 10):
         loss = PROGRAMS[program](x, y).sum()
+        executing.spent = 0
         start = clock()
         loss.backward()
         between = clock()
         loss.item()
-        recorded.append(between - start)
-        computed.append(clock() - between)
+        flush = clock() - between
+        found["backward"].append(between - start)
+        found["flush"].append(flush)
+        found["bookkeeping"].append(flush - executing.spent)
         x.grad = y.grad = None
-    return {
-        "backward": statistics.median(recorded[10:]),
-        "flush": statistics.median(computed[10:]),
-    }
+    return {name: statistics.median(times[10:]) for name, times in found.items()}
 
 
 class Identity(nn.Module):

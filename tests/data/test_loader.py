@@ -105,6 +105,27 @@ def test_tensor_data_sets_are_gathered():
         list(DataLoader(data, sampler=[7]))
 
 
+def test_memory_that_others_write_to_is_read_as_it_is():
+    array = np.arange(24.0).reshape(2, 3, 4)
+    whole = wend.from_numpy(array)
+    turned = whole.permute(0, 2, 1)
+    loaders = [
+        DataLoader(TensorDataset(whole), 2),
+        DataLoader([wend.from_numpy(part) for part in array], 2),
+        DataLoader([part.T for part in turned], 2),
+    ]
+    for added in (0.0, 5.0):
+        array += added
+        whole[0, 0, 0] += added
+        for loader in loaders:
+            (batch,) = loader
+            batch = batch[0] if isinstance(batch, list) else batch
+            np.testing.assert_array_equal(batch.numpy(), array)
+            batch += 100  # its own memory
+    (turned_batch,) = DataLoader(list(turned), 2)
+    np.testing.assert_array_equal(turned_batch.numpy(), array.transpose(0, 2, 1))
+
+
 def test_samples_fetched_together():
     class Batched(Dataset):
         def __getitems__(self, indices):

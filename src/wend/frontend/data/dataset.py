@@ -74,7 +74,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
             return None
         if not all(-len(self) <= i < len(self) for i in indices):
             return None  # fetched one by one, the error names the index
-        return [seam.from_array(seam.to_array(t)[list(indices)]) for t in self.tensors]
+        return [seam.rows(tensor, indices) for tensor in self.tensors]
 
 
 class StackDataset(Dataset[Any]):

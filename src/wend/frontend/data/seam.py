@@ -11,84 +11,97 @@ from typing import Any
 
 import numpy as np
 
-
-def api() -> Any:
-    """Return the package itself: the public API, which this module is a part of."""
-    import wend
-
-    return wend
+from wend.base.devices import CPU
+from wend.base.dtypes import NAMES, float64, from_numpy, int64
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.frontend import creation, random
+from wend.frontend.interop import array_of
 
 
 def is_tensor(value: object) -> bool:
     """Tell whether the value is a Tensor (or of a subclass)."""
-    return isinstance(value, api().Tensor)
+    return isinstance(value, Tensor)
 
 
 def to_array(tensor: Any) -> np.ndarray:
-    """Return a tensor's values, computing them if they are pending; not to be written to."""
-    plain = tensor.detach()
-    try:
-        array: np.ndarray = plain.numpy()
-    except TypeError:  # bfloat16 has no array type in PyTorch's numpy(); its bits have
-        array = np.asarray(plain)
-    return array
+    """Return a tensor's values, computing them if they are pending; to be copied from at once."""
+    alias = tensor.alias
+    base = tensor if alias is None or alias.base is None else alias.base
+    storage = None if base.alias is None else base.alias.storage
+    if storage is None or storage.shared is None or not storage.shared.alive():
+        return array_of(tensor)
+    # Others can write to this memory: reading the tensor would compare and copy all of it.
+    part = storage.shared.array
+    for primitive, args in alias.chain if base is not tensor else ():
+        part = primitive.reference(*primitive.arrange([part], list(args)))
+    return part
+
+
+def rows(tensor: Any, indices: Sequence[int]) -> Any:
+    """Return the entries of a tensor's first dim at the indices, as a tensor of their own.
+
+    indices: each in range.
+    """
+    return from_array(to_array(tensor)[list(indices)])
 
 
 def from_array(array: np.ndarray) -> Any:
-    """Return a Tensor over the array's memory, of which nobody else may know."""
-    if not array.flags.writeable:
-        array = array.copy()
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    if any(stride < 0 for stride in array.strides):
-        array = array.copy()
-    return api().from_numpy(array)
+    """Return a Tensor that takes over an array that nobody else knows.
+
+    Raises TypeError for element types that tensors lack.
+    """
+    native = np.require(array, array.dtype.newbyteorder("="), ["C", "A", "W"])
+    type_ = _hot.intern_type(native.shape, from_numpy(native.dtype), CPU)
+    return _hot.wrap(_hot.held(type_, native))
 
 
 def alias(array: np.ndarray) -> Any:
     """Return a Tensor over an array that its owner goes on using; of a copy if it is read-only."""
-    return api().from_numpy(array if array.flags.writeable else array.copy())
+    return creation.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def tensor(values: Sequence[Any], dtype: str | None = None) -> Any:
-    """Return wend.tensor(values), of the dtype of that name if one is given."""
-    return api().tensor(values, dtype=getattr(api(), dtype) if dtype else None)
+    """Return a Tensor of numbers, of the dtype of that name if one is given."""
+    return creation.tensor(values, dtype=NAMES[dtype] if dtype else None)
 
 
 def stack(tensors: Sequence[Any]) -> Any:
     """Return the tensors stacked along a new first dim, with their history."""
-    return api().stack(list(tensors))
+    return ops.stack(list(tensors))
 
 
 def generator(seed: int) -> Any:
     """Return a new Generator with this seed."""
-    return api().Generator().manual_seed(seed)
+    return random.Generator().manual_seed(seed)
 
 
 def new_seed(source: Any = None) -> int:
     """Draw a seed in [0, 2**62) from a Generator, or from the default one."""
-    return int(api().randint(0, 2**62, (), dtype=api().int64, generator=source).item())
+    drawn: Any = random.randint(0, 2**62, (), dtype=int64, generator=source)
+    return int(drawn.item())
 
 
 def permutation(count: int, source: Any = None) -> list[int]:
     """Draw a random order of range(count)."""
-    order: list[int] = api().randperm(count, generator=source).tolist()
-    return order
+    order: Any = random.randperm(count, generator=source)
+    numbers: list[int] = order.tolist()
+    return numbers
 
 
 def integers(high: int, count: int, source: Any = None) -> list[int]:
     """Draw ``count`` numbers from range(high), with repeats."""
-    drawn: list[int] = (
-        api().randint(0, high, (count,), dtype=api().int64, generator=source).tolist()
-    )
-    return drawn
+    drawn: Any = random.randint(0, high, (count,), dtype=int64, generator=source)
+    numbers: list[int] = drawn.tolist()
+    return numbers
 
 
 def uniforms(count: int, source: Any = None) -> np.ndarray:
     """Draw ``count`` float64 numbers from [0, 1)."""
-    return to_array(api().rand(count, dtype=api().float64, generator=source))
+    return to_array(random.rand(count, dtype=float64, generator=source))
 
 
 def seed_default(seed: int) -> None:
     """Seed the default generator of this process."""
-    api().manual_seed(seed)
+    random.manual_seed(seed)
