@@ -28,6 +28,8 @@ from wend.frontend.formats import *  # noqa: F403
 from wend.frontend.interop import from_dlpack
 from wend.frontend.printing import set_printoptions, get_printoptions
 from wend.frontend.creation import *  # noqa: F403
+from wend.frontend.typed import *  # noqa: F403
+from wend.frontend.methods import allclose, equal, is_nonzero, is_same_size, positive, typename
 from wend.frontend.random import *  # noqa: F403
 from wend.frontend.api import *  # noqa: F403
 from wend.frontend.autograd import (
@@ -44,6 +46,18 @@ for _name, _dtype in {**NAMES, **ALIASES}.items():
 for _name, _function in _PUBLIC.items():
     globals().setdefault(_name, _function)
 
+#: Names that load with their module, when first used.
+_ELSEWHERE = {
+    "compile": "wend.frontend.platform",
+    "autocast": "wend.frontend.platform",
+    "load": "wend.serialization",
+    "save": "wend.serialization",
+    "vmap": "wend.func",
+    "set_anomaly_enabled": "wend.autograd",
+    "is_anomaly_enabled": "wend.autograd",
+    "TorchVersion": "wend.torch_version",
+}
+
 #: Submodules that load when first used.
 _LAZY = frozenset(
     "nn optim utils autograd func jit onnx linalg fft cuda backends random special testing "
@@ -53,6 +67,10 @@ _LAZY = frozenset(
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        found = getattr(importlib.import_module(_ELSEWHERE[name]), name)
+        globals()[name] = found
+        return found
     if name in _LAZY:
         try:
             return importlib.import_module(f"wend.{name}")

@@ -495,7 +495,8 @@ class Tensor:
     """A multi-dimensional array of one dtype, with the history that gradients need."""
 
     def __init__(self, *args, **kwargs):
-        SLOTS["tensor_init"](self, args, kwargs)
+        if self.value is None:  # not set by the __new__ of a subclass
+            SLOTS["tensor_init"](self, args, kwargs)
 
     # Operators are slots here, so that no Python frame stands between the user's line and the
     # step.  In-place ones go through the in-place twin of the op.
@@ -640,7 +641,7 @@ class Tensor:
 
 def native_new(cls):
     """A handle of class `cls` without a value yet."""
-    return cls.__new__(cls)
+    return Tensor.__new__(cls)
 
 
 def wrap(value):

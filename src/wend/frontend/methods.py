@@ -338,6 +338,22 @@ def is_nonzero(self: Tensor) -> bool:
     return bool(self)
 
 
+def typename(obj: Any) -> str:
+    """The name of an object's type, as PyTorch spells it."""
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    cls = type(obj)
+    module = "" if cls.__module__ == "builtins" else f"{cls.__module__}."
+    return f"{module}{cls.__qualname__}"
+
+
+def positive(input: Tensor) -> Tensor:
+    """The tensor itself.  Raises DTypeError for bool."""
+    if input.dtype.category == 0:
+        raise DTypeError("positive: the + operator is not implemented for bool tensors")
+    return input
+
+
 def _itself(self: Tensor, *args: Any) -> Tensor:
     return self
 
@@ -439,7 +455,7 @@ for _function in (
     setattr(Tensor, _function.__name__, _function)
 Tensor.type = type_
 Tensor.where = where_method
-Tensor.positive = _itself
+Tensor.positive = positive
 Tensor.__torch_function__ = default_torch_function
 _hot.set_operator("__pos__", ops.identity)
 for _name in ("resolve_conj", "resolve_neg", "conj", "to_dense", "coalesce"):

@@ -1,0 +1,28 @@
+"""wend.cuda: there is no CUDA device, and every question about one is answered so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.frontend import platform as _platform
+from wend.frontend.platform import GradScaler, device_count, is_available
+
+manual_seed = manual_seed_all = seed = seed_all = _platform.nothing
+synchronize = empty_cache = ipc_collect = reset_peak_memory_stats = _platform.nothing
+current_device = get_device_name = get_device_capability = _platform.refuse
+get_device_properties = mem_get_info = set_device = init = _platform.refuse
+memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = device_count
+is_bf16_supported = is_initialized = is_available
+
+__all__ = ["GradScaler", "amp", "device_count", "is_available", "manual_seed", "manual_seed_all"]
+
+
+class amp:
+    """torch.cuda.amp."""
+
+    GradScaler = GradScaler
+
+    @staticmethod
+    def autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> Any:
+        """autocast for CUDA, which is not there."""
+        return _platform.autocast("cuda", dtype, enabled)

@@ -1,0 +1,6 @@
+"""wend.multiprocessing: Python's own, whose processes get their tensors by value."""
+
+from multiprocessing import *  # noqa: F403
+from multiprocessing import get_context, set_start_method
+
+__all__ = ["get_context", "set_start_method"]
