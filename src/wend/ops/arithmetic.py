@@ -295,10 +295,9 @@ class Pow(Elementwise):
     """
 
     signature = "input: operand, exponent: operand"
-    functions = methods = ("pow",)
     operators = ("__pow__",)
     reflected = True
-    inplace = True
+    inplace = ("pow_",)
     supports = NUMERIC
     fallible = True
     domain = ((0.2, 3.0), (-2.0, 3.0))
@@ -306,8 +305,11 @@ class Pow(Elementwise):
     def reference(self, x: Array, exponent: Array) -> Array:
         if x.dtype.kind != "f":
             return self._int_power(x, exponent)
-        if np.ndim(exponent) == 0 and exponent == 2.0:
-            return x * x  # many times faster, and what np.power rounds to
+        if isinstance(exponent, np.generic):  # a number: as `pow_special` has it
+            if exponent == 2.0:
+                return x * x
+            if abs(exponent) == 0.5:
+                return np.sqrt(x) if exponent > 0 else 1 / np.sqrt(x)
         return np.power(x, exponent)
 
     def _int_power(self, x: Array, exponent: Array) -> Array:
