@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from wend.frontend.nn import functional as F
 from wend.frontend.nn._core import Tensor
-from wend.frontend.nn.functional.loss import legacy_reduction
 from wend.frontend.nn.module import Module
 
 __all__ = [
@@ -36,6 +36,19 @@ __all__ = [
 ]
 
 
+def _legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
+    """The `reduction` that the two former flags mean."""
+    averaged = size_average is None or size_average
+    reduced = reduce is None or reduce
+    meant = "none" if not reduced else "mean" if averaged else "sum"
+    warnings.warn(
+        "size_average and reduce args will be deprecated, "
+        f"please use reduction='{meant}' instead.",
+        stacklevel=4,
+    )
+    return meant
+
+
 class _Loss(Module):
     """A loss with a reduction; size_average and reduce are its former names."""
 
@@ -48,7 +61,9 @@ class _Loss(Module):
         reduction: str = "mean",
     ) -> None:
         super().__init__()
-        self.reduction = legacy_reduction(size_average, reduce, reduction)
+        if size_average is not None or reduce is not None:
+            reduction = _legacy_reduction(size_average, reduce)
+        self.reduction = reduction
 
 
 class _WeightedLoss(_Loss):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from wend.frontend.nn._core import Tensor, empty, no_grad
+from wend.frontend.nn._core import Tensor, empty, native_new, no_grad
 
 __all__ = [
     "Buffer",
@@ -17,6 +17,37 @@ __all__ = [
 ]
 
 
+# Entries of a tensor's `__dict__` that are not the user's.
+_INTERNAL = frozenset({"_retired_leaf"})
+
+
+def _instance(cls: type, data: Tensor, requires_grad: bool) -> Any:
+    """A tensor of class `cls` that shares the values of `data`, and is a leaf."""
+    shared = data.detach()
+    made = native_new(cls)
+    made.value = shared.value
+    made.alias = shared.alias
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def taken_over(data: Tensor, requires_grad: bool = True) -> Parameter:
+    """A parameter with the values of a tensor that nobody else holds.
+
+    Without a second handle on the values, writing to the parameter has nothing to keep in step.
+    """
+    made = native_new(Parameter)
+    made.value = data.value
+    if requires_grad:
+        made.requires_grad_()
+    return made
+
+
+def _own_attributes(tensor: Tensor) -> dict[str, Any]:
+    return {k: v for k, v in tensor.__dict__.items() if k not in _INTERNAL}
+
+
 class Parameter(Tensor):
     """A tensor that a module lists among its parameters when it becomes an attribute.
 
@@ -26,23 +57,26 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = empty(0)
-        return Tensor._make_subclass(cls, data, requires_grad)
+        return _instance(cls, data, requires_grad)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """All is done in `__new__`: the base class would make a tensor of sizes."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         if id(self) in memo:
             return memo[id(self)]
         with no_grad():
-            result = type(self)(self.detach().clone(), self.requires_grad)
+            result = _instance(type(self), self.clone(), self.requires_grad)
         memo[id(self)] = result
-        result.__dict__.update(self.__dict__)
+        result.__dict__.update(_own_attributes(self))
         return result
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
-        if self.__dict__:
-            state = dict(self.__dict__)
+        state = _own_attributes(self)
+        if state:
             return (
                 rebuild_parameter_with_state,
                 (self.detach(), self.requires_grad, OrderedDict(), state),
@@ -75,9 +109,12 @@ class Buffer(Tensor):
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         if data is None:
             data = empty(0)
-        buffer = Tensor._make_subclass(cls, data, data.requires_grad)
+        buffer = _instance(cls, data, data.requires_grad)
         buffer.persistent = persistent
         return buffer
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """All is done in `__new__`."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
         if id(self) in memo:
@@ -127,7 +164,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     def __new__(
         cls, requires_grad: bool = True, device: Any = None, dtype: Any = None
     ) -> UninitializedParameter:
-        return Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
+        return _instance(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
         if id(self) in memo:
@@ -151,9 +188,12 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         dtype: Any = None,
         persistent: bool = True,
     ) -> UninitializedBuffer:
-        buffer = Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
+        buffer = _instance(cls, empty(0, device=device, dtype=dtype), requires_grad)
         buffer.persistent = persistent
         return buffer
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """All is done in `__new__`."""
 
 
 def is_lazy(tensor: Any) -> bool:

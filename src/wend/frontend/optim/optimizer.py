@@ -8,7 +8,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from wend.frontend.nn._core import Tensor, enable_grad, no_grad, synchronize
+from wend.frontend.nn._core import Tensor, enable_grad, float32, no_grad, synchronize, tensor
 from wend.frontend.nn.hooks import HookTable, RemovableHandle
 
 __all__ = [
@@ -52,6 +52,9 @@ class Optimizer:
     OptimizerPreHook = Callable[..., Any]
     OptimizerPostHook = Callable[..., Any]
 
+    #: Entries of a parameter's state that are numbers here and 0-d tensors in state dicts.
+    _counters: tuple[str, ...] = ("step",)
+
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
             raise TypeError(
@@ -81,7 +84,7 @@ class Optimizer:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith("wend.frontend.optim."):
-            cls.__module__ = cls.__module__.replace("wend.frontend.", "wend.")
+            cls.__module__ = "wend.optim." + cls.__name__.lower()
         own = cls.__dict__.get("step")
         if own is not None and not getattr(own, "hooked", False):
             cls.step = _with_hooks(own)  # type: ignore[method-assign]
@@ -129,6 +132,15 @@ class Optimizer:
                 if parameters:
                     self._update(group, parameters)
         return loss
+
+    def _restore(self, before: dict[Any, dict[str, Any]]) -> None:
+        """After a step that failed: what is not a tensor goes back, as the tensors do."""
+        for key, state in list(self.state.items()):
+            if key in before:
+                state.clear()
+                state.update(before[key])
+            else:
+                del self.state[key]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters (or make them zero)."""
@@ -211,7 +223,7 @@ class Optimizer:
             packed["params"] = [places[id(parameter)] for parameter in group["params"]]
             groups.append(packed)
         state = {
-            (places[id(key)] if isinstance(key, Tensor) else key): value
+            (places[id(key)] if isinstance(key, Tensor) else key): self._packed(value)
             for key, value in self.state.items()
         }
         result: dict[str, Any] = {"state": state, "param_groups": groups}
@@ -220,6 +232,31 @@ class Optimizer:
             if replaced is not None:
                 result = replaced
         return result
+
+    def _packed(self, state: Any) -> Any:
+        """A parameter's state with its counters as tensors, as PyTorch keeps them."""
+        if not isinstance(state, dict):
+            return state
+        return {
+            name: tensor(float(value), dtype=float32)
+            if name in self._counters and isinstance(value, (int, float))
+            else value
+            for name, value in state.items()
+        }
+
+    def _unpacked(self, value: Any, parameter: Tensor, name: str | None = None) -> Any:
+        """A loaded state: tensors in the parameter's dtype, counters as numbers."""
+        if isinstance(value, Tensor):
+            if name in self._counters:
+                return float(value)
+            if not parameter.is_floating_point():
+                return value.clone()
+            return value.to(dtype=parameter.dtype, copy=True)
+        if isinstance(value, dict):
+            return {key: self._unpacked(item, parameter, key) for key, item in value.items()}
+        if isinstance(value, Iterable) and not isinstance(value, str):
+            return type(value)(self._unpacked(item, parameter) for item in value)  # type: ignore[call-arg]
+        return float(value) if name in self._counters else value
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over state and settings of a `state_dict`, parameters matched by position.
@@ -252,7 +289,7 @@ class Optimizer:
         state: defaultdict[Any, Any] = defaultdict(dict)
         for key, value in state_dict["state"].items():
             if key in by_place:
-                state[by_place[key]] = _fitted(value, by_place[key])
+                state[by_place[key]] = self._unpacked(value, by_place[key])
             else:
                 state[key] = value
         groups = []
@@ -290,27 +327,19 @@ class Optimizer:
         return self._optimizer_load_state_dict_post_hooks.add(hook, first=prepend)
 
 
-def _fitted(value: Any, parameter: Tensor, key: str | None = None) -> Any:
-    """A loaded state: tensors in the parameter's dtype, but for the count of steps."""
-    if isinstance(value, Tensor):
-        if key == "step" or not parameter.is_floating_point():
-            return value.clone()
-        return value.to(dtype=parameter.dtype, copy=True)
-    if isinstance(value, dict):
-        return {name: _fitted(item, parameter, name) for name, item in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return type(value)(_fitted(item, parameter) for item in value)  # type: ignore[call-arg]
-    return value
-
-
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """A `step` with the hooks around it, that leaves nothing pending behind."""
 
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if _global_step_pre_hooks or self._optimizer_step_pre_hooks:
             args, kwargs = _run_pre_hooks(self, args, kwargs)
-        result = step(self, *args, **kwargs)
-        synchronize()
+        before = {key: dict(state) for key, state in self.state.items()}
+        try:
+            result = step(self, *args, **kwargs)
+            synchronize()
+        except Exception:
+            self._restore(before)
+            raise
         for hook in (
             *self._optimizer_step_post_hooks.values(),
             *_global_step_post_hooks.values(),

@@ -1,46 +1,33 @@
 """`torch.nn.functional`: layers as functions.
 
-Where an op's signature is PyTorch's the function is the op itself; the others only sort arguments.
+Most are the ops themselves: an op says in `functional` under which names it is known here. The
+functions of this package's modules only sort arguments, or need more than one op.
 """
 
+from wend.frontend.nn._core import REGISTRY as _REGISTRY
 from wend.frontend.nn._core import ops as _ops
 from wend.frontend.nn.functional.activation import *
-from wend.frontend.nn.functional.attention import (
-    multi_head_attention_forward,
-    scaled_dot_product_attention,
-)
+from wend.frontend.nn.functional.attention import multi_head_attention_forward
 from wend.frontend.nn.functional.ctc import ctc_loss
-from wend.frontend.nn.functional.distance import (
-    cosine_similarity,
-    normalize,
-    pairwise_distance,
-    pdist,
-)
-from wend.frontend.nn.functional.dropout import (
-    alpha_dropout,
-    dropout,
-    dropout1d,
-    dropout2d,
-    dropout3d,
-    feature_alpha_dropout,
-)
-from wend.frontend.nn.functional.embedding import embedding, embedding_bag, one_hot
-from wend.frontend.nn.functional.loss import *
-from wend.frontend.nn.functional.normalization import (
-    batch_norm,
-    group_norm,
-    instance_norm,
-    layer_norm,
-    local_response_norm,
-    rms_norm,
-)
+from wend.frontend.nn.functional.distance import pdist
+from wend.frontend.nn.functional.dropout import *
+from wend.frontend.nn.functional.embedding import embedding, embedding_bag
+from wend.frontend.nn.functional.loss import triplet_margin_with_distance_loss
+from wend.frontend.nn.functional.normalization import batch_norm, group_norm, instance_norm
 from wend.frontend.nn.functional.padding import pad
-from wend.frontend.nn.functional.pooling import *
-from wend.frontend.nn.functional.vision import *
+from wend.frontend.nn.functional.vision import upsample, upsample_bilinear, upsample_nearest
 
-bilinear = _ops.bilinear
-conv1d = _ops.conv1d
-conv2d = _ops.conv2d
-conv_transpose1d = _ops.conv_transpose1d
-conv_transpose2d = _ops.conv_transpose2d
-linear = _ops.linear
+adaptive_max_pool1d = _ops.adaptive_max_pool1d
+adaptive_max_pool2d = _ops.adaptive_max_pool2d
+adaptive_max_pool3d = _ops.adaptive_max_pool3d
+max_pool1d = _ops.max_pool1d
+max_pool2d = _ops.max_pool2d
+max_pool3d = _ops.max_pool3d
+one_hot = _ops.one_hot
+scaled_dot_product_attention = _ops.scaled_dot_product_attention
+sigmoid = _ops.sigmoid
+tanh = _ops.tanh
+
+for _op in list(_REGISTRY.values()):
+    for _name in getattr(_op, "functional", ()):
+        globals().setdefault(_name, _op.function)

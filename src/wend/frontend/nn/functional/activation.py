@@ -1,31 +1,22 @@
-"""Activations."""
+"""Activations that may overwrite their input, or draw random numbers."""
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
-from wend.frontend.nn._core import Tensor, ops
+from wend.frontend.nn._core import Tensor, empty_like, ops, zeros_like
 
 __all__ = [
     "celu",
     "celu_",
     "elu",
     "elu_",
-    "gelu",
-    "glu",
     "gumbel_softmax",
-    "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
     "hardtanh_",
     "leaky_relu",
     "leaky_relu_",
-    "log_softmax",
-    "logsigmoid",
     "mish",
-    "prelu",
     "relu",
     "relu6",
     "relu_",
@@ -33,31 +24,10 @@ __all__ = [
     "rrelu_",
     "selu",
     "selu_",
-    "sigmoid",
     "silu",
-    "softmax",
-    "softmin",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "tanh",
-    "tanhshrink",
     "threshold",
     "threshold_",
 ]
-
-# Ops whose signature is PyTorch's: the public function is the op itself.
-gelu = ops.gelu
-glu = ops.glu
-hardshrink = ops.hardshrink
-logsigmoid = ops.logsigmoid
-prelu = ops.prelu
-sigmoid = ops.sigmoid
-softplus = ops.softplus
-softshrink = ops.softshrink
-softsign = ops.softsign
-tanh = ops.tanh
-tanhshrink = ops.tanhshrink
 
 _celu = ops.celu
 _elu = ops.elu
@@ -65,7 +35,6 @@ _hardsigmoid = ops.hardsigmoid
 _hardswish = ops.hardswish
 _hardtanh = ops.hardtanh
 _leaky_relu = ops.leaky_relu
-_log_softmax = ops.log_softmax
 _mish = ops.mish
 _relu = ops.relu
 _relu6 = ops.relu6
@@ -198,7 +167,7 @@ def rrelu(
 ) -> Tensor:
     """`leaky_relu` whose slope, in training, is drawn from U(lower, upper) for each element."""
     if training:
-        slope = ops.empty_like(input).uniform_(lower, upper)
+        slope = empty_like(input).uniform_(lower, upper)
         result = ops.where(input < 0, input * slope, input)
     else:
         result = _leaky_relu(input, (lower + upper) / 2)
@@ -212,39 +181,6 @@ def rrelu_(
     return rrelu(input, lower, upper, training, inplace=True)
 
 
-def _implied_dim(name: str, rank: int, stacklevel: int) -> int:
-    """The dim that PyTorch takes where none is given: 0 for 0, 1 or 3 dims, else 1."""
-    warnings.warn(
-        f"Implicit dimension choice for {name} has been deprecated. "
-        "Change the call to include dim=X as an argument.",
-        stacklevel=stacklevel,
-    )
-    return 0 if rank in (0, 1, 3) else 1
-
-
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """y = exp(x) / sum(exp(x)) along a dim."""
-    if dim is None:
-        dim = _implied_dim("softmax", input.dim(), _stacklevel)
-    return _softmax(input, dim) if dtype is None else _softmax(input, dim, dtype=dtype)
-
-
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """y = softmax(-x) along a dim."""
-    if dim is None:
-        dim = _implied_dim("softmin", input.dim(), _stacklevel)
-    return softmax(-input, dim, dtype=dtype)
-
-
-def log_softmax(
-    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
-) -> Any:
-    """y = x - log(sum(exp(x))) along a dim."""
-    if dim is None:
-        dim = _implied_dim("log_softmax", input.dim(), _stacklevel)
-    return _log_softmax(input, dim) if dtype is None else _log_softmax(input, dim, dtype=dtype)
-
-
 def gumbel_softmax(
     logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
 ) -> Tensor:
@@ -252,10 +188,10 @@ def gumbel_softmax(
 
     hard: one-hot values with the gradient of the soft ones.
     """
-    gumbels = -ops.empty_like(logits).exponential_().log()
+    gumbels = -empty_like(logits).exponential_().log()
     soft = _softmax((logits + gumbels) / tau, dim)
     if not hard:
         return soft
     index = soft.argmax(dim, keepdim=True)
-    one_hot = ops.zeros_like(soft).scatter(dim, index, 1.0)
+    one_hot = zeros_like(soft).scatter(dim, index, 1.0)
     return one_hot - soft.detach() + soft

@@ -5,13 +5,12 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from wend.frontend.nn._core import Tensor, bool_, ops
+from wend.frontend.nn._core import Tensor, bool_, ops, zeros_like
 from wend.frontend.nn.functional.dropout import dropout
 from wend.frontend.nn.functional.padding import pad
 
-__all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]
+__all__ = ["multi_head_attention_forward"]
 
-scaled_dot_product_attention = ops.scaled_dot_product_attention
 _linear = ops.linear
 
 
@@ -31,7 +30,7 @@ def canonical_mask(
         )
     if mask.is_floating_point():
         return mask
-    return ops.zeros_like(mask, dtype=dtype).masked_fill(mask, float("-inf"))
+    return zeros_like(mask, dtype=dtype).masked_fill(mask, float("-inf"))
 
 
 def none_or_dtype(mask: Tensor | None) -> Any:
@@ -183,7 +182,7 @@ class _Heads:
         """Output (L, N, E), without the weights."""
         if mask is not None:
             mask = mask.unsqueeze(0) if mask.size(0) == 1 else self._unrolled(mask)
-        found = scaled_dot_product_attention(
+        found = ops.scaled_dot_product_attention(
             self._unrolled(q), self._unrolled(k), self._unrolled(v), mask, p, causal
         )
         return self.join(found.reshape(self.rows, q.shape[1], self.head))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
-from wend.frontend.nn._core import Tensor, ops
+from wend.frontend.nn._core import Tensor, empty_like, ops
 
 __all__ = [
     "alpha_dropout",
@@ -125,7 +125,7 @@ def alpha_dropout(
     _checked(p)
     if not training or p == 0.0:
         return input
-    mask = ops.empty_like(input).bernoulli_(1 - p)
+    mask = empty_like(input).bernoulli_(1 - p)
     result = _alpha_dropped(input, mask, p)
     return input.copy_(result) if inplace else result
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import warnings
 
-from wend.frontend.nn._core import Tensor, no_grad, ops
+from wend.frontend.nn._core import Tensor, no_grad, ones_like, ops, zeros_like
 
-__all__ = ["embedding", "embedding_bag", "one_hot"]
+__all__ = ["embedding", "embedding_bag"]
 
 _embedding = ops.embedding
-one_hot = ops.one_hot
 
 
 def renormalize(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
@@ -20,7 +19,7 @@ def renormalize(weight: Tensor, indices: Tensor, max_norm: float, norm_type: flo
             return
         found = weight[rows]
         norms = ops.norm(found, norm_type, -1, True)
-        scale = ops.where(norms > max_norm, max_norm / (norms + 1e-7), ops.ones_like(norms))
+        scale = ops.where(norms > max_norm, max_norm / (norms + 1e-7), ones_like(norms))
         weight[rows] = found * scale
 
 
@@ -47,12 +46,9 @@ def embedding(
     if max_norm is not None:
         renormalize(weight, input, max_norm, norm_type)
     if padding_idx is None and not scale_grad_by_freq:
-        return _embedding(input, weight)
+        return _embedding(weight, input)
     return _embedding(
-        input,
-        weight,
-        padding_idx=-1 if padding_idx is None else padding_idx,
-        scale_grad_by_freq=scale_grad_by_freq,
+        weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq
     )
 
 
@@ -141,8 +137,8 @@ def _bag(rows: Tensor, counted: Tensor | None, start: int, end: int, mode: str) 
     mask = counted[start:end].unsqueeze(-1)
     if mode == "max":
         found = ops.where(mask, part, part.new_full((), float("-inf"))).amax(0)
-        return ops.where(mask.any(), found, ops.zeros_like(found))
-    total = ops.where(mask, part, ops.zeros_like(part)).sum(0)
+        return ops.where(mask.any(), found, zeros_like(found))
+    total = ops.where(mask, part, zeros_like(part)).sum(0)
     if mode == "sum":
         return total
     return total / mask.sum().clamp(min=1)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
-
 from wend.frontend.nn._core import Tensor, no_grad, ops
 
-__all__ = [
-    "batch_norm",
-    "group_norm",
-    "instance_norm",
-    "layer_norm",
-    "local_response_norm",
-    "rms_norm",
-]
+__all__ = ["batch_norm", "group_norm", "instance_norm"]
 
-layer_norm = ops.layer_norm
-rms_norm = ops.rms_norm
+_batch_norm_eval = ops.batch_norm_eval
+_batch_norm_train = ops.batch_norm_train
+_group_norm = ops.group_norm
+_instance_norm_train = ops.instance_norm_train
 
 
 def group_norm(
@@ -40,7 +33,7 @@ def group_norm(
             "Expected more than 1 value per channel when training, "
             f"got input size {list(input.shape)}"
         )
-    return ops.group_norm(input, num_groups, weight, bias, eps)
+    return _group_norm(input, num_groups, weight, bias, eps)
 
 
 def batch_norm(
@@ -63,14 +56,14 @@ def batch_norm(
             raise RuntimeError(
                 "batch_norm: running_mean and running_var must be defined in evaluation mode"
             )
-        return ops.batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
+        return _batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
     sizes = input.shape
     count = math.prod(sizes) // max(sizes[1], 1)
     if count == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {sizes}"
         )
-    result, mean, var = ops.batch_norm_train(input, weight, bias, eps)
+    result, mean, var = _batch_norm_train(input, weight, bias, eps)
     update_running(running_mean, running_var, mean, var, momentum, count)
     return result
 
@@ -115,34 +108,7 @@ def instance_norm(
             "Expected more than 1 spatial element when training, "
             f"got input size {input.size()}"
         )
-    batch, channels = sizes[0], sizes[1]
-    rows = input.reshape(1, batch * channels, *sizes[2:])
-    result, mean, var = ops.batch_norm_train(rows, None, None, eps)
+    result, mean, var = _instance_norm_train(input, weight, bias, eps)
     if running_mean is not None or running_var is not None:
-        mean, var = mean.reshape(batch, channels).mean(0), var.reshape(batch, channels).mean(0)
-        update_running(running_mean, running_var, mean, var, momentum, spatial)
-    result = result.reshape(sizes)
-    shape = (1, channels) + (1,) * (len(sizes) - 2)
-    if weight is not None:
-        result = result * weight.reshape(shape)
-    return result if bias is None else result + bias.reshape(shape)
-
-
-def local_response_norm(
-    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
-    """x / (k + alpha mean of x² over `size` neighbouring channels)^beta (Krizhevsky, 2012)."""
-    rank = input.dim()
-    if rank < 3:
-        raise ValueError(
-            f"Expected 3D or higher dimensionality input (got {rank} dimensions)"
-        )
-    if input.numel() == 0:
-        return input
-    channels = input.shape[1]
-    around: Any = [0, 0] * (rank - 2) + [size // 2, (size - 1) // 2]
-    squares = ops.pad(input * input, tuple(around))
-    total = squares.narrow(1, 0, channels)
-    for shift in range(1, size):
-        total = total + squares.narrow(1, shift, channels)
-    return input / (total * (alpha / size) + k).pow(beta)
+        update_running(running_mean, running_var, mean.mean(0), var.mean(0), momentum, spatial)
+    return result

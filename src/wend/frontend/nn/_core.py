@@ -1,0 +1,99 @@
+"""What the layers and optimizers use of the parts below them, in one place."""
+
+from wend.base.config import get_default_dtype
+from wend.base.devices import device as device_of
+from wend.base.devices import usable
+from wend.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
+from wend.base.errors import NotImplementedInWend
+from wend.core._hot import ACTIVE_HOOKS, ModuleBase, Tensor, synchronize
+from wend.core._hot import native_new
+from wend.core.primitive import REGISTRY, Sample, composite, ops
+from wend.frontend.aliasing import assign as _assign
+from wend.frontend.autograd import enable_grad, is_grad_enabled, no_grad
+from wend.frontend.creation import (
+    arange,
+    empty,
+    empty_like,
+    eye,
+    full,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+
+__all__ = [
+    "ACTIVE_HOOKS",
+    "REGISTRY",
+    "Function",
+    "ModuleBase",
+    "NotImplementedInWend",
+    "Sample",
+    "Tensor",
+    "arange",
+    "assign",
+    "bfloat16",
+    "bool_",
+    "composite",
+    "device_of",
+    "empty",
+    "empty_like",
+    "enable_grad",
+    "eye",
+    "float16",
+    "float32",
+    "float64",
+    "full",
+    "get_default_dtype",
+    "int64",
+    "is_grad_enabled",
+    "native_new",
+    "no_grad",
+    "ones",
+    "ones_like",
+    "ops",
+    "parse_to",
+    "synchronize",
+    "tensor",
+    "usable",
+    "zeros",
+    "zeros_like",
+]
+
+try:
+    from wend.frontend.function import Function
+except ImportError:
+    Function = object
+
+
+def assign(handle, result):
+    """Make the value of `result` that of `handle`, as an in-place op does."""
+    _assign(handle, result, None)
+
+
+def parse_to(*args, **kwargs):
+    """(device, dtype, non_blocking) of the arguments of a `to` method, None for those absent."""
+    place = kwargs.pop("device", None)
+    dtype = kwargs.pop("dtype", None)
+    non_blocking = kwargs.pop("non_blocking", False)
+    kwargs.pop("copy", None)
+    kwargs.pop("memory_format", None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument {next(iter(kwargs))!r}")
+    for i, given in enumerate(args):
+        if isinstance(given, Tensor):
+            place, dtype = given.device, given.dtype
+        elif isinstance(given, (str, device_of, int)) and not isinstance(given, bool):
+            place = given
+        elif isinstance(given, bool):
+            non_blocking = given
+        elif hasattr(given, "is_floating_point"):
+            dtype = given
+        elif given is not None:
+            raise TypeError(
+                f"to() received an invalid argument at position {i}: {type(given).__name__}"
+            )
+    if place is not None:
+        place = usable(place, "to")
+    return place, dtype, non_blocking

@@ -1,0 +1,3 @@
+"""Layers as functions."""
+
+from wend.frontend.nn.functional import *

@@ -1,0 +1,3 @@
+"""Layers by family."""
+
+from wend.frontend.nn import *

@@ -1,0 +1,4 @@
+"""Activations; multi-head attention."""
+
+from wend.frontend.nn.activation import *
+from wend.frontend.nn.attention import MultiheadAttention

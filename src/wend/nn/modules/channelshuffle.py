@@ -1,0 +1,3 @@
+"""Channels of groups interleaved."""
+
+from wend.frontend.nn.channelshuffle import *

@@ -1,0 +1,3 @@
+"""Modules that hold other modules or parameters."""
+
+from wend.frontend.nn.container import *

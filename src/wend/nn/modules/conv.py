@@ -1,0 +1,4 @@
+"""Convolutions."""
+
+from wend.frontend.nn.conv import *
+from wend.frontend.nn.conv import _ConvNd, _ConvTranspose

@@ -1,0 +1,3 @@
+"""Distances and similarities."""
+
+from wend.frontend.nn.distance import *

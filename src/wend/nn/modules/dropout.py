@@ -1,0 +1,4 @@
+"""Dropout."""
+
+from wend.frontend.nn.dropout import *
+from wend.frontend.nn.dropout import _DropoutNd

@@ -1,0 +1,3 @@
+"""Changes of shape."""
+
+from wend.frontend.nn.flatten import *

@@ -1,0 +1,3 @@
+"""Sliding blocks of images as columns, and back."""
+
+from wend.frontend.nn.fold import *

@@ -1,0 +1,3 @@
+"""Modules that take their shapes from their first input."""
+
+from wend.frontend.nn.lazy import *

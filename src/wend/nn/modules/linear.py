@@ -1,0 +1,4 @@
+"""Linear maps."""
+
+from wend.frontend.nn.linear import *
+from wend.frontend.nn.linear import NonDynamicallyQuantizableLinear

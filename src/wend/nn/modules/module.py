@@ -1,0 +1,3 @@
+"""The base class of all modules."""
+
+from wend.frontend.nn.module import *

@@ -1,0 +1,3 @@
+"""Layer, group and other normalizations."""
+
+from wend.frontend.nn.normalization import *

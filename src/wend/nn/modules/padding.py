@@ -1,0 +1,3 @@
+"""Padding."""
+
+from wend.frontend.nn.padding import *

@@ -1,0 +1,3 @@
+"""Channels that become pixels, and back."""
+
+from wend.frontend.nn.pixelshuffle import *

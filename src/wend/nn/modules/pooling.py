@@ -1,0 +1,4 @@
+"""Pooling."""
+
+from wend.frontend.nn.pooling import *
+from wend.frontend.nn.pooling import _AvgPoolNd, _MaxPoolNd

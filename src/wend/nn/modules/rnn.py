@@ -1,0 +1,3 @@
+"""Recurrent networks."""
+
+from wend.frontend.nn.rnn import *

@@ -1,0 +1,3 @@
+"""Tables of vectors looked up by index."""
+
+from wend.frontend.nn.sparse import *

@@ -1,0 +1,3 @@
+"""Resizing."""
+
+from wend.frontend.nn.upsampling import *

@@ -1,0 +1,11 @@
+"""Arguments that may be one number or one per dimension."""
+
+from wend.frontend.nn.utils import (
+    _ntuple,
+    _pair,
+    _quadruple,
+    _reverse_repeat_tuple,
+    _single,
+    _triple,
+)
+from wend.frontend.nn.utils import *

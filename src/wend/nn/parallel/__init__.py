@@ -1,0 +1,3 @@
+"""Wrappers for several devices."""
+
+from wend.frontend.nn.parallel import DataParallel, data_parallel

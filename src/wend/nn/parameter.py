@@ -1,0 +1,3 @@
+"""Parameters and buffers."""
+
+from wend.frontend.nn.parameter import *

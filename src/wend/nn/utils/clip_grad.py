@@ -1,0 +1,3 @@
+"""Gradients clipped by norm or by value."""
+
+from wend.frontend.nn.gradients import *

@@ -1,0 +1,3 @@
+"""Parameters as one vector, and back."""
+
+from wend.frontend.nn.vectors import *

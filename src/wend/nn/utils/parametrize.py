@@ -1,0 +1,3 @@
+"""Parameters computed from others."""
+
+from wend.frontend.nn.parametrize import *

@@ -1,0 +1,3 @@
+"""A module called with other parameters than its own."""
+
+from wend.frontend.nn.stateless import *

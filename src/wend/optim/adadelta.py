@@ -1,0 +1,3 @@
+"""Adadelta."""
+
+from wend.frontend.optim.adaptive import Adadelta

@@ -1,0 +1,3 @@
+"""Adagrad."""
+
+from wend.frontend.optim.adaptive import Adagrad

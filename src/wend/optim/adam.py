@@ -1,0 +1,3 @@
+"""Adam."""
+
+from wend.frontend.optim.adam import Adam

@@ -1,0 +1,3 @@
+"""Adamax."""
+
+from wend.frontend.optim.adam_variants import Adamax

@@ -1,0 +1,3 @@
+"""AdamW."""
+
+from wend.frontend.optim.adam import AdamW

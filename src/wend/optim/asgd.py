@@ -1,0 +1,3 @@
+"""ASGD."""
+
+from wend.frontend.optim.first_order import ASGD

@@ -1,0 +1,3 @@
+"""LBFGS."""
+
+from wend.frontend.optim.lbfgs import LBFGS

@@ -1,0 +1,3 @@
+"""NAdam."""
+
+from wend.frontend.optim.adam_variants import NAdam

@@ -1,0 +1,4 @@
+"""The base class of all optimizers."""
+
+from wend.frontend.optim.optimizer import *
+from wend.frontend.optim.optimizer import required

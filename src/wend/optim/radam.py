@@ -1,0 +1,3 @@
+"""RAdam."""
+
+from wend.frontend.optim.adam_variants import RAdam

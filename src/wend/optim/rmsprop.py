@@ -1,0 +1,3 @@
+"""RMSprop."""
+
+from wend.frontend.optim.adaptive import RMSprop

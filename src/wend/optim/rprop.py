@@ -1,0 +1,3 @@
+"""Rprop."""
+
+from wend.frontend.optim.first_order import Rprop

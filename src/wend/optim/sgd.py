@@ -1,0 +1,3 @@
+"""SGD."""
+
+from wend.frontend.optim.sgd import SGD

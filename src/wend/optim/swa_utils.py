@@ -1,0 +1,3 @@
+"""Averages of parameters over training."""
+
+from wend.frontend.optim.swa_utils import *
