@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -89,11 +90,42 @@ class Elementwise(Primitive, abstract=True):
     widens: ClassVar[bool] = True
     domain: ClassVar[Any] = (-3.0, 3.0)
     _casts: ClassVar[dict[Any, Any]]
+    formula: ClassVar[tuple[Any, ...]] = ()  # in a tuple, or it would be bound as a method
+
+    def runner(self, operands: list[Any]) -> Callable[..., Any]:
+        """`reference` for operands of known dtypes: the casts are decided once.
+
+        operands: a Spec per tensor, a Number per number, None for what is left out
+        """
+        targets, out = self.dtypes_of(*operands)
+        numpy_out = out.numpy
+        (formula,) = self.formula
+        rule = formula.__func__ if isinstance(formula, staticmethod) else partial(formula, self)
+        casts = [
+            (i, target.numpy)
+            for i, (target, o) in enumerate(zip(targets, operands, strict=True))
+            if target is not None and o is not None and getattr(o, "dtype", None) is not target
+        ]
+
+        def run(*values: Any) -> Any:
+            if casts:
+                row = list(values)
+                for i, target in casts:
+                    row[i] = _cast(row[i], target)
+                result = rule(*row)
+            else:
+                result = rule(*values)
+            if type(result) is np.ndarray and result.dtype == numpy_out:
+                return result
+            return np.asarray(result).astype(numpy_out, copy=False)
+
+        return run
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         formula = cls.__dict__.get("reference")
         if formula is not None:
             cls.reference = _with_casts(formula)  # before registration, which may look at it
+            cls.formula = (formula,)
         cls._casts = {}
         super().__init_subclass__(abstract=abstract, **kwargs)
 

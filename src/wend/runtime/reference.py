@@ -12,19 +12,28 @@ from wend.core import _hot
 from wend.core._hot import Batch, Segment
 from wend.core.graph import Node, PathGraph
 from wend.core.provenance import locate
-from wend.transforms.grad import saved_ids
+from wend.core.types import Number, Spec
+from wend.transforms.differentiate import saved_ids
+from wend.transforms.history import note_history
 
 Runner = Callable[[list[Any], Any], Any]
 #: References to an array that only the step about to overwrite it holds (see `_Step.call`).
 _OWNED = 2
 
 
-def make_runner(prim: Any) -> Runner:
+def make_runner(program: Any) -> Runner:
     """How the reference rule of a primitive is called with arrays and run-time args."""
-    reference = prim.reference
+    prim = program.prim
+    maker = getattr(prim, "runner", None)
+    if maker is None:
+        rule = prim.reference
+    else:
+        specs = [Spec(t.shape, t.dtype) for t in program.sample_types]
+        numbers = [Number(c) for c in prim.categories]
+        rule = maker(prim.arrange(specs, numbers))
     if prim.plain_form:
-        return lambda arrays, args: reference(*arrays)
-    return lambda arrays, args: reference(*prim.arrange(arrays, args))
+        return lambda arrays, args: rule(*arrays)
+    return lambda arrays, args: rule(*prim.arrange(arrays, args))
 
 
 class _Step:
@@ -35,7 +44,7 @@ class _Step:
     def __init__(self, node: Node, frees: tuple[int, ...]) -> None:
         program = node.program
         if program.runner is None:
-            program.runner = make_runner(node.prim)
+            program.runner = make_runner(program)
         self.runner: Runner = program.runner
         self.inputs = node.inputs
         self.outputs = node.outputs
@@ -143,7 +152,8 @@ class ReferencePlan:
 
     def _keep_segment(self, batch: Batch, env: list[Any], roots: list[int]) -> None:
         values = batch.values
-        segment = Segment(batch.serial, self.path)
+        # Numbered by its end: a segment of another thread that this one uses is older.
+        segment = Segment(_hot.fresh_serial(), self.path)
         segment.types = [v.type for v in values]
         segment.args = batch.args
         inputs = {}
@@ -171,6 +181,7 @@ class ReferencePlan:
         for i in roots:
             values[i].segment = segment
             values[i].seg_index = i
+        note_history(segment, batch)
 
     # -- failures ---------------------------------------------------------------------------
 
