@@ -209,6 +209,7 @@ def _prelu_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(3, 4)), rng.uniform(0.1, 0.5, size=(4,)))
     yield Sample(rng.normal(size=(2, 3, 2, 2)), rng.uniform(0.1, 0.5, size=(3,)))
     yield Sample(rng.normal(size=()), rng.uniform(0.1, 0.5, size=()))
+    yield Sample(rng.normal(size=()), rng.uniform(0.1, 0.5, size=(1,)))
     yield Sample(rng.normal(size=(5,)), rng.uniform(0.1, 0.5, size=(1,)))
 
 
@@ -229,7 +230,9 @@ def prelu(input: V, weight: V) -> V:
     rank = len(input.shape)
     if len(weight.shape) > 1:
         raise ShapeError(f"prelu: weight must be a 0-d or 1-d tensor, not {hints(weight.shape)}")
-    if len(weight.shape) == 1 and rank > 1:
+    if len(weight.shape) == 1 and rank == 0:
+        weight = ops.reshape(weight, ())
+    elif len(weight.shape) == 1 and rank > 1:
         channels = weight.shape[0]
         if not (channels == input.shape[1] or channels == 1):
             raise ShapeError(

@@ -234,6 +234,8 @@ def multi_margin_loss(input: V, target: V, p: int, margin: V, weight: V, reducti
     name = "multi_margin_loss"
     if p not in (1, 2):
         raise ArgumentError(f"{name}: only supports p == 1 and p == 2, not {p}")
+    if len(input.shape) == 0:  # one class
+        input = ops.unsqueeze(input, 0)
     dim = _class_dim(name, input)
     if len(input.shape) > 2:
         raise ShapeError(f"{name}: expected an input of 1 or 2 dims, not {hints(input.shape)}")
@@ -264,6 +266,8 @@ def multilabel_margin_loss(input: V, target: V, reduction: str) -> V:
     input: (N, C) or (C)   target: the same, each row classes up to the first negative number.
     """
     name = "multilabel_margin_loss"
+    if len(input.shape) == 0 and len(target.shape) == 0:  # one class
+        input, target = ops.unsqueeze(input, 0), ops.unsqueeze(target, 0)
     if not same_sizes(input, target) or len(input.shape) not in (1, 2):
         raise ShapeError(
             f"{name}: expected input and target of one size, (N, C) or (C), not "

@@ -92,6 +92,20 @@ def _one_sample(rng: np.random.Generator) -> Samples:
         yield Sample(rng.normal(size=shape))
 
 
+@composite(
+    "input",
+    functions=("positive",),
+    methods=("positive",),
+    grad_name="AliasBackward0",
+    samples=_one_sample,
+)
+def positive(input: V) -> V:
+    """y = input. Raises DTypeError for bools."""
+    if input.dtype is dtypes.bool_:
+        raise DTypeError("positive: the `+` operator on a bool tensor is not supported")
+    return ops.identity(input)
+
+
 def _probability_samples(rng: np.random.Generator) -> Samples:
     for shape in ((3, 4), ()):
         yield Sample(rng.uniform(0.05, 0.95, size=shape))
