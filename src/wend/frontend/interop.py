@@ -20,7 +20,7 @@ from wend.core.primitive import ops
 from wend.frontend.aliasing import adopt, expose, storage_of
 from wend.frontend.interop_memory import KIND_CPU, array_from_dlpack
 
-__all__ = ["array_of", "from_dlpack", "to_dlpack"]
+__all__ = ["array_of", "from_dlpack", "to_dlpack", "user_attributes"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +29,18 @@ def array_of(tensor: Tensor) -> Array:
     """A tensor's values, computed if they were pending. Not to be written to."""
     array: Array = _hot.ensure(_hot.refreshed(tensor))
     return array
+
+
+# What the uncompiled core keeps in a tensor's __dict__, beside what the user set there.
+CORE_STATE = frozenset(
+    ("value", "leaf", "alias", "layout", "_layout", "_grad", "version", "_retired_leaf")
+)
+
+
+def user_attributes(tensor: Tensor) -> dict[str, Any]:
+    """What the user set on a tensor, by name."""
+    state = getattr(tensor, "__dict__", {})
+    return {name: value for name, value in state.items() if name not in CORE_STATE}
 
 
 # --- NumPy ----------------------------------------------------------------------------------------
@@ -153,8 +165,13 @@ def reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared."""
     array = np.ascontiguousarray(array_of(self))
     bits = array.view(np.uint16) if self.dtype is bfloat16 else array
-    state = dict(getattr(self, "__dict__", {}))
-    return restored, (type(self), bits, self.dtype.name, self.requires_grad, state)
+    return restored, (
+        type(self),
+        bits,
+        self.dtype.name,
+        self.requires_grad,
+        user_attributes(self),
+    )
 
 
 def restored(
@@ -195,7 +212,7 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     made = _copied_memory(self, memo)
     requires_grad = self.requires_grad
     memo[id(self)] = made = _dressed(made, type(self), requires_grad, None)
-    state = getattr(self, "__dict__", None)
+    state = user_attributes(self)
     if state:
         made.__dict__.update(copy.deepcopy(state, memo))
     if self.grad is not None:
@@ -223,11 +240,7 @@ def _copied_memory(source: Tensor, memo: dict[Any, Any]) -> Tensor:
 
 def shallow_copy(self: Tensor) -> Tensor:
     """What `copy.copy(tensor)` gives: another tensor in the same memory."""
-    made = _dressed(ops.detach(self), type(self), self.requires_grad, None)
-    state = getattr(self, "__dict__", None)
-    if state:
-        made.__dict__.update(state)
-    return made
+    return _dressed(ops.detach(self), type(self), self.requires_grad, user_attributes(self))
 
 
 METHODS = {

@@ -64,6 +64,7 @@ class Interpreter:
         self.persistent = persistent
         self.budget = Budget(len(data))
         self.containers = 0
+        self.fetching = False  # whether `persistent` runs, whose errors are the caller's own
         self.memo: list[Any] = []
         self.sparse: dict[int, Any] = {}  # what was noted out of order
         self.stack: list[Any] = []
@@ -81,6 +82,8 @@ class Interpreter:
         # The machine's own slips (an empty stack, an unhashable key) and errors of the classes that
         # the user declared safe: all of them mean that this file cannot be read.
         except Exception as error:
+            if self.fetching:
+                raise
             raise CheckpointError(f"load: {place} of the pickle fails: {_reason(error)}") from error
         if self.outer or len(self.stack) != 1:
             raise CheckpointError("load: the pickle leaves an unfinished object behind")
@@ -223,7 +226,11 @@ class Interpreter:
         self.names.build(self.stack[-1], state)
 
     def persistent_id(self, _: None) -> None:
-        self.push_container(self.persistent(self.stack.pop()), 500)
+        identity = self.stack.pop()
+        self.fetching = True
+        found = self.persistent(identity)
+        self.fetching = False
+        self.push_container(found, 500)
 
 
 def _reason(error: Exception) -> str:

@@ -16,7 +16,7 @@ from wend.frontend.serialize.errors import CheckpointError
 from wend.frontend.serialize.interpreter import check_key
 from wend.frontend.serialize.names import Meaning
 from wend.frontend.serialize.storages import STORAGE_NAMES, StorageKind, TypedStorage
-from wend.frontend.serialize.tensors import tensor_from_array, view_of
+from wend.frontend.serialize.tensors import conjugated, tensor_from_array, view_of
 
 __all__ = ["default_meanings"]
 
@@ -40,13 +40,16 @@ def _tensor(storage: TypedStorage, dtype: DType, offset: Any, size: Any, stride:
     elements = _check_view(count, offset, size, stride)
     size, stride = tuple(size), tuple(stride)
     whole = elements == count and offset == 0 and is_contiguous(size, stride)
-    first = stored.tensors.get(dtype)
+    first = stored.first
     if first is None:
         memory = stored.elements(dtype)
-        first = tensor_from_array(memory.reshape(size) if whole else memory)
-        stored.tensors[dtype] = first
+        first = stored.first = tensor_from_array(memory.reshape(size) if whole else memory)
         if whole:
             return first
+    if first.dtype is not dtype:
+        raise CheckpointError(
+            f"load: one storage is read as {first.dtype} and as {dtype}, which no torch.save writes"
+        )
     if not whole:
         stored.allowance.charge(elements * dtype.itemsize)
     return view_of(first, size, stride, offset)
@@ -117,7 +120,7 @@ def _finished(tensor: Tensor, requires_grad: Any, metadata: Any) -> Tensor:
         if flag not in ("conj", "neg"):
             raise CheckpointError(f"load: a tensor has a flag that Wend does not know: {flag!r}")
         if on is True:
-            tensor = tensor.conj() if flag == "conj" else -tensor
+            tensor = conjugated(tensor) if flag == "conj" else -tensor
     if requires_grad is True:
         tensor.requires_grad_()
     return tensor

@@ -13,6 +13,7 @@ from wend.base.dtypes import DType
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.shapes import Size
 from wend.core._hot import Tensor
+from wend.frontend.interop import user_attributes
 from wend.frontend.nn.parameter import Parameter
 from wend.frontend.serialize.renaming import torch_path
 from wend.frontend.serialize.storages import STORAGE_NAMES
@@ -72,7 +73,7 @@ def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
     place = (view.offset, tuple(tensor.shape), view.strides)
     arguments = (reference, *place, tensor.requires_grad, OrderedDict())
     make = torch_name("torch._utils", "_rebuild_tensor_v2")
-    state = attributes_of(tensor)
+    state = user_attributes(tensor)
     if type(tensor) is Tensor and not state:
         return make, arguments
     own = torch_name("torch._tensor", "_rebuild_from_type_v2")
@@ -82,16 +83,11 @@ def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
 def reduce_parameter(parameter: Parameter) -> tuple[Any, ...]:
     """A parameter as a rebuild call on its data; attributes that the user gave it come along."""
     arguments = (parameter.detach(), parameter.requires_grad, OrderedDict())
-    state = attributes_of(parameter)
+    state = user_attributes(parameter)
     if state:
         name = torch_name("torch._utils", "_rebuild_parameter_with_state")
         return name, (*arguments, state)
     return torch_name("torch._utils", "_rebuild_parameter"), arguments
-
-
-def attributes_of(tensor: Tensor) -> dict[str, Any]:
-    """What the user set on a tensor."""
-    return dict(getattr(tensor, "__dict__", {}))
 
 
 class Reducers:

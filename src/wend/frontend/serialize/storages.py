@@ -77,7 +77,7 @@ class StoredData:
     """One storage of a checkpoint, as a `map_location` function sees it.
 
     data: its bytes, a uint8 array.   location: where it was when it was saved, such as 'cuda:0'.
-    tensors: the first tensor made of it per element type, of which later ones are views.
+    first: the first tensor made of it, of which later ones are views.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class StoredData:
         self.location = location
         self.allowance = allowance
         self.swapped = swapped
-        self.tensors: dict[DType, Any] = {}
+        self.first: Any = None
 
     @property
     def device(self) -> device:
@@ -110,13 +110,8 @@ class StoredData:
         raise DeviceError("load: cuda is not available; let map_location return the storage itself")
 
     def elements(self, dtype: DType) -> np.ndarray[Any, Any]:
-        """The bytes as a 1-d array of `dtype`, in this machine's byte order.
-
-        A second element type of the same bytes gets a copy: values of unlike types share no memory.
-        """
+        """The bytes as a 1-d array of `dtype`, in this machine's byte order."""
         data = self.data[: self.data.nbytes // dtype.itemsize * dtype.itemsize]
-        if self.tensors:
-            data = data.copy()
         if data.ctypes.data % dtype.itemsize:
             data = data.copy()
         if self.swapped and dtype.itemsize > 1:

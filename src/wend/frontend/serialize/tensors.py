@@ -15,7 +15,7 @@ from wend.core.primitive import ops
 from wend.frontend.aliasing import storage_of
 from wend.frontend.layout import layout_of
 
-__all__ = ["StoredView", "stored_view", "tensor_from_array", "view_of"]
+__all__ = ["StoredView", "conjugated", "stored_view", "tensor_from_array", "view_of"]
 
 
 class StoredView(NamedTuple):
@@ -68,9 +68,12 @@ def tensor_from_array(array: np.ndarray[Any, Any]) -> Tensor:
     return tensor
 
 
-def view_of(
-    whole: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offset: int
-) -> Tensor:
+def conjugated(tensor: Tensor) -> Tensor:
+    """The complex conjugate, by value: PyTorch marks a tensor to be conjugated when it is read."""
+    return tensor_from_array(np.conj(_hot.ensure(_hot.refreshed(tensor))))
+
+
+def view_of(whole: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
     """Another tensor in the memory of `whole`, which is dense; writes to one show in the other."""
     view: Tensor = ops.detach(whole)
     if tuple(whole.shape) == size and strides == contiguous_strides(size) and offset == 0:

@@ -1,0 +1,147 @@
+"""safetensors files: what the reference package writes and reads, and damage."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wend
+from wend.base import dtypes
+from wend.frontend.serialize import CheckpointError, safetensors
+
+reference = pytest.importorskip("safetensors.torch")
+torch = pytest.importorskip("torch")
+NUMBERS = [code.name for code in safetensors.CODE_OF]
+
+
+def listed(tensor):
+    return np.array(tensor.tolist(), dtype=complex)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,), (2, 0)], ids=str)
+def test_every_type_and_shape_both_ways(dtype, shape):
+    theirs = torch.from_numpy(np.asarray(np.arange(np.prod(shape)).reshape(shape)))
+    theirs = theirs.to(getattr(torch, dtype))
+    read = safetensors.load(reference.save({"x": theirs}))["x"]
+    assert str(read.dtype) == str(theirs.dtype) and tuple(read.shape) == shape
+    np.testing.assert_array_equal(listed(read), listed(theirs))
+    back = reference.load(safetensors.save({"x": read}))["x"]
+    assert back.dtype == theirs.dtype and torch.equal(back, theirs)
+
+
+def test_files_with_metadata(tmp_path):
+    path = tmp_path / "model.safetensors"
+    tensors = {"b": wend.ones(3, dtype=dtypes.int8), "a": wend.arange(4.0), "c": wend.tensor(True)}
+    safetensors.save_file(tensors, path, {"format": "pt", "näme": "välue"})
+    read = reference.load_file(path)
+    assert set(read) == {"a", "b", "c"} and read["a"].tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert safetensors.read_metadata(path) == {"format": "pt", "näme": "välue"}
+    reference.save_file({"x": torch.ones(2)}, path, {"k": "v"})
+    assert safetensors.load_file(path)["x"].tolist() == [1.0, 1.0]
+    assert safetensors.read_metadata(path) == {"k": "v"}
+    assert os.listdir(tmp_path) == ["model.safetensors"]
+
+
+def test_tensors_are_aligned_and_writable():
+    data = safetensors.save({"a": wend.ones(3, dtype=dtypes.int8), "b": wend.ones(2)})
+    header = json.loads(data[8 : 8 + struct.unpack("<Q", data[:8])[0]])
+    assert header["b"]["data_offsets"] == [0, 8] and len(data) % 1 == 0
+    read = safetensors.load(data)
+    read["b"][0] = 5
+    assert read["b"].tolist() == [5.0, 1.0]
+
+
+def test_views_are_written_by_value():
+    base = wend.arange(6.0).view(2, 3)
+    read = reference.load(safetensors.save({"t": base.t(), "row": base[1]}))
+    assert read["t"].tolist() == base.t().tolist() and read["row"].tolist() == [3.0, 4.0, 5.0]
+
+
+def test_no_tensors_at_all():
+    assert safetensors.load(safetensors.save({})) == {}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: safetensors.save({"a": [1]}), "'a' is a list"),
+        (lambda: safetensors.save({1: wend.ones(1)}), "1 cannot be the name"),
+        (lambda: safetensors.save({"__metadata__": wend.ones(1)}), "cannot be the name"),
+        (lambda: safetensors.save({}, {"a": 1}), "map str to str"),
+        (lambda: safetensors.save({"z": wend.zeros(1, dtype=dtypes.complex128)}), "complex128"),
+    ],
+)
+def test_bad_arguments(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def file_of(header, data=b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "too few"),
+        (b"1234567", "too few"),
+        (struct.pack("<Q", 2**40), "a header of"),
+        (struct.pack("<Q", 100) + b"{}", "a header of"),
+        (file_of(b"no json"), "not JSON"),
+        (file_of(b"[" * 100_000), "not JSON"),
+        (file_of(b"[]"), "not a table"),
+        (file_of(b'{"a": 1, "a": 2}'), "twice"),
+        (file_of({"a": 5}), "damaged"),
+        (file_of({"a": {"dtype": "F32"}}), "damaged"),
+        (file_of({"a": entry("F8_E4M3")}), "F8_E4M3"),
+        (file_of({"a": entry(dtype=5)}), "which Wend does not have"),
+        (file_of({"a": entry(shape=(-2,))}), "impossible"),
+        (file_of({"a": entry(shape=(2**63,))}), "impossible"),
+        (file_of({"a": entry(shape=(1.5,))}), "impossible"),
+        (file_of({"a": entry(shape=(1,) * 70)}), "impossible"),
+        (file_of({"a": entry(shape=(3,))}, b"x" * 8), "needs 12 bytes"),
+        (file_of({"a": entry(shape=(2**40, 2**40))}, b"x" * 8), "needs"),
+        (file_of({"a": entry()}), "truncated"),
+        (file_of({"a": entry()}, b"x" * 9), "truncated or damaged"),
+        (file_of({"a": entry(offsets=(4, 12))}, b"x" * 12), "begins at byte 4"),
+        (file_of({"a": entry(), "b": entry()}, b"x" * 8), "begins at byte 0"),
+        (file_of({"__metadata__": {"a": 1}}), "metadata"),
+        (file_of({"__metadata__": 5}), "metadata"),
+    ],
+)
+def test_damaged_files(data, words):
+    with pytest.raises(CheckpointError, match=words):
+        safetensors.load(data)
+
+
+GOOD = safetensors.save({"a": wend.ones(3), "b": wend.zeros(2, dtype=dtypes.int64)}, {"k": "v"})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, len(GOOD) - 1))
+def test_truncated_files(length):
+    with pytest.raises(CheckpointError):
+        safetensors.load(GOOD[:length])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, len(GOOD) - 1), st.integers(0, 255))
+def test_changed_bytes_give_our_error_or_tensors(place, value):
+    changed = bytearray(GOOD)
+    changed[place] = value
+    try:
+        safetensors.load(bytes(changed))
+    except CheckpointError:
+        pass
