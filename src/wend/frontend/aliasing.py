@@ -108,7 +108,8 @@ def check_writable(handle: Tensor, name: str) -> None:
 def assign(handle: Tensor, result: Tensor, function: Any) -> None:
     """The general in-place op: checks, casts, rebinds, and lets aliases follow."""
     name = function.__name__ if function is not None else "assign"
-    if _hot.current_trace().symbolic is not None:
+    recorder = _hot.current_trace().symbolic
+    if recorder is not None and not getattr(recorder, "maps", False):
         raise ArgumentTypeError(f"{name}: in-place ops cannot be used in the body of a composite")
     check_writable(handle, name)
     have = _hot.refreshed(handle).type
