@@ -1,0 +1,29 @@
+"""torch.func: functions of one example on many, derivatives as functions, modules as functions."""
+
+from wend.frontend.derivatives import (
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    vjp,
+)
+from wend.frontend.mapping import vmap
+from wend.frontend.nn.stateless import functional_call
+from wend.frontend.stacking import stack_module_state
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]

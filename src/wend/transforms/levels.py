@@ -1,0 +1,342 @@
+"""One call for all examples: a function runs once, on tensors that stand for one example each.
+
+A `Level` takes the place of a thread's trace while a mapped function runs.  The tensors that the
+function sees have one example's shape; behind each is a tensor with the batch axis at dim 0, and
+every op is recorded on those, by its batching rule.  Levels nest; what a level does not know (a
+weight from outside, an outer level's tensor) is the same for all of its examples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from wend.base.errors import ExecutionError, GraphError
+from wend.base.random_state import as_signed, philox
+from wend.core import _hot
+from wend.core._hot import Tensor, Trace, Value
+from wend.core.graph import flatten_outputs
+from wend.core.primitive import ops
+from wend.core.symbolic import hint_of
+from wend.transforms.batch import batched, interpret, with_batch_axis
+from wend.transforms.grad import run_backward
+
+__all__ = ["Level", "current_level", "gradients", "many_gradients", "run_mapped"]
+
+RANDOMNESS = ("error", "different", "same")
+NO_VALUE = (
+    "vmap: the values of a tensor that is mapped over cannot be read inside of the function (by "
+    "item(), bool(), int(), numpy(), tolist(), a mask or nonzero()), nor its tensors used after "
+    "it has returned: one tensor stands for all examples. Choose with torch.where instead of `if`"
+)
+
+
+class Level:
+    """What one vmap stands for: stands in for the trace as a rule's recorder does.
+
+    size: number of examples     randomness: 'error', 'different' or 'same' draws per example
+    """
+
+    maps = True  # in-place ops rebind handles here as anywhere
+
+    def __init__(self, size: int, randomness: str = "error") -> None:
+        self.size = size
+        self.randomness = randomness
+        self.serial = _hot.fresh_serial()
+        self.trace: Trace = _hot.current_trace()
+        self.outer = self.trace.symbolic
+        self.count = 0
+
+    # -- tensors of one example -------------------------------------------------------------
+
+    def wrap(self, x: Tensor) -> Tensor:
+        """The tensor that stands for one example of x, whose dim 0 is the batch axis."""
+        shape = tuple(x.shape)[1:]
+        if all(type(n) is int for n in shape):
+            type_ = _hot.intern_type(shape, x.dtype, x.device)
+        else:
+            type_ = _hot.symbolic_type(shape, x.dtype, x.device)
+        value = _hot.symbolic_value(type_, self.serial, self.count)
+        self.count += 1
+        value.requires_grad = bool(x.requires_grad)
+        value.extra = _as_it_is(x)
+        value.error = GraphError(NO_VALUE)
+        return _hot.wrap(value)
+
+    def strip(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], tuple[bool, ...]]:
+        """(the tensors behind these, which of them have the batch axis)."""
+        values: list[Value] = [_hot.refreshed(t) for t in tensors]
+        flags = tuple([v.serial == self.serial for v in values])
+        rows = zip(tensors, values, flags, strict=True)
+        return [v.extra if flag else t for t, v, flag in rows], flags
+
+    def lift(self, x: Tensor) -> Tensor:
+        """x as a tensor of this level: repeated for each example if it is the same for all."""
+        (inner,), (flag,) = self.strip([x])
+        if flag:
+            return x
+        with self.suspended():
+            return self.wrap(with_batch_axis(inner, False, self.size))
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Inside the block, ops are recorded through this level."""
+        before, self.trace.symbolic = self.trace.symbolic, self
+        try:
+            yield
+        finally:
+            self.trace.symbolic = before
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Inside the block, ops are recorded as outside of this level."""
+        before, self.trace.symbolic = self.trace.symbolic, self.outer
+        try:
+            yield
+        finally:
+            self.trace.symbolic = before
+
+    # -- recording --------------------------------------------------------------------------
+
+    def record(self, prim: Any, tensors: list[Tensor], args: list[Any]) -> Any:
+        """One op of the mapped function (called by the core)."""
+        inner, flags = self.strip(tensors)
+        if prim.calls_user and True in flags:
+            raise GraphError(
+                "vmap: an autograd.Function cannot be mapped over: it has no batch rule"
+            )
+        types = [_hint_type(t) for t in tensors]
+        # Also raises errors of the user in terms of one example.
+        program, _ = prim.typed(types, [hint_of(a) for a in args])
+        with self.suspended():
+            if prim.random and prim.is_composite:
+                outs = interpret(program.graph, inner, flags, args, self.draw)
+                results, on = [x for x, _ in outs], [flag for _, flag in outs]
+            elif prim.random:
+                made, is_batched = self.draw(prim, flags, inner, args)
+                results, on = made, [is_batched] * len(made)
+            elif True in flags:
+                results = flatten_outputs(_hot.record_list(batched(prim, flags), inner, args))
+                on = [True] * len(results)
+            else:
+                return _hot.record_list(prim, inner, args)
+        handles = [self.wrap(x) if b else x for x, b in zip(results, on, strict=True)]
+        if prim.is_view and on[0]:
+            _note_view(handles[0], tensors[0], prim, args)
+        wrap = prim.result_wrap()
+        return handles[0] if wrap is None else wrap(handles)
+
+    def draw(
+        self, prim: Any, flags: tuple[bool, ...], tensors: list[Tensor], args: list[Any]
+    ) -> tuple[list[Tensor], bool]:
+        """Record one op outside of this level; if it is random, as `randomness` says."""
+        if prim.random:
+            if self.randomness == "error":
+                raise GraphError(
+                    f"vmap: {prim.name} draws random numbers inside of the mapped function: give "
+                    "vmap randomness='different' or randomness='same', or draw them outside"
+                )
+            if self.randomness == "different":
+                return self._draw_for_each(prim, flags, tensors, args), True
+            if True in flags:
+                raise GraphError(
+                    f"vmap: {prim.name} of a tensor that is mapped over cannot draw the same "
+                    "numbers for all examples: use randomness='different'"
+                )
+        if True not in flags:
+            return flatten_outputs(_hot.record_list(prim, tensors, args)), False
+        return flatten_outputs(_hot.record_list(batched(prim, flags), tensors, args)), True
+
+    def _draw_for_each(
+        self, prim: Any, flags: tuple[bool, ...], tensors: list[Tensor], args: list[Any]
+    ) -> list[Tensor]:
+        """One draw with the batch axis, from a stream of its own: one example's worth of
+        positions was reserved, and the batch must not use those of later draws."""
+        params = [p for p in prim.params if not p.is_attr]
+        given = prim.arrange(tensors, args)
+        names = [p.name for p in params]
+        at_seed, at_offset = names.index("seed"), names.index("offset")
+        given[at_seed], given[at_offset] = _stream(given[at_seed], given[at_offset]), 0
+        if tensors:
+            lifted = [with_batch_axis(x, f, self.size) for x, f in zip(tensors, flags, strict=True)]
+            numbers = _flat_numbers(prim, given)
+            everything = tuple([True] * len(tensors))
+            return flatten_outputs(
+                prim.batch(everything, self.size, *prim.arrange(lifted, numbers))
+            )
+        # A draw without operands begins with its size.
+        first = prim.form[0]
+        given[0] = (self.size, *given[0])
+        form = (("S", first[1] + 1), *prim.form[1:])
+        wider = type(prim).intern(prim.attrs, form)
+        return flatten_outputs(_hot.record_list(wider, [], _flat_numbers(wider, given)))
+
+
+def _flat_numbers(prim: Any, given: list[Any]) -> list[Any]:
+    """The run-time args among arranged parameters, in order."""
+    out: list[Any] = []
+    for entry, value in zip(prim.form, given, strict=True):
+        if entry == "I" or (type(entry) is tuple and entry[0] == "N"):
+            out.append(value)
+        elif type(entry) is tuple and entry[0] == "S":
+            out.extend(value)
+    return out
+
+
+def _stream(seed: int, offset: int) -> int:
+    """The seed of a stream that belongs to one draw at (seed, offset)."""
+    low, high = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
+    counter = (offset & 0xFFFFFFFF, (offset >> 32) & 0xFFFFFFFF, 1, 0xFFFFFFFF)
+    words = philox(counter, (low, high))
+    return as_signed(words[0] | words[1] << 32)
+
+
+def _hint_type(x: Tensor) -> Any:
+    shape = tuple([hint_of(n) for n in x.shape])
+    return _hot.intern_type(shape, x.dtype, x.device)
+
+
+def _as_it_is(x: Tensor) -> Tensor:
+    """A handle on the value that x has now: what happens to x later does not show."""
+    value = _hot.refreshed(x)
+    handle: Tensor = _hot.wrap(value)
+    handle.leaf = value.leaf
+    return handle
+
+
+def _note_view(new: Tensor, source: Tensor, prim: Any, args: list[Any]) -> None:
+    """Let writes through a view of one example reach its base (what the core does elsewhere)."""
+    if not prim.is_differentiable:
+        _hot.slot("attach_detached")(new, source)
+        return
+    checked = prim.check_strides and source.alias is not None
+    if checked and not _hot.slot("attach_reshape")(new, source, prim, args):
+        return
+    parent = source.alias
+    alias = _hot.Alias()
+    step = ((prim, tuple(args)),)
+    if parent is not None and parent.base is not None:
+        alias.base, alias.chain = parent.base, parent.chain + step
+    else:
+        alias.base, alias.chain = source, step
+    alias.version = alias.base.version
+    new.alias = alias
+
+
+def current_level() -> Level | None:
+    """The innermost level of this thread, or None."""
+    found = _hot.current_trace().symbolic
+    return found if isinstance(found, Level) else None
+
+
+def run_mapped(
+    function: Callable[..., Sequence[Tensor]],
+    tensors: Sequence[Tensor],
+    flags: Sequence[bool],
+    size: int,
+    randomness: str,
+) -> list[tuple[Tensor, bool]]:
+    """function(*tensors) once for all examples; flagged tensors have the batch axis at dim 0.
+
+    Returns per result of the function (tensor, whether it has the batch axis at dim 0).
+    """
+    level = Level(size, randomness)
+    with level.entered():
+        given = [level.wrap(x) if flag else x for x, flag in zip(tensors, flags, strict=True)]
+        results = list(function(*given))
+        inner, on = level.strip(results)
+    return list(zip(inner, on, strict=True))
+
+
+# -- gradients through levels ---------------------------------------------------------------
+
+
+def gradients(
+    outs: Sequence[Tensor], inputs: Sequence[Tensor], seeds: Sequence[Tensor], create_graph: bool
+) -> list[Tensor | None]:
+    """Per input, the gradient of sum(out * seed) over all outs; None where there is none.
+
+    Inside of vmap: per example.  The graph is kept.  Raises GraphError for an input from outside
+    of a vmap, of which each example would have a gradient of its own (see `Level.lift`).
+    """
+    trace = _hot.current_trace()
+    level = trace.symbolic
+    if level is None:
+        live = [(x, g) for x, g in zip(outs, seeds, strict=True) if x.requires_grad]
+        if not live:
+            return [None] * len(inputs)
+        roots, given = [x for x, _ in live], [g for _, g in live]
+        return run_backward(roots, given, list(inputs), True, create_graph, True)
+    if not isinstance(level, Level):
+        raise ExecutionError("gradients: a rule or the body of a composite cannot differentiate")
+    return _through(level, outs, inputs, seeds, create_graph)
+
+
+def _through(
+    level: Level,
+    outs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    seeds: Sequence[Tensor],
+    create_graph: bool,
+) -> list[Tensor | None]:
+    """`gradients` one level further out."""
+    inner_outs, out_on = level.strip(outs)
+    inner_inputs, in_on = level.strip(inputs)
+    inner_seeds, seed_on = level.strip(seeds)
+    with level.suspended():
+        if True in out_on:
+            # Only results that have the batch axis depend on inputs that have it.
+            rows = [
+                (x, with_batch_axis(g, on, level.size))
+                for x, g, x_on, on in zip(inner_outs, inner_seeds, out_on, seed_on, strict=True)
+                if x_on
+            ]
+            found = gradients(
+                [x for x, _ in rows], inner_inputs, [g for _, g in rows], create_graph
+            )
+            for g, on in zip(found, in_on, strict=True):
+                if g is not None and not on:
+                    raise GraphError(
+                        "vmap: the gradient with respect to a tensor from outside of the mapped "
+                        "function is another one for each example: pass it to torch.func.grad"
+                    )
+            on_axis = [True] * len(found)
+        elif True in seed_on:
+            found = many_gradients(
+                level.size, inner_outs, inner_inputs, inner_seeds, create_graph, seed_on
+            )
+            on_axis = [True] * len(found)
+        else:
+            found = gradients(inner_outs, inner_inputs, inner_seeds, create_graph)
+            on_axis = [False] * len(found)
+    return [
+        level.wrap(g) if g is not None and on else g for g, on in zip(found, on_axis, strict=True)
+    ]
+
+
+def many_gradients(
+    size: int,
+    outs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    seeds: Sequence[Tensor],
+    create_graph: bool,
+    on: Sequence[bool] | None = None,
+) -> list[Tensor | None]:
+    """`gradients` for `size` seeds, stacked at dim 0 of those in `on` (None: of all).
+
+    One backward pass per seed over one and the same graph; the results are stacked at dim 0.
+    """
+    stacked = [True] * len(seeds) if on is None else on
+    rows = []
+    for k in range(size):
+        seed = [ops.select(g, 0, k) if flag else g for g, flag in zip(seeds, stacked, strict=True)]
+        rows.append(gradients(outs, inputs, seed, create_graph))
+    out: list[Tensor | None] = []
+    for j, x in enumerate(inputs):
+        column = [row[j] for row in rows]
+        if all(g is None for g in column):
+            out.append(None)
+        else:
+            out.append(ops.stack([ops.zeros_like(x) if g is None else g for g in column]))
+    return out
