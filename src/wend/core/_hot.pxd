@@ -154,6 +154,7 @@ cdef class Segment:
     cdef public object spent
     cdef public object hooks
     cdef public Py_ssize_t depth
+    cdef public long long origin
     cdef object __weakref__
 
 @cython.freelist(512)

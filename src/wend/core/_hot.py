@@ -488,6 +488,7 @@ class Segment:
         self.sites = None
         self.spent = None
         self.hooks = None
+        self.origin = 0  # serial of the trace it was
         self.depth = 0  # how many spent segments stand one behind another below this one
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from wend.core import _hot
-from wend.core._hot import LeafPrimitive, Program, State, StepPrimitive, TensorType
+from wend.core._hot import LeafPrimitive, Program, State, TensorType
 from wend.core.primitive import Composite, Primitive, make_program, ops
 from wend.core.symbolic import (
     ARG,
@@ -27,11 +27,16 @@ from wend.core.symbolic import (
     substitute,
 )
 
-Shapes = dict[int, tuple[tuple[Expr, ...], Any]]
+#: Extents and dtype of temporaries: (extents, dtype), or, while nobody has asked for the extents,
+#: (graph, local id, ids of the graph's inputs, args) of the graph that the temporary came from.
+Shapes = dict[int, Any]
 
 
 class Node:
-    """One primitive applied: operand ids, result ids, run-time args as expressions."""
+    """One primitive applied: operand ids, result ids, run-time args as expressions.
+
+    grad: whether gradients flow through it (as recorded, and by the op and its result's dtype)
+    """
 
     __slots__ = ("args", "grad", "inputs", "outputs", "prim", "program", "state")
 
@@ -61,7 +66,7 @@ class Node:
 class Graph:
     """A body with inputs 0..n_inputs-1: nodes in order, the ids of its outputs (or None)."""
 
-    __slots__ = ("n_inputs", "nodes", "outputs", "shapes", "used")
+    __slots__ = ("n_inputs", "nodes", "outputs", "saved", "shapes", "size", "used")
 
     def __init__(
         self, n_inputs: int, nodes: list[Node], outputs: list[int | None], shapes: Shapes
@@ -70,9 +75,13 @@ class Graph:
         self.outputs = outputs
         self.nodes = live_nodes(nodes, {i for i in outputs if i is not None})
         self.shapes = shapes
+        self.size = n_inputs + 1  # number of local ids
+        for node in nodes:
+            self.size = max(self.size, *[o + 1 for o in node.outputs])
         used = {i for node in self.nodes for i in node.inputs if i < n_inputs}
         used |= {i for i in outputs if i is not None and i < n_inputs}
         self.used = frozenset(used)
+        self.saved: tuple[int, ...] = ()  # of a gradient rule: operands and results it reads
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.nodes)) + f"\nreturn {self.outputs}"
@@ -82,8 +91,8 @@ def live_nodes(nodes: Iterable[Node], needed: set[int]) -> list[Node]:
     """The nodes that the needed ids depend on, in order."""
     needed = set(needed)
     kept = []
-    for node in reversed(list(nodes)):
-        if any(o in needed for o in node.outputs):
+    for node in reversed(nodes if isinstance(nodes, list) else list(nodes)):
+        if not needed.isdisjoint(node.outputs):
             kept.append(node)
             needed.update(node.inputs)
     kept.reverse()
@@ -150,7 +159,7 @@ class Recorder:
             results.append(self._tensor(shape, dtype, hint.device))
         outputs = tuple(r.value.index for r in results)
         exprs = tuple(expr_of(a) for a in args)
-        self.nodes.append(Node(prim, program, ids, outputs, exprs, True))
+        self.nodes.append(Node(prim, program, ids, outputs, exprs, program.differentiable))
         wrap = prim.result_wrap()
         return results[0] if wrap is None else wrap(results)
 
@@ -255,7 +264,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
     def rule() -> list[Any]:
         waiting = iter(seeds)
         gs = [
-            next(waiting) if on else ops.fill_like(y, 0.0)
+            next(waiting) if on else ops.full(y.shape, 0.0, dtype=y.dtype)
             for y, on in zip(results, given, strict=True)
         ]
         single = prim.result_wrap() is None
@@ -269,7 +278,10 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
 
     grads = recorder.run(rule)
     outputs = [None if t is None else recorder.id_of(prim, t) for t in grads]
-    return Graph(n_inputs, recorder.nodes, outputs, recorder.shapes)
+    graph = Graph(n_inputs, recorder.nodes, outputs, recorder.shapes)
+    n_values = len(tensors) + len(results)
+    graph.saved = tuple(sorted(i for i in graph.used if i < n_values))
+    return graph
 
 
 def align_gradients(prim: Any, grads: Any, n: int) -> list[Any]:
@@ -316,7 +328,7 @@ def undo_broadcast(prim: Any, grad: Any, x: Any) -> Any:
 
 
 class Step:
-    """What a step stands for: nodes with path ids, and the ids that its results rename."""
+    """What a step stands for: nodes with path ids."""
 
     __slots__ = ("inner", "nodes", "shapes", "spent")
 
@@ -330,73 +342,174 @@ class Step:
 
 
 class PathGraph:
-    """The nodes of a recorded path, composites and backward steps expanded."""
+    """The nodes of a recorded path, composites and backward steps expanded.
 
-    def __init__(self, states: list[State], types: list[TensorType], args: list[Any]) -> None:
+    base: the graph of a path that this one continues; its work is not done again
+    """
+
+    def __init__(
+        self,
+        states: list[State],
+        types: list[TensorType],
+        args: list[Any],
+        base: PathGraph | None = None,
+    ) -> None:
         self.states = states
         self.types = types
         self.args = args
-        self.nodes: list[Node] = []
-        self.shapes: Shapes = {}
-        self.inner = 0
-        self.spent: set[int] = set()
-        self.leaves: list[tuple[int, int]] = []  # (dense id, gradient role)
-        self.node_of_state: list[int] = []  # per state, how many nodes before it
-        self.backwards: dict[Any, Any] = {}
-        for state in states:
-            self._add(state)
-
-    def _add(self, state: State) -> None:
-        self.node_of_state.append(len(self.nodes))
-        prim = state.prim
-        if isinstance(prim, LeafPrimitive):
-            self.leaves.append((state.first, prim.grad))
-            return
-        if isinstance(prim, StepPrimitive):
-            step = state.step
-            self.nodes.extend(step.nodes)
-            self.shapes.update(step.shapes)
-            self.inner = step.inner
-            self.spent |= step.spent
-            return
-        outputs = tuple(range(state.first, state.first + state.n_out))
-        if prim.labels_leaf:
-            self.leaves.append((state.first, 1))
-        inputs = tuple(state.operand_indices())
-        args = tuple((ARG, state.arg0 + k) for k in range(len(prim.size_mask)))
-        grad = state.mode.grad
-        if prim.is_composite:
-            builder = Expander(self.inner, self.shapes)
-            builder.expand(state.program.graph, inputs, args, grad, outputs)
-            self.nodes.extend(builder.nodes)
-            self.inner = builder.inner
+        self.caches: dict[Any, Any] = {}  # what differentiation has found out about this path
+        if base is None:
+            self.nodes: list[Node] = []
+            self.shapes: Shapes = {}
+            self.inner = 0
+            self.spent: set[int] = set()
+            self.leaves: list[tuple[int, int]] = []  # (dense id, gradient role)
+            self.node_of_state: list[int] = []  # per state, how many nodes before it
+            self.producer: dict[int, int] = {}  # id -> position of its node; none for leaves
+            self.block_at: dict[int, int] = {}  # position -> checkpoint block
+            self.calls: list[int] = []  # positions of user-defined functions
+            done = 0
         else:
-            self.nodes.append(Node(prim, state.program, inputs, outputs, args, grad))
+            self.nodes = base.nodes.copy()
+            self.shapes = base.shapes.copy()
+            self.inner = base.inner
+            self.spent = base.spent.copy()
+            self.leaves = base.leaves.copy()
+            self.node_of_state = base.node_of_state.copy()
+            self.producer = base.producer.copy()
+            self.block_at = base.block_at.copy()
+            self.calls = base.calls.copy()
+            done = len(base.states)
+        self._add(states[done:] if done else states)
+
+    def _add(self, states: list[State]) -> None:
+        nodes, producer, node_of_state = self.nodes, self.producer, self.node_of_state
+        for state in states:
+            at = len(nodes)
+            node_of_state.append(at)
+            prim = state.prim
+            if isinstance(prim, LeafPrimitive):
+                self.leaves.append((state.first, prim.grad))
+                continue
+            if state.is_step:
+                self._add_step(state.step)
+                continue
+            mode = state.mode
+            first = state.first
+            n_out = state.n_out
+            outputs = (first,) if n_out == 1 else tuple(range(first, first + n_out))
+            inputs = tuple(state.operand_indices())
+            n_args = len(prim.size_mask)
+            args: tuple[Expr, ...] = ()
+            if n_args:
+                args = tuple([(ARG, state.arg0 + k) for k in range(n_args)])
+            program = state.program
+            if prim.is_composite:
+                builder = Expander(self.inner, self.shapes)
+                builder.expand(program.graph, inputs, args, mode.grad, outputs)
+                self.inner = builder.inner
+                nodes.extend(builder.nodes)
+                for k in range(at, len(nodes)):
+                    for o in nodes[k].outputs:
+                        producer[o] = k
+            else:
+                grad = mode.grad and program.differentiable
+                nodes.append(Node(prim, program, inputs, outputs, args, grad))
+                if prim.labels_leaf:
+                    self.leaves.append((first, 1))
+                else:
+                    for o in outputs:
+                        producer[o] = at
+                if prim.calls_user:
+                    self.calls.append(at)
+            if mode.recompute:
+                for k in range(at, len(nodes)):
+                    self.block_at[k] = mode.recompute
+
+    def _add_step(self, step: Step) -> None:
+        at = len(self.nodes)
+        self.nodes.extend(step.nodes)
+        for k, node in enumerate(step.nodes, at):
+            for o in node.outputs:
+                self.producer[o] = k
+        self.shapes.update(step.shapes)
+        self.inner = step.inner
+        self.spent |= step.spent
+
+    def position(self, i: int) -> int:
+        """Position of the node that makes a value; -1 for leaves."""
+        return self.producer.get(i, -1)
 
     def shape_of(self, i: int) -> tuple[Expr, ...]:
         """Extents of a value as expressions."""
         if i < 0:
-            return self.shapes[i][0]
-        return tuple((DIM, i, a) for a in range(len(self.types[i].shape)))
+            return extents(self.shapes, i)
+        return tuple([(DIM, i, a) for a in range(len(self.types[i].shape))])
 
-    def type_of(self, i: int) -> TensorType:
-        """The type of a value for the sizes at hand."""
-        if i >= 0:
-            return self.types[i]
-        exprs, dtype = self.shapes[i]
-        dims = _Dims(self.types)
-        shape = tuple(evaluate(e, dims, self.args) for e in exprs)
-        return _hot.intern_type(shape, dtype, self.types[0].device)
+    def dtype_of(self, i: int) -> Any:
+        """Element type of a value."""
+        return self.types[i].dtype if i >= 0 else dtype_of(self.shapes[i])
 
 
-class _Dims:
-    __slots__ = ("types",)
+def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGraph:
+    """The graph of what has been recorded, kept on the last state for those who come again."""
+    n = len(states)
+    base = None
+    for k in range(n - 1, -1, -1):
+        plans = states[k].plans
+        if plans is not None:
+            base = plans.get("path")
+            if base is not None:
+                if k == n - 1:
+                    return base  # type: ignore[no-any-return]
+                break
+    path = PathGraph(states[:], [v.type for v in values], args[:], base)
+    last = states[n - 1]
+    if last.plans is None:
+        last.plans = {}
+    last.plans["path"] = path
+    return path
 
-    def __init__(self, types: list[TensorType]) -> None:
-        self.types = types
 
-    def __getitem__(self, i: int) -> tuple[int, ...]:
-        return self.types[i].shape
+def dtype_of(entry: Any) -> Any:
+    """Element type in an entry of `Shapes`."""
+    return entry[1] if len(entry) == 2 else entry[0].shapes[entry[1]][1]
+
+
+def extents(shapes: Shapes, i: int) -> tuple[Expr, ...]:
+    """Extents of the temporary `i`; worked out when first asked for."""
+    entry = shapes[i]
+    if len(entry) == 4:
+        graph, local, inputs, args = entry
+        exprs, dtype = graph.shapes[local]
+        entry = (place_all(exprs, inputs, args, shapes), dtype)
+        shapes[i] = entry
+    return entry[0]  # type: ignore[no-any-return]
+
+
+def place(expr: Expr, inputs: tuple[int, ...], args: tuple[Expr, ...], shapes: Shapes) -> Expr:
+    """An expression over a graph's inputs and args, over those of the path it was put into."""
+    if type(expr) is not tuple:
+        return expr
+    op = expr[0]
+    if op == DIM:
+        i = inputs[expr[1]]
+        return (DIM, i, expr[2]) if i >= 0 else extents(shapes, i)[expr[2]]
+    if op == ARG:
+        return args[expr[1]]
+
+    def dim_of(k: int, axis: int) -> Expr:
+        i = inputs[k]
+        return (DIM, i, axis) if i >= 0 else extents(shapes, i)[axis]
+
+    return substitute(expr, dim_of, args.__getitem__)
+
+
+def place_all(
+    exprs: tuple[Expr, ...], inputs: tuple[int, ...], args: tuple[Expr, ...], shapes: Shapes
+) -> tuple[Expr, ...]:
+    """`place` for several."""
+    return tuple([place(e, inputs, args, shapes) for e in exprs])
 
 
 class Expander:
@@ -425,40 +538,34 @@ class Expander:
 
         `outputs`, if given, are the ids that the results must get.
         """
-        names: dict[int, int] = dict(enumerate(inputs))
+        n = graph.n_inputs
+        names: list[Any] = list(inputs)
+        names += [None] * (graph.size - n)
         if outputs is not None:
             for local, wanted in zip(graph.outputs, outputs, strict=True):
-                if local is not None and wanted is not None and local not in names:
+                if local is not None and wanted is not None and names[local] is None:
                     names[local] = wanted
-        shapes = self.shapes
-
-        def dim_of(i: int, axis: int) -> Expr:
-            path_id = names[i]
-            return (DIM, path_id, axis) if path_id >= 0 else shapes[path_id][0][axis]
-
-        def arg_of(k: int) -> Expr:
-            return args[k]
-
+        shapes, nodes, inner = self.shapes, self.nodes, self.inner
         for node in graph.nodes:
             for local in node.outputs:
-                if local not in names:
-                    exprs, dtype = graph.shapes[local]
-                    names[local] = self.temporary(
-                        tuple(substitute(e, dim_of, arg_of) for e in exprs), dtype
-                    )
-            node_args = node.args
-            if node_args:
-                node_args = tuple(substitute(e, dim_of, arg_of) for e in node_args)
-            self.nodes.append(
+                if names[local] is None:
+                    inner += 1
+                    names[local] = -inner
+                    shapes[-inner] = (graph, local, inputs, args)
+            exprs = node.args
+            if exprs:
+                exprs = place_all(exprs, inputs, args, shapes)
+            nodes.append(
                 Node(
                     node.prim,
                     node.program,
                     tuple([names[i] for i in node.inputs]),
                     tuple([names[i] for i in node.outputs]),
-                    node_args,
-                    grad,
+                    exprs,
+                    grad and node.grad,
                 )
             )
+        self.inner = inner
         result = [None if i is None else names[i] for i in graph.outputs]
         if outputs is not None:
             for have, wanted in zip(result, outputs, strict=True):

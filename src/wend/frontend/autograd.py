@@ -116,7 +116,7 @@ def grad(
             raise GraphError("grad: one of the differentiated Tensors does not require grad")
     gradients = _gradients("grad", roots, grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
-    found = run_backward(roots, gradients, wanted, keep, create_graph, False)
+    found = run_backward(roots, gradients, wanted, keep, create_graph, True)
     result = []
     for t, g in zip(wanted, found, strict=True):
         if g is None and materialize_grads:

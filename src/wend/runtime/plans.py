@@ -6,7 +6,7 @@ from typing import Any
 
 from wend.core import _hot
 from wend.core._hot import Batch, State
-from wend.core.graph import PathGraph
+from wend.core.graph import PathGraph, path_at
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
 from wend.runtime.reference import ReferenceExecutor
 
@@ -44,10 +44,7 @@ def find_plan(batch: Batch, live: list[int]) -> Plan:
         kept.clear()
         for old in [k for k in plans if isinstance(k, tuple) and not _is_backward(k)]:
             del plans[old]
-    path = plans.get("path")
-    if path is None:
-        path = plans["path"] = path_of(batch)
-    plan = make_plan(path, batch, wanted)
+    plan = make_plan(path_of(batch), batch, wanted)
     kept.append(plan)
     plans[key] = plan
     return plan
@@ -59,7 +56,7 @@ def _is_backward(key: tuple[Any, ...]) -> bool:
 
 def path_of(batch: Batch) -> PathGraph:
     """The nodes of a batch."""
-    return PathGraph(batch.states, [v.type for v in batch.values], batch.args)
+    return path_at(batch.states, batch.values, batch.args)
 
 
 def make_plan(path: PathGraph, batch: Batch, wanted: frozenset[int]) -> Plan:

@@ -154,6 +154,7 @@ class ReferencePlan:
         values = batch.values
         # Numbered by its end: a segment of another thread that this one uses is older.
         segment = Segment(_hot.fresh_serial(), self.path)
+        segment.origin = batch.serial
         segment.types = [v.type for v in values]
         segment.args = batch.args
         inputs = {}

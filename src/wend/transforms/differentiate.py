@@ -1,0 +1,437 @@
+"""Differentiating a path: which nodes matter, the nodes of the backward pass, what it reads.
+
+Everything here is structure: it holds for all sizes, and is kept on the `PathGraph`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from wend.base.errors import GraphError
+from wend.core import _hot
+from wend.core._hot import StepPrimitive
+from wend.core.graph import (
+    Expander,
+    Graph,
+    Node,
+    PathGraph,
+    Shapes,
+    Step,
+    dtype_of,
+    extents,
+    live_nodes,
+    template,
+)
+from wend.core.primitive import ops
+from wend.core.symbolic import ARG, Expr
+
+FREED = (
+    "backward: trying to go backward through the graph a second time, or to read saved values "
+    "after they have been freed: the first backward() or grad() freed them. Give it "
+    "retain_graph=True if you need to go backward again"
+)
+_ONE = (True,)
+
+
+class Part:
+    """A stretch of a backward pass, without users' code in between."""
+
+    __slots__ = ("positions", "targets")
+
+    def __init__(self, positions: list[int], targets: tuple[int, ...]) -> None:
+        self.positions = positions  # of its nodes, latest first
+        self.targets = targets  # ids whose gradients it hands over
+
+
+class Survey:
+    """What lies between the seeds of a backward pass and its targets."""
+
+    __slots__ = ("active", "live", "parts", "path")
+
+    def __init__(self, path: PathGraph, seeds: Iterable[int], targets: Iterable[int]) -> None:
+        self.path = path
+        self.parts: dict[Any, Part | None] = {}
+        producer, nodes = path.producer, path.nodes
+        seen: set[int] = set()
+        stack = list(seeds)
+        while stack:
+            k = producer.get(stack.pop())
+            if k is not None and k not in seen:
+                node = nodes[k]
+                if node.grad:
+                    seen.add(k)
+                    stack.extend(node.inputs)
+        active = set(targets)
+        live = []
+        for k in sorted(seen):
+            node = nodes[k]
+            if not active.isdisjoint(node.inputs):
+                live.append(k)
+                if len(node.outputs) == 1:
+                    active.add(node.outputs[0])
+                else:
+                    active.update(floating(node))
+        self.active = active
+        self.live = live  # positions of the nodes to pass, in order
+
+    def part(self, order: tuple[int, ...], high: int, low: int, kept: frozenset[int]) -> Part | None:
+        """The stretch of nodes low <= position < high from the seeds `order`.
+
+        kept: ids inside of the stretch whose gradients are wanted too.  None if it has no effect.
+        """
+        key = (order, high, low, kept)
+        if key not in self.parts:
+            self.parts[key] = self._part(order, high, low, kept)
+        return self.parts[key]
+
+    def _part(
+        self, order: tuple[int, ...], high: int, low: int, kept: frozenset[int]
+    ) -> Part | None:
+        path, active = self.path, self.active
+        reached = {i for i in order if i in active}
+        positions = []
+        for k in reversed(self.live):
+            if low <= k < high:
+                node = path.nodes[k]
+                if not reached.isdisjoint(node.outputs):
+                    positions.append(k)
+                    reached.update([i for i in node.inputs if i in active])
+        position = path.position
+        targets = tuple(sorted([i for i in reached if position(i) < low or i in kept]))
+        return Part(positions, targets) if targets else None
+
+
+def floating(node: Node) -> list[int]:
+    """Those results of a node that can have a gradient."""
+    rows = node.program.outs
+    return [o for o, row in zip(node.outputs, rows, strict=True) if row[1].category >= 2]
+
+
+def survey(path: PathGraph, seeds: tuple[int, ...], targets: tuple[int, ...]) -> Survey:
+    """The survey for these seeds and targets, kept on the path."""
+    key = ("survey", seeds, targets)
+    found = path.caches.get(key)
+    if found is None:
+        if len(path.caches) > 500:
+            path.caches.clear()
+        found = path.caches[key] = Survey(path, seeds, targets)
+    return found  # type: ignore[no-any-return]
+
+
+# -- what a later backward reads ------------------------------------------------------------
+
+
+def reads(path: PathGraph, node: Node, active: set[int], reached: set[int] | None) -> list[int]:
+    """Ids of the values that the gradient rule of a node reads."""
+    needs = tuple([i in active for i in node.inputs])
+    given = tuple([reached is None or o in reached for o in node.outputs])
+    if True not in needs or True not in given or node.prim.calls_user:
+        return []
+    names = node.inputs + node.outputs
+    return [names[i] for i in template(node.program, needs, given).saved]
+
+
+def saved_ids(path: PathGraph, roots: Iterable[int]) -> set[int]:
+    """Ids whose data a later backward from the roots can need."""
+    targets = [i for i, grad in path.leaves if grad]
+    found = Survey(path, roots, targets)
+    spent = path.spent
+    reached = {i for i in roots if i in found.active}
+    saved: set[int] = set()
+    for k in reversed(found.live):
+        node = path.nodes[k]
+        if reached.isdisjoint(node.outputs):
+            continue
+        reached.update([i for i in node.inputs if i in found.active])
+        if node.outputs[0] not in spent:
+            saved.update(reads(path, node, found.active, reached))
+    return beyond_blocks(path, saved)
+
+
+def still_needed(path: PathGraph, spent: frozenset[int]) -> frozenset[int]:
+    """Ids that backward passes through the nodes not yet spent can need."""
+    key = ("needed", spent)
+    found = path.caches.get(key)
+    if found is None:
+        active = differentiable_ids(path)
+        saved: set[int] = set()
+        for node in path.nodes:
+            if node.grad and node.outputs[0] not in spent:
+                saved.update(reads(path, node, active, None))
+        found = path.caches[key] = frozenset(beyond_blocks(path, saved))
+    return found  # type: ignore[no-any-return]
+
+
+def differentiable_ids(path: PathGraph) -> set[int]:
+    """Ids that depend on an entry that requires grad, through nodes that record gradients."""
+    found: set[int] | None = path.caches.get("differentiable")
+    if found is None:
+        found = {i for i, grad in path.leaves if grad}
+        for node in path.nodes:
+            if node.grad and not found.isdisjoint(node.inputs):
+                found.update(floating(node))
+        path.caches["differentiable"] = found
+    return found
+
+
+def recomputed(path: PathGraph, i: int) -> Node | None:
+    """The node that makes `i` anew in the backward pass, if it stands in a checkpoint block."""
+    k = path.producer.get(i)
+    if k is None or k not in path.block_at:
+        return None
+    node = path.nodes[k]
+    return None if node.prim.calls_user else node
+
+
+def beyond_blocks(path: PathGraph, saved: set[int]) -> set[int]:
+    """Values inside of checkpoint blocks are made anew: save what they are made of instead."""
+    if not path.block_at:
+        return saved
+    kept: set[int] = set()
+    seen: set[int] = set()
+    stack = list(saved)
+    while stack:
+        i = stack.pop()
+        if i in seen:
+            continue
+        seen.add(i)
+        node = recomputed(path, i)
+        if node is None:
+            kept.add(i)
+        else:
+            stack.extend(node.inputs)
+    return kept
+
+
+# -- the backward pass as nodes -------------------------------------------------------------
+
+
+class Differentiator:
+    """Builds the nodes of one stretch of a backward pass."""
+
+    def __init__(self, path: PathGraph, expander: Expander, create: bool) -> None:
+        self.path = path
+        self.expander = expander
+        self.create = create
+        self.gradients: dict[int, int] = {}
+        self.visited: list[int] = []
+        self._blocks: dict[int, dict[int, int]] = {}
+
+    def add(self, i: int, g: int) -> None:
+        """Add one contribution to the gradient of value `i`."""
+        have = self.gradients.get(i)
+        if have is None:
+            self.gradients[i] = g
+            return
+        path = self.path
+        dtype = path.dtype_of(i)
+        exprs = path.shape_of(i)
+        prim, program = add_program(dtype, len(exprs))
+        total = self.expander.temporary(exprs, dtype)
+        self.expander.nodes.append(Node(prim, program, (have, g), (total,), (), self.create))
+        self.gradients[i] = total
+
+    def run(self, positions: list[int], active: set[int], spent: Any) -> None:
+        """Push gradients back through the nodes at `positions`, latest first.
+
+        Raises GraphError where a node's saved values have been freed.
+        """
+        path, gradients, expand, create = (
+            self.path, self.gradients, self.expander.expand, self.create,
+        )
+        nodes, block_at = path.nodes, path.block_at
+        for k in positions:
+            node = nodes[k]
+            inputs, outputs = node.inputs, node.outputs
+            if len(outputs) == 1:
+                g = gradients.get(outputs[0])
+                if g is None:
+                    continue
+                seeds, given = (g,), _ONE
+            else:
+                given = tuple([o in gradients for o in outputs])
+                if True not in given:
+                    continue
+                seeds = tuple([gradients[o] for o in outputs if o in gradients])
+            needs = tuple([i in active for i in inputs])
+            graph = node.program.templates.get((needs, given))
+            if graph is None:
+                graph = template(node.program, needs, given)
+            names = inputs + outputs
+            if graph.saved:
+                if outputs[0] in spent:
+                    raise GraphError(FREED)
+                if k in block_at:
+                    clones = self._clones(block_at[k])
+                    names = tuple([clones.get(i, i) for i in names])
+            self.visited.append(outputs[0])
+            grads = expand(graph, names + seeds, node.args, create)
+            for i, g in zip(inputs, grads):
+                if g is not None:
+                    if i in gradients:
+                        self.add(i, g)
+                    else:
+                        gradients[i] = g
+
+    def _clones(self, block: int) -> dict[int, int]:
+        """The values of a checkpoint block, made anew from what stands before it."""
+        names = self._blocks.get(block)
+        if names is not None:
+            return names
+        names = self._blocks[block] = {}
+        path, expander = self.path, self.expander
+        for k in sorted([k for k, b in path.block_at.items() if b == block]):
+            node = path.nodes[k]
+            if node.outputs[0] not in path.producer or node.prim.calls_user:
+                continue
+            for o in node.outputs:
+                names[o] = expander.temporary(path.shape_of(o), path.dtype_of(o))
+            expander.nodes.append(
+                Node(
+                    node.prim,
+                    node.program,
+                    tuple([names.get(i, i) for i in node.inputs]),
+                    tuple([names[o] for o in node.outputs]),
+                    node.args,
+                    node.grad and self.create,
+                )
+            )
+        return names
+
+
+_ADD: dict[Any, Any] = {}
+
+
+def add_program(dtype: Any, rank: int) -> Any:
+    """(primitive, program) of the sum of two tensors of one shape, whatever their sizes."""
+    found = _ADD.get((dtype, rank))
+    if found is None:
+        from wend.base.devices import CPU
+
+        prim = ops.add.primitive.of(("T", "T"))
+        type_ = _hot.intern_type((2,) * rank, dtype, CPU)
+        found = _ADD[(dtype, rank)] = (prim, prim.typed([type_, type_], [])[0])
+    return found
+
+
+def finish(
+    differ: Differentiator, targets: tuple[int, ...], first: int, spent: frozenset[int]
+) -> Step:
+    """Name the gradients of the targets as the step's results; drop what nothing needs."""
+    expander = differ.expander
+    names: dict[int, int] = {}
+    copies: list[tuple[int, int]] = []
+    made = {o for node in expander.nodes for o in node.outputs}
+    for k, target in enumerate(targets):
+        g = differ.gradients[target]
+        if g in made and g not in names:
+            names[g] = first + k
+        else:
+            copies.append((g, first + k))
+    for g, result in copies:
+        expander.copy(g, result, differ.create)
+    nodes = live_nodes(expander.nodes, set(names) | {r for _, r in copies})
+    renamed = names.keys()
+    for node in nodes:
+        if not renamed.isdisjoint(node.outputs):
+            node.outputs = tuple([names.get(i, i) for i in node.outputs])
+        if not renamed.isdisjoint(node.inputs):
+            node.inputs = tuple([names.get(i, i) for i in node.inputs])
+    return Step(nodes, expander.inner, dict(expander.shapes), spent)
+
+
+class Layered(dict[int, Any]):
+    """Shapes of a step's temporaries, over those of the path before it."""
+
+    def __init__(self, below: Shapes) -> None:
+        super().__init__()
+        self.below = below
+
+    def __missing__(self, key: int) -> Any:
+        return self.below[key]
+
+
+# -- the backward pass of a segment, wherever its values come from ---------------------------
+
+
+class SegmentStep:
+    """One stretch of a segment's backward pass as a graph that can be put into any trace.
+
+    graph: its inputs are the seeds, then the saved values `inputs`
+    args: the graph's run-time args, over the segment's types and args
+    """
+
+    __slots__ = ("args", "graph", "inputs", "prim", "spent", "targets")
+
+    def __init__(
+        self, graph: Graph, inputs: list[int], args: list[Expr], targets: tuple[int, ...],
+        create: bool, spent: frozenset[int],
+    ) -> None:
+        self.graph = graph
+        self.inputs = inputs
+        self.args = args
+        self.targets = targets
+        self.spent = spent
+        self.prim = StepPrimitive("segment_backward", None)
+        self.prim.is_differentiable = create
+
+
+def segment_step(
+    path: PathGraph, found: Survey, part: Part, order: tuple[int, ...], create: bool, spent: Any
+) -> SegmentStep:
+    """Differentiate one stretch of a segment."""
+    base = len(path.types)  # seeds get ids that no value of the path has
+    expander = Expander(path.inner, Layered(path.shapes))
+    differ = Differentiator(path, expander, True)
+    for k, i in enumerate(order):
+        differ.add(i, base + k)
+    differ.run(part.positions, found.active, spent)
+    targets = tuple([t for t in part.targets if t in differ.gradients])
+    outputs = [differ.gradients[t] for t in targets]
+    graph, inputs, args = _relocate(expander, outputs, base, len(order), create)
+    return SegmentStep(graph, inputs, args, targets, create, frozenset(differ.visited))
+
+
+def _relocate(
+    expander: Expander, outputs: list[int], base: int, n_seeds: int, create: bool
+) -> tuple[Graph, list[int], list[Expr]]:
+    """Turn nodes with a segment's ids into a graph whose inputs are seeds and saved values."""
+    nodes = live_nodes(expander.nodes, set(outputs))
+    made = {o for node in nodes for o in node.outputs}
+    names: dict[int, int] = {base + k: k for k in range(n_seeds)}
+    saved: list[int] = []
+    for ids in [node.inputs for node in nodes] + [tuple(outputs)]:
+        for i in ids:
+            if i not in made and i not in names:
+                names[i] = n_seeds + len(saved)
+                saved.append(i)
+    counter = n_seeds + len(saved)
+    args: dict[Expr, int] = {}
+
+    def placed(expr: Expr) -> Expr:
+        if type(expr) is not tuple:
+            return expr
+        return (ARG, args.setdefault(expr, len(args)))
+
+    moved = []
+    shapes: Shapes = {}
+    for node in nodes:
+        for o in node.outputs:
+            names[o] = counter
+            dtype = dtype_of(expander.shapes[o])
+            exprs = tuple(map(placed, extents(expander.shapes, o))) if create else ()
+            shapes[counter] = (exprs, dtype)
+            counter += 1
+        moved.append(
+            Node(
+                node.prim,
+                node.program,
+                tuple([names[i] for i in node.inputs]),
+                tuple([names[o] for o in node.outputs]),
+                tuple(map(placed, node.args)),
+                node.grad,
+            )
+        )
+    graph = Graph(n_seeds + len(saved), moved, [names[o] for o in outputs], shapes)
+    return graph, saved, list(args)

@@ -1,0 +1,238 @@
+"""What users hang on gradients: hooks of tensors, leaves and nodes, functions of their own."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from wend.base.errors import ArgumentTypeError, GraphError
+from wend.core import _hot
+from wend.core._hot import Leaf, Tensor, Value
+from wend.core.primitive import ops
+
+
+class UserCode(Protocol):
+    """What stands behind a user-defined function's place in the graph."""
+
+    n_inputs: int
+
+    def backward(self, gradients: list[Any]) -> list[Any]:
+        """Gradients of the inputs (or None), given those of the results (or None)."""
+
+    def free(self) -> None:
+        """Drop what was saved."""
+
+
+class NodeHooks:
+    """Hooks of one node of the graph, and the one object that shows the node to the user."""
+
+    __slots__ = ("after", "before", "facade", "metadata")
+
+    def __init__(self) -> None:
+        self.before: dict[int, Any] = {}
+        self.after: dict[int, Any] = {}
+        self.metadata: dict[Any, Any] = {}
+        self.facade: Any = None  # weak reference
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after)
+
+
+class Extra:
+    """What hangs on one value of a trace or segment."""
+
+    __slots__ = ("function", "hooks", "node")
+
+    def __init__(self) -> None:
+        self.hooks: dict[int, Any] = {}
+        self.function: UserCode | None = None
+        self.node: NodeHooks | None = None
+
+
+def extras_of(value: Value) -> tuple[dict[int, Extra], int]:
+    """(all extras of the trace or segment that a value belongs to, the value's id there)."""
+    if value.buffer is None and value.trace is not None:
+        trace = value.trace
+        if trace is _hot.current_trace():
+            if trace.extra is None:
+                trace.extra = {}
+            return trace.extra, value.index
+        _hot.flush(trace)
+    segment = value.segment
+    if segment is None:
+        raise GraphError("this tensor has no gradient history that anything could be hung on")
+    if segment.hooks is None:
+        segment.hooks = {}
+    return segment.hooks, value.seg_index
+
+
+def extra_of(value: Value) -> Extra:
+    """The Extra of a value that is no leaf; made at the first need."""
+    table, i = extras_of(value)
+    return table.setdefault(i, Extra())
+
+
+def node_hooks_of_leaf(leaf: Leaf) -> NodeHooks:
+    """The hooks of the node that accumulates a leaf's gradient."""
+    if leaf.node is None:
+        leaf.node = NodeHooks()
+    found: NodeHooks = leaf.node
+    return found
+
+
+# -- calling hooks --------------------------------------------------------------------------
+
+
+def plain(g: Any) -> Any:
+    """A handle of its own on the value of `g`: whoever writes to one does not write to both."""
+    value = _hot.value_of(g)
+    fresh = _hot.wrap(value)
+    fresh.leaf = value.leaf
+    return fresh
+
+
+def run_tensor_hooks(hooks: dict[int, Any], g: Any) -> Any:
+    """Call tensor hooks in order; each may replace the gradient."""
+    for hook in list(hooks.values()):
+        changed = hook(g)
+        if changed is not None:
+            check_replacement(hook, g, changed)
+            g = changed
+    return g
+
+
+def check_replacement(hook: Any, g: Any, changed: Any) -> None:
+    """Raise ArgumentTypeError or GraphError if a hook's result cannot stand for the gradient."""
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if not isinstance(changed, Tensor):
+        raise ArgumentTypeError(
+            f"hook '{name}': a hook should return a Tensor or None, "
+            f"but it returned {type(changed).__name__}"
+        )
+    if tuple(changed.shape) != tuple(g.shape):
+        raise GraphError(
+            f"hook '{name}' has changed the size of value: it was given {tuple(g.shape)} and "
+            f"returned {tuple(changed.shape)}"
+        )
+    if changed.dtype is not g.dtype:
+        raise GraphError(
+            f"hook '{name}' has changed the type of value: it was given {g.dtype} and "
+            f"returned {changed.dtype}"
+        )
+
+
+def run_node_hooks(hooks: dict[int, Any], grads: tuple[Any, ...], *more: Any) -> tuple[Any, ...]:
+    """Call hooks of a node on a tuple of gradients; each may replace the tuple."""
+    for hook in list(hooks.values()):
+        changed = hook(grads, *more)
+        if changed is None:
+            continue
+        changed = changed if isinstance(changed, (tuple, list)) else (changed,)
+        if len(changed) != len(grads):
+            name = getattr(hook, "__name__", type(hook).__name__)
+            raise GraphError(
+                f"hook '{name}' has returned an incorrect number of values: "
+                f"{len(changed)} for {len(grads)}"
+            )
+        for before, after in zip(grads, changed):
+            if before is not None and after is not None:
+                check_replacement(hook, before, after)
+        grads = tuple(changed)
+    return grads
+
+
+# -- leaves ---------------------------------------------------------------------------------
+
+
+def has_hooks(leaf: Leaf) -> bool:
+    """Whether users' code runs when this leaf gets its gradient."""
+    return bool(leaf.hooks) or bool(leaf.post_hooks) or bool(leaf.node)
+
+
+def handle_of(leaf: Leaf, value: Value | None = None) -> Any:
+    """The tensor of a leaf; a new one on `value` if the user's is gone."""
+    handle = leaf.ref()
+    if handle is None and value is not None:
+        handle = _hot.wrap(value)
+        handle.leaf = leaf
+        leaf.ref = weakref.ref(handle)
+    return handle
+
+
+def accumulate(leaf: Leaf, g: Any, create_graph: bool) -> None:
+    """Run the leaf's hooks on its gradient and add it to `.grad` of the leaf's tensor."""
+    if leaf.hooks:
+        g = run_tensor_hooks(leaf.hooks, g)
+    accumulate_hooked(leaf, g, create_graph)
+
+
+def accumulate_hooked(leaf: Leaf, g: Any, create_graph: bool) -> None:
+    """`accumulate` where the tensor's own hooks have run already."""
+    if not leaf.requires_grad:
+        return
+    node = leaf.node
+    if node:
+        (g,) = run_node_hooks(node.before, (g,))
+    handle = leaf.ref()
+    if handle is not None:
+        add_to_grad(handle, g, create_graph)
+        if leaf.post_hooks:
+            for hook in list(leaf.post_hooks.values()):
+                hook(handle)
+    if node:
+        run_node_hooks(node.after, (), (g,))
+
+
+def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
+    """`handle.grad += g`: the same `.grad` handle is rebound, unless a graph is being created."""
+    have = handle._grad
+    if have is None:
+        handle._grad = plain(g) if create_graph or not g.requires_grad else ops.detach(g)
+        return
+    if create_graph:
+        handle._grad = have + g
+        return
+    total = ops.add(have, g)
+    if (
+        have.alias is None
+        and have.leaf is None
+        and total.value.type is have.value.type
+        and not have.value.requires_grad
+    ):
+        have.value = total.value
+        have.version += 1
+    else:
+        _hot.slot("assign")(have, total, None)
+
+
+# -- gradients of tensors that are no leaves ---------------------------------------------------
+
+#: Handles that asked for it, by id (their equality is elementwise).
+_RETAINED: dict[int, Any] = {}
+
+
+def retain_grad(handle: Any) -> None:
+    """Let `handle.grad` be set in backward passes, whatever the handle's value is then."""
+    key = id(handle)
+    if key not in _RETAINED:
+        _RETAINED[key] = weakref.ref(handle, lambda _: _RETAINED.pop(key, None))
+
+
+def retains_grad(handle: Any) -> bool:
+    """Whether `retain_grad` has been called on it."""
+    found = _RETAINED.get(id(handle))
+    return found is not None and found() is handle
+
+
+def retaining() -> bool:
+    """Whether any live handle retains its gradient."""
+    return bool(_RETAINED)
+
+
+def retained_handles() -> Iterator[Any]:
+    """Those that are alive and no leaves."""
+    for reference in list(_RETAINED.values()):
+        handle = reference()
+        if handle is not None and handle.leaf is None:
+            yield handle

@@ -1,0 +1,513 @@
+"""Backward through one region: the pending trace, or a segment that a flush has left.
+
+Ids are the same in both: if users' code flushes the trace in the middle of a walk, the walk goes
+on in the segment that the flush made of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Any, Protocol
+
+from wend.base.errors import GraphError
+from wend.core import _hot
+from wend.core._hot import Segment, State, StepPrimitive, Trace, Value
+from wend.core.graph import Expander, Node, PathGraph, Step, path_at
+from wend.core.primitive import ops
+from wend.core.symbolic import ARG
+from wend.transforms.differentiate import (
+    FREED,
+    Differentiator,
+    Layered,
+    Part,
+    SegmentStep,
+    Survey,
+    differentiable_ids,
+    finish,
+    segment_step,
+    still_needed,
+    survey,
+)
+from wend.transforms.hooks import Extra
+from wend.transforms.stops import stops_of
+
+_END = 1 << 60
+_NOTHING: frozenset[int] = frozenset()
+
+
+class Owner(Protocol):
+    """What a walk needs to know of the backward pass it belongs to."""
+
+    trace: Trace
+    retain: bool
+    create: bool
+    capture: bool
+    anomaly: bool
+    inputs: Any
+    wanted: dict[int, list[int]] | None
+    sinks: list[Any]
+    useful: dict[int, set[int]] | None
+    totals: dict[int, list[Any]]
+    pending: dict[int, dict[int, Any]]
+    segments: dict[int, Segment]
+    heap: list[int]
+
+    def contribute(self, value: Value, g: Any) -> None:
+        """Hand a gradient to a leaf, or to a value that an earlier segment produced."""
+
+    def settle(self, key: int) -> None:
+        """The gradient of a leaf is complete."""
+
+
+_STEPS: dict[Any, StepPrimitive] = {}
+
+
+def step_primitive(key: Any, differentiable: bool) -> StepPrimitive:
+    """The interned step with this key."""
+    full = (key, differentiable)
+    found = _STEPS.get(full)
+    if found is None:
+        if len(_STEPS) > 20_000:
+            _STEPS.clear()
+        found = _STEPS[full] = StepPrimitive("backward", key)
+        found.is_differentiable = differentiable
+    return found
+
+
+class Walk:
+    """One backward pass through one region.
+
+    anchor: a root that is alive; it leads to the segment if the trace is flushed meanwhile
+    segment: None for the pending trace
+    """
+
+    def __init__(self, owner: Owner, anchor: Value | None, segment: Segment | None) -> None:
+        self.owner = owner
+        self.trace = owner.trace
+        self.anchor = anchor
+        self.segment = segment
+        self.serial = self.trace.serial
+        self.path = path_of(self.trace) if segment is None else segment.structure
+        self.simple: tuple[State, int, StepPrimitive] | None = None
+        self.steps = 0
+
+    # -- the region -------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """If the trace has been flushed, go on in the segment it has become."""
+        if self.segment is not None or self.trace.serial == self.serial:
+            return
+        assert self.anchor is not None
+        self.segment = self.anchor.segment
+        if self.segment is None:
+            raise self.anchor.error or GraphError("backward: the graph was lost in a flush")
+        self.path = self.segment.structure
+        self.survey = survey(self.path, self.survey_key[0], self.survey_key[1])
+
+    def value_at(self, i: int) -> Value:
+        """The value behind an entry of the region, with its identity."""
+        if self.segment is None:
+            return self.trace.values[i]
+        return self.segment.inputs[i]  # type: ignore[no-any-return]
+
+    def extras(self) -> dict[int, Extra]:
+        """What users hung on the region's values."""
+        found = self.trace.extra if self.segment is None else self.segment.hooks
+        return found or {}
+
+    def entries(self) -> list[int]:
+        """Leaves and values of earlier segments that may get gradients."""
+        useful = self.owner.useful
+        if useful is not None:
+            key = 0 if self.segment is None else id(self.segment)
+            return sorted(i for i in useful.get(key, ()) if self.path.position(i) < 0)
+        return usable_entries(self.path, self.value_at)
+
+    def sinks(self) -> dict[int, list[Any]]:
+        """Who wants the gradients of which values in the middle of the region."""
+        found: dict[int, list[Any]] = {}
+        for value, sink in self.owner.sinks:
+            i = id_in(value, self.trace, self.segment)
+            if i is not None:
+                found.setdefault(i, []).append(sink)
+        return found
+
+    # -- walking ----------------------------------------------------------------------------
+
+    def run(self, seeds: dict[int, Any]) -> None:
+        """seeds: gradient (None for ones) by id."""
+        self.kept = self.sinks() if self.owner.sinks else {}
+        self.kept_ids = frozenset(self.kept)
+        targets = self.entries()
+        if self.kept:
+            targets = sorted({*targets, *self.kept})
+        self.survey_key = (tuple(sorted(seeds)), tuple(targets))
+        self.survey = survey(self.path, *self.survey_key)
+        if self.owner.useful is not None:
+            seeds = {i: g for i, g in seeds.items() if i in self.survey.active}
+        high = _END
+        stops = self.stops() if self.owner.anomaly or self.extras() else []
+        for stop in stops:
+            self.stretch(seeds, high, stop.at)
+            high = stop.visit(self, seeds)
+            self.follow()
+            self.early(high)
+        self.stretch(seeds, high, 0)
+        if self.segment is not None and not self.owner.retain:
+            release(self.segment)
+
+    def stretch(self, seeds: dict[int, Any], high: int, low: int) -> None:
+        """Push the seeds made in low <= position < high back to what stands before `low`."""
+        if not seeds:
+            return
+        position = self.path.position
+        order = tuple(sorted([i for i in seeds if low <= position(i) < high]))
+        if order:
+            mine = {i: seeds.pop(i) for i in order}
+            for t, g in self.step(order, mine, high, low):
+                self.deliver(t, g, seeds, low)
+
+    def deliver(self, t: int, g: Any, seeds: dict[int, Any], low: int) -> None:
+        """Hand over the gradient of a target."""
+        at = self.path.position(t)
+        if at < 0:
+            self.owner.contribute(self.value_at(t), g)
+        elif at >= low:
+            for sink in self.kept[t]:
+                sink(g)
+        else:
+            have = seeds.get(t)
+            seeds[t] = g if have is None else have + g
+        self.follow()
+
+    def step(
+        self, order: tuple[int, ...], seeds: dict[int, Any], high: int, low: int
+    ) -> list[tuple[int, Any]]:
+        """Record one stretch as one step; returns (id, gradient) pairs, latest entries first."""
+        self.steps += 1
+        if self.owner.anomaly:
+            seeds = {i: self.explicit(i, g) for i, g in seeds.items()}
+        part = self.survey.part(order, high, low, self.kept_ids)
+        if part is None:
+            return []
+        if self.segment is None:
+            targets, grads = self.pending_step(order, seeds, part, high, low)
+        else:
+            targets, grads = self.held_step(order, seeds, part, high, low)
+        self.follow()
+        pairs = list(zip(targets, grads))
+        pairs.reverse()
+        return pairs
+
+    def explicit(self, i: int, g: Any) -> Any:
+        """A seed as a tensor."""
+        if g is not None:
+            return g
+        value = self.trace.values[i] if self.segment is None else None
+        type_ = value.type if value is not None else self.segment.types[i]  # type: ignore[union-attr]
+        return ops.full(tuple(type_.shape), 1.0, dtype=type_.dtype)
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def pending_step(
+        self, order: tuple[int, ...], seeds: dict[int, Any], part: Part, high: int, low: int
+    ) -> tuple[tuple[int, ...], list[Any]]:
+        """A stretch of the trace's own backward pass."""
+        trace, owner = self.trace, self.owner
+        given = tuple([i for i in order if seeds[i] is not None])
+        key = (order, given, part.targets, high, low, owner.retain)
+        prim = step_primitive(key, owner.create)
+        active = self.survey.active
+
+        def build(first: int, indices: list[int], arg0: int) -> Step:
+            path = path_of(trace)
+            expander = Expander(path.inner, Layered(path.shapes))
+            differ = Differentiator(path, expander, owner.create)
+            handed = dict(zip(given, indices[len(order) :], strict=True))
+            for i in order:
+                differ.add(i, handed[i] if i in handed else _ones(expander, path, i))
+            differ.run(part.positions, active, path.spent)
+            spent = _NOTHING if owner.retain else frozenset(differ.visited)
+            return finish(differ, part.targets, first, spent)
+
+        values = trace.values
+        outs = [values[t].type if t >= 0 else self.type_of(t) for t in part.targets]
+        leaves = None
+        if high == _END and low == 0 and not given and len(order) == 1 and not self.kept_ids:
+            leaves = self.plain_leaves(part.targets)
+        operands = [_hot.value_of(seeds[i]) for i in given]
+        states = trace.states
+        grads = _hot.record_step(trace, prim, list(order), operands, None, outs, build, leaves)
+        if leaves is not None and states is trace.states:
+            self.simple = (states[-1], order[0], prim)
+        return part.targets, grads
+
+    def plain_leaves(self, targets: tuple[int, ...]) -> list[int] | None:
+        """The targets if they are leaves, and every leaf of the trace takes part."""
+        values = self.trace.values
+        for i, role in differentiable_leaves(self.path):
+            if role == 2 and i in targets:
+                return None
+            leaf = values[i].leaf
+            if role == 1 and (leaf is None or not leaf.requires_grad):
+                return None
+        return list(targets)
+
+    def held_step(
+        self, order: tuple[int, ...], seeds: dict[int, Any], part: Part, high: int, low: int
+    ) -> tuple[tuple[int, ...], list[Any]]:
+        """A stretch of a segment's backward pass, on its saved values."""
+        trace, owner, segment = self.trace, self.owner, self.segment
+        assert segment is not None
+        path: PathGraph = self.path
+        spent = segment.spent or _NOTHING
+        key = ("step", self.survey_key, order, high, low, self.kept_ids, owner.create, spent)
+        made: SegmentStep | None = path.caches.get(key)
+        if made is None:
+            spent_ids = path.spent | spent if spent else path.spent
+            made = segment_step(path, self.survey, part, order, owner.create, spent_ids)
+            path.caches[key] = made
+        step = made
+        operands = [_hot.value_of(self.explicit(i, seeds[i])) for i in order]
+        operands += [self.saved(i) for i in step.inputs]
+        types = segment.types
+        values = [_hot.evaluate(e, types, segment.args) for e in step.args] if step.args else None
+        outs = [types[t] if t >= 0 else self.type_of(t) for t in step.targets]
+
+        def build(first: int, indices: list[int], arg0: int) -> Step:
+            here = path_of(trace)
+            expander = Expander(here.inner, Layered(here.shapes))
+            args = tuple([(ARG, arg0 + k) for k in range(len(step.args))])
+            results = tuple(range(first, first + len(outs)))
+            expander.expand(step.graph, tuple(indices), args, owner.create, results)
+            return Step(expander.nodes, expander.inner, dict(expander.shapes), _NOTHING)
+
+        grads = _hot.record_step(trace, step.prim, [], operands, values, outs, build, None)
+        if not owner.retain:
+            segment.spent = spent_union(path, spent, step.spent)
+        return step.targets, grads
+
+    def saved(self, i: int) -> Value:
+        """A value that the segment kept, with its gradient identity if that is asked for."""
+        segment = self.segment
+        assert segment is not None
+        found = segment.saved.get(i)
+        if found is None:
+            raise GraphError(FREED)
+        type_, buffer = found
+        value: Value
+        if not self.owner.create or i not in differentiable_ids(self.path):
+            value = _hot.held(type_, buffer)
+        elif i in segment.inputs:
+            value = labelled(segment.inputs[i], type_, buffer)
+        else:
+            value = _hot.held_in_segment(type_, buffer, segment, i)
+        return value
+
+    def type_of(self, i: int) -> Any:
+        """The type of a temporary, for the sizes at hand."""
+        segment = self.segment
+        types = [v.type for v in self.trace.values] if segment is None else segment.types
+        args = self.trace.args if segment is None else segment.args
+        shape = tuple([_hot.evaluate(e, types, args) for e in self.path.shape_of(i)])
+        return _hot.intern_type(shape, self.path.dtype_of(i), types[0].device)
+
+    # -- leaves whose gradient is complete before the walk ends -------------------------------
+
+    def early(self, low: int) -> None:
+        """Settle leaves that nothing below `low` uses, so that their hooks run in order."""
+        owner = self.owner
+        if owner.heap or not owner.totals:
+            return
+        uses = first_uses(self.path)
+        for i, role in differentiable_leaves(self.path):
+            if role == 2:
+                return
+        for i, role in reversed(differentiable_leaves(self.path)):
+            leaf = self.value_at(i).leaf
+            if id(leaf) in owner.totals and uses.get(id_key(self, leaf, i), 0) >= low:
+                owner.settle(id(leaf))
+
+    # -- users' code ------------------------------------------------------------------------
+
+    def stops(self) -> list[Any]:
+        """Where users' code must be called, latest first."""
+        return stops_of(self)
+
+    def state_range(self, k: int) -> tuple[int, int, tuple[int, ...]]:
+        """(start, end, result ids) of the op that node `k` belongs to."""
+        path = self.path
+        s = bisect_right(path.node_of_state, k) - 1
+        state = path.states[s]
+        if state.is_step:
+            return k, k + 1, path.nodes[k].outputs
+        start = path.node_of_state[s]
+        end = path.node_of_state[s + 1] if s + 1 < len(path.node_of_state) else len(path.nodes)
+        return start, end, tuple(range(state.first, state.first + state.n_out))
+
+
+def id_key(walk: Walk, leaf: Any, i: int) -> int:
+    """The entry by which a leaf counts as used: its id if it enters once, else one never used."""
+    same = [j for j, role in differentiable_leaves(walk.path) if walk.value_at(j).leaf is leaf]
+    return i if len(same) == 1 else -_END
+
+
+def walk_of_segment(owner: Owner, segment: Segment) -> Walk:
+    """A walk through what an earlier flush computed."""
+    return Walk(owner, None, segment)
+
+
+def path_of(trace: Trace) -> PathGraph:
+    """The graph of what is pending."""
+    return path_at(trace.states, trace.values, trace.args)
+
+
+def labelled(identity: Value, type_: Any, buffer: Any) -> Value:
+    """Saved data of an input, with the input's gradient identity."""
+    value: Value = _hot.held(type_, buffer)
+    value.leaf = identity.leaf
+    value.segment = identity.segment
+    value.seg_index = identity.seg_index
+    value.requires_grad = True
+    return value
+
+
+def _ones(expander: Expander, path: PathGraph, i: int) -> int:
+    """A gradient of ones for the root `i`."""
+    prim, program = fill_program(path.dtype_of(i), len(path.shape_of(i)))
+    out = expander.temporary(path.shape_of(i), path.dtype_of(i))
+    expander.nodes.append(Node(prim, program, (i,), (out,), (1.0,), False))
+    return out
+
+
+_FILL: dict[Any, Any] = {}
+
+
+def fill_program(dtype: Any, rank: int) -> Any:
+    """(primitive, program) of a tensor like another, filled with a number."""
+    found = _FILL.get((dtype, rank))
+    if found is None:
+        from wend.base.devices import CPU
+
+        prim = ops.fill_like.primitive.of(("T", ("N", 2)))
+        type_ = _hot.intern_type((2,) * rank, dtype, CPU)
+        found = _FILL[(dtype, rank)] = (prim, prim.typed([type_], [1.0])[0])
+    return found
+
+
+def id_in(value: Value, trace: Trace, segment: Segment | None) -> int | None:
+    """The id of a value in the pending trace, or in a segment; None if it is not there."""
+    if segment is not None:
+        return value.seg_index if value.segment is segment else None
+    if value.trace is trace and value.buffer is None and value.requires_grad:
+        return value.index
+    return None
+
+
+def differentiable_leaves(path: PathGraph) -> list[tuple[int, int]]:
+    """(id, role) of the entries that require grad: role 1 for leaves, 2 for earlier segments."""
+    found: list[tuple[int, int]] | None = path.caches.get("leaves")
+    if found is None:
+        found = path.caches["leaves"] = [(i, role) for i, role in path.leaves if role]
+    return found
+
+
+def usable_entries(path: PathGraph, value_at: Any) -> list[int]:
+    """Entries that require grad still: that of a leaf is looked at again in each pass."""
+    out = []
+    for i, role in differentiable_leaves(path):
+        if role == 2:
+            out.append(i)
+        else:
+            leaf = value_at(i).leaf
+            if leaf is not None and leaf.requires_grad:
+                out.append(i)
+    return out
+
+
+def first_uses(path: PathGraph) -> dict[int, int]:
+    """Position of the first node through which each value could get a gradient."""
+    found: dict[int, int] | None = path.caches.get("first uses")
+    if found is None:
+        found = {}
+        for k in range(len(path.nodes) - 1, -1, -1):
+            node = path.nodes[k]
+            if node.grad:
+                for i in node.inputs:
+                    found[i] = k
+        path.caches["first uses"] = found
+    return found
+
+
+def spent_union(
+    path: PathGraph, spent: frozenset[int], more: frozenset[int]
+) -> frozenset[int]:
+    """The union, the same object each time, so that it is cheap as a key."""
+    key = ("spent", spent, more)
+    found: frozenset[int] | None = path.caches.get(key)
+    if found is None:
+        found = path.caches[key] = spent | more
+    return found
+
+
+def release(segment: Segment) -> None:
+    """Drop saved values that no node needs any more that has not been passed."""
+    spent = segment.spent
+    if not spent or not segment.saved:
+        return
+    path = segment.structure
+    needed = still_needed(path, spent if not path.spent else spent | path.spent)
+    if len(needed) == 0:
+        segment.saved = {}
+    else:
+        segment.saved = {i: s for i, s in segment.saved.items() if i in needed}
+
+
+# -- only some inputs -----------------------------------------------------------------------
+
+
+def useful_entries(owner: Owner, seeds: dict[int, Any]) -> dict[int, set[int]]:
+    """Per region (id of the segment, 0 for the trace) the ids that lead to a wanted input."""
+    regions: list[tuple[int, Any, Any, set[int]]] = []
+    trace = owner.trace
+    waiting: dict[int, tuple[Segment, set[int]]] = {}
+
+    def note(value: Value) -> None:
+        if value.segment is not None and value.leaf is None:
+            entry = waiting.setdefault(value.segment.serial, (value.segment, set()))
+            entry[1].add(value.seg_index)
+
+    def look(segment: Segment | None, ids: set[int]) -> None:
+        path = path_of(trace) if segment is None else segment.structure
+        inputs = trace.values if segment is None else segment.inputs
+        everything = tuple([i for i, _ in differentiable_leaves(path)])
+        found = survey(path, tuple(sorted(ids)), everything)
+        met = {i for k in found.live for i in path.nodes[k].inputs}
+        for i, role in differentiable_leaves(path):
+            if role == 2 and i in met:
+                note(inputs[i])
+        regions.append((0 if segment is None else id(segment), segment, path, ids))
+
+    if seeds:
+        look(None, set(seeds))
+    for key, table in owner.pending.items():
+        waiting[-key] = (owner.segments[key], set(table))
+    while waiting:
+        segment, ids = waiting.pop(max(waiting))
+        look(segment, ids)
+    useful: dict[int, set[int]] = {}
+    for key, segment, path, ids in reversed(regions):
+        inputs = trace.values if segment is None else segment.inputs
+        wanted = set()
+        for i, role in differentiable_leaves(path):
+            value = inputs[i]
+            if role == 1:
+                if id(value.leaf) in (owner.wanted or ()):
+                    wanted.add(i)
+            elif value.seg_index in useful.get(id(value.segment), ()):
+                wanted.add(i)
+        kept = {id_in(value, trace, segment) for value, _ in owner.sinks} - {None}
+        targets = tuple(sorted(wanted | kept))  # type: ignore[type-var]
+        found: Survey = survey(path, tuple(sorted(ids)), targets)
+        useful[key] = found.active
+    return useful
