@@ -1,6 +1,8 @@
-"""wend.serialization: saving and loading."""
+"""Saving and loading: PyTorch's `torch.serialization`."""
 
 from wend.frontend.serialize import (
+    CheckpointError,
+    UnsafeName,
     add_safe_globals,
     clear_safe_globals,
     get_safe_globals,
@@ -11,6 +13,8 @@ from wend.frontend.serialize import (
 )
 
 __all__ = [
+    "CheckpointError",
+    "UnsafeName",
     "add_safe_globals",
     "clear_safe_globals",
     "get_safe_globals",

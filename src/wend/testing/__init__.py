@@ -1,0 +1,5 @@
+"""Comparing tensors in tests, and making them: PyTorch's `torch.testing`."""
+
+from wend.frontend.testing import assert_allclose, assert_close, make_tensor
+
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
