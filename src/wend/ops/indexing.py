@@ -12,9 +12,10 @@ import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from wend.base.dtypes import BOOL, INT, uint8
+from wend.base.dtypes import BOOL, INT, int64, uint8
 from wend.base.errors import ArgumentTypeError, DimError, IndexOutOfRange
 from wend.core._hot import Tensor
+from wend.core.primitive import ops
 
 # Kinds of items. A slice adds 1, 2, 4 for a given start, stop, step; a tensor adds its rank.
 SELECT, NONE, ELLIPSIS, TRUE, FALSE = range(5)
@@ -258,10 +259,14 @@ def _read_other(item: Any, values: Values) -> int:
     if isinstance(item, (str, bytes)):
         raise ArgumentTypeError(f"getitem: invalid index of type {type(item).__name__}")
     if hasattr(item, "__len__") and hasattr(item, "__getitem__") and not isinstance(item, dict):
-        return _read_tensor(
-            _as_tensor(item if isinstance(item, (list, tuple)) else list(item)), values
-        )
+        return _read_tensor(_of_sequence(item), values)
     raise _wrong_item(item)
+
+
+def _of_sequence(item: Any) -> Any:
+    """A list (or a range, ...) as an index tensor; an empty one is of ints."""
+    index = _as_tensor(item if isinstance(item, (list, tuple)) else list(item))
+    return ops.cast(index, int64) if 0 in tuple(index.shape) else index
 
 
 def _wrong_item(item: Any) -> IndexOutOfRange:
@@ -280,11 +285,6 @@ def _read_tensor(item: Any, values: Values) -> int:
         values.append(item)
         return MASK + rank
     if dtype.category != INT:
-        if rank == 1 and item.shape[0] == 0 and dtype.is_floating_point:
-            raise IndexOutOfRange(
-                "getitem: tensors used as indices must be long, int, byte or bool tensors, "
-                f"not {dtype}; make the empty one with dtype=torch.int64"
-            )
         raise IndexOutOfRange(
             f"getitem: tensors used as indices must be long, int, byte or bool tensors, not {dtype}"
         )

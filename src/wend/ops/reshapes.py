@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.errors import ShapeError
-from wend.base.shapes import contiguous_strides, normalize_dim, normalize_dims
+from wend.base.shapes import contiguous_strides, is_contiguous, normalize_dim, normalize_dims
 from wend.core.primitive import Sample, Spec, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.views import Shape, Strides, View
@@ -158,6 +158,10 @@ class Ravel(Reshaping):
 
     def target(self, shape: Shape) -> Shape:
         return (numel(shape),)
+
+    def strides(self, shape: Any, strides: Any) -> Strides | None:
+        # PyTorch makes what it ravels contiguous first, even where other strides would do.
+        return ((1,), 0) if is_contiguous(shape, strides) else None
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         for shape in ((), (3,), (2, 3), (2, 0)):

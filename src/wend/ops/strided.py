@@ -175,14 +175,12 @@ def arange(count: Any) -> Any:
 class AsStrided(View):
     """y[i, j, ...] = memory[storage_offset + i * stride[0] + j * stride[1] + ...].
 
-    memory is x, row-major and dense, seen as one dim: a handle that is itself a view passes the
-    base that it lies in. Raises ShapeError if an element lies outside of it.
+    memory is x, row-major and dense, seen as one dim: the public `as_strided` passes the base that
+    a view lies in. Raises ShapeError if an element lies outside of it.
     """
 
     signature = "input, size: sizes, stride: sizes, storage_offset: size? = None"
     absolute_offset = True  # its offset counts from the start of the memory, not from x's own
-    functions = ("as_strided",)
-    methods = ("as_strided",)
 
     def infer(self, x: Spec, size: Any, stride: Any, offset: Any) -> Spec:
         check_strided("as_strided", x.shape, size, stride, 0 if offset is None else offset)

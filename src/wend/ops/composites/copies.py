@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.core.primitive import ops
+from wend.core.primitive import PUBLIC, ops
 from wend.ops.sugar import sugar
 
 #: View ops (by name) that have a public copying twin.
@@ -32,7 +32,7 @@ VIEWS = (
 
 def _copying(view: str) -> Callable[..., Any]:
     def copy(*args: Any, **kwargs: Any) -> Any:
-        result = getattr(ops, view)(*args, **kwargs)
+        result = (PUBLIC.get(view) or getattr(ops, view))(*args, **kwargs)
         if isinstance(result, tuple):
             return tuple(map(ops.clone, result))
         return ops.clone(result)

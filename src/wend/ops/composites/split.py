@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from wend.base.dtypes import FLOAT, int64
-from wend.base.errors import ArgumentError, ArgumentTypeError, DimError, ShapeError
+from wend.base.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DimError,
+    NotImplementedInWend,
+    ShapeError,
+)
 from wend.base.shapes import Size, normalize_dim
 from wend.core.primitive import ops
 from wend.core.symbolic import broadcast_shapes, hints
@@ -168,6 +174,25 @@ def dsplit(input: Any, indices_or_sections: Any) -> Parts:
 
 
 # --- to another tensor's shape, or to a common one ------------------------------
+
+
+@sugar(name="as_strided_in_base", functions=("as_strided",), methods=("as_strided",))
+def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+    """A view of the memory that input lies in, with the given extents and steps between elements.
+
+    storage_offset: where it starts; by default where input does. Raises ShapeError beyond the
+    memory, NotImplementedInWend if that is not in row-major order.
+    """
+    alias = input.alias
+    base = input if alias is None or alias.base is None else alias.base
+    if storage_offset is None and base is not input:
+        storage_offset = input.storage_offset()
+    if getattr(base, "layout", None) is not None and not base.is_contiguous():
+        raise NotImplementedInWend(
+            "as_strided: the memory of this tensor is not in row-major order; "
+            "use as_strided on .contiguous()"
+        )
+    return ops.as_strided(base, size, stride, storage_offset)
 
 
 @sugar(methods=("reshape_as",))
