@@ -11,6 +11,9 @@ from wend.base.dtypes import CATEGORY_NAMES, DType, bfloat16, float16, float32
 from wend.base.errors import DTypeError
 
 Array = np.ndarray[Any, np.dtype[Any]]
+FLOATING = frozenset({"float"})
+INEXACT = frozenset({"float", "complex"})
+NUMERIC = frozenset({"int", "float", "complex"})
 HALF_TYPES = (float16.numpy, bfloat16.numpy)
 # Rows that a running sum takes before a new one is begun: as in NumPy's pairwise summation.
 _BLOCK = 128

@@ -25,7 +25,7 @@ from wend.base.dtypes import (
     get_default_dtype,
     int64,
 )
-from wend.base.errors import ArgumentError, ShapeError
+from wend.base.errors import ExecutionError, ShapeError
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints
 from wend.ops import philox
@@ -115,7 +115,7 @@ class RandomIntegers(Draw):
     """y: uniform over the integers low <= y < high.
 
     From 64-bit words modulo the range: no result is more than 2**-64 * range too likely.
-    Raises ArgumentError (when computed) unless low < high.
+    Raises ExecutionError (when computed) unless low < high.
     """
 
     signature = (
@@ -130,7 +130,7 @@ class RandomIntegers(Draw):
 
     def reference(self, size: Any, low: int, high: int, seed: int, offset: int) -> Array:
         if low >= high:
-            raise ArgumentError(f"randint: expects 'from' < 'to', but got from={low} >= to={high}")
+            raise ExecutionError(f"randint: expects 'from' < 'to', but got from={low} >= to={high}")
         words = philox.words64(seed, offset, math.prod(size))
         if high - low < 2**64:
             words = words % np.uint64(high - low)
@@ -169,7 +169,7 @@ class PoissonDraw(PerElement):
 
     Below a rate of 10 by inversion; above by Hoermann's transformed rejection (PTRS: The
     transformed rejection method for generating Poisson random variables, 1993).
-    Raises ArgumentError (when computed) for a negative or NaN rate.
+    Raises ExecutionError (when computed) for a negative or NaN rate.
     """
 
     label = "poisson"
@@ -178,7 +178,7 @@ class PoissonDraw(PerElement):
     def reference(self, x: Array, seed: int, offset: int) -> Array:
         rate = x.astype(np.float64).reshape(-1)
         if not (rate >= 0).all():
-            raise ArgumentError("poisson: invalid rate, expected all rates to be non-negative")
+            raise ExecutionError("poisson: invalid rate, expected all rates to be non-negative")
         position = np.uint64(offset % 2**64) + np.arange(rate.size, dtype=np.uint64)
         y = np.zeros(rate.size)
         low = rate < 10
@@ -298,8 +298,8 @@ class MultinomialDraw(Primitive):
 
     input: (n,) or (m, n), weights >= 0   ->   (count,) or (m, count), int64
     replacement: by inversion of the cumulative weights; without: the greatest of weight / Exp(1).
-    Raises ShapeError for other ranks, ArgumentError (when computed) for weights that are negative,
-    infinite, NaN, all 0 in a row, or too few for `count` without replacement.
+    Raises ShapeError for other ranks, ExecutionError (when computed) for weights that are negative,
+    infinite, NaN, or all 0 in a row.
     """
 
     signature = (
@@ -327,7 +327,7 @@ class MultinomialDraw(Primitive):
 
     def reference(self, x: Array, count: int, seed: int, offset: int) -> Array:
         weights = x.astype(np.float64).reshape(-1, x.shape[-1])
-        _check_weights(weights, self.replacement, count)
+        _check_weights(weights)
         rows, n = weights.shape
         if self.replacement:
             u = philox.unit64(philox.words64(seed, offset, rows * count)).reshape(rows, count)
@@ -364,16 +364,10 @@ def _by_inversion(weights: Array, u: Array) -> Array:
     return y
 
 
-def _check_weights(weights: Array, replacement: bool, count: int) -> None:
+def _check_weights(weights: Array) -> None:
     if not (np.isfinite(weights) & (weights >= 0)).all():
-        raise ArgumentError(
+        raise ExecutionError(
             "multinomial: probability tensor contains either inf, nan or an element < 0"
         )
-    positive = (weights > 0).sum(axis=1)
-    if (positive == 0).any():
-        raise ArgumentError("multinomial: invalid distribution (sum of probabilities <= 0)")
-    if not replacement and (positive < count).any():
-        raise ArgumentError(
-            f"multinomial: cannot sample {count} without replacement: a row has only "
-            f"{int(positive.min())} non-zero probabilities"
-        )
+    if (weights.sum(axis=1) <= 0).any():
+        raise ExecutionError("multinomial: invalid distribution (sum of probabilities <= 0)")

@@ -244,14 +244,7 @@ class _Extreme(Reduction, abstract=True):
         return (ops.where(hit, ops.div(g, ops.cast(count, g.dtype)), 0),)
 
 
-class Amax(_Extreme):
-    """y = max of x over `dim`. Ties share the gradient evenly; NaN wins.
-
-    Raises DimError or ShapeError if a reduced dim is empty.
-    """
-
-    functions = ("amax",)
-    methods = ("amax",)
+class _Greatest(_Extreme, abstract=True):
     identity = "lowest"
     fold = np.maximum
 
@@ -259,14 +252,7 @@ class Amax(_Extreme):
         return b.maximum(a, x)
 
 
-class Amin(_Extreme):
-    """y = min of x over `dim`. Ties share the gradient evenly; NaN wins.
-
-    Raises DimError or ShapeError if a reduced dim is empty.
-    """
-
-    functions = ("amin",)
-    methods = ("amin",)
+class _Least(_Extreme, abstract=True):
     identity = "highest"
     fold = np.minimum
 
@@ -274,12 +260,34 @@ class Amin(_Extreme):
         return b.minimum(a, x)
 
 
-class MaxAll(Amax):
-    """y = the greatest element of x."""
+class Amax(_Greatest):
+    """y = max of x over `dim`. Ties share the gradient evenly; NaN wins.
+
+    Raises DimError or ShapeError if a reduced dim is empty.
+    """
+
+    functions = ("amax",)
+    methods = ("amax",)
+
+
+class Amin(_Least):
+    """y = min of x over `dim`. Ties share the gradient evenly; NaN wins.
+
+    Raises DimError or ShapeError if a reduced dim is empty.
+    """
+
+    functions = ("amin",)
+    methods = ("amin",)
+
+
+class MaxAll(_Greatest):
+    """y = the greatest element of x. Ties share the gradient evenly; NaN wins.
+
+    Raises ShapeError if there is none.
+    """
 
     signature = "input"
     label = "max"
-    functions = methods = ()
     grad_name = "MaxBackward1"
     dim = None
     keepdim = False
@@ -291,12 +299,14 @@ class MaxAll(Amax):
         yield from _samples_all(rng)
 
 
-class MinAll(Amin):
-    """y = the least element of x."""
+class MinAll(_Least):
+    """y = the least element of x. Ties share the gradient evenly; NaN wins.
+
+    Raises ShapeError if there is none.
+    """
 
     signature = "input"
     label = "min"
-    functions = methods = ()
     grad_name = "MinBackward1"
     dim = None
     keepdim = False

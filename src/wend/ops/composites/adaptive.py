@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import FLOAT, int64
-from wend.base.errors import ArgumentTypeError, DTypeError, ShapeError
+from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.composites.conv import as_batch
@@ -44,13 +44,13 @@ class Bins:
 
 
 def output_sizes(op: str, given: Any, size: Any) -> tuple[Any, ...]:
-    """Number of windows per dim; None keeps the extent. Raises ArgumentTypeError, ShapeError."""
+    """Number of windows per dim; None keeps the extent. Raises ShapeError."""
     nd = len(size)
     entries = given if isinstance(given, tuple) else (given,) * nd
     if len(entries) == 1:
         entries = entries * nd
     if len(entries) != nd:
-        raise ArgumentTypeError(f"{op}: output_size must be an int or have {nd} entries: {given}")
+        raise ShapeError(f"{op}: output_size must be an int or have {nd} entries: {given}")
     if any(entry is not None and entry < 0 for entry in entries):
         raise ShapeError(f"{op}: elements of output_size must be greater than or equal to 0")
     return tuple(n if entry is None else entry for entry, n in zip(entries, size, strict=True))
@@ -147,7 +147,7 @@ def _max_samples(rng: Any, nd: int) -> Iterator[Sample]:
 
 _OVER = """
     input: (N, C, *S) or (C, *S)   output_size: int or one per dim (None: the input's)
-    Raises ShapeError for empty dims, ArgumentTypeError for another number of entries.
+    Raises ShapeError for empty dims or another number of entries.
     """
 
 
@@ -171,6 +171,7 @@ def _define(nd: int) -> None:
         name=average,
         functional=(average,),
         grad_name=f"AdaptiveAvgPool{nd}DBackward0",
+        supports=frozenset({"float"}),
         samples=lambda rng: _average_samples(rng, nd),
     )(mean_body)
     composite(
@@ -178,6 +179,7 @@ def _define(nd: int) -> None:
         name=greatest,
         functional=(greatest + "_with_indices",),
         grad_name=f"AdaptiveMaxPool{nd}DBackward0",
+        supports=frozenset({"int", "float"}),
         result=tuple,
         samples=lambda rng: _max_samples(rng, nd),
     )(max_body)

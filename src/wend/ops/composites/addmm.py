@@ -13,6 +13,7 @@ from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes, category_of, hints
 from wend.ops.composites.contract import batches_multiply, product, same_dtype, takes
+from wend.ops.numeric import NUMERIC
 
 _SCALED = "*, beta: scalar? = None, alpha: scalar? = None"
 
@@ -20,12 +21,6 @@ _SCALED = "*, beta: scalar? = None, alpha: scalar? = None"
 def scaled_sum(op: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
     """beta * input + alpha * product; input broadcasts to the product."""
     same_dtype(op, product, input)
-    for name, number in (("beta", beta), ("alpha", alpha)):
-        if number is not None and category_of(number) > max(input.dtype.category, 1):
-            raise DTypeError(
-                f"{op}: for {input.dtype} input, argument {name} must not be a floating point "
-                "or complex number"
-            )
     shape = broadcast_shapes(op, product.shape, input.shape)
     if len(shape) != len(product.shape) or any(
         a != b for a, b in zip(shape, product.shape, strict=True)
@@ -35,10 +30,11 @@ def scaled_sum(op: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
             f"shape {hints(product.shape)}"
         )
     if alpha is not None:
-        product = ops.mul(product, alpha)
+        product = ops.mul(product, ops.full((), alpha, dtype=input.dtype))
     if beta is not None:
-        ignored = ops.eq(ops.full((), beta, dtype=input.dtype), 0)
-        input = ops.where(ignored, 0, ops.mul(input, beta))
+        # For ints a factor is cut to an int first, as in PyTorch.
+        beta = ops.full((), beta, dtype=input.dtype)
+        input = ops.where(ops.eq(beta, 0), 0, ops.mul(input, beta))
     return ops.add(input, product)
 
 
@@ -56,6 +52,7 @@ def _scaled_samples(*shapes: tuple[int, ...]) -> Any:
     functions=("addmm",),
     methods=("addmm",),
     inplace=True,
+    supports=NUMERIC,
     samples=_scaled_samples((2, 4), (2, 3), (3, 4)),
 )
 def addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
@@ -72,6 +69,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
     functions=("addmv",),
     methods=("addmv",),
     inplace=True,
+    supports=NUMERIC,
     samples=_scaled_samples((2,), (2, 3), (3,)),
 )
 def addmv(input: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> Any:
@@ -88,6 +86,7 @@ def addmv(input: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> Any:
     functions=("addbmm",),
     methods=("addbmm",),
     inplace=True,
+    supports=NUMERIC,
     samples=_scaled_samples((2, 4), (5, 2, 3), (5, 3, 4)),
 )
 def addbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
@@ -105,6 +104,7 @@ def addbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
     functions=("baddbmm",),
     methods=("baddbmm",),
     inplace=True,
+    supports=NUMERIC,
     samples=_scaled_samples((5, 2, 4), (5, 2, 3), (5, 3, 4)),
 )
 def baddbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
@@ -122,6 +122,7 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
     functions=("addr",),
     methods=("addr",),
     inplace=True,
+    supports=NUMERIC,
     samples=_scaled_samples((2, 3), (2,), (3,)),
 )
 def addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> Any:
@@ -130,5 +131,11 @@ def addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> Any:
     input: broadcasts to (n, m)   vec1: (n,)   vec2: (m,)   ->   (n, m)
     """
     takes("addr", ("vec1", vec1, 1), ("vec2", vec2, 1))
+    for name, number in (("beta", beta), ("alpha", alpha)):
+        if number is not None and category_of(number) > max(input.dtype.category, 1):
+            raise DTypeError(
+                f"addr: for {input.dtype} input, argument {name} must not be a floating point "
+                "or complex number"
+            )
     outer_product = ops.mul(ops.unsqueeze(vec1, 1), ops.unsqueeze(vec2, 0))
     return scaled_sum("addr", input, outer_product, beta, alpha)

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from wend.base.dtypes import bool_, float32, int64
-from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops.composites.random import draw
 from wend.ops.composites.reduce import widened
+from wend.ops.numeric import FLOATING
 from wend.ops.sugar import sugar
 
 _OP = "scaled_dot_product_attention"
@@ -85,6 +86,7 @@ def _samples(rng: Any) -> Iterator[Sample]:
     "keep_scale: scalar? = None, is_causal: bool = False, *, scale: scalar? = None, "
     "enable_gqa: bool = False",
     grad_name="ScaledDotProductAttentionBackward0",
+    supports=FLOATING,
     samples=lambda rng: (Sample(*s.args[:3], *s.args[3:4], **s.kwargs) for s in _samples(rng)),
 )
 def attention(
@@ -107,7 +109,7 @@ def attention(
     """
     _check(query, key, value)
     if is_causal and attn_mask is not None:
-        raise ArgumentError(f"{_OP}: explicit attn_mask should not be set when is_causal=True")
+        raise ShapeError(f"{_OP}: explicit attn_mask should not be set when is_causal=True")
     if enable_gqa:
         key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
     front = broadcast_shapes(_OP, query.shape[:-2], key.shape[:-2], value.shape[:-2])
@@ -151,7 +153,7 @@ def scaled_dot_product_attention(
     keep, keep_scale = None, None
     if dropout_p != 0.0:
         if not 0.0 <= dropout_p <= 1.0:
-            raise ArgumentError(
+            raise ShapeError(
                 f"{_OP}: dropout probability has to be between 0 and 1, but got {dropout_p}"
             )
         shape = (*query.shape[:-1], key.shape[-2])

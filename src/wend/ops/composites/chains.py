@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, ShapeError
+from wend.base.errors import ArgumentError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.contract import multiplies, product, same_dtype, takes
 from wend.ops.composites.reduce import norm_of, root
-from wend.ops.numeric import is_half
+from wend.ops.numeric import FLOATING, NUMERIC, is_half
 
 
 def _chain_order(sizes: list[Any]) -> list[list[int]]:
@@ -45,7 +45,7 @@ def _chain(matrices: list[Any], split: list[list[int]], i: int, j: int) -> Any:
 def _multi_dot(op: str, tensors: Any) -> Any:
     matrices = list(tensors)
     if len(matrices) < 2:
-        raise ArgumentTypeError(f"{op}: expected at least 2 tensors, got {len(matrices)}")
+        raise ShapeError(f"{op}: expected at least 2 tensors, got {len(matrices)}")
     row, column = len(matrices[0].shape) == 1, len(matrices[-1].shape) == 1
     if row:
         matrices[0] = ops.unsqueeze(matrices[0], 0)
@@ -76,7 +76,7 @@ def _multi_dot_samples(rng: Any) -> Iterator[Sample]:
     yield Sample([rng.normal(size=s) for s in ((3,), (3, 4), (4,))])
 
 
-@composite("tensors: tensors", samples=_multi_dot_samples)
+@composite("tensors: tensors", samples=_multi_dot_samples, supports=NUMERIC)
 def multi_dot(tensors: Any) -> Any:
     """y = the product of two or more matrices, in the order that multiplies least.
 
@@ -85,7 +85,9 @@ def multi_dot(tensors: Any) -> Any:
     return _multi_dot("multi_dot", tensors)
 
 
-@composite("matrices: tensors", functions=("chain_matmul",), samples=_chain_samples)
+@composite(
+    "matrices: tensors", functions=("chain_matmul",), samples=_chain_samples, supports=NUMERIC
+)
 def chain_matmul(matrices: Any) -> Any:
     """y = the product of matrices, in the order that multiplies least; of one, itself."""
     if len(matrices) == 1:
@@ -103,6 +105,7 @@ def _power_samples(rng: Any) -> Iterator[Sample]:
     functions=("matrix_power",),
     methods=("matrix_power",),
     samples=_power_samples,
+    supports=NUMERIC,
 )
 def matrix_power(input: Any, n: int) -> Any:
     """y = x @ x @ ... @ x (n times); the identity for 0, powers of the inverse below 0.
@@ -151,7 +154,10 @@ def _cdist_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "x1, x2, p: attr = 2.0, compute_mode: attr = None", functions=("cdist",), samples=_cdist_samples
+    "x1, x2, p: attr = 2.0, compute_mode: attr = None",
+    functions=("cdist",),
+    samples=_cdist_samples,
+    supports=FLOATING,
 )
 def cdist(x1: Any, x2: Any, p: Any, compute_mode: Any) -> Any:
     """y[..., i, j] = p-norm of x1[..., i, :] - x2[..., j, :]; its gradient at 0 is 0.
@@ -159,7 +165,7 @@ def cdist(x1: Any, x2: Any, p: Any, compute_mode: Any) -> Any:
     x1: (..., n, d)   x2: (..., m, d)   ->   (..., n, m)
     compute_mode: whether 2-norms may come from a matrix product (by default with more than 25
     rows), which is faster and loses digits where points are close.
-    Raises ShapeError if the last extents differ, ArgumentError for p < 0 or an unknown mode.
+    Raises ShapeError if the last extents differ or p < 0, ArgumentError for an unknown mode.
     """
     if compute_mode not in _CDIST_MODES:
         raise ArgumentError(f"cdist: {compute_mode!r} is not a valid value for compute_mode")
@@ -169,7 +175,7 @@ def cdist(x1: Any, x2: Any, p: Any, compute_mode: Any) -> Any:
             f"{hints(x2.shape)}"
         )
     if p < 0:
-        raise ArgumentError(f"cdist: only supports non-negative p values, not {p}")
+        raise ShapeError(f"cdist: only supports non-negative p values, not {p}")
     same_dtype("cdist", x1, x2)
     by_product = _CDIST_MODES[compute_mode] if p == 2 else False
     if by_product is None:

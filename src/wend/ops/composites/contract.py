@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.errors import DTypeError, ShapeError
 from wend.base.shapes import normalize_dims
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes, hints
+from wend.ops.numeric import NUMERIC, require
 
 
 def times(x: Any) -> str:
@@ -17,8 +18,9 @@ def times(x: Any) -> str:
 
 
 def same_dtype(op: str, *tensors: Any) -> None:
-    """Raise DTypeError unless all tensors have one dtype."""
+    """Raise DTypeError unless all tensors have one dtype, and one that can be multiplied."""
     first = tensors[0].dtype
+    require(op, NUMERIC, first)
     for other in tensors[1:]:
         if other.dtype is not first:
             raise DTypeError(
@@ -77,6 +79,7 @@ def _matmul_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, other",
     functions=("matmul",),
+    supports=NUMERIC,
     methods=("matmul",),
     operators=("__matmul__",),
     reflected=True,
@@ -129,6 +132,7 @@ def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
 @composite(
     "input, mat2",
     functions=("mm",),
+    supports=NUMERIC,
     methods=("mm",),
     samples=lambda rng: sample_pairs(rng, ((2, 3), (3, 4)), ((0, 3), (3, 4)), ((2, 0), (0, 4))),
 )
@@ -144,6 +148,7 @@ def mm(input: Any, mat2: Any) -> Any:
 @composite(
     "input, mat2",
     functions=("bmm",),
+    supports=NUMERIC,
     methods=("bmm",),
     samples=lambda rng: sample_pairs(
         rng, ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (1, 3, 4)), ((0, 2, 3), (0, 3, 4))
@@ -161,6 +166,7 @@ def bmm(input: Any, mat2: Any) -> Any:
 @composite(
     "input, vec",
     functions=("mv",),
+    supports=NUMERIC,
     methods=("mv",),
     samples=lambda rng: sample_pairs(rng, ((2, 3), (3,)), ((0, 3), (3,)), ((2, 0), (0,))),
 )
@@ -184,6 +190,7 @@ def _dot(op: str, x: Any, y: Any) -> Any:
 @composite(
     "input, tensor",
     functions=("dot",),
+    supports=NUMERIC,
     methods=("dot",),
     samples=lambda rng: sample_pairs(rng, ((3,), (3,)), ((0,), (0,)), ((1,), (1,))),
 )
@@ -195,6 +202,7 @@ def dot(input: Any, tensor: Any) -> Any:
 @composite(
     "input, other",
     functions=("vdot",),
+    supports=NUMERIC,
     methods=("vdot",),
     samples=lambda rng: sample_pairs(rng, ((3,), (3,)), ((0,), (0,))),
 )
@@ -206,6 +214,7 @@ def vdot(input: Any, other: Any) -> Any:
 @composite(
     "input, other",
     functions=("inner",),
+    supports=NUMERIC,
     methods=("inner",),
     samples=lambda rng: sample_pairs(
         rng, ((3,), (3,)), ((2, 3), (4, 5, 3)), ((), (2,)), ((2, 3), (3,))
@@ -255,7 +264,12 @@ def _linear_samples(rng: Any) -> Iterator[Sample]:
     )
 
 
-@composite("input, weight, bias: tensor? = None", functional=("linear",), samples=_linear_samples)
+@composite(
+    "input, weight, bias: tensor? = None",
+    functional=("linear",),
+    samples=_linear_samples,
+    supports=NUMERIC,
+)
 def linear(input: Any, weight: Any, bias: Any) -> Any:
     """y = x @ weight.T + bias.
 
@@ -293,6 +307,7 @@ def linear(input: Any, weight: Any, bias: Any) -> Any:
 @composite(
     "input1, input2, weight, bias: tensor? = None",
     functions=("bilinear",),
+    supports=NUMERIC,
     functional=("bilinear",),
     samples=lambda rng: sample_pairs(
         rng,
@@ -336,7 +351,9 @@ def _tensordot_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(x, y, 0)
 
 
-@composite("a, b, dims: attr = 2", functions=("tensordot",), samples=_tensordot_samples)
+@composite(
+    "a, b, dims: attr = 2", functions=("tensordot",), supports=NUMERIC, samples=_tensordot_samples
+)
 def tensordot(a: Any, b: Any, dims: Any) -> Any:
     """y = sum over pairs of dims of a and b: the last and first `dims`, or (dims of a, of b).
 
@@ -344,7 +361,7 @@ def tensordot(a: Any, b: Any, dims: Any) -> Any:
     """
     if isinstance(dims, int):
         if dims < 0 or dims > min(len(a.shape), len(b.shape)):
-            raise ArgumentError(
+            raise ShapeError(
                 f"tensordot: expects dims >= 0 and at most the ranks, but got dims={dims}"
             )
         of_a = tuple(range(len(a.shape) - dims, len(a.shape)))
@@ -378,3 +395,22 @@ def _sum_singles(a: Any, b: Any, of_a: Any, of_b: Any) -> Any:
         elif b.shape[j] == 1:
             a = ops.sum(a, i, True)
     return a, b, of_a, of_b
+
+
+def _with_lists(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Calls whose dims are lists or tensors: attributes must be hashable."""
+    dims = positional[2] if len(positional) > 2 else keywords.get("dims", 2)
+    if isinstance(dims, int):
+        return NotImplemented
+    given = dims.tolist() if hasattr(dims, "tolist") else dims
+    if isinstance(given, (int, float)):
+        return tensordot(*positional[:2], int(given))
+    fixed = tuple(row if isinstance(row, int) else tuple(row) for row in given)
+    if fixed == dims:
+        return NotImplemented
+    a = positional[0] if positional else keywords["a"]
+    b = positional[1] if len(positional) > 1 else keywords["b"]
+    return tensordot(a, b, fixed)
+
+
+tensordot.general = _with_lists

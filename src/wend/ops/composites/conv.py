@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
+from wend.ops.numeric import NUMERIC, require
 
 
 def per_dim(op: str, name: str, given: Any, nd: int) -> tuple[Any, ...]:
     """One entry per spatial dim of an argument that may be one number for all.
 
-    Raises ArgumentTypeError for another number of entries.
+    Raises ShapeError for another number of entries.
     """
     entries = (given,) if isinstance(given, int) else tuple(given)
     if len(entries) == 1:
         return entries * nd
     if len(entries) != nd:
-        raise ArgumentTypeError(
+        raise ShapeError(
             f"{op}: {name} must be an int or have {nd} entries, but it has {len(entries)}: "
             f"{hints(entries)}"
         )
@@ -40,6 +41,7 @@ def as_batch(op: str, x: Any, nd: int, channels: bool = True) -> tuple[Any, bool
 
 
 def _check(op: str, x: Any, weight: Any, bias: Any, filters: Any, nd: int) -> None:
+    require(op, NUMERIC, x.dtype)
     if len(weight.shape) != nd + 2:
         raise ShapeError(
             f"{op}: expected a {nd + 2}D weight, but got weight of shape {hints(weight.shape)}"
@@ -79,14 +81,12 @@ def _padding(op: str, padding: Any, kernel: Any, stride: Any, dilation: Any) -> 
         return (0,) * (2 * nd)
     if padding == "same":
         if any(s != 1 for s in stride):
-            raise ArgumentError(f"{op}: padding='same' is not supported for strided convolutions")
+            raise ShapeError(f"{op}: padding='same' is not supported for strided convolutions")
         total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
         low = [t // 2 for t in total]
         return (*low, *(t - lo for t, lo in zip(total, low, strict=True)))
     if isinstance(padding, str):
-        raise ArgumentError(
-            f"{op}: invalid padding string {padding!r}; use 'same', 'valid' or ints"
-        )
+        raise ShapeError(f"{op}: invalid padding string {padding!r}; use 'same', 'valid' or ints")
     entries = per_dim(op, "padding", padding, nd)
     if any(p < 0 for p in entries):
         raise ShapeError(f"{op}: negative padding is not supported: {hints(entries)}")
@@ -200,6 +200,7 @@ def _define(nd: int) -> None:
         functions=(forward,),
         functional=(forward,),
         grad_name="ConvolutionBackward0",
+        supports=NUMERIC,
         samples=lambda rng: _conv_samples(rng, nd),
     )(conv)
     composite(
@@ -209,6 +210,7 @@ def _define(nd: int) -> None:
         functions=(backward,),
         functional=(backward,),
         grad_name="ConvolutionBackward0",
+        supports=NUMERIC,
         samples=lambda rng: _transposed_samples(rng, nd),
     )(conv_transpose)
 

@@ -12,10 +12,11 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, ShapeError
+from wend.base.errors import ArgumentTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.contract import same_dtype
+from wend.ops.numeric import NUMERIC
 
 Labels = tuple[int, ...]
 _ELLIPSIS = 0  # label 0 stands for '...' until the rank of the operand is known
@@ -24,12 +25,12 @@ _ELLIPSIS = 0  # label 0 stands for '...' until the rank of the operand is known
 def parse_equation(equation: str) -> tuple[list[Labels], Labels | None]:
     """(labels of each operand, labels of the result or None) of "ij,jk->ik".
 
-    Letter k of the alphabet becomes k + 1, '...' becomes 0. Raises ArgumentError.
+    Letter k of the alphabet becomes k + 1, '...' becomes 0. Raises ShapeError.
     """
     text = equation.replace(" ", "")
     left, arrow, right = text.partition("->")
     if "->" in right:
-        raise ArgumentError(f"einsum: equation {equation!r} has more than one '->'")
+        raise ShapeError(f"einsum: equation {equation!r} has more than one '->'")
     operands = [_parse_term(equation, term) for term in left.split(",")]
     return operands, _parse_term(equation, right) if arrow else None
 
@@ -39,12 +40,12 @@ def _parse_term(equation: str, term: str) -> Labels:
     for token in re.findall(r"\.\.\.|.", term):
         if token == "...":
             if _ELLIPSIS in labels:
-                raise ArgumentError(f"einsum: more than one '...' in {term!r} of {equation!r}")
+                raise ShapeError(f"einsum: more than one '...' in {term!r} of {equation!r}")
             labels.append(_ELLIPSIS)
         elif token in string.ascii_letters:
             labels.append(string.ascii_letters.index(token) + 1)
         else:
-            raise ArgumentError(
+            raise ShapeError(
                 f"einsum: found {token!r} in {equation!r}; "
                 "subscripts must be letters in [a-zA-Z], '...', ',' or '->'"
             )
@@ -95,11 +96,11 @@ def _output(equation: str, given: Labels | None, operands: list[Labels]) -> Labe
             out += covered
             continue
         if label in out:
-            raise ArgumentError(
+            raise ShapeError(
                 f"einsum: output subscript {name_of(label)} appears more than once in {equation!r}"
             )
         if label not in everything:
-            raise ArgumentError(
+            raise ShapeError(
                 f"einsum: output subscript {name_of(label)} does not appear in the equation for "
                 f"any input operand: {equation!r}"
             )
@@ -228,18 +229,23 @@ def _einsum_samples(rng: Any) -> Iterator[Sample]:
     yield sample("ij,jk->ik", (2, 0), (0, 4))
 
 
-@composite("equation: str, operands: tensors", functions=(), samples=_einsum_samples)
+@composite(
+    "equation: str, operands: tensors",
+    functions=("einsum",),
+    samples=_einsum_samples,
+    supports=NUMERIC,
+)
 def einsum(equation: str, operands: Any) -> Any:
     """y = sum of products of the operands' elements over the letters not in the output.
 
     equation: "ij,jk->ik"; without '->' the output has the letters that appear once, sorted.
     '...' stands for dims that broadcast; a repeated letter takes the diagonal.
-    Raises ArgumentError for a malformed equation, ShapeError for operands that do not fit it.
+    Raises ShapeError for a malformed equation or operands that do not fit it.
     """
     operands = list(operands)
     terms, given = parse_equation(equation)
     if len(terms) != len(operands):
-        raise ArgumentError(
+        raise ShapeError(
             f"einsum: {equation!r} has {len(terms)} operands, but {len(operands)} were provided"
         )
     same_dtype("einsum", *operands)
@@ -284,3 +290,14 @@ def equation_of(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     if len(operands) % 2:
         return ",".join(terms[:-1]) + "->" + terms[-1], tensors
     return ",".join(terms), tensors
+
+
+def _of_lists(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """Calls whose equation is spelled as lists of numbers, one after each operand."""
+    if not positional or isinstance(positional[0], str) or "equation" in keywords:
+        return NotImplemented
+    equation, tensors = equation_of(positional)
+    return einsum(equation, list(tensors))
+
+
+einsum.general = _of_lists

@@ -14,6 +14,7 @@ from wend.base.errors import ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.composites.reduce import count_of, widened
+from wend.ops.numeric import FLOATING, is_half, require
 
 
 def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
@@ -39,6 +40,7 @@ def _per_channel(x: Any) -> tuple[Any, ...]:
 
 
 def _check_channels(op: str, x: Any, **vectors: Any) -> None:
+    require(op, FLOATING, x.dtype)
     for name, vector in vectors.items():
         if vector is None:
             continue
@@ -50,6 +52,7 @@ def _check_channels(op: str, x: Any, **vectors: Any) -> None:
 
 
 def _require_rank(op: str, x: Any, least: int) -> None:
+    """Raise ShapeError for fewer than `least` dims."""
     if len(x.shape) < least:
         raise ShapeError(
             f"{op}: expected at least {least} dims, but the input has shape {hints(x.shape)}"
@@ -58,6 +61,7 @@ def _require_rank(op: str, x: Any, least: int) -> None:
 
 def _trailing(op: str, x: Any, normalized_shape: Any, **parameters: Any) -> tuple[int, ...]:
     """The axes of x that `normalized_shape` names, checked."""
+    require(op, FLOATING, x.dtype)
     count = len(normalized_shape)
     shape = tuple(normalized_shape)
     if count == 0:
@@ -99,6 +103,7 @@ def _layer_samples(rng: Any) -> Iterator[Sample]:
     functions=("layer_norm",),
     functional=("layer_norm",),
     grad_name="NativeLayerNormBackward0",
+    supports=FLOATING,
     samples=_layer_samples,
 )
 def layer_norm(
@@ -126,6 +131,7 @@ def _rms_samples(rng: Any) -> Iterator[Sample]:
     "input, normalized_shape: sizes, weight: tensor? = None, eps: scalar? = None",
     functions=("rms_norm",),
     functional=("rms_norm",),
+    supports=FLOATING,
     samples=_rms_samples,
 )
 def rms_norm(input: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
@@ -158,6 +164,7 @@ def _group_samples(rng: Any) -> Iterator[Sample]:
     functions=("group_norm",),
     functional=("group_norm",),
     grad_name="NativeGroupNormBackward0",
+    supports=FLOATING,
     samples=_group_samples,
 )
 def group_norm(
@@ -197,6 +204,7 @@ def _batch_samples(rng: Any) -> Iterator[Sample]:
     "input, weight: tensor? = None, bias: tensor? = None, eps: scalar = 1e-5",
     result=tuple,
     grad_name="NativeBatchNormBackward0",
+    supports=FLOATING,
     samples=_batch_samples,
 )
 def batch_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
@@ -224,6 +232,7 @@ def _eval_samples(rng: Any) -> Iterator[Sample]:
     "input, running_mean, running_var, weight: tensor? = None, bias: tensor? = None, "
     "eps: scalar = 1e-5",
     grad_name="NativeBatchNormBackward0",
+    supports=FLOATING,
     samples=_eval_samples,
 )
 def batch_norm_eval(
@@ -255,6 +264,7 @@ def batch_norm_eval(
     result=tuple,
     name="instance_norm_train",
     grad_name="NativeBatchNormBackward0",
+    supports=FLOATING,
     samples=lambda rng: (s for s in _batch_samples(rng) if s.args[0].ndim > 2),
 )
 def instance_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
@@ -282,6 +292,7 @@ def _response_samples(rng: Any) -> Iterator[Sample]:
     "input, size: size, alpha: scalar = 1e-4, beta: scalar = 0.75, k: scalar = 1.0",
     functional=("local_response_norm",),
     grad_name="DivBackward0",
+    supports=FLOATING,
     samples=_response_samples,
 )
 def local_response_norm(input: Any, size: Any, alpha: Any, beta: Any, k: Any) -> Any:
@@ -298,4 +309,5 @@ def local_response_norm(input: Any, size: Any, alpha: Any, beta: Any, k: Any) ->
     total = ops.sum(ops.patches(squares, (size,), (1,), (1,)), rank - 1)
     total = ops.transpose(total, 1, rank - 1)
     power = ops.pow(ops.add(ops.mul(ops.div(total, size), alpha), k), beta)
-    return ops.cast(ops.div(x, power), input.dtype)
+    y = ops.div(x, power)
+    return ops.cast(y, input.dtype) if is_half(input.dtype) else y

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from wend.core.primitive import Sample, composite, ops
+from wend.ops.numeric import FLOATING
 
-_FACTS: dict[str, Any] = {"result": tuple, "differentiable": False}
+_FACTS: dict[str, Any] = {"result": tuple, "differentiable": False, "supports": FLOATING}
 
 
 def _arrays(rng: Any, signed: int, positive: int) -> list[Any]:

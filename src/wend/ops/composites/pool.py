@@ -277,6 +277,7 @@ def _define(nd: int) -> None:
         _max_samples,
         functions=(f"max_pool{nd}d",),
         grad_name=f"MaxPool{nd}DWithIndicesBackward0",
+        supports=frozenset({"int", "float"}),
     )
     publish(
         f"max_pool{nd}d_with_indices",
@@ -286,6 +287,7 @@ def _define(nd: int) -> None:
         _max_samples,
         functional=(f"max_pool{nd}d_with_indices",),
         grad_name=f"MaxPool{nd}DWithIndicesBackward0",
+        supports=frozenset({"int", "float"}),
         result=tuple,
     )
     publish(
@@ -297,6 +299,7 @@ def _define(nd: int) -> None:
         _average_samples,
         functional=(f"avg_pool{nd}d",),
         grad_name=f"AvgPool{nd}DBackward0",
+        supports=frozenset({"int", "float"}),
     )
     publish(
         f"lp_pool{nd}d",
@@ -307,6 +310,7 @@ def _define(nd: int) -> None:
         _lp_samples,
         functional=(f"lp_pool{nd}d",),
         grad_name="PowBackward0",
+        supports=frozenset({"float"}),
     )
     publish(
         f"max_unpool{nd}d",

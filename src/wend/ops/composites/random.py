@@ -14,7 +14,7 @@ from wend.base.dtypes import float32, float64
 from wend.base.errors import ArgumentError, DTypeError
 from wend.base.random_state import RandomState, current
 from wend.core.primitive import Sample, composite, ops
-from wend.ops.numeric import is_half
+from wend.ops.numeric import FLOATING, is_half
 from wend.ops.sugar import sugar
 
 _SEEDED = "seed: scalar, offset: scalar"
@@ -143,6 +143,7 @@ def _probability_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     f"input, {_SEEDED}",
     samples=_probability_samples,
+    supports=FLOATING,
     random=True,
     differentiable=False,
 )
@@ -163,6 +164,7 @@ def _dropout_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     f"input, p: scalar, scale: scalar, {_SEEDED}",
     grad_name="NativeDropoutBackward0",
+    supports=FLOATING,
     random=True,
     samples=_dropout_samples,
 )

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError, ShapeError
+from wend.base.errors import ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
+from wend.ops.numeric import FLOATING
 
 _CELL = "input, hx, w_ih, w_hh, b_ih: tensor? = None, b_hh: tensor? = None"
 
@@ -75,6 +76,7 @@ def _cell_samples(gates: int, states: int) -> Any:
     functions=("lstm_cell",),
     result=tuple,
     samples=_cell_samples(4, 2),
+    supports=FLOATING,
 )
 def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     """(h', c') of an LSTM: c' = f * c + i * g, h' = o * tanh(c'), hx = (h, c).
@@ -83,7 +85,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -
     Raises ShapeError for operands that do not fit. Hochreiter, Schmidhuber (1997).
     """
     if len(hx) != 2:
-        raise ArgumentTypeError(f"lstm_cell: expects two hidden states, not {len(hx)}")
+        raise ShapeError(f"lstm_cell: expects two hidden states, not {len(hx)}")
     h, c = hx
     _check("lstm_cell", input, (h, c), w_ih, w_hh, 4)
     gates = ops.add(ops.linear(input, w_ih, b_ih), ops.linear(h, w_hh, b_hh))
@@ -92,7 +94,7 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -
     return ops.mul(ops.sigmoid(o), ops.tanh(c)), c
 
 
-@composite(_CELL, functions=("gru_cell",), samples=_cell_samples(3, 1))
+@composite(_CELL, functions=("gru_cell",), samples=_cell_samples(3, 1), supports=FLOATING)
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     """h' = (1 - z) * n + z * h of a GRU; n = tanh(x_n + r * h_n), r and z = sigmoid(x + h).
 
@@ -115,7 +117,7 @@ def _plain_cell(op: str, activation: Any, x: Any, h: Any, *parameters: Any) -> A
     return activation(ops.add(ops.linear(x, w_ih, b_ih), ops.linear(h, w_hh, b_hh)))
 
 
-@composite(_CELL, functions=("rnn_tanh_cell",), samples=_cell_samples(1, 1))
+@composite(_CELL, functions=("rnn_tanh_cell",), samples=_cell_samples(1, 1), supports=FLOATING)
 def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     """h' = tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
@@ -124,7 +126,7 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: An
     return _plain_cell("rnn_tanh_cell", ops.tanh, input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
-@composite(_CELL, functions=("rnn_relu_cell",), samples=_cell_samples(1, 1))
+@composite(_CELL, functions=("rnn_relu_cell",), samples=_cell_samples(1, 1), supports=FLOATING)
 def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     """h' = relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 

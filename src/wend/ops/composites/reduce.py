@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import FLOAT, DType, bool_, float32, float64, int64
-from wend.base.errors import ArgumentTypeError, DTypeError
+from wend.base.errors import ArgumentTypeError, DTypeError, ShapeError
 from wend.base.shapes import normalize_dims
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import MAX, SymNumber, numel, sym_max
-from wend.ops.numeric import is_half
+from wend.ops.numeric import INEXACT, is_half
 from wend.ops.reduce import require_elements, restore
 
 
@@ -71,6 +71,7 @@ def _mean_samples(rng: Any) -> Iterator[Sample]:
     functions=("mean",),
     methods=("mean",),
     samples=_mean_samples,
+    supports=INEXACT,
 )
 def mean(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     """y = sum of x over `dim` / number of elements summed.
@@ -105,6 +106,7 @@ def nansum(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     functions=("nanmean",),
     methods=("nanmean",),
     samples=_mean_samples,
+    supports=INEXACT,
 )
 def nanmean(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     """y = mean over `dim` of the elements that are not NaN. Raises DTypeError for bool and ints."""
@@ -210,7 +212,15 @@ def _spread(op: str, x: Any, dim: Any, unbiased: Any, keepdim: bool, correction:
         square = ops.real(ops.mul(deviation, ops.conj(deviation)))
     else:
         square = ops.mul(deviation, deviation)
-    variance = ops.div(summed(square, axes, keepdim), sym_max_number(n, correction) - correction)
+    total = summed(square, axes, True)
+    if not x.dtype.is_complex:
+        # What rounding left in the mean. In exact arithmetic it is 0, and so is its derivative.
+        rest = ops.detach(summed(deviation, axes, True))
+        total = ops.sub(total, ops.div(ops.mul(rest, rest), n))
+        total = ops.where(ops.lt(total, 0), 0, total)
+    if not keepdim and axes:
+        total = ops.squeeze(total, axes)
+    variance = ops.div(total, sym_max_number(n, correction) - correction)
     if not keepdim and axes:
         center = ops.squeeze(center, axes)
     return variance, ops.cast(center, x.dtype)
@@ -239,7 +249,7 @@ def _spread_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(x, unbiased=False)
 
 
-@composite(_SPREAD, functions=("var",), methods=("var",), samples=_spread_samples)
+@composite(_SPREAD, functions=("var",), methods=("var",), samples=_spread_samples, supports=INEXACT)
 def var(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     """y = sum((x - mean)**2) / max(0, n - correction) over `dim`.
 
@@ -249,21 +259,25 @@ def var(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> 
     return _narrow(variance, input.dtype)
 
 
-@composite(_SPREAD, functions=("std",), methods=("std",), samples=_spread_samples)
+@composite(_SPREAD, functions=("std",), methods=("std",), samples=_spread_samples, supports=INEXACT)
 def std(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
     variance, _ = _spread("std", input, dim, unbiased, keepdim, correction)
     return _narrow(root(variance), input.dtype)
 
 
-@composite(_SPREAD, functions=("var_mean",), result=tuple, samples=_spread_samples)
+@composite(
+    _SPREAD, functions=("var_mean",), result=tuple, samples=_spread_samples, supports=INEXACT
+)
 def var_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     """(var(x), mean(x)) over `dim`."""
     variance, center = _spread("var_mean", input, dim, unbiased, keepdim, correction)
     return _narrow(variance, input.dtype), center
 
 
-@composite(_SPREAD, functions=("std_mean",), result=tuple, samples=_spread_samples)
+@composite(
+    _SPREAD, functions=("std_mean",), result=tuple, samples=_spread_samples, supports=INEXACT
+)
 def std_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     """(std(x), mean(x)) over `dim`."""
     variance, center = _spread("std_mean", input, dim, unbiased, keepdim, correction)
@@ -297,8 +311,8 @@ def norm_of(op: str, x: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | Non
             f"{op}: Expected a floating point or complex tensor as input. Got {x.dtype}; "
             "convert it with .float()"
         )
-    if isinstance(p, (bool, str)) or not isinstance(p, (int, float)):
-        raise ArgumentTypeError(f"{op}: the order of a norm is a number, not {p!r}")
+    if isinstance(p, bool) or not isinstance(p, (int, float)):
+        raise ShapeError(f"{op}: Order {p} not supported: the order of a norm is a number")
     out = (dtype or x.dtype).to_real()
     x = widened(x if dtype is None else ops.cast(x, dtype))
     axes = reduced_axes(dim, len(x.shape), op)
@@ -336,6 +350,7 @@ def _norm_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "x, ord: attr = 2, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
     samples=_norm_samples,
+    supports=INEXACT,
     grad_name="LinalgVectorNormBackward0",
 )
 def vector_norm(x: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
@@ -352,6 +367,7 @@ def vector_norm(x: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) 
     functions=("norm",),
     methods=("norm",),
     samples=_norm_samples,
+    supports=INEXACT,
     grad_name="LinalgVectorNormBackward0",
 )
 def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
@@ -378,7 +394,11 @@ def _dist_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, other, p: attr = 2", functions=("dist",), methods=("dist",), samples=_dist_samples
+    "input, other, p: attr = 2",
+    functions=("dist",),
+    methods=("dist",),
+    samples=_dist_samples,
+    supports=INEXACT,
 )
 def dist(input: Any, other: Any, p: Any) -> Any:
     """y = p-norm of all elements of x - other."""

@@ -133,6 +133,11 @@ def _axes(x: Any, size: Any, scale_factor: Any, align_corners: bool, recompute: 
         raise ArgumentError(f"interpolate: {which} size or scale_factor should be defined")
     extents = x.shape[2:]
     if size is not None:
+        if len(size) not in (1, nd):
+            raise ArgumentError(
+                f"interpolate: input and output must have the same number of spatial dimensions, "
+                f"but got input of shape {hints(x.shape)} and size {hints(size)}"
+            )
         outs, factors = per_dim("interpolate", "size", size, nd), (None,) * nd
     else:
         given = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,) * nd
@@ -199,6 +204,7 @@ def _interpolate_samples(rng: Any) -> Iterator[Sample]:
     samples=_interpolate_samples,
     functional=("interpolate",),
     grad_name="UpsampleBackward0",
+    supports=frozenset({"float"}),
 )
 def interpolate(
     input: Any,
