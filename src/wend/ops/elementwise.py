@@ -89,7 +89,10 @@ class Elementwise(Primitive, abstract=True):
     promotes: ClassVar[tuple[bool, ...] | None] = None
     widens: ClassVar[bool] = True
     domain: ClassVar[Any] = (-3.0, 3.0)
-    _casts: ClassVar[dict[Any, Any]]
+    _known: dict[Any, Any]  # casts, by the dtypes of the operands
+    _plain: dict[Any, Any]  # dtype of the result by that of all operands, where none is cast
+    _tensors: tuple[int, ...]  # which operands are tensors
+    _first: int
     formula: ClassVar[tuple[Any, ...]] = ()  # in a tuple, or it would be bound as a method
 
     def runner(self, operands: list[Any]) -> Callable[..., Any]:
@@ -126,8 +129,14 @@ class Elementwise(Primitive, abstract=True):
         if formula is not None:
             cls.reference = _with_casts(formula)  # before registration, which may look at it
             cls.formula = (formula,)
-        cls._casts = {}
         super().__init_subclass__(abstract=abstract, **kwargs)
+
+    def __init__(self, attrs: dict[str, Any], form: tuple[Any, ...]) -> None:
+        super().__init__(attrs, form)
+        self._known = {}
+        self._plain = {}
+        self._tensors = tuple(i for i, entry in enumerate(form) if entry == "T")
+        self._first = self._tensors[0] if self._tensors else 0
 
     # -- types ------------------------------------------------------------------------------
 
@@ -257,25 +266,52 @@ def _as_spec(operand: V) -> Any:
 
 def _with_casts(formula: Any) -> Callable[..., Any]:
     """The formula on operands as they come: cast in, compute, cast out."""
-    rule = formula.__func__ if isinstance(formula, staticmethod) else None
+    static = formula.__func__ if isinstance(formula, staticmethod) else None
 
     def reference(self: Elementwise, *operands: Any) -> Any:
-        key = tuple(
-            [(o.dtype, o.ndim == 0) if isinstance(o, np.ndarray) else type(o) for o in operands]
-        )
-        casts = self._casts.get((self, key, dtypes.get_default_dtype()))
-        if casts is None:
-            casts = _plan_casts(self, operands)
-            self._casts[(self, key, dtypes.get_default_dtype())] = casts
-        targets, out = casts
-        arrays = [o if t is None else _cast(o, t) for o, t in zip(operands, targets, strict=True)]
-        result = rule(*arrays) if rule is not None else formula(self, *arrays)
-        if type(result) is np.ndarray and result.dtype == out:
-            return result
+        first = operands[self._first]
+        if type(first) is np.ndarray:
+            dtype = first.dtype
+            out = self._plain.get(dtype)
+            if out is not None:  # no casts if all are of that dtype
+                for other in operands:
+                    if type(other) is not np.ndarray or other.dtype is not dtype:
+                        out = None
+                        break
+                else:
+                    result = formula(self, *operands) if static is None else static(*operands)
+                    if type(result) is np.ndarray and result.dtype is out:
+                        return result
+                    return np.asarray(result).astype(out, copy=False)
+        targets, out = _casts(self, operands)
+        arrays = [o if t is None else _cast(o, t) for o, t in zip(operands, targets)]
+        result = formula(self, *arrays) if static is None else static(*arrays)
         return np.asarray(result).astype(out, copy=False)
 
     reference.__doc__ = formula.__doc__
     return reference
+
+
+def _casts(op: Elementwise, operands: tuple[Any, ...]) -> Any:
+    """(NumPy dtype to cast each operand to, or None; that of the result), remembered.
+
+    The op's form says which operands are numbers and of what category.
+    """
+    arrays = [operands[i] for i in op._tensors]
+    key: Any
+    if len(arrays) == 1 and type(arrays[0]) is np.ndarray:
+        key = (arrays[0].dtype, dtypes.get_default_dtype())
+    else:
+        kinds = [(o.dtype, o.ndim == 0) if type(o) is np.ndarray else type(o) for o in arrays]
+        key = (dtypes.get_default_dtype(), *kinds)
+    found = op._known.get(key)
+    if found is None:
+        found = op._known[key] = _plan_casts(op, operands)
+        if len(arrays) == len(operands) and all(t is None for t in found[0]):
+            alike = all(type(o) is np.ndarray and o.dtype == arrays[0].dtype for o in arrays)
+            if alike:
+                op._plain[arrays[0].dtype] = found[1]
+    return found
 
 
 def _plan_casts(op: Elementwise, operands: tuple[Any, ...]) -> Any:
