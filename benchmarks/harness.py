@@ -61,13 +61,17 @@ class Side:
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
-        self.process.wait(10)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:  # still at work: nobody waits for the result
+            self.process.kill()
+            self.process.wait()
 
 
 def _python_path() -> str:
     """Let the processes find Wend where it is not installed."""
     given = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([str(HERE.parent / "src"), *([given] if given else [])])
+    return os.pathsep.join([*([given] if given else []), str(HERE.parent / "src")])
 
 
 def serve(answer: Any) -> None:

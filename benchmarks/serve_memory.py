@@ -36,13 +36,14 @@ def unread() -> Iterator[None]:
 
 def resized() -> Iterator[None]:
     """A training step whose sizes are never the same twice."""
-    weight = torch.ones(4, 4, requires_grad=True)
+    weight = torch.ones(1, requires_grad=True)
     n = 0
     while True:
         n += 1
-        x = torch.full((1 + n % 317, 1 + n % 331, 4), 0.5)  # 104 927 shapes before one returns
-        loss = torch.tanh(x @ weight).mean()
+        x = torch.full((1 + n % 47, 1 + n % 53, 1 + n % 43), 0.5)  # 107 113 before one returns
+        loss = torch.tanh(x * weight).mean()
         loss.backward()
+        loss.item()
         with torch.no_grad():
             weight -= 0.01 * weight.grad
         weight.grad = None
@@ -67,7 +68,9 @@ def restructured() -> Iterator[None]:
                 x = x @ weight
             else:
                 x = torch.sigmoid(x)
-        x.mean().backward()
+        loss = x.mean()
+        loss.backward()
+        loss.item()
         with torch.no_grad():
             weight -= 0.01 * weight.grad
         weight.grad = None

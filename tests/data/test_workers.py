@@ -412,17 +412,14 @@ def test_one_worker_dies_while_another_is_waited_for(little_patience):
     assert time.monotonic() - started < 4  # and the sleeping one was made to end
 
 
-def test_after_a_death_persistent_workers_are_started_anew():
-    data = Acting(3, {1: lambda: os._exit(1) if not os.path.exists(marker) else None})
-    marker = f"/tmp/wend-test-{os.getpid()}"
+def test_after_a_death_persistent_workers_are_started_anew(tmp_path):
+    marker = tmp_path / "second time"
+    data = Acting(3, {1: lambda: None if marker.exists() else os._exit(1)})
     loader = DataLoader(data, num_workers=1, persistent_workers=True)
     with pytest.raises(WorkerDied):
         list(loader)
-    Path(marker).touch()
-    try:
-        assert lists(loader) == [[0], [1], [2]]
-    finally:
-        os.unlink(marker)
+    marker.touch()
+    assert lists(loader) == [[0], [1], [2]]
 
 
 def test_leaving_a_loop_early_ends_the_workers():

@@ -45,10 +45,10 @@ def test_the_old_checkpoint_survives(tmp_path, fault):
     script.write_text(
         PROGRAM.format(examples=str(ROOT / "examples"), path=str(folder / "a.pt"), fault=fault)
     )
-    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT / "src")])
     done = subprocess.run(
         [sys.executable, "-m", "wend", "run", str(script)],
-        env={**os.environ, "PYTHONPATH": path.rstrip(os.pathsep)},
+        env={**os.environ, "PYTHONPATH": path.lstrip(os.pathsep)},
         capture_output=True,
         text=True,
         check=False,
