@@ -152,3 +152,35 @@ def test_softmax2d_equals_torchs():
 
 def test_rrelu_in_evaluation_equals_torchs():
     compare(lambda t: t.nn.RReLU(), x(3, 4), train=False)
+
+
+# fmt: off
+LAYERS_3D = {
+    "conv3d": (lambda t: t.nn.Conv3d(2, 3, 2, padding=1), x(1, 2, 3, 4, 3)),
+    "conv transpose 3d": (lambda t: t.nn.ConvTranspose3d(2, 3, 2, stride=2), x(1, 2, 2, 3, 2)),
+    "batch norm 3d": (lambda t: t.nn.BatchNorm3d(2), x(2, 2, 2, 3, 2)),
+    "instance norm 3d": (lambda t: t.nn.InstanceNorm3d(2), x(2, 2, 2, 3, 2)),
+    "max pool 3d": (lambda t: t.nn.MaxPool3d(2), x(1, 2, 4, 4, 4)),
+    "average pool 3d": (lambda t: t.nn.AvgPool3d(2, 1), x(1, 2, 3, 4, 3)),
+    "adaptive max 3d": (lambda t: t.nn.AdaptiveMaxPool3d(2), x(1, 2, 4, 5, 4)),
+    "adaptive average 3d": (lambda t: t.nn.AdaptiveAvgPool3d((1, 2, 2)), x(1, 2, 4, 5, 4)),
+    "replication pad 3d": (lambda t: t.nn.ReplicationPad3d(1), x(1, 2, 2, 2, 2)),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", LAYERS_3D)
+def test_layer_over_three_dims_equals_torchs(name):
+    make, *inputs = LAYERS_3D[name]
+    compare(make, *inputs)
+
+
+def test_unpooling_puts_maxima_back():
+    import wend
+
+    values = x(2, 3, 6, 7)
+    results = []
+    for t in (torch, wend):
+        pooled, indices = t.nn.MaxPool2d(2, return_indices=True)(t.tensor(values))
+        results.append(t.nn.MaxUnpool2d(2)(pooled, indices, output_size=(6, 7)).numpy())
+    np.testing.assert_array_equal(*results)

@@ -41,6 +41,25 @@ def _pass_through(hooks: HookTable, module: Any, name: str, value: Any) -> Any:
     return value
 
 
+# Settled by one look at the type; isinstance of three classes costs as much as the assignment.
+_NEVER_MEMBERS = frozenset({bool, int, float, str, type(None), tuple, list, dict, Tensor})
+_set = object.__setattr__
+
+
+def _is_member(attributes: dict[str, Any], name: str) -> bool:
+    """Whether a name in a module's ``__dict__`` stands for a parameter, buffer or submodule."""
+    parameters = attributes.get("_parameters")
+    if parameters is None:  # before Module.__init__()
+        return False
+    return name in parameters or name in attributes["_modules"] or name in attributes["_buffers"]
+
+
+def _refuse_before_init(value: Any) -> None:
+    for kind, what in ((Parameter, "parameters"), (ModuleBase, "module"), (Buffer, "buffers")):
+        if isinstance(value, kind):
+            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+
+
 class _Member:
     """A registry of a module as an attribute: reading it settles what `__dict__` says."""
 
@@ -105,24 +124,14 @@ class MembersMixin:
 
     def __setattr__(self, name: str, value: Any) -> None:
         attributes = self.__dict__
-        parameters = attributes.get("_parameters")
-        if parameters is None:
-            self._setattr_before_init(name, value)
-        elif (
-            isinstance(value, _MEMBERS)
-            or name in parameters
-            or name in attributes["_modules"]
-            or name in attributes["_buffers"]
-        ):
+        if type(value) not in _NEVER_MEMBERS and isinstance(value, _MEMBERS):
+            if "_parameters" not in attributes:
+                _refuse_before_init(value)
+            self._set_member(name, value)
+        elif name in attributes and _is_member(attributes, name):
             self._set_member(name, value)
         else:
-            super().__setattr__(name, value)
-
-    def _setattr_before_init(self, name: str, value: Any) -> None:
-        for kind, what in ((Parameter, "parameters"), (ModuleBase, "module"), (Buffer, "buffers")):
-            if isinstance(value, kind):
-                raise AttributeError(f"cannot assign {what} before Module.__init__() call")
-        super().__setattr__(name, value)
+            _set(self, name, value)
 
     def _set_member(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter):
@@ -156,7 +165,7 @@ class MembersMixin:
                 )
             self._buffers[name] = _pass_through(_buffer_registration_hooks, self, name, value)
         else:  # the name was a member until `__dict__` was changed directly
-            super().__setattr__(name, value)
+            _set(self, name, value)
 
     def _release(self, name: str, keep: str) -> None:
         """Make a name free for a member of one kind."""

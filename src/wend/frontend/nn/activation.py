@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from wend.frontend.nn import functional as F
@@ -194,10 +195,23 @@ class Hardtanh(_InplaceActivation):
     __constants__ = ["min_val", "max_val", "inplace"]
 
     def __init__(
-        self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
     ) -> None:
         super().__init__(inplace)
-        self.min_val, self.max_val = min_val, max_val
+        for former, given in (("min_val", min_value), ("max_val", max_value)):
+            if given is not None:
+                warnings.warn(
+                    f"keyword argument `{former}ue` is deprecated and rename to `{former}`",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+        self.min_val = min_val = min_val if min_value is None else min_value
+        self.max_val = max_val = max_val if max_value is None else max_value
         if max_val <= min_val:
             raise AssertionError(
                 f"max_val must be greater than min_val, got min_val={min_val}, max_val={max_val}"
@@ -383,21 +397,21 @@ class Softmax(_Softmax):
     """y = exp(x) / sum(exp(x)) along a dim."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmax(input, self.dim, _stacklevel=5)
+        return F.softmax(input, self.dim)
 
 
 class Softmin(_Softmax):
     """y = softmax(-x) along a dim."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.softmin(input, self.dim, _stacklevel=5)
+        return F.softmin(input, self.dim)
 
 
 class LogSoftmax(_Softmax):
     """y = x - log(sum(exp(x))) along a dim."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.log_softmax(input, self.dim, _stacklevel=5)
+        return F.log_softmax(input, self.dim)
 
 
 class Softmax2d(Module):
@@ -408,4 +422,4 @@ class Softmax2d(Module):
             raise ValueError(
                 f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead"
             )
-        return F.softmax(input, -3, _stacklevel=5)
+        return F.softmax(input, -3)

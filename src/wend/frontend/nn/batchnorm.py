@@ -17,6 +17,7 @@ __all__ = [
     "BatchNorm3d",
     "LazyBatchNorm1d",
     "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
     "SyncBatchNorm",
 ]
 
@@ -36,9 +37,10 @@ class _NormBase(Module):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
         super().__init__()
-        factory = {"device": device, "dtype": dtype}
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
@@ -46,9 +48,11 @@ class _NormBase(Module):
         self.track_running_stats = track_running_stats
         if affine:
             self.weight = Parameter(ones(num_features, **factory))
-            self.bias = Parameter(zeros(num_features, **factory))
         else:
             self.register_parameter("weight", None)
+        if affine and bias:
+            self.bias = Parameter(zeros(num_features, **factory))
+        else:
             self.register_parameter("bias", None)
         if track_running_stats:
             self.register_buffer("running_mean", zeros(num_features, **factory))
@@ -71,7 +75,8 @@ class _NormBase(Module):
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
-            init.zeros_(self.bias)
+            if self.bias is not None:
+                init.zeros_(self.bias)
 
     def _check_input_dim(self, input: Tensor) -> None:
         raise NotImplementedError
@@ -79,7 +84,8 @@ class _NormBase(Module):
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-            f"affine={self.affine}, track_running_stats={self.track_running_stats}"
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
         )
 
     def _load_from_state_dict(
@@ -155,8 +161,11 @@ class SyncBatchNorm(_BatchNorm):
         process_group: Any = None,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
+        )
         self.process_group = process_group
 
     def _check_input_dim(self, input: Tensor) -> None:
@@ -175,6 +184,7 @@ class SyncBatchNorm(_BatchNorm):
                 module.affine,
                 module.track_running_stats,
                 process_group,
+                bias=module.bias is not None,
             )
             if module.affine:
                 result.weight, result.bias = module.weight, module.bias
@@ -197,15 +207,17 @@ class _LazyNormBase(LazyModuleMixin):
         track_running_stats: bool = True,
         device: Any = None,
         dtype: Any = None,
+        bias: bool = True,
     ) -> None:
-        factory = {"device": device, "dtype": dtype}
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
         # Nothing has a shape yet: the base makes no parameters and no buffers.
         super().__init__(0, eps, momentum, False, False, device, dtype)
         self.affine = affine
         self.track_running_stats = track_running_stats
         if affine:
             self.weight = UninitializedParameter(**factory)
-            self.bias = UninitializedParameter(**factory)
+            if bias:
+                self.bias = UninitializedParameter(**factory)
         if track_running_stats:
             self.running_mean = UninitializedBuffer(**factory)
             self.running_var = UninitializedBuffer(**factory)
@@ -217,12 +229,13 @@ class _LazyNormBase(LazyModuleMixin):
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Take the number of channels from the first input."""
-        if not self.has_uninitialized_params():
+        if not self.has_uninitialized_params() and self.num_features != 0:
             return
         self.num_features = input.shape[1]
         if self.affine:
             self.weight.materialize((self.num_features,))
-            self.bias.materialize((self.num_features,))
+            if self.bias is not None:
+                self.bias.materialize((self.num_features,))
         if self.track_running_stats:
             self.running_mean.materialize((self.num_features,))
             self.running_var.materialize((self.num_features,))
@@ -239,3 +252,9 @@ class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
     """`BatchNorm2d` whose num_features is that of its first input."""
 
     cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
+    """`BatchNorm3d` whose num_features is that of its first input."""
+
+    cls_to_become = BatchNorm3d

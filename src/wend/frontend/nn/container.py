@@ -312,16 +312,12 @@ def _as_parameter(value: Any) -> Any:
     return value
 
 
-def _described(name: Any, value: Any) -> str:
+def _described(name: Any, value: Any, dtype: str | None) -> str:
     if not isinstance(value, Tensor):
         return f"  ({name}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else type(value).__name__
     size = "x".join(str(n) for n in value.size())
-    return f"  ({name}): {kind} containing: [{_dtype_name(value)} of size {size}]"
-
-
-def _dtype_name(tensor: Tensor) -> str:
-    return str(tensor.dtype) if isinstance(tensor, Parameter) else tensor.type()
+    return f"  ({name}): {kind} containing: [{dtype or value.type()} of size {size}]"
 
 
 class ParameterList(Module):
@@ -378,7 +374,10 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(_described(i, value) for i, value in enumerate(self))
+        return "\n".join(
+            _described(i, value, str(value.dtype) if isinstance(value, Tensor) else None)
+            for i, value in enumerate(self)
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
@@ -482,7 +481,7 @@ class ParameterDict(Module):
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(_described(key, value) for key, value in self.items())
+        return "\n".join(_described(key, value, None) for key, value in self.items())
 
     def __call__(self, input: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

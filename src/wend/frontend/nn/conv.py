@@ -11,17 +11,21 @@ from wend.frontend.nn._core import Tensor, empty, no_grad
 from wend.frontend.nn.lazy import LazyModuleMixin
 from wend.frontend.nn.module import Module
 from wend.frontend.nn.parameter import Parameter, UninitializedParameter
-from wend.frontend.nn.utils import _pair, _reverse_repeat_tuple, _single
+from wend.frontend.nn.utils import _ntuple, _reverse_repeat_tuple
 
 __all__ = [
     "Conv1d",
     "Conv2d",
+    "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "LazyConv1d",
     "LazyConv2d",
+    "LazyConv3d",
     "LazyConvTranspose1d",
     "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
 ]
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
@@ -159,6 +163,7 @@ class _Conv(_ConvNd):
     """A convolution over `_spatial` dims."""
 
     _spatial = 2
+    _function: Any = staticmethod(F.conv2d)
 
     def __init__(
         self,
@@ -174,21 +179,33 @@ class _Conv(_ConvNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        spread = _single if self._spatial == 1 else _pair
+        count = self._spatial
         super().__init__(
             in_channels,
             out_channels,
-            spread(kernel_size),
-            spread(stride),
-            padding if isinstance(padding, str) else spread(padding),
-            spread(dilation),
+            _ntuple(kernel_size, count),
+            _ntuple(stride, count),
+            padding if isinstance(padding, str) else _ntuple(padding, count),
+            _ntuple(dilation, count),
             False,
-            spread(0),
+            _ntuple(0, count),
             groups,
             bias,
             padding_mode,
             device,
             dtype,
+        )
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = 0
+        return self._function(
+            input, weight, bias, self.stride, padding, self.dilation, self.groups
         )
 
 
@@ -199,16 +216,7 @@ class Conv1d(_Conv):
     """
 
     _spatial = 1
-
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
-
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        padding: Any = self.padding
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = (0,)
-        return F.conv1d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+    _function = staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
@@ -217,21 +225,22 @@ class Conv2d(_Conv):
     x: (N, C, H, W) or (C, H, W)   weight: (out, in / groups, kh, kw)   ->   y: (N, out, H', W')
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self._conv_forward(input, self.weight, self.bias)
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        padding: Any = self.padding
-        if self.padding_mode != "zeros":
-            input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
-            padding = (0, 0)
-        return F.conv2d(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+class Conv3d(_Conv):
+    """Cross-correlation over three dims.
+
+    x: (N, C, D, H, W) or (C, D, H, W)   weight: (out, in / groups, kd, kh, kw)
+    """
+
+    _spatial = 3
+    _function = staticmethod(F.conv3d)
 
 
 class _ConvTranspose(_ConvNd):
     """The transpose of a convolution over `_spatial` dims."""
 
     _spatial = 2
+    _function: Any = staticmethod(F.conv_transpose2d)
 
     def __init__(
         self,
@@ -252,21 +261,33 @@ class _ConvTranspose(_ConvNd):
             raise ValueError(
                 f'Only "zeros" padding mode is supported for {type(self).__name__}'
             )
-        spread = _single if self._spatial == 1 else _pair
+        count = self._spatial
         super().__init__(
             in_channels,
             out_channels,
-            spread(kernel_size),
-            spread(stride),
-            spread(padding),
-            spread(dilation),
+            _ntuple(kernel_size, count),
+            _ntuple(stride, count),
+            _ntuple(padding, count),
+            _ntuple(dilation, count),
             True,
-            spread(output_padding),
+            _ntuple(output_padding, count),
             groups,
             bias,
             padding_mode,
             device,
             dtype,
+        )
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        return self._function(
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            self._output_padding(input, output_size),
+            self.groups,
+            self.dilation,
         )
 
     def _output_padding(
@@ -277,7 +298,7 @@ class _ConvTranspose(_ConvNd):
         Raises ValueError if no padding does.
         """
         if output_size is None:
-            return _ntuple_of(self.output_padding, self._spatial)
+            return self.output_padding
         count = self._spatial
         wanted = list(output_size)
         has_batch = input.dim() == count + 2
@@ -302,10 +323,6 @@ class _ConvTranspose(_ConvNd):
         return tuple(size - low for size, low in zip(wanted, least, strict=True))
 
 
-def _ntuple_of(value: Any, count: int) -> tuple[int, ...]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
-
-
 class ConvTranspose1d(_ConvTranspose):
     """The transpose of `Conv1d`: from its output's shape to its input's.
 
@@ -313,18 +330,7 @@ class ConvTranspose1d(_ConvTranspose):
     """
 
     _spatial = 1
-
-    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        return F.conv_transpose1d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            self._output_padding(input, output_size),
-            self.groups,
-            self.dilation,
-        )
+    _function = staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTranspose):
@@ -333,31 +339,26 @@ class ConvTranspose2d(_ConvTranspose):
     x: (N, C, H, W) or (C, H, W)   weight: (in, out / groups, kh, kw)   ->   y: (N, out, H', W')
     """
 
-    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
-        return F.conv_transpose2d(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            self._output_padding(input, output_size),
-            self.groups,
-            self.dilation,
-        )
+
+class ConvTranspose3d(_ConvTranspose):
+    """The transpose of `Conv3d`: from its output's shape to its input's.
+
+    x: (N, C, D, H, W) or (C, D, H, W)   weight: (in, out / groups, kd, kh, kw)
+    """
+
+    _spatial = 3
+    _function = staticmethod(F.conv_transpose3d)
 
 
 class _LazyConvMixin(LazyModuleMixin):
     """A convolution whose in_channels is that of its first input."""
 
-    def __init__(
-        self, out_channels: int, kernel_size: Any, *args: Any, bias: bool = True, **kwargs: Any
-    ) -> None:
-        factory = {key: kwargs.get(key) for key in ("device", "dtype")}
-        super().__init__(0, 0, kernel_size, *args, bias=False, **kwargs)
+    def _defer(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        """Give the module parameters that wait for the first input."""
         self.out_channels = out_channels
-        self.weight = UninitializedParameter(**factory)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
-            self.bias = UninitializedParameter(**factory)
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         if not self.has_uninitialized_params() and self.in_channels != 0:
@@ -387,25 +388,80 @@ class _LazyConvMixin(LazyModuleMixin):
             self.reset_parameters()
 
 
-class LazyConv1d(_LazyConvMixin, Conv1d):
+class _LazyConv(_LazyConvMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: str | int | tuple[int, ...] = 0,
+        dilation: int | tuple[int, ...] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        # The bias comes later: with no channels yet there is nothing to fill it from.
+        super().__init__(
+            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode
+        )
+        self._defer(out_channels, bias, device, dtype)
+
+
+class _LazyConvTranspose(_LazyConvMixin):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        padding: int | tuple[int, ...] = 0,
+        output_padding: int | tuple[int, ...] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | tuple[int, ...] = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
+            padding_mode,
+        )  # fmt: skip
+        self._defer(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyConv, Conv1d):
     """`Conv1d` whose in_channels is that of its first input."""
 
     cls_to_become = Conv1d
 
 
-class LazyConv2d(_LazyConvMixin, Conv2d):
+class LazyConv2d(_LazyConv, Conv2d):
     """`Conv2d` whose in_channels is that of its first input."""
 
     cls_to_become = Conv2d
 
 
-class LazyConvTranspose1d(_LazyConvMixin, ConvTranspose1d):
+class LazyConv3d(_LazyConv, Conv3d):
+    """`Conv3d` whose in_channels is that of its first input."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     """`ConvTranspose1d` whose in_channels is that of its first input."""
 
     cls_to_become = ConvTranspose1d
 
 
-class LazyConvTranspose2d(_LazyConvMixin, ConvTranspose2d):
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     """`ConvTranspose2d` whose in_channels is that of its first input."""
 
     cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """`ConvTranspose3d` whose in_channels is that of its first input."""
+
+    cls_to_become = ConvTranspose3d

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -106,6 +107,12 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
             attributes[table] = CallHooks(self)
         for table in _HOOK_TABLES:
             attributes[table] = HookTable()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # The native base is no obstacle to copying: all state is in `__dict__`.
+        if type(self).__reduce__ is not ModuleBase.__reduce__:
+            return self.__reduce__()
+        return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
         """The instance's attributes with the members named once, in their registries."""

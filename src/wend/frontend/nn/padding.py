@@ -12,13 +12,16 @@ from wend.frontend.nn.utils import _ntuple
 __all__ = [
     "CircularPad1d",
     "CircularPad2d",
+    "CircularPad3d",
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
     "ReflectionPad1d",
     "ReflectionPad2d",
+    "ReflectionPad3d",
     "ReplicationPad1d",
     "ReplicationPad2d",
+    "ReplicationPad3d",
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
@@ -115,6 +118,12 @@ class ReflectionPad2d(_Pad):
     _spatial, _mode = 2, "reflect"
 
 
+class ReflectionPad3d(_Pad):
+    """The last three dims mirrored at their ends, which are not repeated."""
+
+    _spatial, _mode = 3, "reflect"
+
+
 class ReplicationPad1d(_Pad):
     """The last dim extended by its ends."""
 
@@ -127,6 +136,12 @@ class ReplicationPad2d(_Pad):
     _spatial, _mode = 2, "replicate"
 
 
+class ReplicationPad3d(_Pad):
+    """The last three dims extended by their ends."""
+
+    _spatial, _mode = 3, "replicate"
+
+
 class CircularPad1d(_Pad):
     """The last dim wrapped around."""
 
@@ -137,3 +152,9 @@ class CircularPad2d(_Pad):
     """The last two dims wrapped around."""
 
     _spatial, _mode = 2, "circular"
+
+
+class CircularPad3d(_Pad):
+    """The last three dims wrapped around."""
+
+    _spatial, _mode = 3, "circular"

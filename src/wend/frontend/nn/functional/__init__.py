@@ -15,14 +15,9 @@ from wend.frontend.nn.functional.embedding import embedding, embedding_bag
 from wend.frontend.nn.functional.loss import triplet_margin_with_distance_loss
 from wend.frontend.nn.functional.normalization import batch_norm, group_norm, instance_norm
 from wend.frontend.nn.functional.padding import pad
+from wend.frontend.nn.functional.pooling import *
 from wend.frontend.nn.functional.vision import upsample, upsample_bilinear, upsample_nearest
 
-adaptive_max_pool1d = _ops.adaptive_max_pool1d
-adaptive_max_pool2d = _ops.adaptive_max_pool2d
-adaptive_max_pool3d = _ops.adaptive_max_pool3d
-max_pool1d = _ops.max_pool1d
-max_pool2d = _ops.max_pool2d
-max_pool3d = _ops.max_pool3d
 one_hot = _ops.one_hot
 scaled_dot_product_attention = _ops.scaled_dot_product_attention
 sigmoid = _ops.sigmoid
