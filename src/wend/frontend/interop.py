@@ -163,7 +163,8 @@ def buffer(self: Tensor, flags: int) -> memoryview:
 
 def reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared."""
-    array = np.ascontiguousarray(array_of(self))
+    array = array_of(self)
+    array = np.ascontiguousarray(array).reshape(array.shape)  # (it makes a 0-d array 1-d)
     bits = array.view(np.uint16) if self.dtype is bfloat16 else array
     return restored, (
         type(self),
@@ -188,8 +189,8 @@ def restored(
 
 def _dressed(made: Tensor, cls: type[Tensor], requires_grad: bool, state: Any) -> Tensor:
     if cls is not Tensor:
-        made = Tensor._make_subclass(cls, made, requires_grad)
-    elif requires_grad:
+        made = made.as_subclass(cls)
+    if requires_grad:
         made.requires_grad_()
     if state:
         made.__dict__.update(state)
