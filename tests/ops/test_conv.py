@@ -16,12 +16,12 @@ def normal(*shapes):
     return [RNG.normal(size=shape) for shape in shapes]
 
 
+# Every third of all combinations of stride, padding, dilation, groups and kernel.
+GEOMETRIES = list(itertools.product((1, 2, 3), (0, 1, 2), (1, 2), (1, 2), (1, 2, 3)))[::3]
+
+
 @pytest.mark.parametrize("nd", [1, 2, 3])
-@pytest.mark.parametrize(
-    ("stride", "padding", "dilation", "groups", "kernel"),
-    [case for i, case in enumerate(itertools.product((1, 2, 3), (0, 1, 2), (1, 2), (1, 2), (1, 2, 3)))
-     if i % 3 == 0],
-)  # fmt: skip
+@pytest.mark.parametrize(("stride", "padding", "dilation", "groups", "kernel"), GEOMETRIES)
 def test_geometries(nd, stride, padding, dilation, groups, kernel):
     size = (7, 6, 5)[:nd]
     x, w, b = normal((2, 4, *size), (6, 4 // groups, *(kernel,) * nd), (6,))

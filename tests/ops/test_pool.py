@@ -14,7 +14,8 @@ def distinct(*shape):
 
 
 GEOMETRIES = [
-    {"kernel_size": 2}, {"kernel_size": 3, "stride": 1}, {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": 2}, {"kernel_size": 3, "stride": 1},
+    {"kernel_size": 3, "stride": 2, "padding": 1},
     {"kernel_size": 3, "stride": 2, "ceil_mode": True}, {"kernel_size": 2, "stride": 3},
     {"kernel_size": 3, "stride": 3, "padding": 1, "ceil_mode": True}, {"kernel_size": 1},
     {"kernel_size": 2, "stride": 3, "padding": 1, "ceil_mode": True},
@@ -28,10 +29,8 @@ def test_pools(nd, geometry):
     check(lambda ns, x: getattr(ns.F, f"max_pool{nd}d")(x, **geometry), x)
     check(lambda ns, x: getattr(ns.F, f"max_pool{nd}d")(x, **geometry), x[0])
     for include in (True, False):
-        check(
-            lambda ns, x: getattr(ns.F, f"avg_pool{nd}d")(x, **geometry, count_include_pad=include),
-            x,
-        )
+        how = {**geometry, "count_include_pad": include}
+        check(lambda ns, x, how=how: getattr(ns.F, f"avg_pool{nd}d")(x, **how), x)
 
 
 def test_max_pool_dilation_and_indices():

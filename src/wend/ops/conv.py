@@ -334,7 +334,5 @@ def _convolve_by_taps(view: Array, w: Array, y: Array) -> None:
     w = w.reshape(channels, w.shape[0] // channels, *w.shape[2:])
     y[...] = 0
     for tap in taps(w.shape[2:]):
-        factor = w[(slice(None), slice(None), *tap)]
-        y += view[(slice(None), slice(None), *tap)][:, :, None] * factor.reshape(
-            factor.shape + (1,) * nd
-        )
+        at: Any = (slice(None), slice(None), *tap)
+        y += view[at][:, :, None] * w[at].reshape(*w.shape[:2], *(1,) * nd)

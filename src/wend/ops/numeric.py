@@ -10,7 +10,7 @@ import numpy as np
 from wend.base.dtypes import CATEGORY_NAMES, DType, bfloat16, float16, float32
 from wend.base.errors import DTypeError
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = Any  #: an ndarray
 FLOATING = frozenset({"float"})
 INEXACT = frozenset({"float", "complex"})
 NUMERIC = frozenset({"int", "float", "complex"})

@@ -146,7 +146,7 @@ class Unpatches(Primitive):
         wide = widen(x)
         y = np.zeros((*x.shape[:front], *size), wide.dtype)
         for tap in taps(x.shape[front : front + nd]):
-            place = (..., *tap_slices(tap, x.shape[front + nd :], stride, dilation))
+            place: Any = (..., *tap_slices(tap, x.shape[front + nd :], stride, dilation))
             y[place] += wide[(slice(None),) * front + tap]
         return y.astype(x.dtype, copy=False)
 

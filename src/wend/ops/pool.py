@@ -59,7 +59,8 @@ class MaxWindows(Primitive):
         at = np.full(best.shape, -1, np.int64)
         for tap in taps(kernel):
             place = tap_slices(tap, counts, stride, dilation)
-            value, index = padded[(..., *place)], where[place]
+            everywhere: Any = (..., *place)
+            value, index = padded[everywhere], where[place]
             # The first element that is not padding is taken, whatever it is.
             better = ((value > best) | (value != value) | (at < 0)) & (index >= 0)
             best = np.where(better, value, best)

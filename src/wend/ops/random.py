@@ -302,9 +302,7 @@ class MultinomialDraw(Primitive):
     infinite, NaN, or all 0 in a row.
     """
 
-    signature = (
-        "input, count: size, replacement: bool = False, *, seed: scalar = 0, offset: scalar = 0"
-    )
+    signature = "input, count: size, seed: scalar, offset: scalar, *, replacement: bool = False"
     supports = frozenset({"float"})
     random = True
     fallible = True
@@ -341,17 +339,17 @@ class MultinomialDraw(Primitive):
 
     def batch(self, batched: Any, size: Any, x: Any, count: Any, seed: Any, offset: Any) -> Any:
         if len(x.shape) == 2:
-            return ops.multinomial_draw(x, count, self.replacement, seed=seed, offset=offset)
+            return ops.multinomial_draw(x, count, seed, offset, replacement=self.replacement)
         b, m, n = x.shape
         flat = ops.reshape(x, (b * m, n))
-        y = ops.multinomial_draw(flat, count, self.replacement, seed=seed, offset=offset)
+        y = ops.multinomial_draw(flat, count, seed, offset, replacement=self.replacement)
         return ops.reshape(y, (b, m, count))
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         x = rng.uniform(0.1, 1, size=(3, 5))
-        yield Sample(x, 2, seed=7, offset=4)
-        yield Sample(x[0], 5, seed=7, offset=4)
-        yield Sample(x, 9, True, seed=7, offset=4)
+        yield Sample(x, 2, 7, 4)
+        yield Sample(x[0], 5, 7, 4)
+        yield Sample(x, 9, 7, 4, replacement=True)
 
 
 def _by_inversion(weights: Array, u: Array) -> Array:

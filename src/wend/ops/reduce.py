@@ -3,8 +3,8 @@
 The family `Reduction` supplies type and batching rules.  A subclass gives the result type, the
 reference, the gradient, and for generated code `identity` (a number, "lowest" or "highest": the
 least or greatest value of the type) and `combine(b, a, x)` (one step of the fold).
-Running folds (cumsum and its like) are in `scan.py`, what is composed of reductions (mean, var,
-norm, ...) in `composites/reduce.py`.
+Extremes and where they lie are in `extremes.py`, running folds (cumsum and its like) in `scan.py`,
+what is composed of reductions (mean, var, norm, ...) in `composites/reduce.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import numpy as np
 
 from wend.base.dtypes import BOOL, INT, DType, bool_, float64, from_numpy, int64, uint8
 from wend.base.errors import DimError, ShapeError
-from wend.base.shapes import normalize_dim, normalize_dims
-from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops, overload
+from wend.base.shapes import normalize_dims
+from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
-from wend.ops.numeric import Array, accumulator, array, require, sum_accurately, widen
-from wend.ops.selection import Maximum, Minimum
+from wend.ops.numeric import Array, accumulator, array, require, sum_accurately
 
 REAL = frozenset({"bool", "int", "float"})
 ANY_NUMBER = frozenset({"bool", "int", "float", "complex"})
@@ -180,13 +179,10 @@ class Prod(Reduction):
 
     def reference(self, x: Array) -> Array:
         out = self.result_dtype(from_numpy(x.dtype))
-        if out is bool_:
-            return np.logical_and.reduce(x, axis=self.axes(x.ndim), keepdims=self.keepdim)
+        fold: Any = np.logical_and if out is bool_ else np.multiply
         x = x if out.category >= from_numpy(x.dtype).category else x.astype(out.numpy)
-        y = np.multiply.reduce(
-            x, axis=self.axes(x.ndim), dtype=accumulator(out).numpy, keepdims=self.keepdim
-        )
-        return array(y, out)
+        wide = accumulator(out).numpy
+        return array(fold.reduce(x, axis=self.axes(x.ndim), dtype=wide, keepdims=self.keepdim), out)
 
     def combine(self, b: Any, a: Any, x: Any) -> Any:
         return b.mul(a, x)
@@ -221,262 +217,6 @@ def _before(x: Any) -> Any:
 def conj(x: Any) -> Any:
     """The complex conjugate; a real tensor is its own."""
     return ops.conj(x) if x.dtype.is_complex else x
-
-
-class _Extreme(Reduction, abstract=True):
-    """Extreme value over `dim`. Ties share the gradient evenly; NaN wins."""
-
-    supports = REAL
-    needs_elements = True
-    fold: ClassVar[Any]
-
-    def reference(self, x: Array) -> Array:
-        y = type(self).fold.reduce(widen(x), axis=self.axes(x.ndim), keepdims=self.keepdim)
-        return np.asarray(y).astype(x.dtype, copy=False)
-
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
-        axes = self.axes(len(x.shape))
-        g, y = restore(g, axes, self.keepdim), restore(y, axes, self.keepdim)
-        hit = ops.eq(x, y)
-        if x.dtype.is_floating_point:
-            hit = ops.logical_or(hit, ops.isnan(x))
-        count = ops.sum(hit, axes, True) if axes else ops.cast(hit, int64)
-        return (ops.where(hit, ops.div(g, ops.cast(count, g.dtype)), 0),)
-
-
-class _Greatest(_Extreme, abstract=True):
-    identity = "lowest"
-    fold = np.maximum
-
-    def combine(self, b: Any, a: Any, x: Any) -> Any:
-        return b.maximum(a, x)
-
-
-class _Least(_Extreme, abstract=True):
-    identity = "highest"
-    fold = np.minimum
-
-    def combine(self, b: Any, a: Any, x: Any) -> Any:
-        return b.minimum(a, x)
-
-
-class Amax(_Greatest):
-    """y = max of x over `dim`. Ties share the gradient evenly; NaN wins.
-
-    Raises DimError or ShapeError if a reduced dim is empty.
-    """
-
-    functions = ("amax",)
-    methods = ("amax",)
-
-
-class Amin(_Least):
-    """y = min of x over `dim`. Ties share the gradient evenly; NaN wins.
-
-    Raises DimError or ShapeError if a reduced dim is empty.
-    """
-
-    functions = ("amin",)
-    methods = ("amin",)
-
-
-class MaxAll(_Greatest):
-    """y = the greatest element of x. Ties share the gradient evenly; NaN wins.
-
-    Raises ShapeError if there is none.
-    """
-
-    signature = "input"
-    label = "max"
-    grad_name = "MaxBackward1"
-    dim = None
-    keepdim = False
-
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
-        return _batch_all(ops.amax, x)
-
-    def samples(self, rng: Any) -> Iterator[Sample]:
-        yield from _samples_all(rng)
-
-
-class MinAll(_Least):
-    """y = the least element of x. Ties share the gradient evenly; NaN wins.
-
-    Raises ShapeError if there is none.
-    """
-
-    signature = "input"
-    label = "min"
-    grad_name = "MinBackward1"
-    dim = None
-    keepdim = False
-
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
-        return _batch_all(ops.amin, x)
-
-    def samples(self, rng: Any) -> Iterator[Sample]:
-        yield from _samples_all(rng)
-
-
-def _batch_all(op: Any, x: Any) -> Any:
-    rank = len(x.shape)
-    return op(x, tuple(range(1, rank))) if rank > 1 else x
-
-
-def _samples_all(rng: Any) -> Iterator[Sample]:
-    yield Sample(rng.normal(size=(2, 3)))
-    yield Sample(np.asarray([1.0, 3.0, 3.0]))
-    yield Sample(np.asarray(2.0))
-    yield Sample(rng.integers(-4, 5, size=(3, 4)))
-    yield Sample(np.asarray([True, False]))
-
-
-class _Arg(Reduction, abstract=True):
-    """Index of the first extreme element along `dim` (of the flat tensor for None)."""
-
-    signature = "input, dim: dim = None, keepdim: bool = False"
-    supports = frozenset({"int", "float"})
-    vjp = NO_GRADIENT
-    differentiable = False
-    needs_elements = True
-    find: ClassVar[Any]
-
-    def axes(self, rank: int) -> tuple[int, ...]:
-        if self.dim is None:
-            return tuple(range(rank))
-        axis = normalize_dim(self.dim, rank, self.label or self.name)
-        return (axis,) if rank else ()
-
-    def result_dtype(self, dtype: DType) -> DType:
-        return int64
-
-    def reference(self, x: Array) -> Array:
-        axis = None if self.dim is None or not x.ndim else self.axes(x.ndim)[0]
-        if x.ndim == 0:
-            return np.zeros((), np.int64)
-        y = type(self).find(widen(x), axis=axis, keepdims=self.keepdim)
-        return np.asarray(y, dtype=np.int64)
-
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
-        op = getattr(ops, self.name)
-        rank = len(x.shape) - 1
-        if rank == 0:
-            return ops.full(x.shape, 0, dtype=int64)
-        if self.dim is not None:
-            return op(x, self.axes(rank)[0] + 1, self.keepdim)
-        y = op(ops.reshape(x, (size, numel(x.shape[1:]))), 1)
-        return ops.reshape(y, (size, *(1,) * rank)) if self.keepdim else y
-
-    def samples(self, rng: Any) -> Iterator[Sample]:
-        x = rng.normal(size=(2, 3, 4))
-        yield Sample(x)
-        yield Sample(x, 1)
-        yield Sample(x, -1, True)
-        yield Sample(x, keepdim=True)
-        yield Sample(np.asarray(1.5))
-        yield Sample(np.asarray(1.5), 0)
-        yield Sample(x[:0], 1)
-        yield Sample(np.asarray([2, 5, 5, 1]), 0)
-
-
-class Argmax(_Arg):
-    """y = index of the first greatest element along `dim`, of the flat tensor for None.
-
-    Raises DimError if there is no element to choose from, DTypeError for bool.
-    """
-
-    functions = ("argmax",)
-    methods = ("argmax",)
-    find = np.argmax
-
-
-class Argmin(_Arg):
-    """y = index of the first least element along `dim`, of the flat tensor for None.
-
-    Raises DimError if there is no element to choose from, DTypeError for bool.
-    """
-
-    functions = ("argmin",)
-    methods = ("argmin",)
-    find = np.argmin
-
-
-class _ExtremeDim(_Arg, abstract=True):
-    """Extreme value along one dim, and its first index; the gradient goes to that element."""
-
-    signature = "input, dim: dim, keepdim: bool = False"
-    supports = REAL
-    differentiable = True
-    result = ("values", "indices")
-
-    def infer(self, x: Spec) -> Any:
-        indices = super().infer(x)
-        return Spec(indices.shape, x.dtype), indices
-
-    def reference(self, x: Array) -> Any:
-        if x.ndim == 0:
-            return x, np.zeros((), np.int64)
-        axis = self.axes(x.ndim)[0]
-        indices = np.asarray(type(self).find(widen(x), axis=axis, keepdims=True), dtype=np.int64)
-        values = np.take_along_axis(x, indices, axis)
-        if self.keepdim:
-            return values, indices
-        return values.squeeze(axis), indices.squeeze(axis)
-
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
-        rank = len(x.shape) - 1
-        if rank == 0:
-            return x, ops.full(x.shape, 0, dtype=int64)
-        values, indices = getattr(ops, self.name)(x, self.axes(rank)[0] + 1, self.keepdim)
-        return values, indices
-
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
-        rank = len(x.shape)
-        if rank == 0:
-            return (g[0],)
-        axis = self.axes(rank)[0]
-        indices = restore(y[1], (axis,), self.keepdim)
-        return (put_along(restore(g[0], (axis,), self.keepdim), indices, x, axis),)
-
-    def samples(self, rng: Any) -> Iterator[Sample]:
-        x = rng.normal(size=(2, 3, 4))
-        yield Sample(x, 1)
-        yield Sample(x, -1, True)
-        yield Sample(np.asarray(1.5), 0)
-        yield Sample(x[:0], 1)
-        yield Sample(np.asarray([2, 5, 5, 1]), 0)
-        yield Sample(np.asarray([[True, False], [False, False]]), 1)
-
-
-def put_along(g: Any, indices: Any, x: Any, axis: int) -> Any:
-    """Zeros in the shape of x, with g at `indices` (both of extent 1) along `axis`."""
-    rank = len(x.shape)
-    n = x.shape[axis]
-    along = ops.arange(0, n, 1, n, dtype=int64)
-    along = ops.reshape(along, tuple(n if i == axis else 1 for i in range(rank)))
-    return ops.where(ops.eq(along, indices), g, 0)
-
-
-class MaxDim(_ExtremeDim):
-    """(values, indices): the greatest element along `dim` and its first index.
-
-    Raises DimError if that dim is empty.
-    """
-
-    label = "max"
-    grad_name = "MaxBackward0"
-    find = np.argmax
-
-
-class MinDim(_ExtremeDim):
-    """(values, indices): the least element along `dim` and its first index.
-
-    Raises DimError if that dim is empty.
-    """
-
-    label = "min"
-    grad_name = "MinBackward0"
-    find = np.argmin
 
 
 class _Logical(Reduction, abstract=True):
@@ -524,25 +264,3 @@ class All(_Logical):
 
     def combine(self, b: Any, a: Any, x: Any) -> Any:
         return b.logical_and(a, x)
-
-
-overload(
-    "max",
-    MaxAll,
-    MaxDim,
-    Maximum,
-    functions=("max",),
-    methods=("max",),
-    doc="max(input): the greatest element; max(input, dim): (values, indices) along dim; "
-    "max(input, other): the greater of each pair.",
-)
-overload(
-    "min",
-    MinAll,
-    MinDim,
-    Minimum,
-    functions=("min",),
-    methods=("min",),
-    doc="min(input): the least element; min(input, dim): (values, indices) along dim; "
-    "min(input, other): the lesser of each pair.",
-)

@@ -289,7 +289,8 @@ def _exp_of_difference(a: Any, b: Any) -> Any:
 def _logaddexp_complex(a: Array, b: Array) -> Array:
     """log(exp(a) + exp(b)), led by the one with the greater real part."""
     first = a.real >= b.real
-    high, low = np.where(first, a, b), np.where(first, b, a)
+    high: Array = np.where(first, a, b)
+    low: Array = np.where(first, b, a)
     return np.where(
         np.isinf(high.real) & (high.real < 0), high, high + np.log1p(np.exp(low - high))
     )

@@ -138,7 +138,8 @@ def adam_step(
     grad = _gradient(param, grad, weight_decay, maximize)
     exp_avg = _towards(exp_avg, grad, 1 - beta1)
     exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2)
-    square, state = exp_avg_sq, ()
+    square = exp_avg_sq
+    state: tuple[Any, ...] = ()
     if max_exp_avg_sq is not None:
         square = ops.maximum(max_exp_avg_sq, exp_avg_sq)
         state = (square,)

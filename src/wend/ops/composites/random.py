@@ -7,7 +7,7 @@ from a random state: the one given, or the current one (the fiber's, or the proc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from wend.base.dtypes import float32, float64
@@ -24,7 +24,7 @@ def state_of(generator: Any) -> RandomState:
     """The random state behind a generator argument; None means the current one."""
     if generator is None:
         return current()
-    state: RandomState = getattr(generator, "random_state", generator)
+    state: RandomState = getattr(generator, "_state", generator)
     return state
 
 
@@ -53,7 +53,9 @@ def _sized_samples(*parameters: Any) -> Any:
     return samples
 
 
-def _sized(name: str, parameters: str, doc: str, *sample: Any) -> Any:
+def _sized(
+    name: str, parameters: str, doc: str, *sample: Any
+) -> Callable[[Callable[..., Any]], Any]:
     """A composite draw: the body gets (size, parameters, seed, offset, compute dtype)."""
 
     def bind(body: Any) -> Any:

@@ -128,6 +128,8 @@ def _scaled_extent(n: Any, factor: float) -> Any:
 
 def _axes(x: Any, size: Any, scale_factor: Any, align_corners: bool, recompute: bool) -> list[Axis]:
     nd = len(x.shape) - 2
+    outs: tuple[Any, ...]
+    factors: tuple[Any, ...]
     if (size is None) == (scale_factor is None):
         which = "only one of" if size is not None else "either"
         raise ArgumentError(f"interpolate: {which} size or scale_factor should be defined")
