@@ -296,6 +296,7 @@ def test_gradients_hold_for_other_sizes(sizes):
         lambda m: m.zeros(3).repeat(2, 2),
         lambda m: m.cat([m.zeros(0), m.ones(1, 2)], -1),
         lambda m: m.cat([m.zeros(1), m.ones(1, dtype=m.int64)]),
+        lambda m: m.as_strided_scatter(m.zeros(3, 4), m.ones(2, 2), (2, 2), (1, 5), 1),
     ],
 )
 def test_values_are_pytorchs(call):

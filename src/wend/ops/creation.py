@@ -23,6 +23,7 @@ class Full(Primitive):
     """
 
     signature = "size: sizes, fill_value: scalar, *, dtype: dtype = None"
+    dtype: Any
     supports = ANY_DTYPE
     vjp = NO_GRADIENT
     differentiable = False
@@ -61,6 +62,7 @@ class Arange(Primitive):
     """
 
     signature = "start: scalar, end: scalar, step: scalar, count: size, *, dtype: dtype = None"
+    dtype: Any
     supports = frozenset({"int", "float"})
     vjp = NO_GRADIENT
     differentiable = False
@@ -76,7 +78,8 @@ class Arange(Primitive):
         category = type(start + end + step)
         dtype = self.dtype or dtypes.of_python(int if category is bool else category)
         wide: Any = np.float64 if dtype.is_floating_point else np.int64
-        return (wide(start) + np.arange(count, dtype=wide) * wide(step)).astype(dtype.numpy)
+        places = np.arange(count, dtype=wide)
+        return np.asarray(wide(start) + places * wide(step)).astype(dtype.numpy)
 
     def batch(self, batched: Any, size: Any, *params: Any) -> Any:
         raise AssertionError("arange has no operands: it never meets a batch")
@@ -104,5 +107,7 @@ def arange_count(start: Any, end: Any, step: Any) -> int:
             f"{start} -> {end} by {step}"
         )
     if all(isinstance(n, int) for n in (start, end, step)):
-        return -((start - end) // step)
-    return math.ceil((end - start) / step)
+        count: int = -((start - end) // step)
+    else:
+        count = math.ceil((end - start) / step)
+    return count

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import int32, int64
-from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.errors import DTypeError, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.index import check_index_dtype, check_range
-from wend.ops.numeric import widen
 from wend.ops.scatters import with_batch
 from wend.ops.slicing import zeros_of
 from wend.ops.views import ANY_DTYPE, Shape
@@ -129,7 +128,7 @@ class Gather(_Elementwise1d):
         yield Sample(rng.normal(size=()), 0, np.array(0))
 
 
-class _IntoElements(_Elementwise1d, abstract=True):
+class IntoElements(_Elementwise1d, abstract=True):
     """input, with the elements that index names combined with those of src."""
 
     donates = True
@@ -180,20 +179,20 @@ class _IntoElements(_Elementwise1d, abstract=True):
         return ops.reshape_to(y, x.shape)
 
 
-def from_elements(g: Any, dim: int, index: Any, src: Any) -> Any:
-    """g at the indexed elements, in the shape of src: elements that were not used get zero."""
-    picked = ops.gather(g, dim, index)
+def unfitted(g: Any, index: Any, src: Any) -> Any:
+    """Gradients of the elements of src that the index meets, in the shape of src: others get 0."""
     if len(src.shape) != len(index.shape):
-        return ops.reshape_to(picked, src.shape)
+        return ops.reshape_to(g, src.shape)
     if all(n == m for n, m in zip(src.shape, index.shape, strict=True)):
-        return picked
+        return g
     pads: list[Any] = []
     for n, m in zip(tuple(src.shape)[::-1], tuple(index.shape)[::-1], strict=True):
         pads += [0, n - m]
-    return ops.pad(picked, tuple(pads), 0)
+    return ops.pad(g, tuple(pads), 0)
 
 
-def _scatter_samples(rng: Any, *, repeats: bool) -> Iterator[tuple[Any, ...]]:
+def scatter_samples(rng: Any, *, repeats: bool) -> Iterator[tuple[Any, ...]]:
+    """(input, dim, index, src) of scatters; repeats: also with an index named more than once."""
     x = rng.normal(size=(4, 3))
     once = np.stack([rng.permutation(4)[:2] for _ in range(3)], axis=1)
     yield x, 0, once, rng.normal(size=(2, 3))
@@ -205,7 +204,7 @@ def _scatter_samples(rng: Any, *, repeats: bool) -> Iterator[tuple[Any, ...]]:
         yield x, 0, np.array([[1, 1, 0], [1, 2, 0], [1, 1, 3]]), rng.normal(size=(3, 3))
 
 
-class ScatterSrc(_IntoElements):
+class ScatterSrc(IntoElements):
     """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others.
 
     index: int32 or int64, no larger than src anywhere, nor than the input but in dim `dim`.
@@ -222,10 +221,14 @@ class ScatterSrc(_IntoElements):
         return ops.scatter(x, dim, index, src)
 
     def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
-        return ops.scatter(g, self.dim, index, 0), None, from_elements(g, self.dim, index, src)
+        return (
+            ops.scatter(g, self.dim, index, 0),
+            None,
+            unfitted(ops.gather(g, self.dim, index), index, src),
+        )
 
     def samples(self, rng: Any) -> Iterator[Sample]:
-        for args in _scatter_samples(rng, repeats=False):
+        for args in scatter_samples(rng, repeats=False):
             yield Sample(*args)
 
 
@@ -263,12 +266,12 @@ class ScatterValue(_Elementwise1d):
         return ops.reshape_to(y, x.shape)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
-        for x, dim, index, _ in _scatter_samples(rng, repeats=True):
+        for x, dim, index, _ in scatter_samples(rng, repeats=True):
             yield Sample(x, dim, index, 2)
         yield Sample(rng.normal(size=(2, 3)), 1, np.array([[0, 2], [1, 1]]), 1.5)
 
 
-class ScatterAdd(_IntoElements):
+class ScatterAdd(IntoElements):
     """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others.
 
     Repeated indices add up. Raises IndexOutOfRange, ShapeError, DTypeError.
@@ -287,140 +290,8 @@ class ScatterAdd(_IntoElements):
         return ops.scatter_add(x, dim, index, src)
 
     def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
-        return g, None, from_elements(g, self.dim, index, src)
+        return g, None, unfitted(ops.gather(g, self.dim, index), index, src)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
-        for args in _scatter_samples(rng, repeats=True):
+        for args in scatter_samples(rng, repeats=True):
             yield Sample(*args)
-
-
-_REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
-
-
-class ScatterReduce(_IntoElements):
-    """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ...
-
-    reduce: sum, prod, mean, amax or amin     include_self: whether the input's own element counts
-    Elements that no index names stay the input's. Raises as scatter_add.
-    """
-
-    signature = "input, dim: int, index, src, reduce: str, *, include_self: bool = True"
-    functions = ("scatter_reduce",)
-    methods = ("scatter_reduce",)
-    inplace = True
-
-    def infer(self, x: Spec, index: Spec, src: Spec) -> Spec:
-        if self.reduce not in _REDUCTIONS:
-            raise ArgumentError(
-                f"scatter_reduce: reduce argument must be one of {', '.join(_REDUCTIONS)}, "
-                f"not {self.reduce!r}"
-            )
-        return super().infer(x, index, src)
-
-    def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
-        if not self.include_self:
-            x[key] = _identity(self.reduce, x.dtype)
-        if self.reduce == "mean":
-            self._write_mean(x, key, src)
-            return
-        combine: Any = {
-            "sum": np.logical_or if x.dtype == bool else np.add,
-            "prod": np.multiply,
-            "amax": np.maximum,
-            "amin": np.minimum,
-        }[self.reduce]
-        combine.at(x, key, src)
-
-    def _write_mean(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
-        total, counts = widen(x).copy(), np.full(x.shape, int(self.include_self))
-        np.add.at(total, key, widen(src))
-        np.add.at(counts, key, 1)
-        met = np.zeros(x.shape, dtype=bool)
-        met[key] = True
-        # PyTorch rounds the mean of integers down.
-        divide: Any = np.floor_divide if x.dtype.kind in "iub" else np.divide
-        x[met] = divide(total[met], counts[met].astype(total.dtype)).astype(x.dtype)
-
-    def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
-        return ops.scatter_reduce(x, dim, index, src, self.reduce, include_self=self.include_self)
-
-    def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
-        rule = {"sum": self._vjp_sum, "mean": self._vjp_mean, "prod": self._vjp_prod}.get(
-            self.reduce, self._vjp_extreme
-        )
-        g_x, g_picked = rule(g, y, x, index, self._fitted(src, index))
-        if not self.include_self:
-            g_x = ops.scatter(g_x, self.dim, index, 0)
-        return g_x, None, self._unfitted(g_picked, index, src)
-
-    @staticmethod
-    def _fitted(src: Any, index: Any) -> Any:
-        """The elements of src that the index meets, in its shape."""
-        if len(src.shape) != len(index.shape):
-            return ops.reshape_to(src, index.shape)
-        for d in range(len(src.shape)):
-            if src.shape[d] != index.shape[d]:
-                src = ops.slice(src, d, 0, index.shape[d])
-        return src
-
-    @staticmethod
-    def _unfitted(g: Any, index: Any, src: Any) -> Any:
-        if len(src.shape) != len(index.shape):
-            return ops.reshape_to(g, src.shape)
-        if all(n == m for n, m in zip(src.shape, index.shape, strict=True)):
-            return g
-        pads: list[Any] = []
-        for n, m in zip(tuple(src.shape)[::-1], tuple(index.shape)[::-1], strict=True):
-            pads += [0, n - m]
-        return ops.pad(g, tuple(pads), 0)
-
-    def _vjp_sum(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
-        return g, ops.gather(g, self.dim, index)
-
-    def _vjp_mean(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
-        counts = ops.full(x.shape, 1 if self.include_self else 0, dtype=x.dtype)
-        ones = ops.full(index.shape, 1, dtype=x.dtype)
-        counts = ops.maximum(ops.scatter_add(counts, self.dim, index, ones), 1)
-        share = g / counts
-        return share, ops.gather(share, self.dim, index)
-
-    def _vjp_prod(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
-        # A factor of zero is divided out by leaving it out of the product instead.
-        x_is_zero = ops.eq(x, 0)
-        others = self.again(ops.where(x_is_zero, 1, x), self.dim, index, src)
-        g_x = g * others / ops.where(x_is_zero, 1, x)
-        src_is_zero = ops.eq(src, 0)
-        zeros = ops.scatter_add(zeros_of(x), self.dim, index, ops.cast(src_is_zero, x.dtype))
-        alone = ops.logical_and(src_is_zero, ops.eq(ops.gather(zeros, self.dim, index), 1))
-        rest = self.again(x, self.dim, index, ops.where(alone, 1, src))
-        g_alone = ops.gather(g * rest, self.dim, index)
-        g_plain = ops.gather(g * y, self.dim, index) / ops.where(src_is_zero, 1, src)
-        return g_x, ops.where(alone, g_alone, g_plain)
-
-    def _vjp_extreme(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
-        x_is = ops.cast(ops.eq(x, y), g.dtype)
-        src_is = ops.cast(ops.eq(src, ops.gather(y, self.dim, index)), g.dtype)
-        ties = ops.scatter_add(x_is, self.dim, index, src_is)
-        share = g / ties
-        return x_is * share, src_is * ops.gather(share, self.dim, index)
-
-    def samples(self, rng: Any) -> Iterator[Sample]:
-        for args in _scatter_samples(rng, repeats=True):
-            for reduce in _REDUCTIONS:
-                yield Sample(*args, reduce)
-        for reduce in _REDUCTIONS:
-            yield Sample(*args, reduce, include_self=False)
-
-
-def _identity(reduce: str, dtype: np.dtype[Any]) -> Any:
-    """The element that a reduction starts from."""
-    if reduce in ("sum", "mean"):
-        return 0
-    if reduce == "prod":
-        return 1
-    if dtype.kind == "b":
-        return reduce == "amin"
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        return info.min if reduce == "amax" else info.max
-    return -np.inf if reduce == "amax" else np.inf

@@ -197,6 +197,7 @@ class IndexPut(_ByTensors):
     """
 
     signature = "input, indices: tensors, values, accumulate: bool = False, *, dims: ints = (0,)"
+    accumulate: bool
     donates = True
 
     def infer(self, x: Spec, indices: list[Spec], values: Spec) -> Spec:

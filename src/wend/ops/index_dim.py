@@ -135,6 +135,10 @@ class _IntoDim(_AlongDim, abstract=True):
     def reference(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
         return self.reference_inplace(x.copy(), index, source)
 
+    def reference_inplace(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """As `reference`, into x itself."""
+        raise NotImplementedError
+
     def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
         """The same op on other operands."""
         raise NotImplementedError
@@ -241,6 +245,8 @@ class Embedding(Primitive):
         "weight, indices, padding_idx: size = -1, scale_grad_by_freq: bool = False, "
         "sparse: bool = False"
     )
+    scale_grad_by_freq: bool
+    sparse: bool
     functions = ("embedding",)
     fallible = True
     supports = ANY_DTYPE
@@ -298,6 +304,8 @@ class EmbeddingAdjoint(Primitive):
     signature = (
         "grad, indices, num_weights: size, padding_idx: size = -1, scale_grad_by_freq: bool = False"
     )
+    supports = frozenset({"float"})
+    scale_grad_by_freq: bool
     fallible = True
 
     def infer(self, g: Spec, indices: Spec, num_weights: Any, padding_idx: Any) -> Spec:

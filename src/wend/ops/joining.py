@@ -25,6 +25,7 @@ class Cat(Primitive):
     """
 
     signature = "tensors: tensors, dim: int = 0"
+    dim: int
     functions = ("cat", "concat", "concatenate")
     supports = ANY_DTYPE
 
@@ -182,6 +183,7 @@ class Flip(Primitive):
     dim is named twice."""
 
     signature = "input, dims: ints"
+    dims: tuple[int, ...]
     functions = ("flip",)
     methods = ("flip",)
     supports = ANY_DTYPE
@@ -217,6 +219,7 @@ class Roll(Primitive):
     """
 
     signature = "input, shifts: sizes, dims: dims = None"
+    dims: tuple[int, ...] | None
     functions = ("roll",)
     methods = ("roll",)
     supports = ANY_DTYPE
@@ -264,6 +267,7 @@ class SumTo(Primitive):
     """
 
     signature = "input, size: sizes, axes: ints"
+    axes: tuple[int, ...]
     grad_name = "SumBackward1"
     supports = ANY_DTYPE
 
@@ -284,7 +288,7 @@ class SumTo(Primitive):
         total = sum_accurately(x.astype(wide, copy=False), self.axes, wide).astype(x.dtype)
         lead = x.ndim - len(size)
         kept = tuple(1 if d in self.axes else x.shape[d] for d in range(lead, x.ndim))
-        return total.reshape(kept)
+        return np.asarray(total.reshape(kept))
 
     def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
         return (ops.expand_to(g, x.shape, self.axes),)
@@ -312,6 +316,7 @@ class Clone(Primitive):
     """y = x, in memory of its own."""
 
     signature = "input, *, memory_format: attr = None"
+    memory_format: Any
     functions = ("clone",)
     methods = ("clone",)
     supports = ANY_DTYPE
@@ -331,14 +336,3 @@ class Clone(Primitive):
     def samples(self, rng: Any) -> Iterator[Sample]:
         for shape in ((), (2, 3), (0, 2)):
             yield Sample(rng.normal(size=shape))
-
-
-class Contiguous(Clone):
-    """y = x, dense and row-major. `Tensor.contiguous` records it where x is not so already."""
-
-    functions = ()
-    methods = ()
-    grad_name = "CloneBackward0"
-
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
-        return ops.contiguous(x)

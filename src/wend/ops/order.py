@@ -24,7 +24,7 @@ def sorting_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
         return np.argsort(x, axis=axis, kind="stable")
     # Sorting the mirror image and mirroring the result keeps ties in order.
     mirrored = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
-    return x.shape[axis] - 1 - np.flip(mirrored, axis)
+    return np.asarray(x.shape[axis] - 1 - np.flip(mirrored, axis))
 
 
 class _Selection(Primitive, abstract=True):
@@ -51,6 +51,7 @@ class Sort(_Selection):
     """
 
     signature = "input, dim: int = -1, descending: bool = False, stable: attr = None"
+    descending: bool
     functions = ("sort",)
     methods = ("sort",)
 
@@ -89,6 +90,8 @@ class Topk(_Selection):
     """
 
     signature = "input, k: size, dim: int = -1, largest: bool = True, sorted: bool = True"
+    largest: bool
+    sorted: bool
     supports = frozenset({"int", "float"})
     functions = ("topk",)
     methods = ("topk",)
@@ -131,6 +134,7 @@ class Mode(_Selection):
     the last place where it occurs. Raises DimError if that dim is empty."""
 
     signature = "input, dim: int = -1, keepdim: bool = False"
+    keepdim: bool
     functions = ("mode",)
     methods = ("mode",)
 

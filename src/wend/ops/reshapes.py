@@ -99,6 +99,8 @@ class Flatten(Reshaping):
     """y = x with dims start_dim..end_dim merged into one; a 0-d tensor becomes 1-d."""
 
     signature = "input, start_dim: int = 0, end_dim: int = -1"
+    start_dim: int
+    end_dim: int
     functions = ("flatten",)
     methods = ("flatten",)
     grad_name = "ViewBackward0"
@@ -128,6 +130,7 @@ class Unflatten(Reshaping):
     """
 
     signature = "input, dim: int, sizes: sizes"
+    dim: int
     functions = ("unflatten",)
     methods = ("unflatten",)
     grad_name = "ViewBackward0"
@@ -172,6 +175,7 @@ class Unsqueeze(Reshaping):
     """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
 
     signature = "input, dim: int"
+    dim: int
     functions = ("unsqueeze",)
     methods = ("unsqueeze",)
     inplace = True
@@ -201,6 +205,7 @@ class Squeeze(Reshaping):
     """y = x without its dims of extent 1: all of them, or those among `dim`."""
 
     signature = "input, dim: dims = None"
+    dim: tuple[int, ...] | None
     functions = ("squeeze",)
     methods = ("squeeze",)
     inplace = True

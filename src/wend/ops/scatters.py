@@ -73,6 +73,7 @@ class SliceScatter(PartScatter):
     """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
 
     signature = "input, src, dim: int = 0, start: size? = None, end: size? = None, step: size = 1"
+    dim: int
     functions = ("slice_scatter",)
     methods = ("slice_scatter",)
 
@@ -111,6 +112,7 @@ class SelectScatter(PartScatter):
     """y = input, with input[..., index, ...] along dim `dim` replaced by src."""
 
     signature = "input, src, dim: int, index: size"
+    dim: int
     functions = ("select_scatter",)
     methods = ("select_scatter",)
 
@@ -147,6 +149,8 @@ class DiagonalScatter(PartScatter):
     """y = input, with its diagonal over dims dim1 and dim2 replaced by src."""
 
     signature = "input, src, offset: size = 0, dim1: int = 0, dim2: int = 1"
+    dim1: int
+    dim2: int
     functions = ("diagonal_scatter",)
     methods = ("diagonal_scatter",)
 
@@ -180,15 +184,14 @@ class DiagonalScatter(PartScatter):
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(0,)), 7)
 
 
-class AsStridedScatter(PartScatter):
+class StridedScatter(PartScatter):
     """y = input, with the elements that as_strided would view replaced by src.
 
     Where the strided view meets an element more than once, the last write stays.
     """
 
     signature = "input, src, size: sizes, stride: sizes, storage_offset: size? = None"
-    functions = ("as_strided_scatter",)
-    methods = ("as_strided_scatter",)
+    grad_name = "AsStridedScatterBackward0"
 
     def part_shape(self, shape: Shape, size: Any, stride: Any, offset: Any) -> Shape:
         check_strided(self.name, shape, size, stride, 0 if offset is None else offset)
@@ -212,7 +215,7 @@ class AsStridedScatter(PartScatter):
         return ops.as_strided(x, size, stride, offset)
 
     def again(self, x: Any, src: Any, size: Any, stride: Any, offset: Any) -> Any:
-        return ops.as_strided_scatter(x, src, size, stride, offset)
+        return ops.strided_scatter(x, src, size, stride, offset)
 
     def batch(
         self, batched: Any, size: Any, x: Any, src: Any, extents: Any, stride: Any, offset: Any
@@ -221,7 +224,7 @@ class AsStridedScatter(PartScatter):
         step: Any = 1
         for n in tuple(x.shape)[1:]:
             step = step * n
-        return ops.as_strided_scatter(x, src, (size, *extents), (step, *stride), offset)
+        return ops.strided_scatter(x, src, (size, *extents), (step, *stride), offset)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(2, 2)), (2, 2), (1, 2))

@@ -31,6 +31,9 @@ class Searchsorted(Primitive):
         "sorted_sequence, input: operand, *, out_int32: bool = False, right: bool = False, "
         "side: attr = None, sorter: tensor? = None"
     )
+    out_int32: bool
+    right: bool
+    side: Any
     functions = ("searchsorted",)
     supports = REAL
     vjp = NO_GRADIENT
@@ -163,7 +166,7 @@ class NonzeroStatic(Primitive):
         wanted = ops.expand(ops.arange(1, count + 1, 1, count, dtype=int64), (size, count))
         flat = ops.searchsorted(reached, wanted)
         total: Any = 1
-        columns = []
+        columns: list[Any] = []
         for n in shape[::-1]:
             columns.insert(0, ops.remainder(ops.floor_divide(flat, total), n))
             total = total * n

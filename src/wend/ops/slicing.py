@@ -178,6 +178,7 @@ class Select(View):
     """
 
     signature = "input, dim: int, index: size"
+    dim: int
     functions = ("select",)
     methods = ("select",)
 
@@ -323,6 +324,7 @@ class ExpandTo(View):
     """
 
     signature = "input, size: sizes, axes: ints"
+    axes: tuple[int, ...]
     grad_name = "ExpandBackward0"
 
     def infer(self, x: Spec, size: Any) -> Spec:

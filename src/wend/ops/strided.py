@@ -23,6 +23,8 @@ class Diagonal(View):
     """
 
     signature = "input, offset: size = 0, dim1: int = 0, dim2: int = 1"
+    dim1: int
+    dim2: int
     functions = ("diagonal",)
     methods = ("diagonal",)
 
@@ -90,6 +92,7 @@ class Unfold(View):
     """
 
     signature = "input, dimension: int, size: size, step: size"
+    dimension: int
     methods = ("unfold",)
 
     def infer(self, x: Spec, size: Any, step: Any) -> Spec:
@@ -188,7 +191,7 @@ class AsStrided(View):
 
     def reference(self, x: np.ndarray, size: Any, stride: Any, offset: Any) -> np.ndarray:
         flat = np.ascontiguousarray(x).reshape(-1)
-        return flat[strided_places(size, stride, offset or 0)]
+        return np.asarray(flat[strided_places(size, stride, offset or 0)])
 
     def vjp(self, g: Any, y: Any, x: Any, size: Any, stride: Any, offset: Any) -> Any:
         flat = ops.full((numel(x.shape),), 0, dtype=g.dtype)
@@ -202,7 +205,7 @@ class AsStrided(View):
         return ops.as_strided(x, (rows[0], *extents), (step, *stride), offset)
 
     def put(self, x: Any, v: Any, size: Any, stride: Any, offset: Any) -> Any:
-        return ops.as_strided_scatter(x, v, size, stride, offset)
+        return ops.strided_scatter(x, v, size, stride, offset)
 
     def strides(self, shape: Any, strides: Any, size: Any, stride: Any, offset: Any) -> Strides:
         return tuple(stride), 0 if offset is None else offset

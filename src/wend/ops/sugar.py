@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from wend.core.primitive import ops, publish
 
-Function = Callable[..., Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def sugar(

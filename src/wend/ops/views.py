@@ -112,6 +112,7 @@ class Permute(Permutation):
     """
 
     signature = "input, dims: ints"
+    dims: tuple[int, ...]
     functions = ("permute",)
     methods = ("permute",)
 
@@ -133,6 +134,8 @@ class Transpose(Permutation):
     """y = x with dims dim0 and dim1 swapped."""
 
     signature = "input, dim0: int, dim1: int"
+    dim0: int
+    dim1: int
     functions = ("transpose", "swapdims")
     methods = ("transpose", "swapdims")
     inplace = True
@@ -151,6 +154,8 @@ class Swapaxes(Permutation):
     """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
 
     signature = "input, axis0: int, axis1: int"
+    axis0: int
+    axis1: int
     functions = ("swapaxes",)
     methods = ("swapaxes",)
     inplace = True
@@ -235,6 +240,8 @@ class Movedim(Permutation):
     """
 
     signature = "input, source: dims, destination: dims"
+    source: tuple[int, ...] | None
+    destination: tuple[int, ...] | None
     functions = ("movedim", "moveaxis")
     methods = ("movedim", "moveaxis")
     grad_name = "PermuteBackward0"

@@ -195,6 +195,18 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     return ops.as_strided(base, size, stride, storage_offset)
 
 
+@sugar(functions=("as_strided_scatter",), methods=("as_strided_scatter",))
+def as_strided_scatter(
+    input: Any, src: Any, size: Any, stride: Any, storage_offset: Any = None
+) -> Any:
+    """input, with the elements that as_strided would view replaced by src.
+
+    The gradient is that of this function; PyTorch's drops the elements that are not replaced.
+    Raises ShapeError.
+    """
+    return ops.strided_scatter(input, src, size, stride, storage_offset)
+
+
 @sugar(methods=("reshape_as",))
 def reshape_as(self: Any, other: Any) -> Any:
     """self in the shape of other."""
