@@ -17,6 +17,7 @@ import numpy as np
 import wend.ops
 from wend.base import dtypes
 from wend.base.dtypes import CATEGORY_NAMES, DType
+from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core.primitive import PUBLIC, REGISTRY, Composite, Sample, Spec
 from wend.core.signature import Binder
@@ -139,6 +140,25 @@ def special_grid(op: Any, dtype: DType, with_ends: bool = True) -> list[np.ndarr
     if len(axes) > 2:
         axes = [axis[: 12 if i else 2] for i, axis in enumerate(axes)]
     return [np.ascontiguousarray(a.ravel()) for a in np.meshgrid(*axes, indexing="ij")]
+
+
+def has_grid(op: Any) -> bool:
+    """Whether the op is elementwise and needs nothing but tensors."""
+    return op.elementwise and all(p.kind in ("tensor", "operand") for p in op.params)
+
+
+def accepted(op: Any, sample: Sample) -> tuple[Sample, bool]:
+    """(the elements of a sample of flat operands of which the op does not raise, whether all)."""
+
+    def evaluate(part: Sample) -> None:
+        prim, params = bind(op, part)
+        prim.reference(*params)
+
+    if not isinstance(outcomes(evaluate, sample)[1], ExecutionError):
+        return sample, True
+    size = next(a.size for a in sample.args if isinstance(a, np.ndarray))
+    keep = [i for i in range(size) if outcomes(evaluate, narrowed(sample, i))[1] is None]
+    return map_arrays(sample, lambda a: a[keep]), False
 
 
 # -- from a call to the rules -----------------------------------------------------------------

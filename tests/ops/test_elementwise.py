@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wend
+from wend.base import dtypes
 from wend.base.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -75,13 +76,13 @@ def test_promotion_of_numbers(name, number):
 def test_promotion_uses_the_default_dtype():
     x = wend.tensor([1, 2])
     assert (x * 2.5).dtype is wend.float32
-    wend.set_default_dtype(wend.float64)
     try:
+        wend.set_default_dtype(wend.float64)
         assert (x * 2.5).dtype is wend.float64
         assert wend.sqrt(x).dtype is wend.float64
         assert wend.sqrt(x).tolist() == [1.0, 2.0**0.5]
     finally:
-        wend.set_default_dtype(wend.float32)
+        dtypes.set_default_dtype(wend.float32)
 
 
 @pytest.mark.parametrize("number", [-1, 300, -129, 2**31])

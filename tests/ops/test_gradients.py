@@ -42,6 +42,7 @@ def _against_torch(op, sample, found, twice):
                 return f"of operand {i} is {got}, PyTorch has {want}"
             continue
         want = np.where(np.isnan(want), got, want)  # a number is no worse than its NaN
+        want = np.where((np.abs(want) > 1e30) & np.isinf(got), got, want)  # nor a pole
         fault = harness.difference(got, want, loose=True)
         if fault:
             return f"of operand {i}: other than PyTorch: {fault}"
@@ -117,3 +118,17 @@ def test_second_derivative(op):
         if fault:
             faults.append(snippet(op, sample, f"the second derivative {fault}"))
     report(faults)
+
+
+@pytest.mark.skipif(harness.torch is None, reason="PyTorch is not installed")
+@pytest.mark.parametrize("op", [p for p in differentiable() if harness.has_grid(p.values[0])])
+def test_gradient_at_special_values(op):
+    """At zeros, ties and infinities the gradient is a choice: PyTorch's."""
+    sample = harness.Sample(*harness.special_grid(op, dtypes.float64, with_ends=False))
+    sample, _ = harness.accepted(op, sample)
+    arrays = harness.leaves(sample)
+    found, error = harness.outcomes(harness.gradients, op, sample, arrays)
+    assert error is None or isinstance(error, Unused), snippet(op, sample, repr(error))
+    if error is None:
+        fault = _types(found, arrays) or _against_torch(op, sample, found, False)
+        assert not fault, snippet(op, sample, f"the gradient {fault}")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from harness import ELEMENTWISE, OPS, PRIMITIVES, by_dtype, report, snippet
 
-from wend.base.errors import DTypeError, ExecutionError
+from wend.base.errors import DTypeError
 from wend.core.primitive import NO_GRADIENT, Composite
 from wend.ops.builder import Builder
 from wend.runtime.numpy_builder import NumpyBuilder
@@ -109,26 +109,12 @@ def _against_torch(op, function, sample):
 
 def grid_sample(op, dtype, with_ends=True):
     """Every combination of special values, without those of which the op raises."""
-    arrays = harness.special_grid(op, dtype, with_ends)
-    sample = harness.Sample(*arrays)
-    if isinstance(harness.outcomes(_evaluate, op, sample)[1], ExecutionError):
-        keep = [
-            i
-            for i in range(arrays[0].size)
-            if harness.outcomes(_evaluate, op, harness.narrowed(sample, i))[1] is None
-        ]
-        sample = harness.Sample(*(a[keep] for a in arrays))
-    return sample
-
-
-def _evaluate(op, sample):
-    prim, params = harness.bind(op, sample)
-    return prim.reference(*params)
+    return harness.accepted(op, harness.Sample(*harness.special_grid(op, dtype, with_ends)))[0]
 
 
 def with_grid(ops):
     """Elementwise ops that need nothing but tensors."""
-    return [op for op in ops if all(p.kind in ("tensor", "operand") for p in op.params)]
+    return [op for op in ops if harness.has_grid(op)]
 
 
 @pytest.mark.parametrize(("op", "dtype"), by_dtype(ELEMENTWISE))

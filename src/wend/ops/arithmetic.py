@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.base.errors import DTypeError, ExecutionError
-from wend.core.primitive import ops
+from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise import (
     FLOATING,
@@ -308,8 +309,10 @@ class Pow(Elementwise):
         if isinstance(exponent, np.generic):  # a number: as `pow_special` has it
             if exponent == 2.0:
                 return x * x
-            if abs(exponent) == 0.5:
-                return np.sqrt(x) if exponent > 0 else 1 / np.sqrt(x)
+            if exponent == 0.5:
+                return np.sqrt(x)
+            if exponent == -0.5:
+                return 1 / np.sqrt(x)
         return np.power(x, exponent)
 
     def _int_power(self, x: Array, exponent: Array) -> Array:
@@ -320,6 +323,11 @@ class Pow(Elementwise):
         odd = np.where(exponent & 1, -1, 1) if x.dtype.kind == "i" else 1
         unit = np.where(x == 1, 1, np.where(x == -1, odd, 0) if x.dtype.kind == "i" else 0)
         return np.where(negative, unit, power)
+
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from super().samples(rng)
+        for exponent in (2.0, 0.5, -0.5, 3):
+            yield Sample(self.draw(rng, 0, (2, 3)), exponent)
 
     def vjp(self, g: V, y: V, x: V, exponent: V) -> Grads:
         return self._by_base(g, x, exponent), self._by_exponent(g, y, x, exponent)

@@ -289,6 +289,7 @@ def _with_casts(formula: Any) -> Callable[..., Any]:
         return np.asarray(result).astype(out, copy=False)
 
     reference.__doc__ = formula.__doc__
+    reference.__wrapped__ = formula  # type: ignore[attr-defined]
     return reference
 
 
