@@ -172,6 +172,8 @@ class ClampTensor(Clamping):
             yield Sample(x, min=low)
             yield Sample(x, max=high)
         yield Sample(self.draw(rng, 0, (4,)), np.full(4, 1.0), np.full(4, -1.0))
+        ties = np.array([[0.0, 0, 1], [1, 0, 1], [2, 2, 2], [3, 1, 0], [1, 2, 1], [0, 0, 0]])
+        yield Sample(*(np.ascontiguousarray(row) for row in ties.T))
 
 
 def _inside(x: V, low: V, high: V) -> V:
