@@ -8,6 +8,7 @@ from wend.core import _hot
 from wend.core._hot import Batch, State
 from wend.core.graph import PathGraph, path_at
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
+from wend.runtime.groups import GroupedPlan
 from wend.runtime.reference import ReferenceExecutor
 
 EXECUTOR: Executor = ReferenceExecutor()
@@ -24,7 +25,8 @@ def find_plan(batch: Batch, live: list[int]) -> Plan:
     """The plan for this path and these values; one that computes more serves as well."""
     state = batch.state
     if state is None:
-        return make_plan(path_of(batch), batch, frozenset(live))
+        path, wanted = path_of(batch), frozenset(live)
+        return GroupedPlan(path, wanted, roots_of(batch, wanted))
     plans = state.plans
     if plans is None:
         plans = state.plans = {}
@@ -62,10 +64,13 @@ def path_of(batch: Batch) -> PathGraph:
 def make_plan(path: PathGraph, batch: Batch, wanted: frozenset[int]) -> Plan:
     """A plan that also keeps what a later backward from the wanted values needs."""
     COUNTS["plans"] += 1
-    roots = frozenset(
-        i for i in wanted if batch.values[i].requires_grad and batch.values[i].leaf is None
-    )
-    return EXECUTOR.plan(path, wanted, roots)
+    return EXECUTOR.plan(path, wanted, roots_of(batch, wanted))
+
+
+def roots_of(batch: Batch, wanted: frozenset[int]) -> frozenset[int]:
+    """The wanted values from which a later backward may start."""
+    values = batch.values
+    return frozenset(i for i in wanted if values[i].requires_grad and values[i].leaf is None)
 
 
 def evict(root: State) -> None:

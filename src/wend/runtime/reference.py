@@ -126,8 +126,7 @@ class ReferencePlan:
         interrupt: BaseException | None = None
         with np.errstate(all="ignore"):
             try:
-                for step in self.steps:
-                    step.call(env, types, batch.args)
+                self.compute(env, types, batch.args)
             except KeyboardInterrupt as stop:
                 interrupt = stop
             except Exception:
@@ -138,6 +137,11 @@ class ReferencePlan:
         if interrupt is not None:
             raise interrupt
         self.finish(batch, env)
+
+    def compute(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
+        """Run the steps on the environment, one after the other."""
+        for step in self.steps:
+            step.call(env, types, args)
 
     def finish(self, batch: Batch, env: list[Any]) -> None:
         """Hand the results to their values."""

@@ -1,0 +1,100 @@
+"""Off the trie: groups compute what single ops compute, gradients included."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import wend as torch
+from wend.core import _hot
+from wend.runtime import groups, plans
+from wend.runtime.reference import ReferencePlan
+
+
+@contextmanager
+def off_the_trie() -> Iterator[None]:
+    """Record below a sealed root of its own."""
+    torch.synchronize()
+    trace = _hot.current_trace()
+    before = trace.root
+    trace.root = _hot.State(None, None)
+    trace.root.gained = 1 << 40
+    trace.reset()
+    try:
+        yield
+    finally:
+        torch.synchronize()
+        trace.root = before
+        trace.reset()
+
+
+def tree_loss(seed: int, parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+    rng = random.Random(seed)
+
+    def build(words: int) -> torch.Tensor:
+        if words == 1:
+            i = rng.randrange(7)
+            return parameters["words"][i : i + 1].tanh()
+        k = rng.randint(1, words - 1)
+        both = torch.cat([build(k), build(words - k)], dim=1)
+        gates = both @ parameters["weight"] + parameters["bias"]
+        return gates[:, :5].sigmoid() * gates[:, 5:].tanh()
+
+    losses = [build(rng.randint(1, 12)).sum() for _ in range(8)]
+    return torch.stack(losses).square().mean()
+
+
+def run(seed: int) -> list[np.ndarray]:
+    draw = np.random.default_rng(seed)
+    parameters = {
+        "words": torch.tensor(draw.normal(size=(7, 5)), requires_grad=True),
+        "weight": torch.tensor(draw.normal(size=(10, 10)) * 0.3, requires_grad=True),
+        "bias": torch.tensor(draw.normal(size=10), requires_grad=True),
+    }
+    loss = tree_loss(seed, parameters)
+    loss.backward()
+    return [loss.detach().numpy().copy()] + [p.grad.numpy().copy() for p in parameters.values()]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_agree_with_single_ops(seed, monkeypatch):
+    grouped_runs = []
+    real = groups.GroupedPlan.run_group
+    monkeypatch.setattr(
+        groups.GroupedPlan,
+        "run_group",
+        lambda self, group, *rest: (grouped_runs.append(len(group)), real(self, group, *rest)),
+    )
+    with off_the_trie():
+        grouped = run(seed)
+    assert sum(grouped_runs) > 50, "work of the same structure must meet in groups"
+    monkeypatch.setattr(plans, "GroupedPlan", ReferencePlan)
+    with off_the_trie():
+        single = run(seed)
+    on_the_trie = run(seed)
+    for a, b, c in zip(grouped, single, on_the_trie, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(a, c, rtol=1e-12, atol=1e-12)
+
+
+def test_off_the_trie_nothing_is_kept():
+    before = _hot.count("states")
+    with off_the_trie():
+        for seed in range(3):
+            run(seed)
+    assert _hot.count("states") == before
+
+
+def test_an_error_in_a_group_names_its_line_and_spares_the_others():
+    table = torch.arange(4.0)
+    with off_the_trie():
+        rows = [table[torch.tensor([i])] for i in (0, 1, 9, 2, 3)]  # the failing line
+        sums = [row * 2.0 for row in rows]
+        with pytest.raises(IndexError) as caught:
+            sums[2].tolist()
+        assert "test_groups.py" in str(caught.value)
+        assert [s.tolist() for k, s in enumerate(sums) if k != 2] == [[0.0], [2.0], [4.0], [6.0]]
