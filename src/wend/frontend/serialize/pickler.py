@@ -14,6 +14,7 @@ from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.shapes import Size
 from wend.core._hot import Tensor
 from wend.frontend.interop import user_attributes
+from wend.frontend.nn.hooks import HookTable
 from wend.frontend.nn.parameter import Parameter
 from wend.frontend.serialize.renaming import torch_path
 from wend.frontend.serialize.storages import STORAGE_NAMES
@@ -106,11 +107,18 @@ class Reducers:
     def get(self, cls: type, default: Any = None) -> Any:
         known = self.exact.get(cls) or self.fallback.get(cls)
         if known is None:
+            if issubclass(cls, HookTable):
+                return _as_ordered_dict
             # Subclasses are written like their base, unless they know better.
             for base in (Parameter, Tensor):
                 if issubclass(cls, base) and cls.__reduce_ex__ is base.__reduce_ex__:
                     return self.exact[base]
         return known or default
+
+
+def _as_ordered_dict(table: HookTable) -> tuple[Any, ...]:
+    # What PyTorch's modules keep their hooks in.
+    return OrderedDict, (), None, None, iter(table.items())
 
 
 def _device_arguments(where: device) -> tuple[Any, ...]:

@@ -1,8 +1,9 @@
 """The two vocabularies: a class of Wend's is written under the name that it has in PyTorch.
 
-`wend.frontend.nn.linear.Linear` is public as `wend.nn.Linear`, so a file says `torch.nn Linear`,
-which PyTorch finds; and what PyTorch wrote as `torch.nn.modules.linear Linear` is looked for in
-`wend.nn.modules.linear`, `wend.nn.modules`, `wend.nn`, in this order.
+`wend.nn.modules.linear.Linear` becomes `torch.nn.modules.linear Linear`. A class that only says
+where it was written (`wend.frontend.optim.sgd.SGD`) is looked for among the public modules. And
+what PyTorch wrote is looked for in `wend.nn.modules.linear`, `wend.nn.modules`, `wend.nn`, in this
+order.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ def torch_path(value: Any) -> tuple[str, str] | None:
     name = getattr(value, "__qualname__", "")
     if not (module == "wend" or module.startswith("wend.")) or "." in name:
         return None
+    if module.split(".")[1:2] not in [[layer] for layer in INNER]:
+        return "torch" + module[len("wend") :], name
     for public in sorted(_public_modules(), key=lambda path: (_distance(path, module), path)):
         if getattr(sys.modules[public], name, None) is value:
             return "torch" + public[len("wend") :], name
