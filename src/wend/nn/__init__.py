@@ -1,4 +1,4 @@
 """Modules, parameters, layers and losses; `functional`, `init` and `utils` beside them."""
 
 from wend.frontend.nn import *
-from wend.nn import functional, init, modules, parallel, utils
+from wend.nn import functional, init, modules, parallel, parameter, utils

@@ -29,3 +29,5 @@ from wend.frontend.nn.rnn import *
 from wend.frontend.nn.sparse import *
 from wend.frontend.nn.transformer import *
 from wend.frontend.nn.upsampling import *
+
+__all__ = [name for name, value in globals().items() if isinstance(value, type)]

@@ -5,8 +5,7 @@ from wend.base.devices import device as device_of
 from wend.base.devices import usable
 from wend.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
 from wend.base.errors import NotImplementedInWend
-from wend.core._hot import ACTIVE_HOOKS, ModuleBase, Tensor, synchronize
-from wend.core._hot import native_new
+from wend.core._hot import ACTIVE_HOOKS, ModuleBase, Tensor, native_new, synchronize
 from wend.core.primitive import REGISTRY, Sample, composite, ops
 from wend.frontend.aliasing import assign as _assign
 from wend.frontend.autograd import enable_grad, is_grad_enabled, no_grad
@@ -22,6 +21,7 @@ from wend.frontend.creation import (
     zeros,
     zeros_like,
 )
+from wend.frontend.function import Function
 
 __all__ = [
     "ACTIVE_HOOKS",
@@ -60,11 +60,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-try:
-    from wend.frontend.function import Function
-except ImportError:
-    Function = object
 
 
 def assign(handle, result):

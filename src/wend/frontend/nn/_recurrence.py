@@ -6,26 +6,65 @@ part. A step is one op.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from wend.frontend.nn._core import Tensor, ops
+from wend.frontend.nn._core import Sample, Tensor, composite, ops
 
 Weights = list[Any]  # weight_ih, weight_hh, bias_ih, bias_hh (or None), weight_hr (or None)
 State = tuple[Tensor, ...]
 Step = Callable[[Tensor, State, Weights], State]
 
 
+def _chunks(x: Any, count: int) -> list[Any]:
+    """The last dim taken apart into `count` equal pieces."""
+    size = x.shape[-1] // count
+    return [ops.slice(x, len(x.shape) - 1, k * size, (k + 1) * size, 1) for k in range(count)]
+
+
+def _step_samples(gates: int, states: int) -> Any:
+    def samples(rng: Any) -> Iterator[Sample]:
+        def arrays(*shapes: tuple[int, ...]) -> list[Any]:
+            return [rng.normal(size=shape) for shape in shapes]
+
+        state = [(3, 2)] * states
+        yield Sample(*arrays((3, 2 * gates), *state, (2 * gates, 2), (2 * gates,)))
+        yield Sample(*arrays((3, 2 * gates), *state, (2 * gates, 2)))
+
+    return samples
+
+
+@composite(
+    "gates, hidden, memory, weight, bias: tensor? = None",
+    result=tuple,
+    samples=_step_samples(4, 2),
+)
+def lstm_step(gates: Any, hidden: Any, memory: Any, weight: Any, bias: Any) -> Any:
+    """(h', c') of an LSTM whose input's part of the gates is known; see `lstm_cell`."""
+    i, f, g, o = _chunks(gates + ops.linear(hidden, weight, bias), 4)
+    memory = ops.sigmoid(f) * memory + ops.sigmoid(i) * ops.tanh(g)
+    return ops.sigmoid(o) * ops.tanh(memory), memory
+
+
+@composite("gates, hidden, weight, bias: tensor? = None", samples=_step_samples(3, 1))
+def gru_step(gates: Any, hidden: Any, weight: Any, bias: Any) -> Any:
+    """h' of a GRU whose input's part of the gates is known; see `gru_cell`."""
+    x_r, x_z, x_n = _chunks(gates, 3)
+    h_r, h_z, h_n = _chunks(ops.linear(hidden, weight, bias), 3)
+    z = ops.sigmoid(x_z + h_z)
+    n = ops.tanh(x_n + ops.sigmoid(x_r + h_r) * h_n)
+    return (hidden - n) * z + n
+
+
 def _lstm(gates: Tensor, state: State, weights: Weights) -> State:
-    _, weight, _, bias, projection = weights
-    hidden, memory = ops.lstm_step(gates, state[0], state[1], weight, bias)
-    if projection is not None:
-        hidden = ops.linear(hidden, projection)
+    hidden, memory = lstm_step(gates, state[0], state[1], weights[1], weights[3])
+    if weights[4] is not None:
+        hidden = ops.linear(hidden, weights[4])
     return hidden, memory
 
 
 def _gru(gates: Tensor, state: State, weights: Weights) -> State:
-    return (ops.gru_step(gates, state[0], weights[1], weights[3]),)
+    return (gru_step(gates, state[0], weights[1], weights[3]),)
 
 
 def _tanh(gates: Tensor, state: State, weights: Weights) -> State:

@@ -2,49 +2,14 @@
 
 from __future__ import annotations
 
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from wend.frontend.nn._core import Function, Tensor, is_grad_enabled
+from wend.frontend.removable import RemovableHandle
 
 __all__ = ["RemovableHandle"]
-
-
-class RemovableHandle:
-    """What a `register_*_hook` method returns: `remove()` takes the hook away again."""
-
-    next_id: int = 0
-
-    def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
-        self.hooks_ref = _reference(hooks)
-        self.id = RemovableHandle.next_id
-        RemovableHandle.next_id += 1
-        extras = [] if extra_dict is None else extra_dict
-        if not isinstance(extras, list):
-            extras = [extras]
-        self.extra_refs = [_reference(extra) for extra in extras]
-
-    def remove(self) -> None:
-        """Take the hook away; a second call does nothing."""
-        for reference in (self.hooks_ref, *self.extra_refs):
-            hooks = reference()
-            if hooks is not None:
-                hooks.pop(self.id, None)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self.remove()
-
-
-def _reference(hooks: Any) -> Callable[[], Any]:
-    try:
-        return weakref.ref(hooks)
-    except TypeError:  # a plain dict admits no weak reference
-        return lambda: hooks
 
 
 class HookTable(OrderedDict[int, Any]):

@@ -257,7 +257,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
             if set_to_none:
                 parameter.grad = None
                 continue
-            if parameter.grad.grad_fn is not None:
+            if not parameter.grad.is_leaf:
                 parameter.grad.detach_()
             else:
                 parameter.grad.requires_grad_(False)

@@ -152,7 +152,7 @@ class Optimizer:
                 if set_to_none:
                     parameter.grad = None
                     continue
-                if grad.grad_fn is not None:
+                if not grad.is_leaf:
                     grad.detach_()
                 else:
                     grad.requires_grad_(False)

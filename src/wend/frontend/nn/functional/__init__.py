@@ -26,3 +26,5 @@ tanh = _ops.tanh
 for _op in list(_REGISTRY.values()):
     for _name in getattr(_op, "functional", ()):
         globals().setdefault(_name, _op.function)
+
+__all__ = [name for name, value in globals().items() if callable(value) and name[0] != "_"]
