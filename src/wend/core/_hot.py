@@ -1968,7 +1968,7 @@ def step_known(trace, prim, i0, i1):
     for index in child.leaves:
         v = values[index]
         leaf = v.leaf
-        if leaf is None or not leaf.requires_grad or leaf.hooks is not None:
+        if leaf is None or not leaf.requires_grad or leaf.hooks or leaf.node:
             return None
         outs.append(v.type)
     child.outs = tuple(outs)

@@ -1,15 +1,35 @@
-"""wend.autograd: backward, grad, and the switches of gradient recording."""
+"""wend.autograd: backward and grad, and what of the graph hangs on tensors."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+import warnings
+from typing import Any
 
-from wend.base.errors import ArgumentTypeError, GraphError, ShapeError
+from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError, ShapeError
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.transforms.grad import run_backward, with_grad
+from wend.core.primitive import ops
+from wend.core.provenance import current_site
+from wend.frontend.grad_modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from wend.frontend.nodes import (
+    GradientEdge,
+    grad_fn,
+    output_nr,
+    register_hook,
+    register_post_accumulate_grad_hook,
+    tensor_hooks,
+    value_of_edge,
+)
+from wend.transforms.grad import run_backward
+from wend.transforms.hooks import retain_grad as _retain_grad
+from wend.transforms.hooks import retains_grad as _retains_grad
 
 __all__ = [
     "backward",
@@ -23,14 +43,17 @@ __all__ = [
     "set_grad_enabled",
 ]
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 def _tensors(name: str, given: Any) -> list[Tensor]:
-    found = [given] if isinstance(given, Tensor) else list(given)
-    for t in found:
+    if isinstance(given, (Tensor, GradientEdge)):
+        given = [given]
+    found = []
+    for t in given:
+        if isinstance(t, GradientEdge):
+            t = value_of_edge(t)
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(f"{name}: expected Tensors, got {type(t).__name__}")
+        found.append(t)
     return found
 
 
@@ -42,23 +65,33 @@ def _gradients(name: str, roots: list[Tensor], given: Any) -> list[Any]:
         gradients = [given] if isinstance(given, Tensor) else list(given)
     if len(gradients) != len(roots):
         raise GraphError(f"{name}: got {len(roots)} tensors and {len(gradients)} gradients")
-    for root, g in zip(roots, gradients, strict=True):
-        if not root.requires_grad:
+    return [
+        _gradient(name, k, root, g) for k, (root, g) in enumerate(zip(roots, gradients))
+    ]
+
+
+def _gradient(name: str, k: int, root: Tensor, g: Any) -> Any:
+    if not root.requires_grad:
+        raise GraphError(
+            f"{name}: element {k} of tensors does not require grad and does not have a grad_fn"
+        )
+    if g is None:
+        if root.numel() != 1:
             raise GraphError(
-                f"{name}: element 0 of tensors does not require grad and does not have a grad_fn"
+                f"{name}: grad can be implicitly created only for scalar outputs, and this one "
+                f"has shape {tuple(root.shape)}; pass gradient="
             )
-        if g is None:
-            if root.numel() != 1:
-                raise GraphError(
-                    f"{name}: grad can be implicitly created only for scalar outputs, and this "
-                    f"one has shape {tuple(root.shape)}; pass gradient="
-                )
-        elif tuple(g.shape) != tuple(root.shape):
-            raise ShapeError(
-                f"{name}: mismatch in shape: grad_output has a shape of {tuple(g.shape)} and "
-                f"output has a shape of {tuple(root.shape)}"
-            )
-    return gradients
+        return None
+    if not isinstance(g, Tensor):
+        raise ArgumentTypeError(
+            f"{name}: gradients can be either Tensors or None, but got {type(g).__name__}"
+        )
+    if tuple(g.shape) != tuple(root.shape):
+        raise ShapeError(
+            f"{name}: mismatch in shape: grad_output[{k}] has a shape of {tuple(g.shape)} and "
+            f"output[{k}] has a shape of {tuple(root.shape)}"
+        )
+    return g if g.dtype is root.dtype else ops.cast(g, root.dtype)
 
 
 def backward(
@@ -75,20 +108,30 @@ def backward(
     inputs: only these tensors get a gradient
     Raises GraphError for a tensor without history, a freed graph, a non-scalar without gradient.
     """
+    if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", stacklevel=2)
+        if grad_tensors is not None:
+            raise GraphError("backward: give grad_tensors or grad_variables, not both")
+        grad_tensors = grad_variables
     roots = _tensors("backward", tensors)
-    gradients = _gradients("backward", roots, grad_tensors if grad_tensors is not None else grad_variables)
+    gradients = _gradients("backward", roots, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
         run_backward(roots, gradients, None, keep, create_graph)
         return
     wanted = _tensors("backward", inputs)
     if not wanted:
-        raise GraphError("backward: `inputs` argument to `backward` cannot be empty")
-    for t, g in zip(wanted, run_backward(roots, gradients, wanted, keep, create_graph), strict=True):
-        if g is None:
-            continue
-        have = t._grad
-        t._grad = g if have is None else have + g
+        raise GraphError("backward: `inputs` argument to `backward()` cannot be empty.")
+    _require_grad("backward", wanted)
+    for t in wanted:
+        retain_grad(t)
+    run_backward(roots, gradients, wanted, keep, create_graph)
+
+
+def _require_grad(name: str, wanted: list[Tensor]) -> None:
+    for t in wanted:
+        if not t.requires_grad:
+            raise GraphError(f"{name}: One of the differentiated Tensors does not require grad")
 
 
 def grad(
@@ -105,148 +148,102 @@ def grad(
     """Gradients of the outputs with respect to the inputs, as a tuple; `.grad` is left alone.
 
     allow_unused: None for an input that the outputs do not depend on, instead of an error
+    is_grads_batched: grad_outputs have one dim more in front, and so have the results
+    materialize_grads: zeros instead of None
     Raises GraphError as `backward`, and for an input that does not require grad.
     """
+    if materialize_grads and allow_unused is False:
+        raise ArgumentError(
+            "grad: expected allow_unused to be True or not passed when materialize_grads=True, "
+            "but got: allow_unused=False."
+        )
+    if not only_inputs:
+        warnings.warn(
+            "grad: only_inputs=False is ignored: gradients of the inputs only are computed",
+            stacklevel=2,
+        )
     roots = _tensors("grad", outputs)
     wanted = _tensors("grad", inputs)
-    if is_grads_batched:
-        raise NotImplementedError("grad: is_grads_batched=True is not available yet")
-    for t in wanted:
-        if not t.requires_grad:
-            raise GraphError("grad: one of the differentiated Tensors does not require grad")
-    gradients = _gradients("grad", roots, grad_outputs)
+    _require_grad("grad", wanted)
     keep = create_graph if retain_graph is None else retain_graph
-    found = run_backward(roots, gradients, wanted, keep, create_graph, True)
+    if is_grads_batched:
+        found = _batched(roots, wanted, grad_outputs, keep, create_graph)
+    else:
+        gradients = _gradients("grad", roots, grad_outputs)
+        found = run_backward(roots, gradients, wanted, keep, create_graph, True)
     result = []
-    for t, g in zip(wanted, found, strict=True):
+    for t, g in zip(wanted, found):
         if g is None and materialize_grads:
-            g = _hot.slot("zeros_like")(t)
+            g = ops.full(tuple(t.shape), 0.0, dtype=t.dtype)
         elif g is None and not allow_unused:
             raise GraphError(
-                "grad: one of the differentiated Tensors appears to not have been used in the "
+                "grad: One of the differentiated Tensors appears to not have been used in the "
                 "graph. Set allow_unused=True if this is the desired behavior."
             )
         result.append(g)
     return tuple(result)
 
 
-# -- switches -------------------------------------------------------------------------------
+def _batched(
+    roots: list[Tensor], wanted: list[Tensor], given: Any, keep: bool, create: bool
+) -> list[Any]:
+    """Gradients for each of several grad_outputs, stacked along a new first dim."""
+    rows = [given] if isinstance(given, Tensor) else list(given or ())
+    if len(rows) != len(roots) or any(g is None for g in rows):
+        raise GraphError("grad: is_grads_batched=True needs one batch of gradients per output")
+    size = int(rows[0].shape[0])
+    singles = []
+    for b in range(size):
+        gradients = _gradients("grad", roots, [g[b] for g in rows])
+        last = b == size - 1
+        singles.append(run_backward(roots, gradients, wanted, keep or not last, create, True))
+    return [
+        None if any(g is None for g in column) else ops.stack(list(column), 0)
+        for column in zip(*singles)
+    ]
 
 
-def is_grad_enabled() -> bool:
-    """Whether ops record gradients in this thread."""
-    return bool(_hot.current_trace().mode.key[0])
+# -- what hangs on tensors ------------------------------------------------------------------
 
 
-def is_inference_mode_enabled() -> bool:
-    """Whether inference mode is on in this thread."""
-    return bool(_hot.current_trace().mode.inference)
+def retain_grad(self: Tensor) -> None:
+    """Let backward passes set `.grad` of this tensor, although it is no leaf."""
+    if not self.requires_grad:
+        raise GraphError("can't retain_grad on Tensor that has requires_grad=False")
+    if self.leaf is None:
+        _retain_grad(self)
 
 
-class _Switch:
-    """A context manager, and a decorator, that changes the mode of this thread."""
-
-    def __enter__(self) -> Any:
-        trace = _hot.current_trace()
-        self._before = trace.mode
-        trace.mode = self._mode(trace.mode)
-        return self
-
-    def _mode(self, mode: Any) -> Any:
-        raise NotImplementedError
-
-    def __exit__(self, *exc: object) -> None:
-        _hot.current_trace().mode = self._before
-
-    def _again(self) -> Any:
-        return type(self)()
-
-    def __call__(self, function: F) -> F:
-        import inspect
-
-        if inspect.isclass(function):
-            raise ArgumentTypeError(f"{type(self).__name__}: decorating a class is not supported")
-        if inspect.isgeneratorfunction(function):
-
-            @functools.wraps(function)
-            def generate(*args: Any, **kwargs: Any) -> Any:
-                generator = function(*args, **kwargs)
-                sent = None
-                while True:
-                    with self._again():
-                        try:
-                            value = generator.send(sent)
-                        except StopIteration as stop:
-                            return stop.value
-                    sent = yield value
-
-            return generate  # type: ignore[return-value]
-
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with self._again():
-                return function(*args, **kwargs)
-
-        return inside  # type: ignore[return-value]
+def retains_grad(self: Tensor) -> bool:
+    """Whether `retain_grad` has been called on this tensor, and it is no leaf."""
+    return self.leaf is None and _retains_grad(self)
 
 
-def _without_call(cls: type, function: Any) -> Any:
-    return cls()(function)
+def nonleaf_grad(self: Tensor) -> None:
+    """`.grad` of a tensor that never gets one (slot)."""
+    if _retains_grad(self):
+        return
+    site = current_site()
+    code = site.code
+    warnings.warn_explicit(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. It is not "
+        "set by backward(), unless you call .retain_grad() on the tensor before. If you meant "
+        "the leaf, access the leaf's .grad instead.",
+        UserWarning,
+        code.co_filename if code is not None else "<unknown>",
+        max(site.line, 1),
+    )
 
 
-class no_grad(_Switch):
-    """Nothing that is recorded inside has a gradient."""
-
-    def __new__(cls, function: Any = None) -> Any:
-        return super().__new__(cls) if function is None else _without_call(cls, function)
-
-    def _mode(self, mode: Any) -> Any:
-        return with_grad(mode, False)
-
-
-class enable_grad(_Switch):
-    """Gradients are recorded inside."""
-
-    def __new__(cls, function: Any = None) -> Any:
-        return super().__new__(cls) if function is None else _without_call(cls, function)
-
-    def _mode(self, mode: Any) -> Any:
-        return with_grad(mode, True)
-
-
-class set_grad_enabled(_Switch):
-    """Switch gradient recording at once, or for a block."""
-
-    def __init__(self, mode: bool) -> None:
-        self._on = bool(mode)
-        trace = _hot.current_trace()
-        self._before = trace.mode
-        trace.mode = with_grad(trace.mode, self._on)
-
-    def __enter__(self) -> Any:
-        _hot.current_trace().mode = with_grad(_hot.current_trace().mode, self._on)
-        return self
-
-    def _again(self) -> Any:
-        return set_grad_enabled(self._on)
-
-    def __call__(self, function: F) -> F:
-        _hot.current_trace().mode = self._before
-        return super().__call__(function)
-
-
-class inference_mode(_Switch):
-    """No gradients, and none later either for what is made inside."""
-
-    def __new__(cls, mode: Any = True) -> Any:
-        return _without_call(cls, mode) if callable(mode) else super().__new__(cls)
-
-    def __init__(self, mode: bool = True) -> None:
-        self._on = bool(mode)
-
-    def _again(self) -> Any:
-        return inference_mode(self._on)
-
-    def _mode(self, mode: Any) -> Any:
-        key = mode.key
-        return _hot.intern_mode(key[0] and not self._on, self._on, *key[2:])
+_hot.set_slot("nonleaf_grad", nonleaf_grad)
+_METHODS = {
+    "retain_grad": retain_grad,
+    "retains_grad": property(retains_grad),
+    "register_hook": register_hook,
+    "register_post_accumulate_grad_hook": register_post_accumulate_grad_hook,
+    "grad_fn": property(grad_fn),
+    "output_nr": property(output_nr),
+    "_backward_hooks": property(tensor_hooks),
+}
+for _name, _member in _METHODS.items():
+    setattr(Tensor, _name, _member)

@@ -59,6 +59,7 @@ class Graft(Primitive):
     """y = data, with the gradient going to `history`: a value overwritten through `detach()`."""
 
     name = "graft"
+    formal_gradient = True
     grad_name = "AliasBackward0"
     signature = "data, history"
     supports = frozenset({"bool", "int", "float", "complex"})

@@ -20,6 +20,7 @@ class UserFunction(Primitive):
     result = list
     grad_name = "BackwardCFunction"
     calls_user = True
+    formal_gradient = True
     supports = frozenset({"bool", "int", "float", "complex"})
 
     def infer(self, inputs: list[Spec], results: list[Spec]) -> tuple[Spec, ...]:

@@ -37,10 +37,10 @@ _ONE = (True,)
 class Part:
     """A stretch of a backward pass, without users' code in between."""
 
-    __slots__ = ("positions", "targets")
+    __slots__ = ("rules", "targets")
 
-    def __init__(self, positions: list[int], targets: tuple[int, ...]) -> None:
-        self.positions = positions  # of its nodes, latest first
+    def __init__(self, rules: list[Any], targets: tuple[int, ...]) -> None:
+        self.rules = rules  # (position, node, its results with gradients, gradient rule)
         self.targets = targets  # ids whose gradients it hands over
 
 
@@ -89,17 +89,34 @@ class Survey:
         self, order: tuple[int, ...], high: int, low: int, kept: frozenset[int]
     ) -> Part | None:
         path, active = self.path, self.active
+        nodes = path.nodes
         reached = {i for i in order if i in active}
-        positions = []
+        rules = []
         for k in reversed(self.live):
-            if low <= k < high:
-                node = path.nodes[k]
-                if not reached.isdisjoint(node.outputs):
-                    positions.append(k)
-                    reached.update([i for i in node.inputs if i in active])
-        position = path.position
-        targets = tuple(sorted([i for i in reached if position(i) < low or i in kept]))
-        return Part(positions, targets) if targets else None
+            if k >= high or k < low:
+                continue
+            node = nodes[k]
+            inputs, outputs = node.inputs, node.outputs
+            if len(outputs) == 1:
+                if outputs[0] not in reached:
+                    continue
+                given, seeds = _ONE, outputs
+            else:
+                given = tuple([o in reached for o in outputs])
+                if True not in given:
+                    continue
+                seeds = tuple([o for o in outputs if o in reached])
+            needs = tuple([i in active for i in inputs])
+            graph = node.program.templates.get((needs, given))
+            if graph is None:
+                graph = template(node.program, needs, given)
+            rules.append((k, node, seeds, graph))
+            for i, g in zip(inputs, graph.outputs):
+                if g is not None:
+                    reached.add(i)
+        producer = path.producer
+        targets = [i for i in reached if producer.get(i, -1) < low or i in kept]
+        return Part(rules, tuple(sorted(targets))) if targets else None
 
 
 def floating(node: Node) -> list[int]:
@@ -232,32 +249,15 @@ class Differentiator:
         self.expander.nodes.append(Node(prim, program, (have, g), (total,), (), self.create))
         self.gradients[i] = total
 
-    def run(self, positions: list[int], active: set[int], spent: Any) -> None:
-        """Push gradients back through the nodes at `positions`, latest first.
+    def run(self, rules: list[Any], spent: Any) -> None:
+        """Push gradients back through nodes, latest first.
 
         Raises GraphError where a node's saved values have been freed.
         """
-        path, gradients, expand, create = (
-            self.path, self.gradients, self.expander.expand, self.create,
-        )
-        nodes, block_at = path.nodes, path.block_at
-        for k in positions:
-            node = nodes[k]
+        gradients, expand, create = self.gradients, self.expander.expand, self.create
+        block_at = self.path.block_at
+        for k, node, results, graph in rules:
             inputs, outputs = node.inputs, node.outputs
-            if len(outputs) == 1:
-                g = gradients.get(outputs[0])
-                if g is None:
-                    continue
-                seeds, given = (g,), _ONE
-            else:
-                given = tuple([o in gradients for o in outputs])
-                if True not in given:
-                    continue
-                seeds = tuple([gradients[o] for o in outputs if o in gradients])
-            needs = tuple([i in active for i in inputs])
-            graph = node.program.templates.get((needs, given))
-            if graph is None:
-                graph = template(node.program, needs, given)
             names = inputs + outputs
             if graph.saved:
                 if outputs[0] in spent:
@@ -266,6 +266,7 @@ class Differentiator:
                     clones = self._clones(block_at[k])
                     names = tuple([clones.get(i, i) for i in names])
             self.visited.append(outputs[0])
+            seeds = tuple([gradients[o] for o in results])
             grads = expand(graph, names + seeds, node.args, create)
             for i, g in zip(inputs, grads):
                 if g is not None:
@@ -378,7 +379,7 @@ class SegmentStep:
 
 
 def segment_step(
-    path: PathGraph, found: Survey, part: Part, order: tuple[int, ...], create: bool, spent: Any
+    path: PathGraph, part: Part, order: tuple[int, ...], create: bool, spent: Any
 ) -> SegmentStep:
     """Differentiate one stretch of a segment."""
     base = len(path.types)  # seeds get ids that no value of the path has
@@ -386,8 +387,8 @@ def segment_step(
     differ = Differentiator(path, expander, True)
     for k, i in enumerate(order):
         differ.add(i, base + k)
-    differ.run(part.positions, found.active, spent)
-    targets = tuple([t for t in part.targets if t in differ.gradients])
+    differ.run(part.rules, spent)
+    targets = part.targets
     outputs = [differ.gradients[t] for t in targets]
     graph, inputs, args = _relocate(expander, outputs, base, len(order), create)
     return SegmentStep(graph, inputs, args, targets, create, frozenset(differ.visited))

@@ -17,8 +17,11 @@ class UserCode(Protocol):
 
     n_inputs: int
 
-    def backward(self, gradients: list[Any]) -> list[Any]:
-        """Gradients of the inputs (or None), given those of the results (or None)."""
+    def backward(self, gradients: list[Any], resolve: Any) -> list[Any]:
+        """Gradients of the inputs (or None), given those of the results (or None).
+
+        resolve(k, data): result number k, with its data, as a tensor of its gradient identity
+        """
 
     def free(self) -> None:
         """Drop what was saved."""

@@ -81,7 +81,7 @@ class NodeStop:
                 for sink in walk.kept.get(o, ()):
                     sink(g)
         inputs = walk.path.nodes[self.low].inputs[: self.function.n_inputs]
-        grads = self.function.backward(given)
+        grads = self.function.backward(given, lambda k, data: walk.tensor_of(self.outputs[k], data))
         if not walk.owner.retain:
             self.function.free()
         walk.follow()

@@ -217,7 +217,6 @@ class Walk:
         given = tuple([i for i in order if seeds[i] is not None])
         key = (order, given, part.targets, high, low, owner.retain)
         prim = step_primitive(key, owner.create)
-        active = self.survey.active
 
         def build(first: int, indices: list[int], arg0: int) -> Step:
             path = path_of(trace)
@@ -226,7 +225,7 @@ class Walk:
             handed = dict(zip(given, indices[len(order) :], strict=True))
             for i in order:
                 differ.add(i, handed[i] if i in handed else _ones(expander, path, i))
-            differ.run(part.positions, active, path.spent)
+            differ.run(part.rules, path.spent)
             spent = _NOTHING if owner.retain else frozenset(differ.visited)
             return finish(differ, part.targets, first, spent)
 
@@ -265,7 +264,7 @@ class Walk:
         made: SegmentStep | None = path.caches.get(key)
         if made is None:
             spent_ids = path.spent | spent if spent else path.spent
-            made = segment_step(path, self.survey, part, order, owner.create, spent_ids)
+            made = segment_step(path, part, order, owner.create, spent_ids)
             path.caches[key] = made
         step = made
         operands = [_hot.value_of(self.explicit(i, seeds[i])) for i in order]
@@ -303,6 +302,14 @@ class Walk:
         else:
             value = _hot.held_in_segment(type_, buffer, segment, i)
         return value
+
+    def tensor_of(self, i: int, data: Value) -> Any:
+        """The value `i` of the region, which equals `data`, with its gradient identity."""
+        if self.segment is None:
+            return _hot.wrap(self.trace.values[i])
+        if not self.owner.create:
+            return _hot.wrap(data)
+        return _hot.wrap(_hot.held_in_segment(data.type, _hot.ensure(data), self.segment, i))
 
     def type_of(self, i: int) -> Any:
         """The type of a temporary, for the sizes at hand."""
