@@ -16,7 +16,7 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import NO_GRADIENT, Sample, Spec, ops, overload
 from wend.core.symbolic import numel
 from wend.ops.numeric import Array, widen
-from wend.ops.reduce import REAL, Reduction, restore
+from wend.ops.reduce import REAL, Reduction, repeat_back, restore
 from wend.ops.selection import Maximum, Minimum
 
 
@@ -33,12 +33,13 @@ class _Extreme(Reduction, abstract=True):
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         axes = self.axes(len(x.shape))
-        g, y = restore(g, axes, self.keepdim), restore(y, axes, self.keepdim)
-        hit = ops.eq(x, y)
+        g = repeat_back(g, axes, self.keepdim, x.shape)
+        hit = ops.eq(x, repeat_back(y, axes, self.keepdim, x.shape))
         if x.dtype.is_floating_point:
             hit = ops.logical_or(hit, ops.isnan(x))
         count = ops.sum(hit, axes, True) if axes else ops.cast(hit, int64)
-        return (ops.where(hit, ops.div(g, ops.cast(count, g.dtype)), 0),)
+        count = repeat_back(ops.cast(count, g.dtype), axes, True, x.shape)
+        return (ops.where(hit, ops.div(g, count), 0),)
 
 
 class _Greatest(_Extreme, abstract=True):
@@ -250,7 +251,9 @@ def put_along(g: Any, indices: Any, x: Any, axis: int) -> Any:
     rank = len(x.shape)
     n = x.shape[axis]
     along = ops.arange(0, n, 1, n, dtype=int64)
-    along = ops.reshape(along, tuple(n if i == axis else 1 for i in range(rank)))
+    along = ops.reshape_to(along, tuple(n if i == axis else 1 for i in range(rank)))
+    along = ops.expand_to(along, x.shape, tuple(i for i in range(rank) if i != axis))
+    g, indices = (ops.expand_to(t, x.shape, (axis,)) for t in (g, indices))
     return ops.where(ops.eq(along, indices), g, 0)
 
 

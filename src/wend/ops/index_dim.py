@@ -282,7 +282,9 @@ class Embedding(Primitive):
         indices = with_batch(indices, batched[1], size)
         start = ops.reshape_to(arange(size) * rows, (size, *(1,) * (len(indices.shape) - 1)))
         flat = ops.reshape_to(weight, (size * rows, weight.shape[2]))
-        return ops.index(flat, [indices + start], (0,))
+        y = ops.embedding(flat, indices + start, -1, self.scale_grad_by_freq)
+        kept = ops.expand_to(ops.unsqueeze(ops.ne(indices, padding_idx), -1), y.shape, (len(y.shape) - 1,))
+        return ops.where(kept, y, ops.stop_gradient(y))
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         weight = rng.normal(size=(5, 3))
@@ -333,9 +335,11 @@ class EmbeddingAdjoint(Primitive):
             ones = ops.full(indices.shape, 1, dtype=g.dtype)
             zeros = ops.full((num_weights,), 0, dtype=g.dtype)
             counts = ops.index_put(zeros, [indices], ones, True)
-            g = g / ops.unsqueeze(ops.maximum(counts, 1), 1)
+            g = g / ops.expand_to(ops.unsqueeze(ops.maximum(counts, 1), 1), g.shape, (1,))
+        picked = ops.embedding(g, indices)
         kept = ops.unsqueeze(ops.ne(indices, padding_idx), -1)
-        return ops.where(kept, ops.embedding(g, indices), 0), None
+        kept = ops.expand_to(kept, picked.shape, (len(picked.shape) - 1,))
+        return ops.where(kept, picked, 0), None
 
     def batch(
         self, batched: Any, size: Any, g: Any, indices: Any, num_weights: Any, padding_idx: Any

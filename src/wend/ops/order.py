@@ -220,7 +220,15 @@ class MedianAll(Primitive):
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         flat = ops.reshape_to(x, (size, numel(tuple(x.shape)[1:])))
         name = "nanmedian_dim" if self.skip_nan else "median_dim"
-        return getattr(ops, name)(flat, 1)[0]
+        y = getattr(ops, name)(flat, 1)[0]
+        if not x.dtype.is_floating_point:
+            return y
+        # Along one dim the gradient goes to one element; here equal ones share it.
+        whole = ops.expand_to(ops.unsqueeze(y, 1), flat.shape, (1,))
+        both_nan = ops.logical_and(ops.isnan(flat), ops.isnan(whole))
+        hit = ops.logical_or(ops.eq(flat, whole), both_nan)
+        total = ops.sum(ops.where(hit, flat, 0), 1)
+        return ops.graft(y, total / ops.cast(ops.sum(hit, 1), y.dtype))
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)))

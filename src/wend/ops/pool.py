@@ -72,10 +72,10 @@ class MaxWindows(Primitive):
         front, size = x.shape[: len(x.shape) - nd], x.shape[len(x.shape) - nd :]
         counts = sizes[4]
         flat = ops.full((*front, numel(size)), 0, dtype=g[0].dtype)
-        indices = ops.reshape(y[1], (*front, numel(counts)))
-        values = ops.reshape(g[0], (*front, numel(counts)))
+        indices = ops.reshape_to(y[1], (*front, numel(counts)))
+        values = ops.reshape_to(g[0], (*front, numel(counts)))
         flat = ops.scatter_add(flat, len(front), indices, values)
-        return (ops.reshape(flat, x.shape),)
+        return (ops.reshape_to(flat, x.shape),)
 
     def batch(self, batched: Any, size: Any, x: Any, *sizes: Any) -> Any:
         values, indices = ops.max_windows(x, *sizes)

@@ -40,6 +40,12 @@ def restore(g: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
     return g
 
 
+def repeat_back(g: Any, axes: tuple[int, ...], keepdim: bool, shape: Any) -> Any:
+    """`g` repeated over the dims that a reduction of `shape` over `axes` folded, for all sizes."""
+    g = restore(g, axes, keepdim)
+    return ops.expand_to(g, shape, axes) if axes else g
+
+
 class Reduction(Primitive, abstract=True):
     """y = fold of x over the dims `dim` (all of them for None).
 
@@ -156,8 +162,8 @@ class Sum(Reduction):
         return b.add(a, x)
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
-        g = restore(g, self.axes(len(x.shape)), self.keepdim)
-        return (ops.cast(ops.expand(g, x.shape), x.dtype),)
+        g = repeat_back(g, self.axes(len(x.shape)), self.keepdim, x.shape)
+        return (ops.cast(g, x.dtype),)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield from super().samples(rng)
@@ -192,7 +198,7 @@ class Prod(Reduction):
         # and of those behind, whatever is among them, at every order of derivative.
         rank = len(x.shape)
         axes = self.axes(rank)
-        g = ops.expand(restore(g, axes, self.keepdim), x.shape)
+        g = repeat_back(g, axes, self.keepdim, x.shape)
         if not axes:
             return (ops.cast(g, x.dtype),)
         front = tuple(i for i in range(rank) if i not in axes)
@@ -200,10 +206,10 @@ class Prod(Reduction):
         moved = ops.permute(ops.cast(x, y.dtype), order)
         shape = moved.shape
         count = numel(shape[len(front) :])
-        flat = ops.reshape(moved, (*shape[: len(front)], count))
+        flat = ops.reshape_to(moved, (*shape[: len(front)], count))
         others = ops.mul(_before(flat), ops.flip(_before(ops.flip(flat, (-1,))), (-1,)))
         back = tuple(order.index(i) for i in range(rank))
-        others = ops.permute(ops.reshape(others, shape), back)
+        others = ops.permute(ops.reshape_to(others, shape), back)
         return (ops.cast(ops.mul(g, conj(others)), x.dtype),)
 
 

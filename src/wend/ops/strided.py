@@ -134,8 +134,9 @@ class Unfold(View):
         """(dim, the place in x of each element of the windows, v with the windows in that dim)."""
         dim = normalize_dim(self.dimension, len(x.shape), "unfold")
         count = self.windows(x.shape[dim], size, step)
-        starts = ops.unsqueeze(arange(count), 1) * step
-        index = ops.reshape_to(starts + arange(size), (count * size,))
+        starts = ops.expand_to(ops.unsqueeze(arange(count), 1) * step, (count, size), (1,))
+        places = ops.expand_to(arange(size), (count, size), (0,))
+        index = ops.reshape_to(starts + places, (count * size,))
         return dim, index, ops.flatten(ops.movedim(v, -1, dim + 1), dim, dim + 1)
 
     def batch(self, batched: Any, size: Any, x: Any, width: Any, step: Any) -> Any:
@@ -254,6 +255,7 @@ def strided_index(size: Any, stride: Any, offset: Any) -> Any:
     """`strided_places`, written in ops: extents may be symbolic."""
     index = ops.full(tuple(size), offset, dtype=int64)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
-        along = ops.reshape_to(arange(n), (n, *(1,) * (len(size) - d - 1)))
-        index = index + along * s
+        along = ops.reshape_to(arange(n) * s, (n, *(1,) * (len(size) - d - 1)))
+        others = tuple(i for i in range(len(size)) if i != d)
+        index = index + ops.expand_to(along, tuple(size), others)
     return index
