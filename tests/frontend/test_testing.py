@@ -104,7 +104,7 @@ OPTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda row: "-".join(map(str, row)) or "none")
 @pytest.mark.parametrize("case", CASES[:5] + CASES[11:16] + CASES[27:31], ids=str)
 def test_options_act_the_same_way(case, options):
     ours = verdict(assert_close, *(translated(value, wend) for value in case), **options)
