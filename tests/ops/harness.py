@@ -8,6 +8,7 @@ the others (indices, masks) as they are.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterator
 from typing import Any
@@ -24,10 +25,8 @@ from wend.core.signature import Binder
 from wend.core.symbolic import category_of
 from wend.core.types import Number
 
-try:
-    import torch
-except ImportError:  # the comparisons with PyTorch are left out
-    torch = None
+#: Without PyTorch the comparisons with it are left out. It is imported when first needed.
+HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 def load_all_ops() -> None:
@@ -230,8 +229,10 @@ _OVERLOADED = {
 
 def torch_function(op: Any) -> Any:
     """PyTorch's function or method of the op's public name, or None."""
-    if torch is None:
+    if not HAS_TORCH:
         return None
+    import torch
+
     if op in _OVERLOADED and hasattr(torch, _OVERLOADED[op]):
         return getattr(torch, _OVERLOADED[op])
     for name in op.functions:
@@ -248,6 +249,8 @@ def torch_function(op: Any) -> Any:
 
 def to_torch(array: np.ndarray, requires_grad: bool = False) -> Any:
     """A PyTorch tensor of a copy of the array."""
+    import torch
+
     array = np.array(array, copy=True, order="C")
     if dtypes.from_numpy(array.dtype) is dtypes.bfloat16:  # bits, not values: a NaN has a sign
         made = torch.from_numpy(array.view(np.uint16)).view(torch.bfloat16)
@@ -266,6 +269,7 @@ def from_torch(result: Any) -> np.ndarray:
 
 def torch_sample(sample: Sample, requires_grad: bool = False) -> Sample:
     """The sample with PyTorch's tensors and dtypes."""
+    import torch
 
     def each(array: np.ndarray) -> Any:
         return to_torch(array, requires_grad and array.dtype.kind == "f")
@@ -396,9 +400,6 @@ def enter(operand: Any, target: DType | None) -> Any:
         return array.astype(target.numpy)
 
 
-torch_errors = (RuntimeError, TypeError, ValueError, NotImplementedError)
-
-
 # -- recorded calls ---------------------------------------------------------------------------
 
 
@@ -482,6 +483,8 @@ def gradients(op: Any, sample: Sample, arrays: list[np.ndarray], twice: bool = F
 
 def torch_gradients(function: Any, sample: Sample, twice: bool = False) -> Any:
     """What PyTorch has for `gradients`."""
+    import torch
+
     inputs: list[Any] = []
 
     def each(array: np.ndarray) -> Any:

@@ -120,7 +120,7 @@ def test_second_derivative(op):
     report(faults)
 
 
-@pytest.mark.skipif(harness.torch is None, reason="PyTorch is not installed")
+@pytest.mark.skipif(not harness.HAS_TORCH, reason="PyTorch is not installed")
 @pytest.mark.parametrize("op", [p for p in differentiable() if harness.has_grid(p.values[0])])
 def test_gradient_at_special_values(op):
     """At zeros, ties and infinities the gradient is a choice: PyTorch's."""
