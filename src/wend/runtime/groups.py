@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.dtypes import from_numpy
 from wend.core import _hot
 from wend.core.graph import PathGraph
 from wend.runtime.reference import ReferencePlan, _Step, make_runner
-from wend.transforms.batch import batched_template
+from wend.transforms.batch import batched_rule
 
 #: Below this many members, calling the ops one by one is quicker than gathering operands.
 SMALLEST_GROUP = 4
@@ -104,8 +105,13 @@ class GroupedPlan(ReferencePlan):
                 for o, source in zip(step.outputs, first.outputs, strict=True):
                     env[o] = env[source]
             return
-        graph = batched_template(first.node.program, tuple(flags))
         values = [_hot.evaluate(e, types, args) for e in first.args]
+        program = first.node.program
+        lifted = [
+            _hot.intern_type(array.shape, type_.dtype, type_.device)
+            for array, type_ in zip(arrays, program.sample_types, strict=True)
+        ]
+        graph = batched_rule(program.prim, tuple(flags), lifted, values)
         results = run_graph(graph, arrays, values)
         for k, result in enumerate(results):
             for row, step in enumerate(group):
