@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import struct
 import tracemalloc
@@ -178,6 +179,8 @@ def test_names_are_called_as_torch_save_writes_them(pickled):
 
 def peak_of(action) -> int:
     """Bytes allocated at most, above what was there before."""
+    wend.synchronize()  # what other tests left pending is not this one's
+    gc.collect()
     tracemalloc.start()
     try:
         action()

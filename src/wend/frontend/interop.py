@@ -232,11 +232,13 @@ def _copied_memory(source: Tensor, memo: dict[Any, Any]) -> Tensor:
     storage = None if alias is None else alias.storage
     key = ("memory", id(source if storage is None else storage))
     first = memo.get(key)
-    if first is None:
-        first = memo[key] = ops.clone(ops.detach(source))
-        # What memo is keyed by must outlive it: ids are reused.
-        memo.setdefault(("alive", id(memo)), []).append(source if storage is None else storage)
-    return ops.detach(first)  # type: ignore[no-any-return]
+    if first is not None:
+        return ops.detach(first)  # type: ignore[no-any-return]
+    made: Tensor = ops.clone(ops.detach(source))
+    memo[key] = made
+    # What memo is keyed by must outlive it: ids are reused.
+    memo.setdefault(("alive", id(memo)), []).append(source if storage is None else storage)
+    return made
 
 
 def shallow_copy(self: Tensor) -> Tensor:

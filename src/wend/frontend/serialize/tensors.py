@@ -10,7 +10,7 @@ from wend.base.devices import CPU
 from wend.base.dtypes import DType, from_numpy
 from wend.base.shapes import contiguous_strides, is_contiguous
 from wend.core import _hot
-from wend.core._hot import Tensor
+from wend.core._hot import Alias, Tensor
 from wend.core.primitive import ops
 from wend.frontend.aliasing import storage_of
 from wend.frontend.layout import layout_of
@@ -75,7 +75,20 @@ def conjugated(tensor: Tensor) -> Tensor:
 
 def view_of(whole: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
     """Another tensor in the memory of `whole`, which is dense; writes to one show in the other."""
-    view: Tensor = ops.detach(whole)
+    alias = _alias_of(whole)
     if tuple(whole.shape) == size and strides == contiguous_strides(size) and offset == 0:
-        return view
-    return ops.as_strided(view, size, strides, offset)  # type: ignore[no-any-return]
+        return alias
+    return ops.as_strided(alias, size, strides, offset)  # type: ignore[no-any-return]
+
+
+def _alias_of(tensor: Tensor) -> Tensor:
+    """What `tensor.detach()` gives, of a tensor with a buffer; nothing is recorded or copied."""
+    value = _hot.refreshed(tensor)
+    made: Tensor = _hot.wrap(_hot.held(value.type, _hot.ensure(value)))
+    storage = storage_of(tensor)
+    if tensor.requires_grad:
+        storage.data = made.value
+    alias = Alias()
+    alias.storage, alias.storage_version = storage, storage.version
+    made.alias = alias
+    return made
