@@ -22,7 +22,7 @@ FLOATING = frozenset({"float"})
 
 def _samples(rng: np.random.Generator, required: Any, example: Any) -> Samples:
     for shape in ((3, 4), (), (0, 2), (2, 1, 3)):
-        yield Sample(rng.normal(size=shape) * 3, *required)
+        yield Sample(np.asarray(rng.normal(size=shape) * 3), *required)
     if example:
         yield Sample(rng.normal(size=(3, 4)) * 3, *example)
 
