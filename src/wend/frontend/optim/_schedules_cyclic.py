@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -126,12 +127,9 @@ class CyclicLR(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         """As for all schedules; a scale function is left out unless it is an object."""
         state = super().state_dict()
-        custom = state.pop("_scale_fn_custom")
-        if custom is not None and hasattr(custom, "__dict__") and not callable(
-            getattr(custom, "__code__", None)
-        ):
-            if not hasattr(custom, "__code__"):
-                state["_scale_fn_custom"] = dict(custom.__dict__)
+        custom = self._scale_fn_custom
+        plain = custom is None or isinstance(custom, types.FunctionType)
+        state["_scale_fn_custom"] = None if plain else dict(custom.__dict__)
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -190,10 +188,6 @@ class OneCycleLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self._start_momentum(base_momentum, max_momentum, last_epoch)
-        # The rates begin at initial_lr, which the base class would take from the current ones.
-        if last_epoch == -1:
-            for group in optimizer.param_groups:
-                set_rate(group, group["initial_lr"])
         super().__init__(optimizer, last_epoch)
 
     def _start_momentum(self, low: Any, high: Any, last_epoch: int) -> None:

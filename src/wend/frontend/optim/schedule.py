@@ -40,8 +40,7 @@ class LRScheduler:
         self.optimizer = optimizer
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
-                rate = group["lr"]
-                group["initial_lr"] = rate.clone() if isinstance(rate, Tensor) else rate
+                group.setdefault("initial_lr", _plain(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError(
                     "param 'initial_lr' is not specified in "

@@ -1,0 +1,208 @@
+"""Optimizers against PyTorch's: trajectories, states, printing, state dicts both ways."""
+
+import copy
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import wend  # noqa: E402
+
+RNG = np.random.default_rng(0)
+START = [RNG.normal(size=(3, 2)).astype(np.float32), RNG.normal(size=(2,)).astype(np.float32)]
+TARGET = [RNG.normal(size=(3, 2)).astype(np.float32), RNG.normal(size=(2,)).astype(np.float32)]
+
+# fmt: off
+SETTINGS = [
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.2, "maximize": True}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    ("Adam", {}),
+    ("Adam", {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-3, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.1, "amsgrad": True, "maximize": True}),
+    ("Adam", {"lr": 0.1, "foreach": True}),
+    ("AdamW", {"lr": 0.1}),
+    ("AdamW", {"lr": 0.1, "weight_decay": 0.3, "amsgrad": True}),
+    ("RMSprop", {"lr": 0.1}),
+    ("RMSprop", {"lr": 0.1, "momentum": 0.5, "centered": True, "weight_decay": 0.1}),
+    ("RMSprop", {"lr": 0.1, "momentum": 0.5, "alpha": 0.7, "maximize": True}),
+    ("Adagrad", {"lr": 0.1}),
+    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5}),
+    ("Adadelta", {}),
+    ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1, "maximize": True}),
+    ("Adamax", {}),
+    ("Adamax", {"lr": 0.1, "weight_decay": 0.1}),
+    ("NAdam", {}),
+    ("NAdam", {"lr": 0.1, "weight_decay": 0.1, "momentum_decay": 0.1}),
+    ("NAdam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {}),
+    ("RAdam", {"lr": 0.1, "betas": (0.9, 0.8), "weight_decay": 0.1}),
+    ("RAdam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("ASGD", {}),
+    ("ASGD", {"lr": 0.1, "t0": 3, "lambd": 0.1, "weight_decay": 0.1}),
+    ("Rprop", {}),
+    ("Rprop", {"lr": 0.5, "etas": (0.3, 1.5), "step_sizes": (0.1, 0.7)}),
+]
+# fmt: on
+IDS = [f"{name} {settings}" for name, settings in SETTINGS]
+
+
+class Problem:
+    """Two parameters drawn towards targets, in either framework."""
+
+    def __init__(self, t, name, settings):
+        self.t = t
+        self.parameters = [t.nn.Parameter(t.tensor(a.copy())) for a in START]
+        self.targets = [t.tensor(a) for a in TARGET]
+        self.optimizer = getattr(t.optim, name)(self.parameters, **settings)
+
+    def loss(self):
+        total = 0
+        for p, target in zip(self.parameters, self.targets):
+            total = total + ((p - target) ** 2).sum() + (p * p * p).sum() * 0.1
+        return total
+
+    def step(self):
+        self.optimizer.zero_grad()
+        loss = self.loss()
+        loss.backward()
+        self.optimizer.step()
+
+    def values(self):
+        return [p.detach().numpy().copy() for p in self.parameters]
+
+
+def close(ours, theirs, what=""):
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6, err_msg=what)
+
+
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)
+def test_trajectory_and_state_equal_torchs(name, settings):
+    ours, theirs = (Problem(t, name, settings) for t in (wend, torch))
+    assert repr(ours.optimizer) == repr(theirs.optimizer)
+    for i in range(12):
+        ours.step()
+        theirs.step()
+        close(ours.values(), theirs.values(), f"step {i}")
+    same_state(ours.optimizer.state_dict(), theirs.optimizer.state_dict())
+
+
+def same_state(ours, theirs):
+    assert ours["param_groups"] == theirs["param_groups"]
+    assert list(ours["state"]) == list(theirs["state"])
+    for place, entries in theirs["state"].items():
+        mine = ours["state"][place]
+        assert sorted(mine) == sorted(entries)
+        for key, value in entries.items():
+            if value is None:
+                assert mine[key] is None
+                continue
+            np.testing.assert_allclose(
+                np.asarray(mine[key]), np.asarray(value), rtol=2e-5, atol=1e-6, err_msg=key
+            )
+
+
+def translated(state, t):
+    """A state dict with the tensors of the other framework."""
+    if isinstance(state, (torch.Tensor, wend.Tensor)):
+        return t.tensor(state.detach().numpy().copy())
+    if isinstance(state, dict):
+        return {key: translated(value, t) for key, value in state.items()}
+    if isinstance(state, list):
+        return [translated(value, t) for value in state]
+    return state
+
+
+@pytest.mark.parametrize(("name", "settings"), SETTINGS, ids=IDS)
+@pytest.mark.parametrize("direction", ["torch to wend", "wend to torch"])
+def test_state_dicts_load_both_ways(name, settings, direction):
+    ours, theirs = (Problem(t, name, settings) for t in (wend, torch))
+    source, target = (theirs, ours) if direction == "torch to wend" else (ours, theirs)
+    for _ in range(4):
+        source.step()
+    target.optimizer.load_state_dict(translated(source.optimizer.state_dict(), target.t))
+    for p, value in zip(target.parameters, source.values(), strict=True):
+        p.data = target.t.tensor(value)
+    for _ in range(4):
+        source.step()
+        target.step()
+    close(target.values(), source.values())
+
+
+def rosenbrock(x):
+    return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+
+
+# fmt: off
+LBFGS = [
+    {"lr": 0.1, "max_iter": 5},
+    {"lr": 1, "max_iter": 10, "line_search_fn": "strong_wolfe"},
+    {"lr": 0.5, "max_iter": 8, "history_size": 2, "line_search_fn": "strong_wolfe"},
+    {"max_iter": 4, "max_eval": 3, "tolerance_grad": 1e-3},
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("settings", LBFGS, ids=str)
+def test_lbfgs_equals_torchs(settings):
+    paths = []
+    for t in (wend, torch):
+        x = t.tensor([-0.5, 0.7], dtype=t.float64, requires_grad=True)
+        optimizer = t.optim.LBFGS([x], **settings)
+
+        def closure(x=x, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = rosenbrock(x)
+            loss.backward()
+            return loss
+
+        path = []
+        for _ in range(4):
+            loss = optimizer.step(closure)
+            path.append([float(loss), *x.tolist()])
+        path.append([optimizer.state[x]["func_evals"], optimizer.state[x]["n_iter"]])
+        paths.append(path)
+    assert paths[0][-1] == paths[1][-1]
+    np.testing.assert_allclose(paths[0][:-1], paths[1][:-1], rtol=1e-7, atol=1e-9)
+
+
+def test_groups_have_settings_of_their_own():
+    results = []
+    for t in (wend, torch):
+        a, b, c = (t.nn.Parameter(t.ones(2)) for _ in range(3))
+        optimizer = t.optim.SGD(
+            [{"params": [a], "lr": 0.5}, {"params": b, "momentum": 0.9}], lr=0.1
+        )
+        optimizer.add_param_group({"params": [c], "weight_decay": 1.0})
+        for _ in range(3):
+            optimizer.zero_grad()
+            (a.sum() + 2 * b.sum() + 3 * c.sum()).backward()
+            optimizer.step()
+        results.append([x.tolist() for x in (a, b, c)] + [repr(optimizer)])
+    np.testing.assert_allclose(results[0][:3], results[1][:3], rtol=1e-6)
+    assert results[0][3] == results[1][3]
+
+
+def test_parameters_without_gradients_are_left_alone():
+    for t in (wend, torch):
+        a, b = (t.nn.Parameter(t.ones(2)) for _ in range(2))
+        optimizer = t.optim.Adam([a, b], lr=0.1, weight_decay=0.5)
+        a.sum().backward()
+        optimizer.step()
+        assert b.tolist() == [1, 1]
+        assert list(optimizer.state) == [a]
+
+
+def test_deepcopy_and_named_parameters():
+    for t in (wend, torch):
+        module = t.nn.Linear(2, 1)
+        optimizer = t.optim.SGD(module.named_parameters(), lr=0.1, momentum=0.9)
+        assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+        module(t.ones(2)).sum().backward()
+        optimizer.step()
+        twin = copy.deepcopy(optimizer)
+        assert twin.param_groups[0]["lr"] == 0.1
+        assert twin.param_groups[0]["params"][0] is not module.weight
