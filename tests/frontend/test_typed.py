@@ -82,12 +82,12 @@ def test_isinstance_asks_for_the_elements():
 
 
 def test_default_dtype_decides_for_tensor():
-    wend.set_default_dtype(dtypes.float64)
+    dtypes.set_default_dtype(dtypes.float64)
     try:
         assert wend.Tensor([1]).dtype is dtypes.float64 is wend.Tensor(2).dtype
         assert typed.FloatTensor([1]).dtype is dtypes.float32
     finally:
-        wend.set_default_dtype(dtypes.float32)
+        dtypes.set_default_dtype(dtypes.float32)
 
 
 def test_subclasses_are_made_the_same_way():
