@@ -1,7 +1,7 @@
 """Batching: an op, or a whole graph, over a new leading axis, by the `batch` rules of primitives.
 
 `Batched` is one op on many examples: a composite whose body is the op's batching rule (for a
-composite: that of every op of its body), traced once per structure.  `batch_graph` gives the same
+composite: that of every op of its body), traced once per structure.  `batch_graph` does the same
 for a graph.  `vmap` (see levels.py) records `Batched` ops while the user's function runs once.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from wend.base.errors import GraphError
 from wend.core import _hot
-from wend.core._hot import Program, Tensor
-from wend.core.graph import Graph, Node, Shapes, flatten_outputs
+from wend.core._hot import Program, Tensor, TensorType
+from wend.core.graph import Graph, flatten_outputs
 from wend.core.primitive import Composite, ops
 from wend.core.symbolic import (
     ARG,
@@ -24,6 +24,7 @@ from wend.core.symbolic import (
     NEG,
     Expr,
     apply_binary,
+    category_of,
     expr_of,
     hint_of,
     substitute,
@@ -31,11 +32,18 @@ from wend.core.symbolic import (
     sym_min,
 )
 
-__all__ = ["Batched", "batch_graph", "batched", "example_types", "interpret", "with_batch_axis"]
+__all__ = [
+    "Batched",
+    "batch_graph",
+    "batched",
+    "batched_rule",
+    "example_types",
+    "interpret",
+    "record_batched",
+    "with_batch_axis",
+]
 
 Flags = tuple[bool, ...]
-#: Examples in a batch while a template is traced: the first that is no extent of the operands.
-_SIZES = (13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59)
 
 
 class Batched(Composite, abstract=True):
@@ -88,6 +96,17 @@ def batched(prim: Any, flags: Flags) -> Batched:
     if found is None:
         found = _BATCHED[key] = Batched(prim, flags)
     return found
+
+
+def batched_rule(
+    prim: Any, flags: Flags, types: Sequence[TensorType], args: Sequence[Any]
+) -> Graph:
+    """The batching rule of an op as a graph over its (partly batched) operands.
+
+    types, args: of the operands at hand, batch axis included: it is the graph for their pattern.
+    """
+    program, _ = batched(prim, flags).typed(list(types), list(args))
+    return program.graph  # type: ignore[no-any-return]
 
 
 def batch_size(tensors: Sequence[Any], flags: Flags) -> Any:
@@ -204,116 +223,67 @@ def _evaluate(expr: Expr, tensors: Sequence[Any], flags: Flags, args: Sequence[A
 # -- graphs ---------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
-def batch_graph(graph: Graph, flags: Flags) -> tuple[Graph, Flags]:
-    """(the graph over a leading batch axis of the inputs in `flags`, which outputs then have one).
+class BatchedBody(Composite, abstract=True):
+    """A graph over a leading batch axis of the inputs that `flags` names, as one op.
 
-    Inputs keep their order; extents are expressions over the inputs with their batch axes, so that
-    the result holds for all sizes (of two examples and more).  Raises GraphError if no input is
-    batched.
+    One per (graph, flags, kinds of args).  All results have the batch axis at dim 0.
+    """
+
+    grad_name = "BatchedBackward0"
+
+    def __init__(self, graph: Graph, flags: Flags, kinds: tuple[Any, ...]) -> None:
+        self.name = "batched_graph"  # type: ignore[misc]
+        self.attrs = {}
+        self.graph = graph
+        self.flags = flags
+        self.setup(("T",) * graph.n_inputs + kinds, False, True, True)
+
+    def result_wrap(self) -> Any:  # type: ignore[override]
+        """Always a list."""
+        return list
+
+    def call_body(self, tensors: list[Any], args: list[Any]) -> Any:
+        """The results of the graph."""
+        size = batch_size(tensors, self.flags)
+        outs = interpret(self.graph, tensors, self.flags, args)
+        return [with_batch_axis(x, flag, size) for x, flag in outs]
+
+
+@lru_cache(maxsize=1024)
+def _body(graph: Graph, flags: Flags, kinds: tuple[Any, ...]) -> BatchedBody:
+    return BatchedBody(graph, flags, kinds)
+
+
+def batched_body(graph: Graph, flags: Flags, args: Sequence[Any]) -> BatchedBody:
+    """`graph` over a batch axis of these inputs as an op; args: ints are sizes, the others numbers.
+
+    Raises GraphError unless there is one flag per input and at least one is set.
     """
     if True not in flags or len(flags) != graph.n_inputs:
         raise GraphError(
             f"batch_graph: {len(flags)} flags, {sum(flags)} of them set, for a graph of "
             f"{graph.n_inputs} inputs: give one per input and set at least one"
         )
-    made = _GraphBatcher(graph, flags)
-    for node in graph.nodes:
-        made.add(node)
-    outputs = [None if i is None else made.names[i] for i in graph.outputs]
-    on = tuple([i is not None and made.on[i] for i in graph.outputs])
-    return Graph(graph.n_inputs, made.nodes, outputs, made.shapes), on
+    kinds = tuple(["I" if type(a) is int else ("N", category_of(a)) for a in args])
+    return _body(graph, flags, kinds)
 
 
-class _GraphBatcher:
-    """One use of `batch_graph`: the nodes so far, names and flags of the old graph's values."""
+def batch_graph(
+    graph: Graph, flags: Flags, types: Sequence[TensorType], args: Sequence[Any] = ()
+) -> Program:
+    """The pattern of the graph over a leading batch axis of its inputs.
 
-    def __init__(self, graph: Graph, flags: Flags) -> None:
-        self.graph = graph
-        self.flags = flags
-        self.size: Expr = (DIM, flags.index(True), 0)
-        self.names: dict[int, int] = {i: i for i in range(graph.n_inputs)}
-        self.on: dict[int, bool] = dict(enumerate(flags))
-        self.nodes: list[Node] = []
-        self.shapes: Shapes = {}
-        self.n = graph.n_inputs
-
-    def add(self, node: Node) -> None:
-        """Append what stands for one node of the old graph."""
-        flags = tuple([self.on[i] for i in node.inputs])
-        inputs = tuple([self.names[i] for i in node.inputs])
-        args = tuple([self.moved(e) for e in node.args])
-        is_batched = True in flags
-        if not is_batched:
-            outputs = [self.fresh(o, False) for o in node.outputs]
-            moved = Node(node.prim, node.program, inputs, tuple(outputs), args, node.grad)
-            self.nodes.append(moved)
-        else:
-            outputs = self.instantiate(batched_template(node.program, flags), inputs, args, node)
-        for o, name in zip(node.outputs, outputs, strict=True):
-            self.names[o] = name
-            self.on[o] = is_batched
-
-    def moved(self, expr: Expr) -> Expr:
-        """An expression of the old graph over the batched inputs."""
-        return substitute(expr, self._dim_of, lambda k: (ARG, k))
-
-    def _dim_of(self, i: int, axis: int) -> Expr:
-        return (DIM, i, axis + self.flags[i])
-
-    def fresh(self, old: int, is_batched: bool) -> int:
-        """A new id for the value `old`."""
-        exprs, dtype = self.graph.shapes[old]
-        lead = (self.size,) if is_batched else ()
-        return self.new((*lead, *[self.moved(e) for e in exprs]), dtype)
-
-    def new(self, exprs: tuple[Expr, ...], dtype: Any) -> int:
-        """A new id."""
-        self.shapes[self.n] = (exprs, dtype)
-        self.n += 1
-        return self.n - 1
-
-    def instantiate(
-        self, template: Graph, inputs: tuple[int, ...], args: tuple[Expr, ...], node: Node
-    ) -> list[int]:
-        """The nodes of a template on these inputs; the ids of its outputs."""
-        names = dict(enumerate(inputs))
-
-        def dim_of(k: int, axis: int) -> Expr:
-            i = inputs[k]
-            return (DIM, i, axis) if i < self.graph.n_inputs else self.shapes[i][0][axis]
-
-        for inner in template.nodes:
-            for o in inner.outputs:
-                exprs, dtype = template.shapes[o]
-                placed = tuple([substitute(e, dim_of, args.__getitem__) for e in exprs])
-                names[o] = self.new(placed, dtype)
-            self.nodes.append(
-                Node(
-                    inner.prim,
-                    inner.program,
-                    tuple([names[i] for i in inner.inputs]),
-                    tuple([names[o] for o in inner.outputs]),
-                    tuple([substitute(e, dim_of, args.__getitem__) for e in inner.args]),
-                    node.grad and inner.grad,
-                )
-            )
-        return [names[i] for i in template.outputs if i is not None]
+    flags: which inputs have the batch axis     types, args: of the inputs, batch axis included
+    The program's `graph` is the batched graph, its extents expressions over the inputs; it holds
+    for all sizes that the program's guards admit.  Kept per structure.
+    """
+    program, _ = batched_body(graph, flags, args).typed(list(types), list(args))
+    return program  # type: ignore[no-any-return]
 
 
-def batched_template(program: Program, flags: Flags) -> Graph:
-    """The batching rule of one op as a graph over its (partly batched) operands, traced once."""
-    key = ("batched", flags)
-    found: Graph | None = program.templates.get(key)
-    if found is None:
-        types = program.sample_types
-        taken = {n for t in types for n in t.shape}
-        taken.update(a for a in program.sample_args if type(a) is int)
-        size = next(n for n in (*_SIZES, max(taken, default=0) + 1) if n not in taken)
-        lifted = [
-            _hot.intern_type((size, *t.shape), t.dtype, t.device) if flag else t
-            for t, flag in zip(types, flags, strict=True)
-        ]
-        traced, _ = batched(program.prim, flags).typed(lifted, list(program.sample_args))
-        found = program.templates[key] = traced.graph
-    return found
+def record_batched(
+    graph: Graph, flags: Flags, tensors: Sequence[Tensor], args: Sequence[Any] = ()
+) -> list[Tensor]:
+    """The results of the graph over a leading batch axis, recorded as one step."""
+    prim = batched_body(graph, flags, args)
+    return _hot.record_list(prim, list(tensors), list(args))  # type: ignore[no-any-return]
