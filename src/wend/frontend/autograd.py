@@ -221,7 +221,7 @@ def retains_grad(self: Tensor) -> bool:
 
 def nonleaf_grad(self: Tensor) -> None:
     """`.grad` of a tensor that never gets one (slot)."""
-    if _retains_grad(self):
+    if _retains_grad(self) or not _hot.value_of(self).requires_grad:
         return
     site = current_site()
     code = site.code

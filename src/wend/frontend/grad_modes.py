@@ -179,3 +179,16 @@ class detect_anomaly(_Switch):
 
     def _mode(self, mode: Any) -> Any:
         return _with_anomaly(mode, self._on)
+
+
+class set_multithreading_enabled(_Switch):
+    """Accepted: a backward pass is recorded in the thread that asks for it."""
+
+    def __init__(self, mode: bool) -> None:
+        self._on = mode
+
+    def _again(self) -> Any:
+        return set_multithreading_enabled(self._on)
+
+    def _mode(self, mode: Any) -> Any:
+        return mode

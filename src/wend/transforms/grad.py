@@ -58,6 +58,7 @@ class Pass:
         self.pending: dict[int, dict[int, Any]] = {}
         self.segments: dict[int, Segment] = {}
         self.heap: list[int] = []
+        self.at_end: list[Callable[[], None]] = []
         self.anomaly = bool(trace.mode.key[5])
         if inputs is not None:
             self._sort_inputs(inputs)
@@ -113,6 +114,8 @@ class Pass:
             walk_of_segment(self, segment).run(self.pending.pop(key))
         for key in list(self.totals):
             self.settle(key)
+        for call in self.at_end:
+            call()
 
     def settle(self, key: int) -> None:
         """The gradient of a leaf is complete."""
@@ -131,6 +134,17 @@ def _retain(handle: Any) -> Sink:
         add_to_grad(handle, g, True)
 
     return sink
+
+
+_PASSES: dict[int, list[Pass]] = {}  # running now, innermost last, by trace
+
+
+def current_pass() -> Pass:
+    """The pass that runs in this thread.  Raises GraphError if none does."""
+    stack = _PASSES.get(id(_hot.current_trace()))
+    if not stack:
+        raise GraphError("this can be called during a backward pass only")
+    return stack[-1]
 
 
 # -- entry points ---------------------------------------------------------------------------
@@ -154,9 +168,11 @@ def run_backward(
             return []
     mode = trace.mode
     trace.mode = with_grad(mode, create_graph)
+    owner = None
     try:
         values = None if inputs is None else [_hot.value_of(t) for t in inputs]
         owner = Pass(trace, values, retain_graph, create_graph, capture)
+        _PASSES.setdefault(id(trace), []).append(owner)
         if owner.anomaly:
             _hot.flush(trace)
         seeds, anchor = _seeds(owner, roots, gradients)
@@ -169,7 +185,16 @@ def run_backward(
         owner.run()
     finally:
         trace.mode = mode
+        if owner is not None:
+            _leave(owner)
     return [owner.found.get(k) for k in range(len(inputs or ()))]
+
+
+def _leave(owner: Pass) -> None:
+    stack = _PASSES[id(owner.trace)]
+    stack.pop()
+    if not stack:
+        del _PASSES[id(owner.trace)]
 
 
 def _seeds(owner: Pass, roots: list[Any], gradients: list[Any]) -> tuple[dict[int, Any], Any]:

@@ -1,0 +1,36 @@
+"""torch.autograd: gradients, and what users do with the graph."""
+
+from wend.autograd import functional, grad_mode, graph, profiler
+from wend.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
+from wend.autograd.function import Function, NestedIOFunction
+from wend.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from wend.autograd.gradcheck import gradcheck, gradgradcheck
+from wend.autograd.variable import Variable
+from wend.frontend.autograd import backward, grad
+
+__all__ = [
+    "Function",
+    "NestedIOFunction",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "functional",
+    "grad",
+    "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "no_grad",
+    "profiler",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]

@@ -1,0 +1,15 @@
+"""torch.autograd.function: operations with a backward pass of their own."""
+
+from wend.frontend.function import Function, FunctionCtx, NestedIOFunction, once_differentiable
+
+BackwardCFunction = FunctionCtx
+InplaceFunction = Function
+
+__all__ = [
+    "BackwardCFunction",
+    "Function",
+    "FunctionCtx",
+    "InplaceFunction",
+    "NestedIOFunction",
+    "once_differentiable",
+]

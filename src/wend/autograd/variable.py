@@ -1,0 +1,5 @@
+"""torch.autograd.variable."""
+
+from wend.frontend.variable import Variable
+
+__all__ = ["Variable"]
