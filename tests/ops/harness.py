@@ -88,6 +88,8 @@ def convert(sample: Sample, dtype: DType) -> Sample:
 
 
 def _convert(value: Any, dtype: DType) -> Any:
+    if isinstance(value, np.generic):  # arithmetic on a 0-d array made it a scalar
+        value = np.asarray(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) for v in value):
         return type(value)(_convert(v, dtype) for v in value)
     if not isinstance(value, np.ndarray) or value.dtype != np.float64:

@@ -1,4 +1,4 @@
-"""The batching rule of every primitive, each operand alone, then all: against single calls."""
+"""Batching rules, and vmap of every op: each operand alone, then all, against single calls."""
 
 import harness
 import numpy as np
@@ -6,6 +6,10 @@ import pytest
 from harness import PRIMITIVES, report, snippet
 
 from wend.base import dtypes
+from wend.base.errors import GraphError
+from wend.core.primitive import NO_GRADIENT, Composite
+from wend.frontend.autograd import grad
+from wend.frontend.mapping import vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SIZE = 2
@@ -100,3 +104,118 @@ def _fault(prim, params, flags):
         if fault:
             return fault
     return ""
+
+
+# -- composites, and gradients, through vmap ------------------------------------------------------
+
+
+def mappable():
+    return [
+        pytest.param(op, id=op.name)
+        for op in harness.OPS
+        if not op.random and any(p.kind.startswith(("tensor", "operand")) for p in op.params)
+    ]
+
+
+def all_arrays(sample):
+    found = []
+    harness.map_arrays(sample, found.append)
+    return found
+
+
+def with_tensors(sample, tensors):
+    """The sample with its arrays replaced, in order."""
+    rest = iter(tensors)
+    return harness.map_arrays(sample, lambda array: next(rest))
+
+
+def mapped_call(op, sample, flags):
+    """(results of vmap over the flagged arrays, per example the results of single calls)."""
+    rows = [
+        examples(a) if flag else [a] * SIZE
+        for a, flag in zip(all_arrays(sample), flags, strict=True)
+    ]
+    stacked = [
+        harness.tensor(np.stack(row) if flag else row[0])
+        for row, flag in zip(rows, flags, strict=True)
+    ]
+
+    def function(*tensors):
+        moved = with_tensors(sample, tensors)
+        return harness.as_tuple(op.function(*moved.args, **moved.kwargs))
+
+    dims = tuple(0 if flag else None for flag in flags)
+    results = vmap(function, in_dims=dims)(*stacked)
+    singles = [function(*(harness.tensor(row[i]) for row in rows)) for i in range(SIZE)]
+    return results, singles
+
+
+@pytest.mark.parametrize("op", [p for p in mappable() if issubclass(p.values[0], Composite)])
+def test_vmap_of_composites(op):
+    dtype = dtypes.float64 if "float" in op.supports else harness.supported(op)[-1]
+    faults = []
+    for sample in harness.samples(op, dtype):
+        for flags in choices(len(all_arrays(sample))):
+            outcome, error = harness.outcomes(mapped_call, op, sample, flags)
+            fault = f"raises {error!r}" if error is not None else _unlike(*outcome)
+            if fault:
+                faults.append(snippet(op, sample, f"vmap over operands {flags}: {fault}"))
+    report(faults)
+
+
+def _unlike(results, singles):
+    for k, result in enumerate(results):
+        want = np.stack([harness.value(row[k]) for row in singles])
+        fault = harness.difference(harness.value(result), want)
+        if fault:
+            return fault
+    return ""
+
+
+def differentiable(param):
+    op = param.values[0]
+    return op.vjp is not NO_GRADIENT and "float" in op.supports
+
+
+@pytest.mark.parametrize("op", [p for p in mappable() if differentiable(p)])
+def test_gradient_of_vmap(op):
+    """The gradient of a mapped op is the stack of the examples' gradients."""
+    faults = []
+    for sample in harness.samples(op, dtypes.float64):
+        arrays = harness.leaves(sample)
+        singles, error = harness.outcomes(
+            lambda s=sample, a=arrays: [
+                harness.gradients(op, s, [examples(x)[i] for x in a]) for i in range(SIZE)
+            ]
+        )
+        if error is not None:
+            continue  # nothing to differentiate, or test_gradient shows it
+        found, error = harness.outcomes(_mapped_gradients, op, sample, arrays)
+        if isinstance(error, GraphError):
+            continue  # refused in words: users' functions have no batching rule
+        if error is not None:
+            faults.append(snippet(op, sample, f"the gradient of vmap raises {error!r}"))
+            continue
+        for i, g in enumerate(found):
+            rows = [row[i] for row in singles]
+            if g is None or any(r is None for r in rows):
+                continue
+            fault = harness.difference(g, np.stack(rows), loose=True)
+            if fault:
+                faults.append(snippet(op, sample, f"the gradient of vmap, operand {i}: {fault}"))
+    report(faults)
+
+
+def _mapped_gradients(op, sample, arrays):
+    inputs = [harness.tensor(np.stack(examples(a)), requires_grad=True) for a in arrays]
+
+    def function(*tensors):
+        moved = harness.with_leaves(sample, list(tensors))
+        results = harness.as_tuple(op.function(*moved.args, **moved.kwargs))
+        return tuple(r for r in results if r.dtype.is_floating_point)
+
+    outs = [r for r in vmap(function)(*inputs) if r.requires_grad]
+    shapes = [np.empty(tuple(r.shape[1:])) for r in outs]
+    weights = [harness.tensor(np.stack([w] * SIZE)) for w in harness.weights_of(shapes, 1)]
+    found = grad(outs, inputs, weights, allow_unused=True)
+    return [None if g is None else harness.value(g) for g in found]
