@@ -12,6 +12,7 @@ import string
 from collections.abc import Iterator
 from typing import Any
 
+from wend.base.dtypes import int64
 from wend.base.errors import ArgumentTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
@@ -159,13 +160,16 @@ def _sum_out(x: Any, labels: Labels, needed: set[int]) -> tuple[Any, Labels]:
     drop = tuple(i for i, label in enumerate(labels) if label not in needed)
     if not drop:
         return x, labels
-    return ops.sum(x, drop, dtype=x.dtype), tuple(label for label in labels if label in needed)
+    # Ints become int64 here and not in products, as in PyTorch.
+    return ops.sum(x, drop), tuple(label for label in labels if label in needed)
 
 
 def _contract(a: tuple[Any, Labels], b: tuple[Any, Labels], needed: set[int]) -> tuple[Any, Labels]:
     """The product of two labelled tensors, summed over the labels that nothing else needs."""
     x, of_x = _sum_out(*a, needed | set(b[1]))
     y, of_y = _sum_out(*b, needed | set(of_x))
+    if x.dtype is not y.dtype:
+        x, y = ops.cast(x, int64), ops.cast(y, int64)
     shared = [label for label in of_x if label in of_y]
     batch = [label for label in shared if label in needed]
     summed = [label for label in shared if label not in needed]

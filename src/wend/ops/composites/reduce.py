@@ -166,7 +166,9 @@ def logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     x = widened(input if input.dtype.category >= FLOAT else ops.cast(input, float32))
     out = input.dtype if input.dtype.category >= FLOAT else float32
     axes = reduced_axes(dim, len(x.shape), "logsumexp")
-    if not axes or any(x.shape[a] == 0 for a in axes):
+    if not axes:
+        return ops.clone(ops.cast(x, out))
+    if any(x.shape[a] == 0 for a in axes):
         return ops.cast(ops.log(summed(ops.exp(x), axes, keepdim)), out)
     top = ops.amax(ops.detach(ops.real(x) if x.dtype.is_complex else x), axes, True)
     # Where the greatest is +-inf or NaN, subtracting it would make NaN of everything.
