@@ -18,14 +18,17 @@ def x(*shape):
     return RNG.normal(size=shape).astype(np.float32)
 
 
-# fmt: off
 ATTENTION = {
     "self": ({}, 1, {}),
     "batch first": ({"batch_first": True}, 1, {}),
     "without weights": ({}, 1, {"need_weights": False}),
     "weights per head": ({"bias": False}, 1, {"average_attn_weights": False}),
     "causal": ({}, 1, {"attn_mask": CAUSAL}),
-    "causal without weights": ({"batch_first": True}, 1, {"attn_mask": CAUSAL, "is_causal": True, "need_weights": False}),
+    "causal without weights": (
+        {"batch_first": True},
+        1,
+        {"attn_mask": CAUSAL, "is_causal": True, "need_weights": False},
+    ),
     "padding": ({}, 1, {"key_padding_mask": PADDED}),
     "both masks": ({}, 1, {"key_padding_mask": PADDED, "attn_mask": CAUSAL, "need_weights": False}),
     "mask per head": ({}, 1, {"attn_mask": np.tile(CAUSAL, (4, 1, 1))}),
@@ -34,7 +37,6 @@ ATTENTION = {
     "three inputs": ({}, 3, {}),
     "key is value": ({}, 2, {}),
 }
-# fmt: on
 
 
 @pytest.mark.parametrize("name", ATTENTION)
@@ -73,7 +75,9 @@ class Caller:
 
 
 def test_unlike_widths_equal_torchs():
-    compare(lambda t: t.nn.MultiheadAttention(6, 3, kdim=4, vdim=5), x(3, 2, 6), x(4, 2, 4), x(4, 2, 5))
+    compare(
+        lambda t: t.nn.MultiheadAttention(6, 3, kdim=4, vdim=5), x(3, 2, 6), x(4, 2, 4), x(4, 2, 5)
+    )
 
 
 def test_unbatched_attention_equals_torchs():
@@ -147,7 +151,12 @@ def test_square_mask_equals_torchs():
             RuntimeError,
             "Need attn_mask",
         ),
-        (lambda: wend.nn.TransformerEncoderLayer(6, 2, activation="x"), None, RuntimeError, "relu/gelu"),
+        (
+            lambda: wend.nn.TransformerEncoderLayer(6, 2, activation="x"),
+            None,
+            RuntimeError,
+            "relu/gelu",
+        ),
     ],
 )
 def test_bad_input_raises(make, call, error, message):

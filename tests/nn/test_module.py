@@ -131,7 +131,11 @@ def test_attributes_change_their_kind():
     ("name", "value", "message"),
     [
         ("weight", wend.zeros(3), "as parameter 'weight' (torch.nn.Parameter or None expected)"),
-        ("inner", 3, "cannot assign 'int' as child module 'inner' (torch.nn.Module or None expected)"),
+        (
+            "inner",
+            3,
+            "cannot assign 'int' as child module 'inner' (torch.nn.Module or None expected)",
+        ),
         ("scale", "x", "cannot assign 'str' as buffer 'scale'"),
     ],
 )
@@ -204,7 +208,9 @@ def test_unexpected_arguments_raise():
 
 
 def test_forward_is_needed():
-    with pytest.raises(NotImplementedError, match=r'Module \[Module\] is missing the required "forw'):
+    with pytest.raises(
+        NotImplementedError, match=r'Module \[Module\] is missing the required "forw'
+    ):
         nn.Module()(1)
 
 
@@ -233,9 +239,9 @@ def test_lookup_by_path():
     assert net.get_buffer("0.scale") is net[0].scale
     with pytest.raises(AttributeError, match="Sequential has no attribute `9`"):
         net.get_submodule("9")
-    with pytest.raises(AttributeError, match="`weight` is not an nn.Module"):
+    with pytest.raises(AttributeError, match=r"`weight` is not an nn\.Module"):
         net.get_submodule("0.weight")
-    with pytest.raises(AttributeError, match="is not an nn.Parameter"):
+    with pytest.raises(AttributeError, match=r"is not an nn\.Parameter"):
         net.get_parameter("0.scale")
     net.set_submodule("0.inner", nn.Identity())
     assert isinstance(net[0].inner, nn.Identity)
@@ -275,7 +281,7 @@ def test_state_dict_has_persistent_members_only():
     assert list(state) == ["weight", "scale", "inner.weight", "inner.bias"]
     assert not state["weight"].requires_grad
     assert net.state_dict(keep_vars=True)["weight"] is net.weight
-    assert list(net.state_dict(prefix="a."))[0] == "a.weight"
+    assert next(iter(net.state_dict(prefix="a."))) == "a.weight"
     assert state._metadata["inner"] == {"version": 1}
 
 
@@ -342,9 +348,7 @@ def test_extra_state_and_hooks():
     first.register_state_dict_pre_hook(lambda module, prefix, keep: seen.append("before"))
     first.register_state_dict_post_hook(lambda module, state, prefix, meta: seen.append("after"))
     second.register_load_state_dict_pre_hook(lambda module, *rest: seen.append(type(module)))
-    second.register_load_state_dict_post_hook(
-        lambda module, keys: keys.missing_keys.remove("bias")
-    )
+    second.register_load_state_dict_post_hook(lambda module, keys: keys.missing_keys.remove("bias"))
     state = first.state_dict()
     assert state["_extra_state"] == 5
     del state["bias"]
@@ -460,7 +464,11 @@ def test_conversion_keeps_parameters_and_changes_dtypes():
 
 
 def test_other_devices_are_refused():
-    for move in (lambda net: net.cuda(), lambda net: net.to("cuda:0"), lambda net: net.to(device="mps")):
+    for move in (
+        lambda net: net.cuda(),
+        lambda net: net.to("cuda:0"),
+        lambda net: net.to(device="mps"),
+    ):
         with pytest.raises(RuntimeError, match="not available"):
             move(Net())
 

@@ -155,7 +155,12 @@ def test_dropout_between_layers_only_in_training():
 @pytest.mark.parametrize(
     ("make", "call", "error", "message"),
     [
-        (lambda: wend.nn.LSTM(3, 4), lambda m: m(wend.ones(2, 5, 7)), RuntimeError, "Expected 3, got 7"),
+        (
+            lambda: wend.nn.LSTM(3, 4),
+            lambda m: m(wend.ones(2, 5, 7)),
+            RuntimeError,
+            "Expected 3, got 7",
+        ),
         (lambda: wend.nn.LSTM(3, 4), lambda m: m(wend.ones(3)), ValueError, "2D or 3D, got 1D"),
         (
             lambda: wend.nn.GRU(3, 4),

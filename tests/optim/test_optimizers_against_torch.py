@@ -13,7 +13,6 @@ RNG = np.random.default_rng(0)
 START = [RNG.normal(size=(3, 2)).astype(np.float32), RNG.normal(size=(2,)).astype(np.float32)]
 TARGET = [RNG.normal(size=(3, 2)).astype(np.float32), RNG.normal(size=(2,)).astype(np.float32)]
 
-# fmt: off
 SETTINGS = [
     ("SGD", {"lr": 0.1}),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}),
@@ -29,7 +28,10 @@ SETTINGS = [
     ("RMSprop", {"lr": 0.1, "momentum": 0.5, "centered": True, "weight_decay": 0.1}),
     ("RMSprop", {"lr": 0.1, "momentum": 0.5, "alpha": 0.7, "maximize": True}),
     ("Adagrad", {"lr": 0.1}),
-    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5}),
+    (
+        "Adagrad",
+        {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5},
+    ),
     ("Adadelta", {}),
     ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1, "maximize": True}),
     ("Adamax", {}),
@@ -45,7 +47,6 @@ SETTINGS = [
     ("Rprop", {}),
     ("Rprop", {"lr": 0.5, "etas": (0.3, 1.5), "step_sizes": (0.1, 0.7)}),
 ]
-# fmt: on
 IDS = [f"{name} {settings}" for name, settings in SETTINGS]
 
 
@@ -136,14 +137,12 @@ def rosenbrock(x):
     return (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
 
 
-# fmt: off
 LBFGS = [
     {"lr": 0.1, "max_iter": 5},
     {"lr": 1, "max_iter": 10, "line_search_fn": "strong_wolfe"},
     {"lr": 0.5, "max_iter": 8, "history_size": 2, "line_search_fn": "strong_wolfe"},
     {"max_iter": 4, "max_eval": 3, "tolerance_grad": 1e-3},
 ]
-# fmt: on
 
 
 @pytest.mark.parametrize("settings", LBFGS, ids=str)

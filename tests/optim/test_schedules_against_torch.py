@@ -9,10 +9,11 @@ torch = pytest.importorskip("torch")
 
 import wend  # noqa: E402
 
-# fmt: off
 SCHEDULES = {
     "lambda": lambda s, o: s.LambdaLR(o, lambda epoch: 0.9**epoch),
-    "lambdas": lambda s, o: s.LambdaLR(o, [lambda epoch: 0.9**epoch, lambda epoch: 1 / (1 + epoch)]),
+    "lambdas": lambda s, o: s.LambdaLR(
+        o, [lambda epoch: 0.9**epoch, lambda epoch: 1 / (1 + epoch)]
+    ),
     "multiplicative": lambda s, o: s.MultiplicativeLR(o, lambda epoch: 0.95),
     "step": lambda s, o: s.StepLR(o, 3, gamma=0.5),
     "multistep": lambda s, o: s.MultiStepLR(o, [2, 5, 5, 9], gamma=0.5),
@@ -24,17 +25,36 @@ SCHEDULES = {
     "warm restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, T_mult=2, eta_min=0.01),
     "warm restarts, even": lambda s, o: s.CosineAnnealingWarmRestarts(o, 4),
     "cyclic": lambda s, o: s.CyclicLR(o, 0.01, 0.2, step_size_up=3, step_size_down=5),
-    "cyclic, halved": lambda s, o: s.CyclicLR(o, [0.01, 0.02], [0.2, 0.1], 3, mode="triangular2", cycle_momentum=False),
+    "cyclic, halved": lambda s, o: s.CyclicLR(
+        o, [0.01, 0.02], [0.2, 0.1], 3, mode="triangular2", cycle_momentum=False
+    ),
     "cyclic, decaying": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 4, mode="exp_range", gamma=0.9),
-    "cyclic, own scale": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 4, scale_fn=lambda x: 1 / x, scale_mode="cycle"),
+    "cyclic, own scale": lambda s, o: s.CyclicLR(
+        o, 0.01, 0.2, 4, scale_fn=lambda x: 1 / x, scale_mode="cycle"
+    ),
     "one cycle": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=20),
-    "one cycle, straight": lambda s, o: s.OneCycleLR(o, [0.5, 0.2], epochs=4, steps_per_epoch=5, anneal_strategy="linear", three_phase=True, pct_start=0.4),
-    "one cycle, no momentum": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=20, cycle_momentum=False),
-    "sequential": lambda s, o: s.SequentialLR(o, [s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9), s.StepLR(o, 2)], [3, 8]),
-    "chained": lambda s, o: s.ChainedScheduler([s.ConstantLR(o, 0.5, 4), s.ExponentialLR(o, 0.9)], optimizer=o),
-    "warm-up and cosine": lambda s, o: s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=4), s.CosineAnnealingLR(o, 10)], [4]),
+    "one cycle, straight": lambda s, o: s.OneCycleLR(
+        o,
+        [0.5, 0.2],
+        epochs=4,
+        steps_per_epoch=5,
+        anneal_strategy="linear",
+        three_phase=True,
+        pct_start=0.4,
+    ),
+    "one cycle, no momentum": lambda s, o: s.OneCycleLR(
+        o, 0.5, total_steps=20, cycle_momentum=False
+    ),
+    "sequential": lambda s, o: s.SequentialLR(
+        o, [s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9), s.StepLR(o, 2)], [3, 8]
+    ),
+    "chained": lambda s, o: s.ChainedScheduler(
+        [s.ConstantLR(o, 0.5, 4), s.ExponentialLR(o, 0.9)], optimizer=o
+    ),
+    "warm-up and cosine": lambda s, o: s.SequentialLR(
+        o, [s.LinearLR(o, 0.1, total_iters=4), s.CosineAnnealingLR(o, 10)], [4]
+    ),
 }
-# fmt: on
 OPTIMIZERS = {
     "sgd": lambda t, groups: t.optim.SGD(groups, lr=0.1, momentum=0.9),
     "adam": lambda t, groups: t.optim.Adam(groups, lr=0.1),

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Modules, parameters, layers and losses; `functional`, `init` and `utils` beside them."""
 
 from wend.frontend.nn import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Layers as functions."""
 
 from wend.frontend.nn.functional import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Ways to fill parameters before training."""
 
 from wend.frontend.nn.init import *

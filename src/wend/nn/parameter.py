@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Parameters and buffers."""
 
 from wend.frontend.nn.parameter import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Optimizers and schedules of learning rates."""
 
 import importlib

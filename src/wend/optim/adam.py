@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """Adam."""
 
 from wend.frontend.optim.adam import Adam

@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """AdamW."""
 
 from wend.frontend.optim.adam import AdamW

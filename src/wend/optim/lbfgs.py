@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """LBFGS."""
 
 from wend.frontend.optim.lbfgs import LBFGS

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """The base class of all optimizers."""
 
 from wend.frontend.optim.optimizer import *

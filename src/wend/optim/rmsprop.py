@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """RMSprop."""
 
 from wend.frontend.optim.adaptive import RMSprop

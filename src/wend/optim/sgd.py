@@ -1,3 +1,4 @@
+# ruff: noqa: F401
 """SGD."""
 
 from wend.frontend.optim.sgd import SGD

@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """`torch.nn`: modules, parameters, layers."""
 
 from wend.frontend.nn.activation import *
@@ -13,16 +14,11 @@ from wend.frontend.nn.fold import *
 from wend.frontend.nn.instancenorm import *
 from wend.frontend.nn.linear import *
 from wend.frontend.nn.loss import *
-from wend.frontend.nn.module import Module
+from wend.frontend.nn.module import *
 from wend.frontend.nn.normalization import *
 from wend.frontend.nn.padding import *
-from wend.frontend.nn.parallel import DataParallel
-from wend.frontend.nn.parameter import (
-    Buffer,
-    Parameter,
-    UninitializedBuffer,
-    UninitializedParameter,
-)
+from wend.frontend.nn.parallel import *
+from wend.frontend.nn.parameter import *
 from wend.frontend.nn.pixelshuffle import *
 from wend.frontend.nn.pooling import *
 from wend.frontend.nn.rnn import *
@@ -30,4 +26,8 @@ from wend.frontend.nn.sparse import *
 from wend.frontend.nn.transformer import *
 from wend.frontend.nn.upsampling import *
 
-__all__ = [name for name, value in globals().items() if isinstance(value, type)]
+__all__ = [
+    name
+    for name, value in globals().items()
+    if isinstance(value, type) and not name.endswith("Mixin")
+]

@@ -61,7 +61,7 @@ class ConversionMixin:
         Only floating-point and complex tensors change their dtype.
         Raises TypeError for a dtype that is neither, DeviceError for a device that is not there.
         """
-        device, dtype, non_blocking = parse_to(*args, **kwargs)
+        device, dtype, _ = parse_to(*args, **kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, "

@@ -1,5 +1,7 @@
 """What the layers and optimizers use of the parts below them, in one place."""
 
+from typing import Any
+
 from wend.base.config import get_default_dtype
 from wend.base.devices import device as device_of
 from wend.base.devices import usable
@@ -62,33 +64,31 @@ __all__ = [
 ]
 
 
-def assign(handle, result):
+def assign(handle: Any, result: Any) -> None:
     """Make the value of `result` that of `handle`, as an in-place op does."""
     _assign(handle, result, None)
 
 
-def parse_to(*args, **kwargs):
+def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
     """(device, dtype, non_blocking) of the arguments of a `to` method, None for those absent."""
     place = kwargs.pop("device", None)
     dtype = kwargs.pop("dtype", None)
     non_blocking = kwargs.pop("non_blocking", False)
-    kwargs.pop("copy", None)
-    kwargs.pop("memory_format", None)
+    for accepted in ("copy", "memory_format"):
+        kwargs.pop(accepted, None)
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument {next(iter(kwargs))!r}")
     for i, given in enumerate(args):
         if isinstance(given, Tensor):
             place, dtype = given.device, given.dtype
-        elif isinstance(given, (str, device_of, int)) and not isinstance(given, bool):
-            place = given
         elif isinstance(given, bool):
             non_blocking = given
+        elif isinstance(given, (str, device_of, int)):
+            place = given
         elif hasattr(given, "is_floating_point"):
             dtype = given
         elif given is not None:
             raise TypeError(
                 f"to() received an invalid argument at position {i}: {type(given).__name__}"
             )
-    if place is not None:
-        place = usable(place, "to")
-    return place, dtype, non_blocking
+    return usable(place, "to") if place is not None else None, dtype, non_blocking

@@ -10,7 +10,6 @@ from wend.frontend.nn._core import ACTIVE_HOOKS
 from wend.frontend.nn.hooks import BackwardHooks, HookTable, RemovableHandle
 
 
-
 class GlobalHooks(HookTable):
     """Hooks that the calls of all modules run; the core asks for their number."""
 
@@ -91,8 +90,7 @@ def _apply_pre_hook(
     if isinstance(given, tuple) and len(given) == 2:
         return given[0], given[1]
     raise RuntimeError(
-        "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-        f"but got {given}."
+        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {given}."
     )
 
 
@@ -182,9 +180,7 @@ class HooksMixin:
             self._run_always_called(args, kwargs, called)
             raise
 
-    def _run_hooked(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]
-    ) -> Any:
+    def _run_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> Any:
         for hook, with_kwargs in self._hooks("_forward_pre_hooks", _global_forward_pre_hooks):
             args, kwargs = _apply_pre_hook(self, hook, with_kwargs, args, kwargs)
         boundary = None

@@ -115,11 +115,12 @@ class MembersMixin:
         attributes = self.__dict__
         for key in ("_parameters", "_buffers", "_modules"):
             members = attributes.get(key)
-            if members is not None and name in members:
-                # A name in a live registry of ours was deleted from `__dict__` directly.
-                if type(members) is not Registry or not members.owned_by(self):
-                    value = attributes[name] = members[name]
-                    return value
+            if members is None or name not in members:
+                continue
+            # A name in a live registry of ours was deleted from `__dict__` directly.
+            if type(members) is not Registry or not members.owned_by(self):
+                value = attributes[name] = members[name]
+                return value
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -16,6 +16,7 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "SELU",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
@@ -28,7 +29,6 @@ __all__ = [
     "RReLU",
     "ReLU",
     "ReLU6",
-    "SELU",
     "SiLU",
     "Sigmoid",
     "Softmax",
@@ -50,7 +50,6 @@ _tanh = ops.tanh
 class _InplaceActivation(Module):
     """An activation whose only setting is whether it overwrites its input."""
 
-    __constants__ = ["inplace"]
     inplace: bool
 
     def __init__(self, inplace: bool = False) -> None:
@@ -127,8 +126,6 @@ class Hardsigmoid(_InplaceActivation):
 
 
 class _AlphaActivation(_InplaceActivation):
-    __constants__ = ["alpha", "inplace"]
-
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.alpha = alpha
@@ -154,8 +151,6 @@ class CELU(_AlphaActivation):
 class LeakyReLU(_InplaceActivation):
     """y = x where x > 0, else negative_slope x."""
 
-    __constants__ = ["inplace", "negative_slope"]
-
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__(inplace)
         self.negative_slope = negative_slope
@@ -164,15 +159,11 @@ class LeakyReLU(_InplaceActivation):
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"negative_slope={self.negative_slope}" + (
-            ", inplace=True" if self.inplace else ""
-        )
+        return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
 
 
 class RReLU(_InplaceActivation):
     """`LeakyReLU` whose slope, in training, is drawn from U(lower, upper) for each element."""
-
-    __constants__ = ["lower", "upper", "inplace"]
 
     def __init__(
         self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
@@ -191,8 +182,6 @@ class RReLU(_InplaceActivation):
 
 class Hardtanh(_InplaceActivation):
     """y = min(max(x, min_val), max_val)."""
-
-    __constants__ = ["min_val", "max_val", "inplace"]
 
     def __init__(
         self,
@@ -228,8 +217,6 @@ class Hardtanh(_InplaceActivation):
 
 class Threshold(_InplaceActivation):
     """y = x where x > threshold, else value."""
-
-    __constants__ = ["threshold", "value", "inplace"]
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -282,8 +269,6 @@ class Tanhshrink(Module):
 class GELU(Module):
     """y = x Φ(x), or its approximation by tanh (Hendrycks and Gimpel, 2016)."""
 
-    __constants__ = ["approximate"]
-
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
@@ -298,8 +283,6 @@ class GELU(Module):
 class GLU(Module):
     """y = a sigmoid(b), a and b the halves of x along a dim."""
 
-    __constants__ = ["dim"]
-
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
@@ -312,8 +295,6 @@ class GLU(Module):
 
 
 class _Shrink(Module):
-    __constants__ = ["lambd"]
-
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
@@ -339,8 +320,6 @@ class Softshrink(_Shrink):
 class Softplus(Module):
     """y = log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
 
-    __constants__ = ["beta", "threshold"]
-
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta, self.threshold = beta, threshold
@@ -354,8 +333,6 @@ class Softplus(Module):
 
 class PReLU(Module):
     """y = x where x > 0, else weight x, the weight learnt, one or one per channel."""
-
-    __constants__ = ["num_parameters"]
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
@@ -378,8 +355,6 @@ class PReLU(Module):
 
 
 class _Softmax(Module):
-    __constants__ = ["dim"]
-
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim

@@ -22,7 +22,6 @@ class MultiheadAttention(Module):
     """
 
     __module__ = "wend.nn.modules.activation"
-    __constants__ = ["batch_first"]
     bias_k: Tensor | None
     bias_v: Tensor | None
 

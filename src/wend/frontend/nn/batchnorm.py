@@ -26,7 +26,6 @@ class _NormBase(Module):
     """Scale, shift and running statistics of batch and instance normalization."""
 
     _version = 2
-    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
 
     def __init__(
         self,

@@ -12,8 +12,6 @@ __all__ = ["ChannelShuffle"]
 class ChannelShuffle(Module):
     """(N, C, ...) with the channels of its groups interleaved."""
 
-    __constants__ = ["groups"]
-
     def __init__(self, groups: int) -> None:
         super().__init__()
         self.groups = groups

@@ -151,9 +151,7 @@ def _repeated(modules: Any, times: Any) -> list[Module]:
     if not isinstance(times, int):
         raise TypeError(f"unsupported operand type(s) for *: {type(modules)} and {type(times)}")
     if times <= 0:
-        raise ValueError(
-            f"Non-positive multiplication factor {times} for {type(modules)}"
-        )
+        raise ValueError(f"Non-positive multiplication factor {times} for {type(modules)}")
     return list(modules) * times
 
 
@@ -295,7 +293,9 @@ def _pairs(given: Any, who: str) -> list[tuple[str, Any]]:
     pairs = []
     for i, pair in enumerate(given):
         if not isinstance(pair, Iterable):
-            raise TypeError(f"{who} update sequence element #{i} should be Iterable; is {type(pair).__name__}")
+            raise TypeError(
+                f"{who} update sequence element #{i} should be Iterable; is {type(pair).__name__}"
+            )
         pair = tuple(pair)
         if len(pair) != 2:
             raise ValueError(
@@ -452,7 +452,9 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value under a key, or `default`."""
-        return self[key] if key in self else default
+        if key not in self:
+            return default
+        return self[key]
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A new dict with one value under all keys."""

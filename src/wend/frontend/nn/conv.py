@@ -34,17 +34,6 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 class _ConvNd(Module):
     """What all convolutions share: checks, parameters, their first values, printing."""
 
-    __constants__ = [
-        "stride",
-        "padding",
-        "dilation",
-        "groups",
-        "padding_mode",
-        "output_padding",
-        "in_channels",
-        "out_channels",
-        "kernel_size",
-    ]
     bias: Parameter | None
 
     def __init__(
@@ -93,9 +82,7 @@ class _ConvNd(Module):
             return list(_reverse_repeat_tuple(self.padding, 2))
         amounts = [0, 0] * len(self.kernel_size)
         if self.padding == "same":
-            for i, (dilation, size) in enumerate(
-                zip(self.dilation, self.kernel_size, strict=True)
-            ):
+            for i, (dilation, size) in enumerate(zip(self.dilation, self.kernel_size, strict=True)):
                 total = dilation * (size - 1)
                 place = 2 * (len(self.kernel_size) - 1 - i)
                 amounts[place] = total // 2
@@ -204,9 +191,7 @@ class _Conv(_ConvNd):
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = 0
-        return self._function(
-            input, weight, bias, self.stride, padding, self.dilation, self.groups
-        )
+        return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(_Conv):
@@ -258,9 +243,7 @@ class _ConvTranspose(_ConvNd):
         dtype: Any = None,
     ) -> None:
         if padding_mode != "zeros":
-            raise ValueError(
-                f'Only "zeros" padding mode is supported for {type(self).__name__}'
-            )
+            raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         count = self._spatial
         super().__init__(
             in_channels,
@@ -315,10 +298,12 @@ class _ConvTranspose(_ConvNd):
             size += self.dilation[i] * (self.kernel_size[i] - 1) + 1 - 2 * self.padding[i]
             least.append(size)
         most = [size + step - 1 for size, step in zip(least, self.stride, strict=True)]
-        if any(not low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)):
+        if any(
+            not low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)
+        ):
             raise ValueError(
                 f"requested an output size of {wanted}, but valid sizes range from {least} to "
-                f"{most} (for an input of {input.size()[1 + has_batch:]})"
+                f"{most} (for an input of {input.size()[1 + has_batch :]})"
             )
         return tuple(size - low for size, low in zip(wanted, least, strict=True))
 
@@ -403,9 +388,7 @@ class _LazyConv(_LazyConvMixin):
         dtype: Any = None,
     ) -> None:
         # The bias comes later: with no channels yet there is nothing to fill it from.
-        super().__init__(
-            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode
-        )
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
         self._defer(out_channels, bias, device, dtype)
 
 

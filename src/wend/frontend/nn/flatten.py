@@ -13,8 +13,6 @@ __all__ = ["Flatten", "Unflatten"]
 class Flatten(Module):
     """Dims start_dim to end_dim as one."""
 
-    __constants__ = ["start_dim", "end_dim"]
-
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
@@ -28,8 +26,6 @@ class Flatten(Module):
 
 class Unflatten(Module):
     """One dim as several; their sizes as a tuple of ints."""
-
-    __constants__ = ["dim", "unflattened_size"]
 
     def __init__(self, dim: Any, unflattened_size: Any) -> None:
         super().__init__()

@@ -14,8 +14,6 @@ __all__ = ["Fold", "Unfold"]
 class Unfold(Module):
     """(N, C, H, W) -> (N, C kh kw, L): every sliding block as a column."""
 
-    __constants__ = ["kernel_size", "dilation", "padding", "stride"]
-
     def __init__(
         self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
     ) -> None:
@@ -35,8 +33,6 @@ class Unfold(Module):
 
 class Fold(Module):
     """(N, C kh kw, L) -> (N, C, H, W): columns added up where they overlap."""
-
-    __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
     def __init__(
         self,

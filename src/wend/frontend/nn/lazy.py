@@ -63,9 +63,7 @@ class LazyModuleMixin:
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
         self.initialize_parameters(*args, **(kwargs or {}))
         if self.has_uninitialized_params():
-            raise RuntimeError(
-                f"module {type(self).__name__} has not been fully initialized"
-            )
+            raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
         self._initialize_hook.remove()
         self._load_hook.remove()
         del self._initialize_hook, self._load_hook

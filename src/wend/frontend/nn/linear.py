@@ -33,8 +33,6 @@ class Linear(Module):
     x: (..., in_features)   weight: (out_features, in_features)   ->   y: (..., out_features)
     """
 
-    __constants__ = ["in_features", "out_features"]
-
     def __init__(
         self,
         in_features: int,
@@ -80,8 +78,6 @@ class Bilinear(Module):
 
     x1: (..., in1_features)   x2: (..., in2_features)   ->   y: (..., out_features)
     """
-
-    __constants__ = ["in1_features", "in2_features", "out_features"]
 
     def __init__(
         self,

@@ -42,8 +42,7 @@ def _legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
     reduced = reduce is None or reduce
     meant = "none" if not reduced else "mean" if averaged else "sum"
     warnings.warn(
-        "size_average and reduce args will be deprecated, "
-        f"please use reduction='{meant}' instead.",
+        f"size_average and reduce args will be deprecated, please use reduction='{meant}' instead.",
         stacklevel=4,
     )
     return meant
@@ -83,8 +82,6 @@ class _WeightedLoss(_Loss):
 class L1Loss(_Loss):
     """|x - y|."""
 
-    __constants__ = ["reduction"]
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
@@ -92,16 +89,12 @@ class L1Loss(_Loss):
 class MSELoss(_Loss):
     """(x - y)²."""
 
-    __constants__ = ["reduction"]
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
     """d² / (2 beta) where d = |x - y| < beta, else d - beta / 2."""
-
-    __constants__ = ["reduction"]
 
     def __init__(
         self,
@@ -120,8 +113,6 @@ class SmoothL1Loss(_Loss):
 class HuberLoss(_Loss):
     """d² / 2 where d = |x - y| < delta, else delta (d - delta / 2)."""
 
-    __constants__ = ["reduction", "delta"]
-
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         self.delta = delta
@@ -132,8 +123,6 @@ class HuberLoss(_Loss):
 
 class NLLLoss(_WeightedLoss):
     """-weight[y] x[y], x log-probabilities (N, C, ...), y class indices (N, ...)."""
-
-    __constants__ = ["ignore_index", "reduction"]
 
     def __init__(
         self,
@@ -163,8 +152,6 @@ class NLLLoss2d(NLLLoss):
 class CrossEntropyLoss(_WeightedLoss):
     """-log softmax(x)[y], x logits (N, C, ...), y class indices (N, ...) or probabilities."""
 
-    __constants__ = ["ignore_index", "reduction", "label_smoothing"]
-
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -192,12 +179,8 @@ class CrossEntropyLoss(_WeightedLoss):
 class BCELoss(_WeightedLoss):
     """-(y log(x) + (1 - y) log(1 - x)), x probabilities."""
 
-    __constants__ = ["reduction"]
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.binary_cross_entropy(
-            input, target, weight=self.weight, reduction=self.reduction
-        )
+        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -228,8 +211,6 @@ class BCEWithLogitsLoss(_Loss):
 class KLDivLoss(_Loss):
     """y (log(y) - x), x log-probabilities; 'batchmean' divides the sum by the batch size."""
 
-    __constants__ = ["reduction"]
-
     def __init__(
         self,
         size_average: bool | None = None,
@@ -246,8 +227,6 @@ class KLDivLoss(_Loss):
 
 class PoissonNLLLoss(_Loss):
     """exp(x) - y x (log_input), else x - y log(x + eps)."""
-
-    __constants__ = ["log_input", "full", "eps", "reduction"]
 
     def __init__(
         self,
@@ -275,11 +254,7 @@ class PoissonNLLLoss(_Loss):
 class GaussianNLLLoss(_Loss):
     """(log(var) + (x - y)² / var) / 2."""
 
-    __constants__ = ["full", "eps", "reduction"]
-
-    def __init__(
-        self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
-    ) -> None:
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(reduction=reduction)
         self.full, self.eps = full, eps
 
@@ -292,8 +267,6 @@ class GaussianNLLLoss(_Loss):
 class HingeEmbeddingLoss(_Loss):
     """x where y is 1, max(0, margin - x) where it is -1."""
 
-    __constants__ = ["margin", "reduction"]
-
     def __init__(
         self,
         margin: float = 1.0,
@@ -305,15 +278,11 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.hinge_embedding_loss(
-            input, target, margin=self.margin, reduction=self.reduction
-        )
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
 
 class SoftMarginLoss(_Loss):
     """log(1 + exp(-y x)), y 1 or -1."""
-
-    __constants__ = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
@@ -322,16 +291,12 @@ class SoftMarginLoss(_Loss):
 class MultiLabelMarginLoss(_Loss):
     """Sum over labels and other classes of max(0, 1 - (x[label] - x[other])) / C."""
 
-    __constants__ = ["reduction"]
-
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
     """Mean over classes of the binary cross entropy of sigmoid(x)."""
-
-    __constants__ = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(
@@ -341,8 +306,6 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 class MultiMarginLoss(_WeightedLoss):
     """Mean over other classes of max(0, margin - x[y] + x[other])^p."""
-
-    __constants__ = ["p", "margin", "reduction"]
 
     def __init__(
         self,
@@ -374,8 +337,6 @@ class MultiMarginLoss(_WeightedLoss):
 class CosineEmbeddingLoss(_Loss):
     """1 - cos(x1, x2) where y is 1, max(0, cos - margin) where it is -1."""
 
-    __constants__ = ["margin", "reduction"]
-
     def __init__(
         self,
         margin: float = 0.0,
@@ -395,8 +356,6 @@ class CosineEmbeddingLoss(_Loss):
 class MarginRankingLoss(_Loss):
     """max(0, -y (x1 - x2) + margin), y 1 or -1."""
 
-    __constants__ = ["margin", "reduction"]
-
     def __init__(
         self,
         margin: float = 0.0,
@@ -415,8 +374,6 @@ class MarginRankingLoss(_Loss):
 
 class TripletMarginLoss(_Loss):
     """max(0, d(anchor, positive) - d(anchor, negative) + margin), d the p-norm."""
-
-    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
 
     def __init__(
         self,
@@ -451,8 +408,6 @@ class TripletMarginLoss(_Loss):
 class TripletMarginWithDistanceLoss(_Loss):
     """`TripletMarginLoss` with a distance of one's own."""
 
-    __constants__ = ["margin", "swap", "reduction"]
-
     def __init__(
         self,
         *,
@@ -486,8 +441,6 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 class CTCLoss(_Loss):
     """-log of the probability of all alignments of the targets (Graves et al., 2006)."""
-
-    __constants__ = ["blank", "reduction"]
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False

@@ -85,9 +85,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         name = type(self).__name__
         if kwargs:
             unexpected = next(iter(kwargs))
-            raise TypeError(
-                f"{name}.__init__() got an unexpected keyword argument '{unexpected}'"
-            )
+            raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{unexpected}'")
         if args:
             raise TypeError(
                 f"{name}.__init__() takes 1 positional argument but {len(args) + 1} were given"

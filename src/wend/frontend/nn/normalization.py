@@ -25,8 +25,6 @@ class LayerNorm(Module):
     normalized_shape: their sizes, an int for one dim
     """
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
-
     def __init__(
         self,
         normalized_shape: Any,
@@ -71,8 +69,6 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """x / √(mean of x² + eps) over the last dims, then scaled (Zhang and Sennrich, 2019)."""
 
-    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
-
     def __init__(
         self,
         normalized_shape: Any,
@@ -101,15 +97,12 @@ class RMSNorm(Module):
 
     def extra_repr(self) -> str:
         return (
-            f"{self.normalized_shape}, eps={self.eps}, "
-            f"elementwise_affine={self.elementwise_affine}"
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
         )
 
 
 class GroupNorm(Module):
     """Mean 0 and variance 1 within each group of channels, then scaled (Wu and He, 2018)."""
-
-    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
 
     def __init__(
         self,
@@ -160,11 +153,7 @@ class GroupNorm(Module):
 class LocalResponseNorm(Module):
     """x / (k + alpha mean of x² over neighbouring channels)^beta (Krizhevsky et al., 2012)."""
 
-    __constants__ = ["size", "alpha", "beta", "k"]
-
-    def __init__(
-        self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-    ) -> None:
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()
         self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
 

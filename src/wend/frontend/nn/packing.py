@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from wend.frontend.nn._core import Tensor, arange, int64, ops, tensor
@@ -127,7 +128,7 @@ def pack_padded_sequence(
         sizes = [sizes[i] for i in order]
         sorted_indices = tensor(order, dtype=int64)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
-    elif any(a < b for a, b in zip(sizes, sizes[1:], strict=False)):
+    elif any(a < b for a, b in pairwise(sizes)):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
             "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to "

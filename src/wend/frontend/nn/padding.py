@@ -31,7 +31,6 @@ __all__ = [
 class _Pad(Module):
     """padding: one number for all sides, or (before, after) of the last dim, then the others."""
 
-    __constants__ = ["padding"]
     _spatial = 1
     _mode = "constant"
 
@@ -47,8 +46,6 @@ class _Pad(Module):
 
 
 class _ConstantPad(_Pad):
-    __constants__ = ["padding", "value"]
-
     def __init__(self, padding: Any, value: float) -> None:
         super().__init__(padding)
         self.value = value

@@ -83,9 +83,7 @@ class _SpectralNorm(Module):
         matrix = self._matrix(weight)
         if self.training:
             with no_grad():
-                u, v = power_iterations(
-                    matrix, self._u, self._v, self.n_power_iterations, self.eps
-                )
+                u, v = power_iterations(matrix, self._u, self._v, self.n_power_iterations, self.eps)
                 self._u.copy_(u)
                 self._v.copy_(v)
         sigma = self._u.clone().dot(matrix @ self._v.clone())

@@ -85,8 +85,7 @@ class ParametrizationList(ModuleList):
             for module in reversed(list(self)):
                 if not hasattr(module, "right_inverse"):
                     raise RuntimeError(
-                        f"parametrization {type(module).__name__} does not implement "
-                        "right_inverse."
+                        f"parametrization {type(module).__name__} does not implement right_inverse."
                     )
                 value = module.right_inverse(value)
             parts = [value] if self.is_tensor else list(value)
@@ -180,9 +179,7 @@ def register_parametrization(
 
 def _check_result(value: Any, original: Tensor, name: str) -> None:
     if not isinstance(value, Tensor):
-        raise ValueError(
-            f"A parametrization must return a tensor. Got {type(value).__name__}."
-        )
+        raise ValueError(f"A parametrization must return a tensor. Got {type(value).__name__}.")
     if value.dtype is not original.dtype:
         raise ValueError(
             f"Registering a parametrization may not change the dtype of the tensor, unless "

@@ -12,8 +12,6 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 class PixelShuffle(Module):
     """(..., C r², H, W) -> (..., C, H r, W r)."""
 
-    __constants__ = ["upscale_factor"]
-
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
         self.upscale_factor = upscale_factor
@@ -27,8 +25,6 @@ class PixelShuffle(Module):
 
 class PixelUnshuffle(Module):
     """(..., C, H r, W r) -> (..., C r², H, W)."""
-
-    __constants__ = ["downscale_factor"]
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

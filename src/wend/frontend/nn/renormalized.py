@@ -90,9 +90,7 @@ def _hook_of(module: Module, kind: type, name: str) -> Any:
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
     """Learn length and direction of a weight apart (Salimans and Kingma, 2016)."""
     if _hook_of(module, WeightNorm, name) is not None:
-        raise RuntimeError(
-            f"Cannot register two weight_norm hooks on the same parameter {name}"
-        )
+        raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     hook = WeightNorm(name, dim)
     weight = getattr(module, name)
     del module._parameters[name]
@@ -175,9 +173,7 @@ def spectral_norm(
 ) -> Module:
     """Divide a weight by its largest singular value (Miyato et al., 2018)."""
     if _hook_of(module, SpectralNorm, name) is not None:
-        raise RuntimeError(
-            f"Cannot register two spectral_norm hooks on the same parameter {name}"
-        )
+        raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
     weight = module._parameters.get(name)
     if weight is None:
         raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")

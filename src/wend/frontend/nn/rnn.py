@@ -27,18 +27,6 @@ class RNNBase(Module):
     PackedSequence. Weights are U(-b, b), b = 1 / √hidden_size.
     """
 
-    __constants__ = [
-        "mode",
-        "input_size",
-        "hidden_size",
-        "num_layers",
-        "bias",
-        "batch_first",
-        "dropout",
-        "bidirectional",
-        "proj_size",
-    ]
-
     def __init__(
         self,
         mode: str,
@@ -193,9 +181,7 @@ class RNNBase(Module):
             expected = (count, batch, width)
             if tuple(part.shape) != expected:
                 which = f"hidden[{i}]" if self.mode == "LSTM" else "hidden"
-                raise RuntimeError(
-                    f"Expected {which} size {expected}, got {list(part.shape)}"
-                )
+                raise RuntimeError(f"Expected {which} size {expected}, got {list(part.shape)}")
 
     def _given_state(self, hx: Any, batched: bool) -> State:
         """The state given by the user as (layers, N, width) each."""
@@ -204,8 +190,7 @@ class RNNBase(Module):
             if any(part.dim() != 3 for part in state):
                 dims = ", ".join(f"{part.dim()}-D" for part in state)
                 raise RuntimeError(
-                    "For batched 3-D input, hx and cx should also be 3-D but got "
-                    f"({dims}) tensors"
+                    f"For batched 3-D input, hx and cx should also be 3-D but got ({dims}) tensors"
                     if self.mode == "LSTM"
                     else f"For batched 3-D input, hx should also be 3-D but got {dims} tensor"
                 )
@@ -280,7 +265,9 @@ class RNNBase(Module):
         """Weights of one layer and direction, None for those that it lacks."""
         names = iter(self._all_weights[index])
         found: list[Any] = [getattr(self, next(names)), getattr(self, next(names))]
-        found += [getattr(self, next(names)), getattr(self, next(names))] if self.bias else [None] * 2
+        found += (
+            [getattr(self, next(names)), getattr(self, next(names))] if self.bias else [None] * 2
+        )
         return [*found, getattr(self, next(names)) if self.proj_size > 0 else None]
 
     def _layers(
@@ -299,9 +286,7 @@ class RNNBase(Module):
                 if sizes is None:
                     output, last = walk(self.mode, sequence, state, weights, reverse)
                 else:
-                    output, last = walk_packed(
-                        self.mode, sequence, sizes, state, weights, reverse
-                    )
+                    output, last = walk_packed(self.mode, sequence, sizes, state, weights, reverse)
                 outputs.append(output)
                 lasts.append(last)
             sequence = outputs[0] if directions == 1 else ops.cat(outputs, -1)

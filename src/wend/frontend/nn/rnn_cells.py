@@ -22,7 +22,6 @@ class RNNCellBase(Module):
     """Weights of a cell with `num_chunks` gates; U(-b, b), b = 1 / √hidden_size."""
 
     __module__ = "wend.nn.modules.rnn"
-    __constants__ = ["input_size", "hidden_size", "bias"]
     bias_ih: Tensor | None
     bias_hh: Tensor | None
 
@@ -67,13 +66,9 @@ class RNNCellBase(Module):
     def _check(self, input: Tensor, hidden: Tensor | None) -> None:
         name = type(self).__name__
         if input.dim() not in (1, 2):
-            raise ValueError(
-                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead"
-            )
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
         if hidden is not None and hidden.dim() not in (1, 2):
-            raise ValueError(
-                f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead"
-            )
+            raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead")
 
     def _zeros(self, input: Tensor) -> Tensor:
         """The state before the first step: (N, hidden) or (hidden,)."""
@@ -85,8 +80,6 @@ class RNNCell(RNNCellBase):
 
     x: (N, input_size) or (input_size,)   h: (N, hidden_size) or (hidden_size,)
     """
-
-    __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
 
     def __init__(
         self,

@@ -39,9 +39,7 @@ class _Table(Module):
             self.reset_parameters()
             return
         if list(weight.shape) != [rows, width]:
-            raise AssertionError(
-                "Shape of weight does not match num_embeddings and embedding_dim"
-            )
+            raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
         self.weight = Parameter(weight, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
@@ -60,16 +58,6 @@ class Embedding(_Table):
 
     x: indices, any shape   weight: (num_embeddings, embedding_dim)   ->   y: (*x, embedding_dim)
     """
-
-    __constants__ = [
-        "num_embeddings",
-        "embedding_dim",
-        "padding_idx",
-        "max_norm",
-        "norm_type",
-        "scale_grad_by_freq",
-        "sparse",
-    ]
 
     def __init__(
         self,
@@ -150,18 +138,6 @@ class Embedding(_Table):
 
 class EmbeddingBag(_Table):
     """Sum, mean or maximum of the vectors of each bag of indices; see `F.embedding_bag`."""
-
-    __constants__ = [
-        "num_embeddings",
-        "embedding_dim",
-        "max_norm",
-        "norm_type",
-        "scale_grad_by_freq",
-        "mode",
-        "sparse",
-        "include_last_offset",
-        "padding_idx",
-    ]
 
     def __init__(
         self,

@@ -59,9 +59,7 @@ def _with_ties(module: Module, given: dict[str, Tensor]) -> dict[str, Tensor]:
     """The given tensors, under all names of what they replace."""
     own = _own(module)
     by_identity = {id(own[name]): value for name, value in given.items() if name in own}
-    tied = {
-        name: by_identity[id(value)] for name, value in own.items() if id(value) in by_identity
-    }
+    tied = {name: by_identity[id(value)] for name, value in own.items() if id(value) in by_identity}
     return {**tied, **given}
 
 

@@ -126,9 +126,7 @@ class Transformer(Module):
         )
 
     @staticmethod
-    def generate_square_subsequent_mask(
-        sz: int, device: Any = None, dtype: Any = None
-    ) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
         """The mask that lets position i see positions up to i: -inf above the diagonal."""
         return _generate_square_subsequent_mask(sz, device, dtype)
 
@@ -140,8 +138,6 @@ class Transformer(Module):
 
 class TransformerEncoder(Module):
     """num_layers copies of a layer, one after the other, and a last normalization if given."""
-
-    __constants__ = ["norm"]
 
     def __init__(
         self,
@@ -183,11 +179,7 @@ class TransformerEncoder(Module):
 class TransformerDecoder(Module):
     """num_layers copies of a layer, one after the other, and a last normalization if given."""
 
-    __constants__ = ["norm"]
-
-    def __init__(
-        self, decoder_layer: Module, num_layers: int, norm: Module | None = None
-    ) -> None:
+    def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
         self.layers = _get_clones(decoder_layer, num_layers)
         self.num_layers = num_layers
@@ -269,8 +261,6 @@ class TransformerEncoderLayer(_Layer):
     src: (S, N, d_model), or (N, S, d_model) with batch_first, or (S, d_model)
     """
 
-    __constants__ = ["norm_first"]
-
     def __init__(
         self,
         d_model: int,
@@ -336,8 +326,6 @@ class TransformerDecoderLayer(_Layer):
 
     tgt: (T, N, d_model), or (N, T, d_model) with batch_first, or (T, d_model)
     """
-
-    __constants__ = ["norm_first"]
 
     def __init__(
         self,
@@ -405,9 +393,7 @@ class TransformerDecoderLayer(_Layer):
         padding: Tensor | None,
         is_causal: bool = False,
     ) -> Tensor:
-        return self.dropout2(
-            self._attend(self.multihead_attn, x, memory, mask, padding, is_causal)
-        )
+        return self.dropout2(self._attend(self.multihead_attn, x, memory, mask, padding, is_causal))
 
     def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout3(self._feed_forward(x))

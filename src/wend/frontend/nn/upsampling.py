@@ -14,15 +14,6 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 class Upsample(Module):
     """Spatial dims resized; see `F.interpolate`."""
 
-    __constants__ = [
-        "size",
-        "scale_factor",
-        "mode",
-        "align_corners",
-        "name",
-        "recompute_scale_factor",
-    ]
-
     def __init__(
         self,
         size: Any = None,

@@ -169,13 +169,10 @@ class OneCycleLR(LRScheduler):
         self.optimizer = optimizer
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
-            raise ValueError(
-                f"Expected float between 0 and 1 pct_start, but got {pct_start}"
-            )
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
-                "anneal_strategy must be one of 'cos' or 'linear', instead got "
-                f"{anneal_strategy}"
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
         self._anneal_func_type = anneal_strategy
         self._schedule_phases = _phases(self.total_steps, pct_start, three_phase)
@@ -225,9 +222,7 @@ class OneCycleLR(LRScheduler):
                 if step <= phase["end_step"] or i == len(self._schedule_phases) - 1:
                     share = (step - start) / (phase["end_step"] - start)
                     rates.append(
-                        self._anneal_func(
-                            group[phase["start_lr"]], group[phase["end_lr"]], share
-                        )
+                        self._anneal_func(group[phase["start_lr"]], group[phase["end_lr"]], share)
                     )
                     if self.cycle_momentum:
                         momentum = self._anneal_func(
@@ -245,9 +240,7 @@ def _total_steps(total: Any, epochs: Any, per_epoch: Any) -> int:
             raise ValueError(f"Expected positive integer total_steps, but got {total}")
         return total
     if epochs is None or per_epoch is None:
-        raise ValueError(
-            "You must define either total_steps OR (epochs AND steps_per_epoch)"
-        )
+        raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
     if not isinstance(epochs, int) or epochs <= 0:
         raise ValueError(f"Expected positive integer epochs, but got {epochs}")
     if not isinstance(per_epoch, int) or per_epoch <= 0:

@@ -28,9 +28,7 @@ class SequentialLR(LRScheduler):
             )
         for i, scheduler in enumerate(schedulers):
             if not hasattr(scheduler, "optimizer"):
-                raise TypeError(
-                    f"{name} at index {i} should have `optimizer` as its attribute."
-                )
+                raise TypeError(f"{name} at index {i} should have `optimizer` as its attribute.")
             if type(scheduler).__name__ == "ReduceLROnPlateau":
                 raise ValueError(
                     f"{name} does not support `ReduceLROnPlateau` scheduler as it requires "
@@ -116,9 +114,7 @@ class ChainedScheduler(LRScheduler):
         optimizer = optimizer or schedulers[0].optimizer
         for i, scheduler in enumerate(schedulers):
             if not hasattr(scheduler, "optimizer"):
-                raise TypeError(
-                    f"{name} at index {i} should have `optimizer` as its attribute."
-                )
+                raise TypeError(f"{name} at index {i} should have `optimizer` as its attribute.")
             if type(scheduler).__name__ == "ReduceLROnPlateau":
                 raise ValueError(
                     f"{name} does not support `ReduceLROnPlateau` scheduler as it requires "

@@ -92,9 +92,7 @@ class StepLR(LRScheduler):
         return self._scaled(self.gamma)
 
     def _get_closed_form_lr(self) -> list[Any]:
-        return [
-            base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs
-        ]
+        return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
 
 
 class MultiStepLR(LRScheduler):

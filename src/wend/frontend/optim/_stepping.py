@@ -22,7 +22,7 @@ def check_betas(betas: Any) -> None:
 
 
 def check_modes(name: str, differentiable: bool) -> None:
-    """`foreach`, `fused` and `capturable` change nothing here; differentiable steps do not exist."""
+    """Raise for a differentiable step; `foreach`, `fused` and `capturable` change nothing."""
     if differentiable:
         raise NotImplementedInWend(
             f"{name}: differentiable=True is not available: compute the update with ops and keep "

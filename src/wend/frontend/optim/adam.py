@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from wend.frontend.nn._core import Tensor, ops
-from wend.frontend.optim._stepping import check, check_betas, check_modes, decay_of, number, take, zeros_for
+from wend.frontend.optim._stepping import (
+    check,
+    check_betas,
+    check_modes,
+    decay_of,
+    number,
+    take,
+    zeros_for,
+)
 from wend.frontend.optim.optimizer import Optimizer
 
 __all__ = ["Adam", "AdamW"]

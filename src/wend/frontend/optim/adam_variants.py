@@ -6,7 +6,15 @@ import math
 from typing import Any
 
 from wend.frontend.nn._core import Tensor, ops
-from wend.frontend.optim._stepping import check, check_betas, check_modes, decay_of, number, take, zeros_for
+from wend.frontend.optim._stepping import (
+    check,
+    check_betas,
+    check_modes,
+    decay_of,
+    number,
+    take,
+    zeros_for,
+)
 from wend.frontend.optim.optimizer import Optimizer
 
 __all__ = ["Adamax", "NAdam", "RAdam"]

@@ -45,9 +45,7 @@ class LBFGS(Optimizer):
         }
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
-            raise ValueError(
-                "LBFGS doesn't support per-parameter options (parameter groups)"
-            )
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
 
     # -- parameters and gradients as one vector ---------------------------------------------
@@ -301,9 +299,11 @@ class _Line:
     def zoom(self, bracket: list[_Point]) -> _Point:
         """Narrow the bracket down; returns its lower end."""
         stuck = False
-        low, high = sorted(bracket, key=lambda point: point.loss) if (
-            bracket[0].loss > bracket[1].loss
-        ) else bracket
+        low, high = (
+            sorted(bracket, key=lambda point: point.loss)
+            if (bracket[0].loss > bracket[1].loss)
+            else bracket
+        )
         for _ in range(self.most):
             ends = sorted((low.t, high.t))
             width = ends[1] - ends[0]

@@ -272,9 +272,7 @@ class Optimizer:
         own = self.param_groups
         if len(own) != len(saved):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(
-            len(a["params"]) != len(b["params"]) for a, b in zip(own, saved, strict=True)
-        ):
+        if any(len(a["params"]) != len(b["params"]) for a, b in zip(own, saved, strict=True)):
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of "
                 "optimizer's group"

@@ -30,7 +30,9 @@ Average = Callable[[Tensor, Tensor, Any], Tensor]
 def get_ema_avg_fn(decay: float = 0.999) -> Average:
     """average = decay * average + (1 - decay) * new."""
     if decay < 0.0 or decay > 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+        raise ValueError(
+            f"Invalid decay value {decay} provided. Please provide a value in [0,1] range."
+        )
 
     def average(averaged: Tensor, current: Tensor, num_averaged: Any) -> Tensor:
         with no_grad():
@@ -157,7 +159,9 @@ class SWALR(LRScheduler):
         anneal_strategy: Literal["cos", "linear"] = "cos",
         last_epoch: int = -1,
     ) -> None:
-        rates = swa_lr if isinstance(swa_lr, (list, tuple)) else [swa_lr] * len(optimizer.param_groups)
+        rates = (
+            swa_lr if isinstance(swa_lr, (list, tuple)) else [swa_lr] * len(optimizer.param_groups)
+        )
         if len(rates) != len(optimizer.param_groups):
             raise ValueError(
                 "swa_lr must have the same length as optimizer.param_groups: swa_lr has "
@@ -170,9 +174,7 @@ class SWALR(LRScheduler):
                 f"anneal_strategy must by one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
-            raise ValueError(
-                f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}"
-            )
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         self._anneal_strategy = anneal_strategy
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)

@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Layers by family; the families' modules load when first asked for."""
 
 import importlib

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Activations; multi-head attention."""
 
 from wend.frontend.nn.activation import *

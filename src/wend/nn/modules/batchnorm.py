@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Batch normalization."""
 
 from wend.frontend.nn.batchnorm import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Channels of groups interleaved."""
 
 from wend.frontend.nn.channelshuffle import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Convolutions."""
 
 from wend.frontend.nn.conv import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Dropout."""
 
 from wend.frontend.nn.dropout import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Changes of shape."""
 
 from wend.frontend.nn.flatten import *

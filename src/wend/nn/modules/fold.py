@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Sliding blocks of images as columns, and back."""
 
 from wend.frontend.nn.fold import *

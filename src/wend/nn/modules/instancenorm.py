@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Instance normalization."""
 
 from wend.frontend.nn.instancenorm import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Linear maps."""
 
 from wend.frontend.nn.linear import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Losses."""
 
 from wend.frontend.nn.loss import *

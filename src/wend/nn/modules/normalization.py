@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Layer, group and other normalizations."""
 
 from wend.frontend.nn.normalization import *

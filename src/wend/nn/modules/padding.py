@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Padding."""
 
 from wend.frontend.nn.padding import *

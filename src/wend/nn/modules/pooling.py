@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Pooling."""
 
 from wend.frontend.nn.pooling import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Recurrent networks."""
 
 from wend.frontend.nn.rnn import *

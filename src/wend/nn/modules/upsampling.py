@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Resizing."""
 
 from wend.frontend.nn.upsampling import *

@@ -1,5 +1,7 @@
+# ruff: noqa: F401, F403
 """Arguments that may be one number or one per dimension."""
 
+from wend.frontend.nn.utils import *
 from wend.frontend.nn.utils import (
     _ntuple,
     _pair,
@@ -8,4 +10,3 @@ from wend.frontend.nn.utils import (
     _single,
     _triple,
 )
-from wend.frontend.nn.utils import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Wrappers for several devices."""
 
 from wend.frontend.nn.parallel import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 """Gradients clipped, parameters as vectors, sequences packed, weights reparametrized."""
 
 from wend.frontend.nn.gradients import *

@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 """Sequences of unlike lengths: padded or packed."""
 
 from wend.frontend.nn.packing import *

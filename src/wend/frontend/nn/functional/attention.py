@@ -15,7 +15,12 @@ _linear = ops.linear
 
 
 def canonical_mask(
-    mask: Tensor | None, name: str, other: Any, other_name: str, dtype: Any, check_other: bool = True
+    mask: Tensor | None,
+    name: str,
+    other: Any,
+    other_name: str,
+    dtype: Any,
+    check_other: bool = True,
 ) -> Tensor | None:
     """A mask as numbers to add to the scores: -inf where a boolean mask is True."""
     if mask is None:
@@ -39,7 +44,12 @@ def none_or_dtype(mask: Tensor | None) -> Any:
 
 
 def _check_shapes(
-    query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: Tensor | None,
+    mask: Tensor | None,
+    heads: int,
 ) -> bool:
     """Whether the inputs have a batch dim. Raises AssertionError if the shapes do not fit."""
     rank = query.dim()
@@ -97,8 +107,7 @@ def _check_mask_shape(mask: Tensor, target: int, source: int, batch: int, heads:
     if mask.dim() == 2:
         if tuple(mask.shape) != (target, source):
             raise RuntimeError(
-                f"The shape of the 2D attn_mask is {mask.shape}, "
-                f"but should be {(target, source)}."
+                f"The shape of the 2D attn_mask is {mask.shape}, but should be {(target, source)}."
             )
         return mask.unsqueeze(0)
     expected = (batch * heads, target, source)
@@ -291,8 +300,6 @@ def _with_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tens
 
 def _check_width(width: int, expected: int, heads: int) -> None:
     if width != expected:
-        raise AssertionError(
-            f"was expecting embedding dimension of {expected}, but got {width}"
-        )
+        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {width}")
     if width % heads:
         raise AssertionError(f"embed_dim {width} not divisible by num_heads {heads}")

@@ -71,9 +71,7 @@ def _negative_log(log_probs: Tensor, target: list[int], blank: int) -> Tensor:
         states += [label, blank]
     count = len(states)
     scores = log_probs[:, states]
-    may_jump = [
-        i >= 2 and states[i] != blank and states[i] != states[i - 2] for i in range(count)
-    ]
+    may_jump = [i >= 2 and states[i] != blank and states[i] != states[i - 2] for i in range(count)]
     dtype = log_probs.dtype
     jumps = tensor([0.0 if allowed else _NEVER for allowed in may_jump], dtype=dtype)
     starts = tensor([0.0 if i < 2 else _NEVER for i in range(count)], dtype=dtype)

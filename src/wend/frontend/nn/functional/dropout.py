@@ -24,9 +24,7 @@ def _checked(p: float) -> None:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
 
 
-def dropout(
-    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Tensor:
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """y = x mask / (1 - p), each element of the mask 0 with probability p; y = x in evaluation."""
     _checked(p)
     if not training or p == 0.0:

@@ -47,9 +47,7 @@ def embedding(
         renormalize(weight, input, max_norm, norm_type)
     if padding_idx is None and not scale_grad_by_freq:
         return _embedding(weight, input)
-    return _embedding(
-        weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq
-    )
+    return _embedding(weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq)
 
 
 def embedding_bag(
@@ -86,7 +84,9 @@ def embedding_bag(
                 f"then it must have the same shape as the input ({input.shape})"
             )
     bags = _bags(input, offsets, include_last_offset)
-    rows = embedding(input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq)
+    rows = embedding(
+        input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq
+    )
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)
     counted = None
@@ -106,12 +106,15 @@ def _bags(
         if offsets is not None:
             raise ValueError(
                 "if input is 2D, then offsets has to be None, as input is treated is a "
-                f"mini-batch of fixed length sequences. However, found offsets of type {type(offsets)}"
+                f"mini-batch of fixed length sequences. However, found offsets of type "
+                f"{type(offsets)}"
             )
         count, size = input.shape
         return [(i * size, (i + 1) * size) for i in range(count)]
     if input.dim() != 1:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
+        )
     if offsets is None:
         raise ValueError("offsets has to be a 1D Tensor but got None")
     if offsets.dim() != 1:

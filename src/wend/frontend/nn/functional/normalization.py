@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 from wend.frontend.nn._core import Tensor, no_grad, ops
 
 __all__ = ["batch_norm", "group_norm", "instance_norm"]
@@ -105,8 +106,7 @@ def instance_norm(
     spatial = math.prod(sizes[2:])
     if spatial == 1:
         raise ValueError(
-            "Expected more than 1 spatial element when training, "
-            f"got input size {input.size()}"
+            f"Expected more than 1 spatial element when training, got input size {input.size()}"
         )
     result, mean, var = _instance_norm_train(input, weight, bias, eps)
     if running_mean is not None or running_var is not None:

@@ -19,9 +19,7 @@ def upsample(
 ) -> Tensor:
     """The former name of `interpolate`."""
     _deprecated("upsample")
-    return ops.interpolate(
-        input, size, scale_factor, mode, align_corners
-    )
+    return ops.interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
