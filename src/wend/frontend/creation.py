@@ -13,7 +13,7 @@ from typing import Any
 from wend.base import dtypes
 from wend.base.devices import CPU, usable
 from wend.base.dtypes import DType
-from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError
+from wend.base.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
@@ -92,7 +92,7 @@ class Options:
         if layout is not None:
             check_layout(op, layout)
         if pin_memory:
-            raise ArgumentError(
+            raise DeviceError(
                 f"{op}: pin_memory=True speeds up copies to an accelerator, and there is none; "
                 "leave it out"
             )
@@ -182,8 +182,8 @@ def tensor(
 def _copy(source: Tensor, dtype: DType | None) -> Tensor:
     plain = ops.detach(source)
     if dtype is None or dtype is source.dtype:
-        return ops.clone(plain)  # type: ignore[no-any-return]
-    return ops.cast(plain, dtype)  # type: ignore[no-any-return]
+        return ops.clone(plain)
+    return ops.cast(plain, dtype)
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -293,6 +293,11 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
         size = (given,)
     elif not size:
         raise ArgumentTypeError(f"{op}: argument 'size' is missing; give () for a 0-d tensor")
+    for n in size:
+        if type(n) is not int:
+            break
+    else:
+        return size
     if len(size) == 1 and not is_index(size[0]):
         size = size[0]
         if isinstance(size, Tensor):

@@ -65,7 +65,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
             "numpy: got unsupported ScalarType BFloat16; use tensor.float().numpy(), or "
             "np.asarray(tensor) for an array of ml_dtypes.bfloat16"
         )
-    return expose(self)  # type: ignore[no-any-return]
+    return expose(self)
 
 
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -82,7 +82,7 @@ def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array
         return array_of(self).astype(wanted)
     if copy:
         return array_of(self).copy()
-    return expose(self)  # type: ignore[no-any-return]
+    return expose(self)
 
 
 def wrap_array(
@@ -150,12 +150,12 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     else:
         shared = adopt(array_from_dlpack(ext_tensor))
         storage_of(shared).shared.outside = None  # the memory belongs to somebody else
-    return ops.clone(shared) if copy else shared  # type: ignore[no-any-return]
+    return ops.clone(shared) if copy else shared
 
 
 def buffer(self: Tensor, flags: int) -> memoryview:
     """The buffer protocol (`memoryview(tensor)`), which Python offers to classes from 3.12 on."""
-    return memoryview(numpy(self))
+    return memoryview(numpy(self))  # type: ignore[arg-type]
 
 
 # --- pickle and copies ----------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     Raises GraphError for a tensor with a history.
     """
     if id(self) in memo:
-        return memo[id(self)]  # type: ignore[no-any-return]
+        return memo[id(self)]
     if not self.is_leaf:
         raise GraphError(
             "deepcopy: only Tensors created explicitly by the user (graph leaves) support the "
@@ -233,7 +233,7 @@ def _copied_memory(source: Tensor, memo: dict[Any, Any]) -> Tensor:
     key = ("memory", id(source if storage is None else storage))
     first = memo.get(key)
     if first is not None:
-        return ops.detach(first)  # type: ignore[no-any-return]
+        return ops.detach(first)
     made: Tensor = ops.clone(ops.detach(source))
     memo[key] = made
     # What memo is keyed by must outlive it: ids are reused.

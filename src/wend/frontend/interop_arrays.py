@@ -28,7 +28,7 @@ ATOMS = (str, bytes, dict, set, frozenset)
 class Op:
     """Which public function complains, and what tensors are to it."""
 
-    def __init__(self, name: str, tensor_type: type) -> None:
+    def __init__(self, name: str, tensor_type: Any) -> None:
         self.name = name
         self.tensor_type = tensor_type
 
@@ -40,14 +40,13 @@ def array_from_data(data: Any, dtype: DType | None, op: Op) -> Array:
     Raises ArgumentTypeError for what is no number, ArgumentError (naming the position) for ragged
     nesting and for numbers that the type cannot hold.
     """
+    kind = PYTHON_NUMBERS.get(type(data))
+    if kind is not None:
+        return _python_numbers(data, dtypes.dtype_of_scalar_category(kind), dtype, (), op)
     if isinstance(data, (np.ndarray, np.generic)):
         return _from_numpy(data, dtype, op)
     if hasattr(data, "__array__") and not isinstance(data, (list, tuple)):
         return _from_numpy(np.asarray(data), dtype, op)
-    kind = PYTHON_NUMBERS.get(type(data))
-    if kind is not None:
-        found = dtypes.dtype_of_scalar_category(kind)
-        return _python_numbers([data], found, dtype, (), op)
     shape, leaves = _unnested(data, op)
     if isinstance(leaves, np.ndarray):
         return cast_array(leaves, dtype or from_numpy(leaves.dtype), op.name)
@@ -79,6 +78,8 @@ def _unnested(data: Any, op: Op) -> tuple[tuple[int, ...], list[Any] | Array]:
     """(shape, leaves in row-major order); leaves that are ndarrays all come back as one array."""
     shape: tuple[int, ...] = ()
     level: list[Any] = [data]
+    if type(data) is list and data and PYTHON_NUMBERS.keys() >= set(map(type, data)):
+        return (len(data),), data
     while level and _is_sequence(level[0], op):
         if len(shape) >= MAX_DIMS:
             raise ArgumentError(f"{op.name}: the data is nested more than {MAX_DIMS} deep")
@@ -161,7 +162,7 @@ def _mixed_numbers(
     values: list[Any] = []
     found: DType | None = None
     for i, leaf in enumerate(leaves):
-        value, own = _number(leaf, lambda i=i: _place(i, shape), op)  # type: ignore[misc]
+        value, own = _number(leaf, lambda i=i: _place(i, shape), op)
         found = own if found is None else promote_types(found, own)
         values.append(value)
     assert found is not None
@@ -174,7 +175,7 @@ def _number(leaf: Any, place: Any, op: Op) -> tuple[Any, DType]:
         return leaf, dtypes.dtype_of_scalar_category(kind)
     if isinstance(leaf, (np.generic, np.ndarray)):
         own = from_numpy(leaf.dtype)
-        return own.numpy.type(leaf).item() if leaf.ndim == 0 else leaf, own
+        return leaf.item(), own
     if isinstance(leaf, op.tensor_type):
         if leaf.numel() != 1:
             raise ArgumentError(
@@ -192,19 +193,26 @@ def _number(leaf: Any, place: Any, op: Op) -> tuple[Any, DType]:
 
 
 def _python_numbers(
-    values: list[Any], found: DType, dtype: DType | None, shape: tuple[int, ...], op: Op
+    values: Any, found: DType, dtype: DType | None, shape: tuple[int, ...], op: Op
 ) -> Array:
-    """Python numbers, which promote to `found`, as an array of `dtype`, or else of that type."""
+    """Python numbers, which promote to `found`, as an array of `dtype`, or else of that type.
+
+    values: a list of them in row-major order; one number where shape is ()
+    """
     target = dtype or found
     if found.category == COMPLEX and target.category < COMPLEX:
+        values = values if shape else [values]
         i = next(i for i, value in enumerate(values) if isinstance(value, complex))
         raise ArgumentTypeError(
             f"{op.name}: {_place(i, shape)} is complex and {target} is a real type"
         )
     wide = _WIDEST[max(found.category, target.category, INT)]
     try:
-        array = np.array(values, dtype=wide).reshape(shape)
+        array = np.array(values, dtype=wide)
+        if array.shape != shape:
+            array = array.reshape(shape)
     except OverflowError:
+        values = values if shape else [values]
         i = next(i for i, value in enumerate(values) if _overflows(value, wide))
         what = "a float" if wide.kind != "i" else "64 bits"
         raise ArgumentError(
@@ -234,7 +242,9 @@ def cast_array(array: Array, dtype: DType, op: str) -> Array:
 
     As in PyTorch, negative ints down to minus the largest wrap around in an unsigned type.
     """
-    if dtype.category == INT and array.dtype != dtype.numpy and array.dtype.kind != "b":
+    if array.dtype == dtype.numpy:
+        return array
+    if dtype.category == INT and array.dtype.kind != "b":
         inside = _fits(array, dtype)
         if not inside.all():
             i = int(np.argmin(inside.ravel()))

@@ -337,6 +337,8 @@ def make_tensor(
 
 def _bounds(dtype: DType, low: Any, high: Any) -> tuple[Any, Any]:
     """The half-open range of the values, within what the dtype holds."""
+    usual: tuple[Any, Any]
+    limits: tuple[Any, Any]
     if dtype.category == BOOL:
         usual, limits = (0, 2), (0, 2)
     elif dtype.category == dtypes.INT:
@@ -360,9 +362,9 @@ def _bounds(dtype: DType, low: Any, high: Any) -> tuple[Any, Any]:
 def _drawn(size: tuple[int, ...], dtype: DType, low: Any, high: Any) -> Tensor:
     if dtype.category < dtypes.FLOAT:
         drawn: Tensor = random.randint(low, high, size)
-        return ops.cast(drawn, dtype)  # type: ignore[no-any-return]
+        return ops.cast(drawn, dtype)
     if dtype.is_complex:
         raise ArgumentTypeError(f"make_tensor: {dtype} is not available yet")
     # Half the range at a time: high - low may overflow.
     unit = random.rand(size, dtype=dtype)
-    return unit * (high / 2 - low / 2) * 2 + low  # type: ignore[no-any-return]
+    return unit * (high / 2 - low / 2) * 2 + low

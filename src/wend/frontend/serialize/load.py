@@ -145,7 +145,7 @@ def _unpickled(data: bytes, storages: StorageLoader, module: Any, arguments: dic
     """What the pickle module makes of a trusted file, PyTorch's names served by Wend."""
     allowed = default_meanings()
 
-    class Unpickler(module.Unpickler):  # type: ignore[misc]
+    class Unpickler(module.Unpickler):
         def find_class(self, module_name: str, name: str) -> Any:
             if module_name.split(".")[0] != "torch":
                 return super().find_class(module_name, name)

@@ -64,7 +64,7 @@ class StorageWriter:
     def records(self) -> Iterator[tuple[str, memoryview]]:
         """(key, bytes) of each storage."""
         for key, view in self._known.values():
-            yield key, memoryview(view.elements.view("u1"))
+            yield key, memoryview(view.elements.view("u1"))  # type: ignore[arg-type]
 
 
 def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
@@ -72,7 +72,7 @@ def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
     view = stored_view(tensor)
     reference = storages.reference(view)
     place = (view.offset, tuple(tensor.shape), view.strides)
-    arguments = (reference, *place, tensor.requires_grad, OrderedDict())
+    arguments: tuple[Any, ...] = (reference, *place, tensor.requires_grad, OrderedDict())
     make = torch_name("torch._utils", "_rebuild_tensor_v2")
     state = user_attributes(tensor)
     if type(tensor) is Tensor and not state:
@@ -83,7 +83,7 @@ def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
 
 def reduce_parameter(parameter: Parameter) -> tuple[Any, ...]:
     """A parameter as a rebuild call on its data; attributes that the user gave it come along."""
-    arguments = (parameter.detach(), parameter.requires_grad, OrderedDict())
+    arguments: tuple[Any, ...] = (parameter.detach(), parameter.requires_grad, OrderedDict())
     state = user_attributes(parameter)
     if state:
         name = torch_name("torch._utils", "_rebuild_parameter_with_state")
@@ -138,7 +138,7 @@ def checkpoint_pickler(file: IO[bytes], protocol: int, module: Any = pickle) -> 
 
 @functools.cache
 def _pickler_class(base: Any) -> Any:
-    class CheckpointPickler(base):  # type: ignore[misc]
+    class CheckpointPickler(base):
         dispatch: ClassVar[dict[type, Any]] = dict(base.dispatch)
 
         def __init__(self, file: IO[bytes], protocol: int) -> None:

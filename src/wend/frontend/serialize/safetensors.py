@@ -126,7 +126,7 @@ def _checked_texts(metadata: Mapping[str, str]) -> dict[str, str]:
 def _write(file: IO[bytes], header: bytes, arrays: list[np.ndarray[Any, Any]]) -> None:
     file.write(header)
     for array in arrays:
-        view = memoryview(array.reshape(-1).view(np.uint8))
+        view = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         for at in range(0, len(view), CHUNK):
             file.write(view[at : at + CHUNK])
 

@@ -78,7 +78,7 @@ def view_of(whole: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offs
     alias = _alias_of(whole)
     if tuple(whole.shape) == size and strides == contiguous_strides(size) and offset == 0:
         return alias
-    return ops.as_strided(alias, size, strides, offset)  # type: ignore[no-any-return]
+    return ops.as_strided(alias, size, strides, offset)
 
 
 def _alias_of(tensor: Tensor) -> Tensor:
