@@ -217,6 +217,25 @@ def specs(prim: Any, params: list[Any]) -> list[Any]:
     return [each(p, kind) for p, kind in zip(params, kinds, strict=True)]
 
 
+def map_operands(params: list[Any], function: Any) -> list[Any]:
+    """The parameters with each array, in lists too, replaced by function(array)."""
+    return [
+        function(p)
+        if isinstance(p, np.ndarray)
+        else map_operands(p, function)
+        if isinstance(p, list)
+        else p
+        for p in params
+    ]
+
+
+def operands(params: list[Any]) -> list[np.ndarray]:
+    """The arrays among the parameters, those in lists too."""
+    found: list[np.ndarray] = []
+    map_operands(params, found.append)
+    return found
+
+
 def as_tuple(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from harness import ELEMENTWISE, OPS, PRIMITIVES, by_dtype, report, snippet
 
+from wend.base import dtypes
 from wend.base.errors import DTypeError
 from wend.core.primitive import NO_GRADIENT, Composite
 from wend.ops.builder import Builder
@@ -71,6 +72,32 @@ def test_reference_has_the_inferred_type(op, dtype):
             elif (result.dtype, result.shape) != (want.dtype, want.shape):
                 fault = f"reference gives {result.dtype}{result.shape}, infer {spec}"
                 faults.append(snippet(op, sample, fault))
+    report(faults)
+
+
+def strided(array):
+    """The same values, of which no two lie side by side in memory."""
+    spread = np.zeros((*array.shape, 2), array.dtype)
+    spread[..., 0] = array
+    return spread[..., 0]
+
+
+@pytest.mark.parametrize("op", ids(PRIMITIVES))
+def test_reference_reads_strided_operands_and_leaves_them(op):
+    dtype = dtypes.float64 if "float" in op.supports else harness.supported(op)[-1]
+    faults = []
+    for sample in [] if op.random else harness.samples(op, dtype):
+        prim, params = harness.bind(op, sample)
+        moved = harness.map_operands(params, strided)
+        before = harness.map_operands(moved, np.copy)
+        want, got = prim.reference(*params), prim.reference(*moved)
+        for a, b in zip(harness.as_tuple(got), harness.as_tuple(want), strict=True):
+            fault = harness.difference(a, b)
+            if fault:
+                faults.append(snippet(op, sample, f"of strided operands: {fault}"))
+        for a, b in zip(harness.operands(moved), harness.operands(before), strict=True):
+            if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
+                faults.append(snippet(op, sample, "reference overwrites an operand"))
     report(faults)
 
 
