@@ -283,7 +283,9 @@ class Embedding(Primitive):
         start = ops.reshape_to(arange(size) * rows, (size, *(1,) * (len(indices.shape) - 1)))
         flat = ops.reshape_to(weight, (size * rows, weight.shape[2]))
         y = ops.embedding(flat, indices + start, -1, self.scale_grad_by_freq)
-        kept = ops.expand_to(ops.unsqueeze(ops.ne(indices, padding_idx), -1), y.shape, (len(y.shape) - 1,))
+        kept = ops.expand_to(
+            ops.unsqueeze(ops.ne(indices, padding_idx), -1), y.shape, (len(y.shape) - 1,)
+        )
         return ops.where(kept, y, ops.stop_gradient(y))
 
     def samples(self, rng: Any) -> Iterator[Sample]:

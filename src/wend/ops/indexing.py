@@ -30,12 +30,12 @@ Values = list[Any]
 class Step(NamedTuple):
     """One view op: select(dim, values[slot]), slice(dim, ...), unsqueeze(dim) or alias().
 
-    slots: places in the values; None for a bound that was left out
+    slots: three places in the values; None for a bound that was left out, and for no more of them
     """
 
     op: str
     dim: int
-    slots: tuple[int | None, ...]
+    slots: tuple[Any, Any, Any]
 
 
 class Source(NamedTuple):
@@ -63,6 +63,7 @@ class Plan(NamedTuple):
         return tuple(source.dim for source in self.sources)
 
 
+_NONE = (None, None, None)
 _PLANS: dict[tuple[int, Structure], Plan] = {}
 _MOST_PLANS = 4096
 
@@ -110,12 +111,12 @@ def _planned(structure: Structure, rank: int) -> Plan:
     open_dims = rank - spoken_of  # what the first ellipsis stands for
     for code in structure:
         if code == SELECT:
-            steps.append(Step("select", dim, (slot,)))
+            steps.append(Step("select", dim, (slot, None, None)))
         elif code == ELLIPSIS:
             dim += open_dims
             open_dims = 0
         elif code in (NONE, TRUE, FALSE):
-            steps.append(Step("unsqueeze", dim, ()))
+            steps.append(Step("unsqueeze", dim, _NONE))
             if code != NONE:
                 sources.append(Source(dim, -1, int(code == TRUE)))
             dim += 1
@@ -131,17 +132,17 @@ def _planned(structure: Structure, rank: int) -> Plan:
             dim += code - MASK
         slot += _slots_used(code)
     if not steps and not sources:
-        steps.append(Step("alias", 0, ()))
+        steps.append(Step("alias", 0, _NONE))
     return Plan(tuple(steps), tuple(sources))
 
 
-def _bounds(given: int, slot: int) -> tuple[int | None, ...]:
+def _bounds(given: int, slot: int) -> tuple[Any, Any, Any]:
     """Where the start, stop and step of a slice are found."""
-    slots: list[int | None] = []
-    for bit in (1, 2, 4):
-        slots.append(slot if given & bit else None)
-        slot += bool(given & bit)
-    return tuple(slots)
+    start = slot if given & 1 else None
+    slot += given & 1
+    end = slot if given & 2 else None
+    slot += (given & 2) >> 1
+    return start, end, slot if given & 4 else None
 
 
 def _check_rank(structure: Structure, spoken_of: int, rank: int) -> None:

@@ -18,8 +18,10 @@ from wend.ops.indexing import Plan, Source, Step, Values, plan_of, read_key
 from wend.ops.reshapes import Unsqueeze
 from wend.ops.slicing import Select, Slice, counted_index, replaced, slice_bounds
 from wend.ops.sugar import sugar
+from wend.ops.views import Alias
 
-_select, _slice, _unsqueeze = Select.function, Slice.function, Unsqueeze.function
+_select, _slice = Select.function, Slice.function
+_unsqueeze, _alias = Unsqueeze.function, Alias.function
 
 
 def getitem(x: Any, key: Any) -> Any:
@@ -34,8 +36,20 @@ def getitem(x: Any, key: Any) -> Any:
     plan = plan_of(structure, len(x.shape))
     whole = x
     try:
-        for step in plan.steps:
-            x = _run(step, x, values)
+        # Called from this very frame: a step's site is looked for from the innermost frame outward.
+        for op, dim, (start, end, by) in plan.steps:
+            if op == "select":
+                x = _select(x, dim, values[start])
+            elif op == "slice":
+                x = _slice(
+                    x,
+                    dim,
+                    None if start is None else values[start],
+                    None if end is None else values[end],
+                    1 if by is None else values[by],
+                )
+            else:
+                x = _unsqueeze(x, dim) if op == "unsqueeze" else _alias(x)
     except IndexOutOfRange as error:
         raise _located(plan, whole, values, error) from None
     if plan.sources:
@@ -45,15 +59,17 @@ def getitem(x: Any, key: Any) -> Any:
 
 def _run(step: Step, x: Any, values: Values) -> Any:
     """The view of one step."""
-    op, dim, slots = step
-    if op == "select":
-        return _select(x, dim, values[slots[0]])  # type: ignore[index]
-    if op == "slice":
-        start, end, by = (None if slot is None else values[slot] for slot in slots)
-        return _slice(x, dim, start, end, 1 if by is None else by)
-    if op == "unsqueeze":
-        return _unsqueeze(x, dim)
-    return ops.alias(x)
+    if step.op == "select":
+        return _select(x, step.dim, values[step.slots[0]])
+    if step.op == "slice":
+        return _slice(x, step.dim, *_slice_of(step, values))
+    return _unsqueeze(x, step.dim) if step.op == "unsqueeze" else _alias(x)
+
+
+def _slice_of(step: Step, values: Values) -> tuple[Any, Any, Any]:
+    """(start, end, step) of a slice: None, None and 1 where they were left out."""
+    start, end, by = (None if slot is None else values[slot] for slot in step.slots)
+    return start, end, 1 if by is None else by
 
 
 def _renamed(error: IndexOutOfRange) -> IndexOutOfRange:
@@ -65,7 +81,7 @@ def _located(plan: Plan, x: Any, values: Values, error: IndexOutOfRange) -> Inde
     gone, shape = 0, tuple(x.shape)
     for step in plan.steps:
         if step.op == "select":
-            index = values[step.slots[0]]  # type: ignore[index]
+            index = values[step.slots[0]]
             n = shape[step.dim]
             if not -n <= index < n:
                 return IndexOutOfRange(
@@ -81,15 +97,13 @@ def _located(plan: Plan, x: Any, values: Values, error: IndexOutOfRange) -> Inde
 
 def _shape_after(step: Step, shape: tuple[Any, ...], values: Values) -> tuple[Any, ...]:
     """The shape of a view, without recording it. Raises as the view does."""
-    op, dim, slots = step
-    if op == "select":
-        counted_index("setitem", values[slots[0]], shape[dim], dim)  # type: ignore[index]
+    dim = step.dim
+    if step.op == "select":
+        counted_index("setitem", values[step.slots[0]], shape[dim], dim)
         return (*shape[:dim], *shape[dim + 1 :])
-    if op == "slice":
-        start, end, by = (None if slot is None else values[slot] for slot in slots)
-        count = slice_bounds("slice", shape[dim], start, end, 1 if by is None else by)[2]
-        return replaced(shape, dim, count)
-    if op == "unsqueeze":
+    if step.op == "slice":
+        return replaced(shape, dim, slice_bounds("slice", shape[dim], *_slice_of(step, values))[2])
+    if step.op == "unsqueeze":
         return (*shape[:dim], 1, *shape[dim:])
     return shape
 
@@ -201,13 +215,12 @@ def _without_leading_ones(value: Any, rank: int) -> Any:
 
 def _put_back(step: Step, whole: Any, part: Any, values: Values) -> Any:
     """whole, with the part that the step views replaced."""
-    op, dim, slots = step
-    if op == "select":
-        return ops.select_scatter(whole, part, dim, values[slots[0]])  # type: ignore[index]
-    if op == "slice":
-        start, end, by = (None if slot is None else values[slot] for slot in slots)
-        return ops.slice_scatter(whole, part, dim, start, end, 1 if by is None else by)
-    if op == "unsqueeze":
+    dim = step.dim
+    if step.op == "select":
+        return ops.select_scatter(whole, part, dim, values[step.slots[0]])
+    if step.op == "slice":
+        return ops.slice_scatter(whole, part, dim, *_slice_of(step, values))
+    if step.op == "unsqueeze":
         return ops.squeeze(part, dim)
     return part
 
