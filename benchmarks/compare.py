@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness import HERE, Side, frameworks, publish, ratio
+from bench import HERE, Side, frameworks, publish, ratio
 
 COLUMNS = ["workload", "wend ms", "torch ms", "ratio", "low", "high", "losses agree to"]
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import Any
 
-from harness import ONE_THREAD, _python_path, frameworks, publish
+from bench import ONE_THREAD, _python_path, frameworks, publish
 
 PROGRAM = """
 import time, json, os

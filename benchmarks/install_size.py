@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from harness import HERE, publish
+from bench import HERE, publish
 
 COLUMNS = ["package", "MB", "MiB", "aim"]
 # Of the source tree, what an installation leaves out.

@@ -1,4 +1,4 @@
-"""Three long loops, and how much the resident memory grows along them.
+"""Long loops, and how much the resident memory grows along them.
 
 python benchmarks/memory.py
 python benchmarks/memory.py --iterations 5000      # a quick look
@@ -9,9 +9,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from harness import Side, frameworks, publish
+from bench import Side, frameworks, publish
 
-LOOPS = ["reads no value", "sizes always change", "structure never repeats"]
+LOOPS = [
+    "reads no value",
+    "trains, reads no value",
+    "sizes always change",
+    "structure never repeats",
+]
 COLUMNS = ["loop", "framework", "iterations", "start MB", "growth MB", "most MB above", "aim"]
 
 

@@ -10,7 +10,7 @@ import argparse
 import statistics
 from typing import Any
 
-from harness import Side, frameworks, publish
+from bench import Side, frameworks, publish
 
 COLUMNS = ["what", "wend", "low", "high", "aim", "torch"]
 KINDS = [

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from harness import serve
+from bench import serve
 
 torch.set_num_threads(1)
 
@@ -31,6 +31,20 @@ def unread() -> Iterator[None]:
     x, y = torch.zeros(8), torch.ones(8)
     while True:
         x = x * 0.5 + y
+        yield
+
+
+def unread_training() -> Iterator[None]:
+    """A training step, of one size or another, whose loss nobody reads."""
+    weight = torch.ones(4, 4, requires_grad=True)
+    n = 0
+    while True:
+        n += 1
+        x = torch.full((1 + n % 5, 4), 0.5)
+        torch.tanh(x @ weight).mean().backward()
+        with torch.no_grad():
+            weight -= 0.01 * weight.grad
+        weight.grad = None
         yield
 
 
@@ -79,6 +93,7 @@ def restructured() -> Iterator[None]:
 
 LOOPS: dict[str, Callable[[], Iterator[None]]] = {
     "reads no value": unread,
+    "trains, reads no value": unread_training,
     "sizes always change": resized,
     "structure never repeats": restructured,
 }

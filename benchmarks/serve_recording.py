@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from harness import serve
+from bench import serve
 from torch import nn
 
 torch.set_num_threads(1)

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "workloads"))
 import common
 import numpy as np
 import torch
-from harness import serve
+from bench import serve
 
 torch.set_num_threads(1)
 name = sys.argv[1]

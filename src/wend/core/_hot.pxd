@@ -46,7 +46,7 @@ cdef class TensorType:
     cdef readonly object dtype
     cdef readonly object device
     cdef readonly Kind kind
-    cdef readonly object nbytes
+    cdef readonly Py_ssize_t nbytes
 
 cdef TensorType type_in_kind(Kind kind, tuple shape)
 @cython.locals(t=tuple, op=int)
@@ -100,6 +100,7 @@ cdef class Mode:
     cdef readonly bint inference
     cdef readonly int recompute
     cdef readonly tuple key
+    cdef public Mode off
 
 @cython.freelist(512)
 @cython.trashcan(True)
@@ -217,6 +218,7 @@ cdef class State:
     cdef public object leaves
     cdef public object step
     cdef public Py_ssize_t inner
+    cdef public int simple
     cdef public long long stamp
     cdef public long long born
     cdef public long long passed
@@ -370,6 +372,12 @@ cdef class StepPrimitive:
 
 @cython.locals(state=State, child=State, v=Value, leaf=Leaf, values=list, outs=list)
 cpdef step_known(Trace trace, StepPrimitive prim, Py_ssize_t i0, Py_ssize_t i1)
+
+cdef list RETAINED
+cdef Mode off_mode(Mode mode)
+@cython.locals(trace=Trace, state=State, child=State, v=Value, leaf=Leaf, values=list, outs=list,
+               fresh=list, t=Tensor, k=Py_ssize_t, index=Py_ssize_t)
+cdef bint backward_known(Tensor handle, bint retain_graph) except -1
 
 cdef class ModuleBase:
     cdef public Py_ssize_t n_hooks

@@ -633,6 +633,17 @@ class Tensor:
     def grad(self):
         self._grad = None
 
+    def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+        """Accumulate gradients of this tensor into the `.grad` of the leaves it depends on.
+
+        gradient: of this tensor, same shape; may be left out for one element     inputs: only
+        these get gradients     Raises GraphError (a RuntimeError) as PyTorch does.
+        """
+        if gradient is None and inputs is None and not create_graph:
+            if backward_known(self, retain_graph is True):
+                return
+        SLOTS["backward"](self, gradient, retain_graph, create_graph, inputs)
+
     @property
     def _version(self):
         if self.alias is not None and self.alias.base is not None:
@@ -1975,6 +1986,64 @@ def step_known(trace, prim, i0, i1):
     return commit_many(trace, None, child, None)
 
 
+RETAINED = [{}]  # live handles that retain the gradient of a non-leaf
+
+
+def set_retained(table):
+    """Slot: the table of handles that retain gradients; while it is empty nothing is to be kept."""
+    RETAINED[0] = table
+
+
+def off_mode(mode):
+    """The same mode without gradients."""
+    if mode.off is None:
+        key = mode.key
+        mode.off = intern_mode(False, key[1], key[2], key[3], key[4], key[5])
+    return mode.off
+
+
+def backward_known(handle, retain_graph):
+    """Take the whole backward pass as the one step that this path took last time.
+
+    Returns whether it did: only if nothing but leaves get gradients, as before.
+    """
+    trace = current_trace()
+    state = trace.state
+    v = handle.value
+    if state is None or v.trace is not trace or trace.extra is not None or RETAINED[0]:
+        return False
+    if handle.alias is not None or trace.symbolic is not None:
+        return False
+    child = state.child
+    if child is None or child.simple != (2 if retain_graph else 1) or child.i0 != v.index:
+        return False
+    if child.i1 != -1 or child.mode is not off_mode(trace.mode):
+        return False
+    values = trace.values
+    outs = []
+    for index in child.leaves:
+        v = values[index]
+        leaf = v.leaf
+        if leaf is None or not leaf.requires_grad or leaf.hooks is not None:
+            return False
+        outs.append(v.type)
+    child.outs = tuple(outs)
+    fresh = commit_many(trace, None, child, None)
+    k = 0
+    for index in child.leaves:
+        v = values[index]
+        leaf = v.leaf
+        owner = leaf.ref()
+        if owner is not None:
+            t = owner
+            if t._grad is None and leaf.post_hooks is None:
+                t._grad = fresh[k]
+            else:
+                SLOTS["accumulate"](leaf, fresh[k])
+        k += 1
+    return True
+
+
 # -- modules --------------------------------------------------------------------------------
 
 
@@ -2063,7 +2132,7 @@ def set_defaults():
     zeros = {
         Value: "serial index seg_index",
         Tensor: "version",
-        State: "n_in lasti user_lasti first n_out arg0 depth inner stamp born passed gained",
+        State: "n_in lasti user_lasti first n_out arg0 depth inner stamp born passed gained simple",
         Trace: "site_lasti",
         Alias: "version storage_version",
         ModuleBase: "n_hooks",

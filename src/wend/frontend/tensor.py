@@ -320,22 +320,14 @@ def numel(self: Tensor) -> int:
     return n
 
 
-def backward(
-    self: Tensor,
-    gradient: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Any = None,
-) -> None:
-    """Accumulate gradients of this tensor into the `.grad` of the leaves it depends on."""
+def backward(x: Tensor, gradient: Any, retain: Any, create_graph: bool, inputs: Any) -> None:
+    """What Tensor.backward calls where the path is not known yet."""
     from wend.frontend import autograd
 
-    if gradient is None and inputs is None and not create_graph:
-        value = self.value
-        if value.requires_grad and not value.type.shape:
-            autograd.run_backward([self], [None], None, bool(retain_graph), False)
-            return
-    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    autograd.backward(x, gradient, retain, create_graph, inputs=inputs)
+
+
+_hot.set_slot("backward", backward)
 
 
 def _data(self: Tensor) -> Tensor:
@@ -377,7 +369,6 @@ _METHODS = {
     "item": item,
     "numel": numel,
     "nelement": numel,
-    "backward": backward,
     "requires_grad_": requires_grad_,
     "detach_": detach_,
     "data": property(_data, _set_data),

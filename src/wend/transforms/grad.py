@@ -163,9 +163,6 @@ def run_backward(
     inputs: only these get gradients     capture: return those (or None) instead of accumulating
     """
     trace = _hot.current_trace()
-    if inputs is None and not create_graph and len(roots) == 1 and gradients[0] is None:
-        if _known(trace, roots[0], retain_graph):
-            return []
     mode = trace.mode
     trace.mode = with_grad(mode, create_graph)
     owner = None
@@ -231,48 +228,27 @@ def ones_like(value: Value) -> Any:
     return ops.full(tuple(value.type.shape), 1.0, dtype=value.type.dtype)
 
 
-def _known(trace: Trace, root: Any, retain_graph: bool) -> bool:
-    """Take the whole backward as the one step that this path took last time."""
-    value = root.value
-    state = trace.state
-    if value.trace is not trace or state is None or trace.extra is not None:
-        return False
-    plans = state.plans
-    if plans is None or retaining():
-        return False
-    prim = plans.get(("backward", value.index, retain_graph))
-    if prim is None:
-        return False
-    mode = trace.mode
-    trace.mode = with_grad(mode, False)
-    try:
-        grads = _hot.step_known(trace, prim, value.index, -1)
-        if grads is None:
-            return False
-        values = trace.values
-        for index, g in zip(trace.states[-1].leaves, grads):
-            leaf = values[index].leaf
-            handle = leaf.ref()
-            if handle is not None and handle._grad is None and leaf.post_hooks is None:
-                handle._grad = g
-            else:
-                accumulate_hooked(leaf, g, False)
-    finally:
-        trace.mode = mode
-    return True
-
-
 def _remember(walk: Walk, seeds: dict[int, Any]) -> None:
     """If the whole backward was one step that only gave leaves their gradients, note it."""
     simple = walk.simple
     if simple is None or walk.owner.inputs is not None or walk.owner.create:
         return
-    state, root, prim = simple
-    parent = state.parent
-    if parent is not None:
-        if parent.plans is None:
-            parent.plans = {}
-        parent.plans[("backward", root, walk.owner.retain)] = prim
+    state = simple[0]
+    state.simple = 2 if walk.owner.retain else 1  # see backward_known in the core
+
+
+def accumulate_known(leaf: Any, g: Any) -> None:
+    """Add a gradient that `backward_known` found to what the leaf has already."""
+    trace = _hot.current_trace()
+    mode = trace.mode
+    trace.mode = with_grad(mode, False)
+    try:
+        accumulate_hooked(leaf, g, False)
+    finally:
+        trace.mode = mode
+
+
+_hot.set_slot("accumulate", accumulate_known)
 
 
 def with_grad(mode: Any, grad: bool) -> Any:

@@ -213,6 +213,7 @@ def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
 
 #: Handles that asked for it, by id (their equality is elementwise).
 _RETAINED: dict[int, Any] = {}
+_hot.set_retained(_RETAINED)
 
 
 def retain_grad(handle: Any) -> None:

@@ -12,17 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from wend.base.errors import ExecutionError, GraphError
+from wend.base.errors import GraphError
 from wend.base.random_state import as_signed, philox
 from wend.core import _hot
 from wend.core._hot import Tensor, Trace, Value
 from wend.core.graph import flatten_outputs
-from wend.core.primitive import ops
 from wend.core.symbolic import hint_of
 from wend.transforms.batch import batched, interpret, with_batch_axis
-from wend.transforms.grad import run_backward
 
-__all__ = ["Level", "current_level", "gradients", "many_gradients", "run_mapped"]
+__all__ = ["Level", "current_level", "run_mapped"]
 
 RANDOMNESS = ("error", "different", "same")
 NO_VALUE = (
@@ -247,96 +245,3 @@ def run_mapped(
         results = list(function(*given))
         inner, on = level.strip(results)
     return list(zip(inner, on, strict=True))
-
-
-# -- gradients through levels ---------------------------------------------------------------
-
-
-def gradients(
-    outs: Sequence[Tensor], inputs: Sequence[Tensor], seeds: Sequence[Tensor], create_graph: bool
-) -> list[Tensor | None]:
-    """Per input, the gradient of sum(out * seed) over all outs; None where there is none.
-
-    Inside of vmap: per example.  The graph is kept.  Raises GraphError for an input from outside
-    of a vmap, of which each example would have a gradient of its own (see `Level.lift`).
-    """
-    trace = _hot.current_trace()
-    level = trace.symbolic
-    if level is None:
-        live = [(x, g) for x, g in zip(outs, seeds, strict=True) if x.requires_grad]
-        if not live:
-            return [None] * len(inputs)
-        roots, given = [x for x, _ in live], [g for _, g in live]
-        return run_backward(roots, given, list(inputs), True, create_graph, True)
-    if not isinstance(level, Level):
-        raise ExecutionError("gradients: a rule or the body of a composite cannot differentiate")
-    return _through(level, outs, inputs, seeds, create_graph)
-
-
-def _through(
-    level: Level,
-    outs: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    seeds: Sequence[Tensor],
-    create_graph: bool,
-) -> list[Tensor | None]:
-    """`gradients` one level further out."""
-    inner_outs, out_on = level.strip(outs)
-    inner_inputs, in_on = level.strip(inputs)
-    inner_seeds, seed_on = level.strip(seeds)
-    with level.suspended():
-        if True in out_on:
-            # Only results that have the batch axis depend on inputs that have it.
-            rows = [
-                (x, with_batch_axis(g, on, level.size))
-                for x, g, x_on, on in zip(inner_outs, inner_seeds, out_on, seed_on, strict=True)
-                if x_on
-            ]
-            found = gradients(
-                [x for x, _ in rows], inner_inputs, [g for _, g in rows], create_graph
-            )
-            for g, on in zip(found, in_on, strict=True):
-                if g is not None and not on:
-                    raise GraphError(
-                        "vmap: the gradient with respect to a tensor from outside of the mapped "
-                        "function is another one for each example: pass it to torch.func.grad"
-                    )
-            on_axis = [True] * len(found)
-        elif True in seed_on:
-            found = many_gradients(
-                level.size, inner_outs, inner_inputs, inner_seeds, create_graph, seed_on
-            )
-            on_axis = [True] * len(found)
-        else:
-            found = gradients(inner_outs, inner_inputs, inner_seeds, create_graph)
-            on_axis = [False] * len(found)
-    return [
-        level.wrap(g) if g is not None and on else g for g, on in zip(found, on_axis, strict=True)
-    ]
-
-
-def many_gradients(
-    size: int,
-    outs: Sequence[Tensor],
-    inputs: Sequence[Tensor],
-    seeds: Sequence[Tensor],
-    create_graph: bool,
-    on: Sequence[bool] | None = None,
-) -> list[Tensor | None]:
-    """`gradients` for `size` seeds, stacked at dim 0 of those in `on` (None: of all).
-
-    One backward pass per seed over one and the same graph; the results are stacked at dim 0.
-    """
-    stacked = [True] * len(seeds) if on is None else on
-    rows = []
-    for k in range(size):
-        seed = [ops.select(g, 0, k) if flag else g for g, flag in zip(seeds, stacked, strict=True)]
-        rows.append(gradients(outs, inputs, seed, create_graph))
-    out: list[Tensor | None] = []
-    for j, x in enumerate(inputs):
-        column = [row[j] for row in rows]
-        if all(g is None for g in column):
-            out.append(None)
-        else:
-            out.append(ops.stack([ops.zeros_like(x) if g is None else g for g in column]))
-    return out

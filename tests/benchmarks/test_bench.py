@@ -12,11 +12,11 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 @pytest.fixture
 def harness(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    module = pytest.importorskip("harness")
+    module = pytest.importorskip("bench")
     monkeypatch.setattr(module, "RESULTS", tmp_path)
     monkeypatch.setattr(module, "HERE", tmp_path)
     yield module
-    sys.modules.pop("harness", None)
+    sys.modules.pop("bench", None)
 
 
 def test_ratios_are_between_paired_passes(harness):
@@ -39,7 +39,7 @@ def test_results_are_written_with_the_machine(harness, tmp_path):
 def test_a_side_answers_and_fails_with_its_own_words(harness, tmp_path):
     (tmp_path / "side.py").write_text(
         f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
-        "from harness import serve\n"
+        "from bench import serve\n"
         "print('not an answer')\n"
         "def answer(x):\n"
         "    print('noise')\n"
