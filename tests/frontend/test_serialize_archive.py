@@ -261,7 +261,7 @@ def test_truncated_archives_are_refused(length, lost):
             archive.read(name)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.data())
 def test_damaged_archives_never_do_harm(data):
     """A few changed bytes: an error of ours, or bytes whose checksum agrees."""

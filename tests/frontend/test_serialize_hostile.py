@@ -257,7 +257,7 @@ def test_truncated_files_are_refused(data, draw):
         load(io.BytesIO(cut))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.sampled_from([SAMPLE, OURS]), st.data())
 def test_changed_bytes_give_our_error_or_an_object(data, draw):
     changed = bytearray(data)
@@ -275,7 +275,7 @@ RECORDS = {
 }
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_changed_pickles_give_our_error_or_an_object(draw):
     """Damage behind the checksum: what a hostile writer would do."""

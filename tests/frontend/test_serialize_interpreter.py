@@ -287,7 +287,7 @@ def test_truncated_pickles_are_refused(value, protocol, data):
         run(cut)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes_give_an_object_or_our_error(data):
     try:
@@ -299,7 +299,7 @@ def test_random_bytes_give_an_object_or_our_error(data):
 OPS = [bytes([code]) for code in OPCODES]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.lists(st.sampled_from([*OPS, b"\x00", b"\x01", b"a\n"]), max_size=40))
 def test_random_opcodes_give_an_object_or_our_error(codes):
     try:
