@@ -146,7 +146,7 @@ class IntoElements(_Elementwise1d, abstract=True):
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, src: np.ndarray) -> np.ndarray:
-        return self.reference_inplace(x.copy(), index, src)
+        return self.reference_inplace(np.array(x), index, src)
 
     def used(self, index: np.ndarray, src: np.ndarray) -> np.ndarray:
         """The elements of src that the index meets."""
@@ -247,7 +247,7 @@ class ScatterValue(_Elementwise1d):
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, value: Any) -> np.ndarray:
-        return self.reference_inplace(x.copy(), index, value)
+        return self.reference_inplace(np.array(x), index, value)
 
     def reference_inplace(self, x: np.ndarray, index: np.ndarray, value: Any) -> np.ndarray:
         self.check(x, index)

@@ -221,7 +221,7 @@ class IndexPut(_ByTensors):
         self.check(x, indices)
 
     def reference(self, x: np.ndarray, indices: list[Any], values: np.ndarray) -> np.ndarray:
-        return self.reference_inplace(x.copy(), indices, values)
+        return self.reference_inplace(np.array(x), indices, values)
 
     def reference_inplace(
         self, x: np.ndarray, indices: list[Any], values: np.ndarray

@@ -133,7 +133,7 @@ class _IntoDim(_AlongDim, abstract=True):
         self.check(x, index)
 
     def reference(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
-        return self.reference_inplace(x.copy(), index, source)
+        return self.reference_inplace(np.array(x), index, source)
 
     def reference_inplace(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
         """As `reference`, into x itself."""

@@ -325,7 +325,7 @@ class Clone(Primitive):
         return Spec(x.shape, x.dtype)
 
     def reference(self, x: np.ndarray) -> np.ndarray:
-        return x.copy(order="C")
+        return np.array(x, order="C")
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         return (g,)

@@ -58,7 +58,7 @@ class PartScatter(Primitive, abstract=True):
         return Spec(x.shape, x.dtype)
 
     def reference(self, x: np.ndarray, src: np.ndarray, *sizes: Any) -> np.ndarray:
-        return self.reference_inplace(x.copy(), src, *sizes)
+        return self.reference_inplace(np.array(x), src, *sizes)
 
     def reference_inplace(self, x: np.ndarray, src: np.ndarray, *sizes: Any) -> np.ndarray:
         self.part(x, *sizes)[...] = src
@@ -203,7 +203,7 @@ class StridedScatter(PartScatter):
         return np.lib.stride_tricks.as_strided(flat, tuple(size), steps)
 
     def reference(self, x: np.ndarray, src: np.ndarray, *sizes: Any) -> np.ndarray:
-        return self.reference_inplace(x.copy(order="C"), src, *sizes)
+        return self.reference_inplace(np.array(x, order="C"), src, *sizes)
 
     def reference_inplace(self, x: np.ndarray, src: np.ndarray, *sizes: Any) -> np.ndarray:
         if not x.flags.c_contiguous:
