@@ -1,6 +1,7 @@
-"""Lets the tests of transforms import the harness of the ops' tests."""
+"""Lets the tests of transforms import `both`, beside them, and the harness of the ops' tests."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "ops"))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "ops")]

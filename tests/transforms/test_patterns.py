@@ -23,7 +23,7 @@ from wend.frontend.creation import full, ones
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 VARIANTS = 60
-EXTENTS = (1, 2, 3, 4, 5, 6, 7)
+EXTENTS = (0, 1, 2, 3, 4, 5, 6, 7)
 
 
 def variants(types, args, prim):

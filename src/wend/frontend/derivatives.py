@@ -18,7 +18,8 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.transforms.ancestry import depends_on_others
 from wend.transforms.grad import with_grad
-from wend.transforms.levels import Level, current_level, gradients, many_gradients
+from wend.transforms.levels import Level, current_level
+from wend.transforms.pullback import gradients, many_gradients
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 
@@ -238,8 +239,9 @@ def _ones(x: Tensor) -> Tensor:
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """(func(*primals), pull): pull(seeds) are the gradients of sum(seed * output), per primal.
+    """(func(*primals), pull): pull(seeds) is a tuple of the gradients of sum(seed * output).
 
+    seeds: in the structure of the output; the tuple has one entry per primal
     With has_aux, func returns (output, aux) and the result is (output, pull, aux).
     """
     variables = _Variables("vjp", primals)
@@ -247,15 +249,13 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     out, aux = _split_aux("vjp", result, has_aux)
     outs, structure = _tensors("vjp", out)
 
-    def pull(*seeds: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given = seeds[0] if len(seeds) == 1 else seeds
-        leaves, found = _tensors("vjp", given)
+    def pull(seeds: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        given, found = _tensors("vjp", seeds)
         if found != structure:
             raise ArgumentError(
                 f"vjp: seeds {found} do not have the structure {structure} of the output"
             )
-        found_grads = variables.pull(outs, _checked_seeds(outs, leaves))
-        return found_grads[0] if len(primals) == 1 else found_grads
+        return variables.pull(outs, _checked_seeds(outs, given))
 
     released = variables.released(out)
     return (released, pull, variables.released(aux)) if has_aux else (released, pull)
