@@ -13,6 +13,7 @@ from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.random_state import RandomState, as_signed, normalize_seed, philox
 
 
+@pytest.mark.smoke
 def test_philox_gives_the_published_words():
     """Known answers for philox4x32 with 10 rounds, from the authors' Random123."""
     ones = 0xFFFFFFFF

@@ -51,6 +51,7 @@ def test_an_element_depends_on_its_position_only(draw):
     assert not np.array_equal(array(draw(40, 200)), whole)
 
 
+@pytest.mark.smoke
 def test_seeds_and_kinds_are_apart():
     a = array(ops.random_bits((50,), 1, 0))
     b = array(ops.random_bits((50,), 2, 0))
