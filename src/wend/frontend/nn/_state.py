@@ -182,6 +182,8 @@ class StateMixin:
             )
             return
         lazy = is_lazy(own)
+        if lazy and is_lazy(given):
+            return  # neither has values yet
         if not lazy and own.dim() == 0 and given.dim() == 1 and given.numel() == 1:
             given = given[0]  # scalars were stored with one dim before PyTorch 0.4
         if not lazy and given.shape != own.shape:

@@ -25,6 +25,9 @@ __all__ = [
 class _NormBase(Module):
     """Scale, shift and running statistics of batch and instance normalization."""
 
+    weight: Any
+    bias: Any
+    num_features: int
     _version = 2
 
     def __init__(
@@ -197,6 +200,10 @@ class SyncBatchNorm(_BatchNorm):
 
 class _LazyNormBase(LazyModuleMixin):
     """A normalization whose num_features is that of its first input."""
+
+    weight: Any
+    bias: Any
+    num_features: int
 
     def __init__(
         self,

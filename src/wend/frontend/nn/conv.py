@@ -34,7 +34,9 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 class _ConvNd(Module):
     """What all convolutions share: checks, parameters, their first values, printing."""
 
-    bias: Parameter | None
+    weight: Any
+    bias: Any
+    padding: Any
 
     def __init__(
         self,
@@ -337,6 +339,12 @@ class ConvTranspose3d(_ConvTranspose):
 
 class _LazyConvMixin(LazyModuleMixin):
     """A convolution whose in_channels is that of its first input."""
+
+    weight: Any
+    bias: Any
+    groups: int
+    transposed: bool
+    kernel_size: tuple[int, ...]
 
     def _defer(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         """Give the module parameters that wait for the first input."""

@@ -16,6 +16,11 @@ class LazyModuleMixin:
     """
 
     cls_to_become: type | None = None
+    _parameters: Any
+    _buffers: Any
+    _non_persistent_buffers_set: set[str]
+    _register_load_state_dict_pre_hook: Any
+    register_forward_pre_hook: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -68,4 +73,4 @@ class LazyModuleMixin:
         self._load_hook.remove()
         del self._initialize_hook, self._load_hook
         if self.cls_to_become is not None:
-            self.__class__ = self.cls_to_become  # type: ignore[assignment]
+            self.__class__ = self.cls_to_become

@@ -8,6 +8,7 @@ from typing import Any
 
 from wend.frontend.nn import functional as F
 from wend.frontend.nn._core import Tensor
+from wend.frontend.nn.distance import PairwiseDistance
 from wend.frontend.nn.module import Module
 
 __all__ = [
@@ -423,7 +424,7 @@ class TripletMarginWithDistanceLoss(_Loss):
                 f"got {margin} instead"
             )
         self.distance_function = (
-            distance_function if distance_function is not None else F.pairwise_distance
+            distance_function if distance_function is not None else PairwiseDistance()
         )
         self.margin, self.swap = margin, swap
 

@@ -236,7 +236,7 @@ def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
     """The sequences (T_n, ...) of a padded tensor."""
-    batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    batch: Any = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     sizes = lengths.tolist()
     return [sequence[:size] for sequence, size in zip(batch.unbind(0), sizes, strict=True)]
 

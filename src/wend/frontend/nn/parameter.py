@@ -74,7 +74,7 @@ class Parameter(Tensor):
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
-    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         state = _own_attributes(self)
         if state:
             return (
@@ -129,13 +129,14 @@ class UninitializedTensorMixin:
     """A parameter or buffer whose shape is not known yet; `materialize` gives it one."""
 
     cls_to_become: type = Tensor
+    data: Any
     _allowed = ("device", "dtype", "requires_grad")
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary, uninitialised tensor of that shape."""
         dtype = self.data.dtype if dtype is None else dtype
         self.data = empty(shape, device=device, dtype=dtype)
-        self.__class__ = self.cls_to_become  # type: ignore[assignment]
+        self.__class__ = self.cls_to_become
 
     @property
     def shape(self) -> Any:
@@ -172,7 +173,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         memo[id(self)] = result = type(self)(self.requires_grad, dtype=self.data.dtype)
         return result
 
-    def __reduce_ex__(self, protocol: int) -> tuple[Any, ...]:
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         return type(self), (self.requires_grad, None, self.data.dtype)
 
 

@@ -44,6 +44,8 @@ class _SpectralNorm(Module):
     """weight / its largest singular value, estimated by power iteration."""
 
     __module__ = "wend.nn.utils.parametrizations"
+    _u: Any
+    _v: Any
 
     def __init__(
         self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12

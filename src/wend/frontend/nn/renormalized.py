@@ -81,6 +81,7 @@ class WeightNorm:
 
 
 def _hook_of(module: Module, kind: type, name: str) -> Any:
+    hook: Any
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
             return key, hook

@@ -50,7 +50,7 @@ def functional_call(
 
 
 def _own(module: Module) -> dict[str, Tensor]:
-    named = dict(module.named_parameters(remove_duplicate=False))
+    named: dict[str, Tensor] = dict(module.named_parameters(remove_duplicate=False))
     named.update(module.named_buffers(remove_duplicate=False))
     return named
 
