@@ -9,7 +9,6 @@ re-derive themselves from the storage they share.
 from __future__ import annotations
 
 import sys
-import weakref
 from typing import Any
 
 import numpy as np
@@ -41,12 +40,14 @@ def rederive(handle: Tensor) -> None:
         return
     storage = alias.storage
     if storage.shared is not None:
-        refresh_shared(storage)
+        refresh_shared(handle, storage)
     if alias.storage_version == storage.version:
         return
     alias.storage_version = storage.version
     handle.version += 1
     data = storage.data
+    if storage.shared is not None:
+        data = _hot.held(data.type, data.buffer.copy())
     if handle.leaf is None and handle.value.requires_grad:
         history = _hot.wrap(handle.value)
         with _Grad(True):
@@ -146,6 +147,7 @@ def rebind(handle: Tensor, value: Value) -> None:
     """Make `value` the handle's value, and that of everything that shares its data."""
     trace = _hot.current_trace()
     note_rebinding(trace, handle)
+    value = with_history_of(_hot.refreshed(handle), value)
     alias = handle.alias
     if alias is not None and alias.base is not None:
         root = alias.base
@@ -167,11 +169,27 @@ def rebind(handle: Tensor, value: Value) -> None:
         if value.requires_grad:
             with _Grad(False):
                 data = ops.stop_gradient(_hot.wrap(value)).value
+        memory = storage.shared
         storage.data = data
         storage.version += 1
         alias.storage_version = storage.version
-        if storage.shared is not None:
-            write_shared(storage)
+        if memory is not None:
+            storage.shared = memory
+            write_shared(storage, data)
+
+
+def with_history_of(old: Value, value: Value) -> Value:
+    """The new value of a handle that had a history, where what was written to it has none.
+
+    Written under no_grad, the data changes and the history stays; written by an op without
+    gradient (`zero_`, `fill_`), the old value gets a gradient of zeros.
+    """
+    if not old.requires_grad or value.requires_grad or old.leaf is not None:
+        return value
+    op = ops.overwrite if _hot.current_trace().mode.grad else ops.graft
+    with _Grad(True):
+        found: Value = op(_hot.wrap(value), _hot.wrap(old)).value
+    return found
 
 
 def note_rebinding(trace: Trace, handle: Tensor) -> None:
@@ -229,101 +247,111 @@ def share(handle: Tensor, other: Tensor) -> None:
 
 
 class Shared:
-    """An array that the outside world can write to: what a storage's data is then read from.
+    """Memory that the outside world can write to: a storage's data is read from it at each use.
 
-    `outside` is a weak reference to the array object handed out, or None where the outside
-    cannot be watched (data_ptr, DLPack): then the storage stays shared until it is freed.
+    pinned: the outside cannot be watched (data_ptr, DLPack): shared until the data is freed
     """
 
-    __slots__ = ("array", "outside")
+    __slots__ = ("array", "pinned")
 
-    def __init__(self, array: Any, outside: Any) -> None:
+    def __init__(self, array: Any, pinned: bool) -> None:
         self.array = array
-        self.outside = outside
+        self.pinned = pinned
 
     def alive(self) -> bool:
         """Whether anything outside still refers to the memory."""
-        if self.outside is None:
+        if self.pinned:
             return True
-        if isinstance(self.outside, weakref.ref):
-            # Views that the outside made of its array keep the array's base alive through it.
-            return self.outside() is not None or sys.getrefcount(self.array) > 2
-        return sys.getrefcount(self.array) > 2
+        array = self.array
+        if sys.getrefcount(array) > _OWN_REFERENCES:
+            return True
+        # NumPy collapses chains of views, but an adopted array may itself be a view of another.
+        base = array.base
+        del array
+        while isinstance(base, np.ndarray):
+            if sys.getrefcount(base) > _BASE_REFERENCES:
+                return True
+            base = base.base
+        return base is not None
 
 
-def refresh_shared(storage: Storage) -> None:
-    """Take a snapshot of the memory if it differs from what was last read."""
-    shared = storage.shared
+#: References to a shared array from here: Shared, the storage's value, a local, the call's argument.
+_OWN_REFERENCES = 4
+#: References to the base of an adopted view: the view, a local, the call's argument.
+_BASE_REFERENCES = 3
+
+
+def share_memory(storage: Storage, type_: Any, memory: Any, pinned: bool) -> None:
+    """Let `memory` be where the data of `storage` lies from now on."""
+    storage.shared = Shared(memory, pinned)
+    data = _hot.held(type_, memory)
+    data.extra = _hot.VOLATILE
+    storage.data = data
+
+
+def refresh_shared(handle: Tensor, storage: Storage) -> None:
+    """Let `handle` read the shared memory in the op that is about to be recorded.
+
+    The value is the memory itself: the core computes the op at once, so that nothing written
+    later shows in it, and no more is copied than what the op reads.
+    """
     data = storage.data
-    if not shared.alive():
+    if not storage.shared.alive():
+        storage.data = _hot.held(data.type, data.buffer)
         storage.shared = None
-        data.buffer = data.buffer.copy()
-        return
-    buffer = _hot.ensure(data)
-    if not _same_bits(buffer, shared.array):
-        storage.data = _hot.held(data.type, shared.array.copy())
         storage.version += 1
-
-
-def _same_bits(a: Any, b: Any) -> bool:
-    if a.nbytes != b.nbytes:
-        return False
-    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    return bool(np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8)))
-
-
-def write_shared(storage: Storage) -> None:
-    """Put a new value into the shared memory at once."""
-    shared = storage.shared
-    if not shared.alive():
-        storage.shared = None
         return
-    buffer = _hot.ensure(storage.data)
-    np.copyto(shared.array, buffer)
+    if handle.leaf is not None or handle.value.requires_grad:
+        storage.version += 1  # re-derived from a snapshot: its value must keep its identity
+        storage.data = data
+        return
+    handle.value = data
+    alias = handle.alias
+    alias.storage_version = storage.version
+    _hot.current_trace().volatile = True
+
+
+def write_shared(storage: Storage, value: Value) -> None:
+    """Put a new value into the shared memory at once."""
+    buffer = _hot.ensure(value)
+    memory = storage.shared.array
+    np.copyto(memory, buffer)
+    pinned = storage.shared.pinned
+    share_memory(storage, value.type, memory, pinned)
 
 
 def expose(handle: Tensor, watch: bool = True) -> Any:
     """A writable array that shares memory with `handle`, both ways.
 
-    watch: sharing ends when the array handed out is gone (False: it lasts as long as the data)
+    watch: sharing ends when nothing outside refers to the memory any more (False: it lasts as
+    long as the data)
     """
     alias = handle.alias
     if alias is not None and alias.base is not None:
-        whole = expose(alias.base, watch)
-        _hot.refreshed(handle)
-        part = whole
+        part = expose(alias.base, watch)
         for prim, args in alias.chain:
             part = prim.reference(*prim.arrange([part], list(args)))
         return part
     value = _hot.refreshed(handle)
-    buffer = _hot.ensure(value)
+    _hot.current_trace().volatile = False
     storage = storage_of(handle)
-    if storage.shared is None or not storage.shared.alive():
-        memory = np.array(buffer, order="C", copy=True)
-        storage.data = _hot.held(value.type, buffer)
-        storage.shared = Shared(memory, None)
-    memory = storage.shared.array
-    out = memory.view()
-    if watch and (storage.shared.outside is None or isinstance(storage.shared.outside, weakref.ref)):
-        pinned = storage.pinned
-        storage.shared.outside = None if pinned else weakref.ref(out)
-    if not watch:
-        storage.pinned = True
-        storage.shared.outside = None
-    return out
+    if storage.shared is None:
+        memory = np.array(_hot.ensure(value), order="C", copy=True)
+        share_memory(storage, value.type, memory, not watch)
+    elif not watch:
+        storage.shared.pinned = True
+    return storage.shared.array.view()
 
 
-def adopt(array: Any) -> Tensor:
+def adopt(array: Any, pinned: bool = False) -> Tensor:
     """A tensor on the memory of `array` (from_numpy): writes on either side show on the other."""
-    dtype = dtypes.from_numpy(array.dtype)
     from wend.base.devices import CPU
 
-    type_ = _hot.intern_type(tuple(array.shape), dtype, CPU)
-    handle: Tensor = _hot.wrap(_hot.held(type_, array.copy()))
+    type_ = _hot.intern_type(tuple(array.shape), dtypes.from_numpy(array.dtype), CPU)
+    handle: Tensor = _hot.wrap(_hot.held(type_, array))
     storage = storage_of(handle)
-    storage.data = handle.value
-    storage.shared = Shared(array, "adopted")
-    storage.pinned = False
+    share_memory(storage, type_, array, pinned)
+    handle.value = storage.data
     return handle
 
 

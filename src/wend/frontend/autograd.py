@@ -30,6 +30,9 @@ from wend.frontend.nodes import (
 from wend.transforms.grad import run_backward
 from wend.transforms.hooks import retain_grad as _retain_grad
 from wend.transforms.hooks import retains_grad as _retains_grad
+from wend.transforms.levels import current_level
+from wend.transforms.pullback import gradients as pull
+from wend.transforms.pullback import many_gradients
 
 __all__ = [
     "backward",
@@ -65,9 +68,7 @@ def _gradients(name: str, roots: list[Tensor], given: Any) -> list[Any]:
         gradients = [given] if isinstance(given, Tensor) else list(given)
     if len(gradients) != len(roots):
         raise GraphError(f"{name}: got {len(roots)} tensors and {len(gradients)} gradients")
-    return [
-        _gradient(name, k, root, g) for k, (root, g) in enumerate(zip(roots, gradients))
-    ]
+    return [_gradient(name, k, root, g) for k, (root, g) in enumerate(zip(roots, gradients))]
 
 
 def _gradient(name: str, k: int, root: Tensor, g: Any) -> Any:
@@ -167,7 +168,11 @@ def grad(
     _require_grad("grad", wanted)
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
-        found = _batched(roots, wanted, grad_outputs, keep, create_graph)
+        found = _batched(roots, wanted, grad_outputs, create_graph)
+    elif current_level() is not None:
+        gradients = _gradients("grad", roots, grad_outputs)
+        seeds = [ops.ones_like(x) if g is None else g for x, g in zip(roots, gradients)]
+        found = pull(roots, wanted, seeds, create_graph)
     else:
         gradients = _gradients("grad", roots, grad_outputs)
         found = run_backward(roots, gradients, wanted, keep, create_graph, True)
@@ -184,23 +189,16 @@ def grad(
     return tuple(result)
 
 
-def _batched(
-    roots: list[Tensor], wanted: list[Tensor], given: Any, keep: bool, create: bool
-) -> list[Any]:
+def _batched(roots: list[Tensor], wanted: list[Tensor], given: Any, create: bool) -> list[Any]:
     """Gradients for each of several grad_outputs, stacked along a new first dim."""
     rows = [given] if isinstance(given, Tensor) else list(given or ())
     if len(rows) != len(roots) or any(g is None for g in rows):
         raise GraphError("grad: is_grads_batched=True needs one batch of gradients per output")
     size = int(rows[0].shape[0])
-    singles = []
-    for b in range(size):
-        gradients = _gradients("grad", roots, [g[b] for g in rows])
-        last = b == size - 1
-        singles.append(run_backward(roots, gradients, wanted, keep or not last, create, True))
-    return [
-        None if any(g is None for g in column) else ops.stack(list(column), 0)
-        for column in zip(*singles)
-    ]
+    for k, (root, g) in enumerate(zip(roots, rows)):
+        _gradient("grad", k, root, g[0] if size else None)
+    seeds = [g if g.dtype is x.dtype else ops.cast(g, x.dtype) for g, x in zip(rows, roots)]
+    return many_gradients(size, roots, wanted, seeds, create)
 
 
 # -- what hangs on tensors ------------------------------------------------------------------

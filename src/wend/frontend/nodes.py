@@ -67,11 +67,13 @@ class Region:
         if self.segment is not None:
             if self.segment.hooks is None and create:
                 self.segment.hooks = {}
-            return self.segment.hooks or {}
-        trace = _hot.current_trace()
-        if trace.extra is None and create:
-            trace.extra = {}
-        return trace.extra or {}
+            found = self.segment.hooks
+        else:
+            trace = _hot.current_trace()
+            if trace.extra is None and create:
+                trace.extra = {}
+            found = trace.extra
+        return {} if found is None else found  # type: ignore[no-any-return]
 
 
 class Node:

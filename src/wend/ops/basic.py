@@ -86,6 +86,18 @@ class Graft(Primitive):
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3, 4)))
 
 
+class Overwrite(Graft):
+    """y = data, in the place of `history`, which nothing of y depends on any more."""
+
+    name = "overwrite"
+    grad_name = "FillBackward0"
+    formal_gradient = False
+
+    def vjp(self, g: Any, y: Any, data: Any, history: Any) -> tuple[Any, ...]:
+        """Zeros for the history: it keeps requiring a gradient, as in PyTorch."""
+        return (g, ops.full(history.shape, 0.0, dtype=history.dtype))
+
+
 class FillLike(Primitive):
     """y = value everywhere, with the shape and dtype of x."""
 

@@ -25,7 +25,7 @@ from wend.transforms.hooks import (
     retaining,
     run_tensor_hooks,
 )
-from wend.transforms.walk import Walk, useful_entries, walk_of_segment
+from wend.transforms.walk import Reach, Walk, useful_entries, walk_of_segment
 
 Sink = Callable[[Any], None]
 
@@ -59,6 +59,8 @@ class Pass:
         self.segments: dict[int, Segment] = {}
         self.heap: list[int] = []
         self.at_end: list[Callable[[], None]] = []
+        self._start: Any = None
+        self._reach: Reach | None = None
         self.anomaly = bool(trace.mode.key[5])
         if inputs is not None:
             self._sort_inputs(inputs)
@@ -112,10 +114,33 @@ class Pass:
             key = heapq.heappop(self.heap)
             segment = self.segments.pop(key)
             walk_of_segment(self, segment).run(self.pending.pop(key))
-        for key in list(self.totals):
+        for key in reversed(list(self.totals)):
             self.settle(key)
         for call in self.at_end:
             call()
+
+    # -- the way it will take ---------------------------------------------------------------
+
+    def start(self, walk: Walk | None, seeds: dict[int, Any]) -> None:
+        """All roots are known."""
+        held = [(self.segments[key], set(table)) for key, table in self.pending.items()]
+        self._start = (walk, tuple(sorted(seeds)), held)
+        if self.inputs is not None:
+            self.useful = useful_entries(self, self.reach())
+
+    def reach(self) -> Reach:
+        """The regions that gradients can come to; found out at the first need."""
+        if self._reach is None:
+            self._reach = Reach(*self._start)
+        return self._reach
+
+    def last_use(self, key: int) -> int:
+        """Number of the last region that the leaf with this id() gets gradients from."""
+        return self.reach().last_use.get(key, 0)
+
+    def number_of(self, segment: Segment | None) -> int:
+        """Number of a region, in the order in which they are walked."""
+        return 0 if segment is None else self.reach().number.get(id(segment), 0)
 
     def settle(self, key: int) -> None:
         """The gradient of a leaf is complete."""
@@ -173,10 +198,9 @@ def run_backward(
         if owner.anomaly:
             _hot.flush(trace)
         seeds, anchor = _seeds(owner, roots, gradients)
-        if inputs is not None:
-            owner.useful = useful_entries(owner, seeds)
-        if seeds:
-            walk = Walk(owner, anchor, None)
+        walk = Walk(owner, anchor, None) if seeds else None
+        owner.start(walk, seeds)
+        if walk is not None:
             walk.run(seeds)
             _remember(walk, seeds)
         owner.run()
@@ -188,6 +212,7 @@ def run_backward(
 
 
 def _leave(owner: Pass) -> None:
+    owner._start = owner._reach = None  # they lead back to the owner
     stack = _PASSES[id(owner.trace)]
     stack.pop()
     if not stack:

@@ -17,9 +17,9 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.transforms.batch import record_batched, with_batch_axis
 from wend.transforms.differentiate import Part, SegmentStep, segment_step
-from wend.transforms.grad import Pass, run_backward, with_grad
+from wend.transforms.grad import Pass, has_hooks, run_backward, with_grad
 from wend.transforms.levels import Level
-from wend.transforms.walk import Walk, useful_entries
+from wend.transforms.walk import Walk
 
 __all__ = ["gradients", "many_gradients"]
 
@@ -146,7 +146,7 @@ def _pull_stack(
         owner = _StackPass(trace, [_hot.value_of(x) for x in inputs], True, create_graph, True)
         for x, g in rows:
             owner.contribute(_hot.value_of(x), g)
-        owner.useful = useful_entries(owner, {})
+        owner.start(None, {})
         owner.run()
     except _UsersCode:
         return _one_by_one(size, outs, inputs, seeds, create_graph)
@@ -192,10 +192,14 @@ class _StackPass(Pass):
             key = heapq.heappop(self.heap)
             segment = self.segments.pop(key)
             _StackWalk(self, None, segment).run(self.pending.pop(key))
-        if any(leaf.hooks for leaf, _ in self.totals.values()):
-            raise _UsersCode
         for key in list(self.totals):
             self.settle(key)
+
+    def settle(self, key: int) -> None:
+        """The gradient of a leaf is complete; its hooks want to see one row of it at a time."""
+        if has_hooks(self.totals[key][0]):
+            raise _UsersCode
+        super().settle(key)
 
 
 class _StackWalk(Walk):

@@ -28,7 +28,7 @@ from wend.transforms.differentiate import (
     still_needed,
     survey,
 )
-from wend.transforms.hooks import Extra
+from wend.transforms.hooks import Extra, has_hooks
 from wend.transforms.stops import stops_of
 
 _END = 1 << 60
@@ -57,6 +57,12 @@ class Owner(Protocol):
 
     def settle(self, key: int) -> None:
         """The gradient of a leaf is complete."""
+
+    def last_use(self, key: int) -> int:
+        """Number of the last region that the leaf with this id() gets gradients from."""
+
+    def number_of(self, segment: Segment | None) -> int:
+        """Number of a region, in the order in which they are walked."""
 
 
 _STEPS: dict[Any, StepPrimitive] = {}
@@ -149,10 +155,11 @@ class Walk:
         stops = self.stops() if self.owner.anomaly or self.extras() else []
         for stop in stops:
             self.stretch(seeds, high, stop.at)
+            self.early(stop.at)
             high = stop.visit(self, seeds)
             self.follow()
-            self.early(high)
         self.stretch(seeds, high, 0)
+        self.early(0)
         if self.segment is not None and not self.owner.retain:
             release(self.segment)
 
@@ -322,18 +329,17 @@ class Walk:
     # -- leaves whose gradient is complete before the walk ends -------------------------------
 
     def early(self, low: int) -> None:
-        """Settle leaves that nothing below `low` uses, so that their hooks run in order."""
+        """Settle leaves with hooks that nothing below `low` uses, so that these run in order."""
         owner = self.owner
-        if owner.heap or not owner.totals:
-            return
-        uses = first_uses(self.path)
-        for i, role in differentiable_leaves(self.path):
-            if role == 2:
-                return
-        for i, role in reversed(differentiable_leaves(self.path)):
-            leaf = self.value_at(i).leaf
-            if id(leaf) in owner.totals and uses.get(id_key(self, leaf, i), 0) >= low:
-                owner.settle(id(leaf))
+        ready = []
+        for key, (leaf, _) in owner.totals.items():
+            if has_hooks(leaf) and owner.last_use(key) <= owner.number_of(self.segment):
+                ids = [i for i, role in differentiable_leaves(self.path)
+                       if role == 1 and self.value_at(i).leaf is leaf]
+                if low == 0 or all(first_uses(self.path).get(i, _END) >= low for i in ids):
+                    ready.append((-max(map(first_uses(self.path).get, ids), default=0), key))
+        for _, key in sorted(ready):
+            owner.settle(key)
 
     # -- users' code ------------------------------------------------------------------------
 
@@ -351,12 +357,6 @@ class Walk:
         start = path.node_of_state[s]
         end = path.node_of_state[s + 1] if s + 1 < len(path.node_of_state) else len(path.nodes)
         return start, end, tuple(range(state.first, state.first + state.n_out))
-
-
-def id_key(walk: Walk, leaf: Any, i: int) -> int:
-    """The entry by which a leaf counts as used: its id if it enters once, else one never used."""
-    same = [j for j, role in differentiable_leaves(walk.path) if walk.value_at(j).leaf is leaf]
-    return i if len(same) == 1 else -_END
 
 
 def walk_of_segment(owner: Owner, segment: Segment) -> Walk:
@@ -473,37 +473,58 @@ def release(segment: Segment) -> None:
 # -- only some inputs -----------------------------------------------------------------------
 
 
-def useful_entries(owner: Owner, seeds: dict[int, Any]) -> dict[int, set[int]]:
-    """Per region (id of the segment, 0 for the trace) the ids that lead to a wanted input."""
-    regions: list[tuple[int, Any, Any, set[int]]] = []
-    trace = owner.trace
-    waiting: dict[int, tuple[Segment, set[int]]] = {}
+class Reach:
+    """The regions that gradients can come to from some seeds, latest first."""
 
-    def note(value: Value) -> None:
-        if value.segment is not None and value.leaf is None:
-            entry = waiting.setdefault(value.segment.serial, (value.segment, set()))
-            entry[1].add(value.seg_index)
+    def __init__(
+        self, walk: Walk | None, seeds: tuple[int, ...], segments: list[tuple[Segment, set[int]]]
+    ) -> None:
+        self.rows: list[tuple[Segment | None, PathGraph, tuple[int, ...]]] = []
+        self.waiting = {segment.serial: (segment, ids) for segment, ids in segments}
+        self.last_use: dict[int, int] = {}  # by id of a leaf: number of the region it is in last
+        self.number: dict[int, int] = {}  # by id of a segment
+        if walk is not None:
+            self._look(walk.segment, walk.path, walk.value_at, seeds)
+        while self.waiting:
+            segment, ids = self.waiting.pop(max(self.waiting))
+            self._look(
+                segment, segment.structure, segment.inputs.__getitem__, tuple(sorted(ids))
+            )
 
-    def look(segment: Segment | None, ids: set[int]) -> None:
-        path = path_of(trace) if segment is None else segment.structure
-        inputs = trace.values if segment is None else segment.inputs
+    def _look(
+        self, segment: Segment | None, path: PathGraph, value_at: Any, ids: tuple[int, ...]
+    ) -> None:
+        number = len(self.rows)
+        self.rows.append((segment, path, ids))
+        if segment is not None:
+            self.number[id(segment)] = number
+        for i, role in entries_met(path, ids):
+            value = value_at(i)
+            if role == 1:
+                self.last_use[id(value.leaf)] = number
+            elif value.segment is not None:
+                entry = self.waiting.setdefault(value.segment.serial, (value.segment, set()))
+                entry[1].add(value.seg_index)
+
+
+def entries_met(path: PathGraph, ids: tuple[int, ...]) -> list[tuple[int, int]]:
+    """(id, role) of the entries that gradients of these ids flow to."""
+    key = ("met", ids)
+    found: list[tuple[int, int]] | None = path.caches.get(key)
+    if found is None:
         everything = tuple([i for i, _ in differentiable_leaves(path)])
-        found = survey(path, tuple(sorted(ids)), everything)
-        met = {i for k in found.live for i in path.nodes[k].inputs}
-        for i, role in differentiable_leaves(path):
-            if role == 2 and i in met:
-                note(inputs[i])
-        regions.append((0 if segment is None else id(segment), segment, path, ids))
+        live = survey(path, ids, everything).live
+        met = {i for k in live for i in path.nodes[k].inputs} | set(ids)
+        found = [(i, role) for i, role in differentiable_leaves(path) if i in met]
+        path.caches[key] = found
+    return found
 
-    if seeds:
-        look(None, set(seeds))
-    for key, table in owner.pending.items():
-        waiting[-key] = (owner.segments[key], set(table))
-    while waiting:
-        segment, ids = waiting.pop(max(waiting))
-        look(segment, ids)
+
+def useful_entries(owner: Owner, reach: Reach) -> dict[int, set[int]]:
+    """Per region (id of the segment, 0 for the trace) the ids that lead to a wanted input."""
     useful: dict[int, set[int]] = {}
-    for key, segment, path, ids in reversed(regions):
+    trace = owner.trace
+    for segment, path, ids in reversed(reach.rows):
         inputs = trace.values if segment is None else segment.inputs
         wanted = set()
         for i, role in differentiable_leaves(path):
@@ -515,6 +536,5 @@ def useful_entries(owner: Owner, seeds: dict[int, Any]) -> dict[int, set[int]]:
                 wanted.add(i)
         kept = {id_in(value, trace, segment) for value, _ in owner.sinks} - {None}
         targets = tuple(sorted(wanted | kept))  # type: ignore[type-var]
-        found: Survey = survey(path, tuple(sorted(ids)), targets)
-        useful[key] = found.active
+        useful[0 if segment is None else id(segment)] = survey(path, ids, targets).active
     return useful
