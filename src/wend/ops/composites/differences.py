@@ -1,0 +1,204 @@
+"""Differences of neighbours, sums of trapezoids, and a few matrices made of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend.base.dtypes import FLOAT, bool_, int64
+from wend.base.errors import ShapeError
+from wend.base.shapes import normalize_dim
+from wend.core.primitive import Sample, composite, ops
+from wend.core.symbolic import hints
+from wend.ops.elementwise import is_number
+from wend.ops.slicing import real_dim
+from wend.ops.sugar import sugar
+from wend.ops.views import ANY_DTYPE
+
+
+def _neighbours(x: Any, dim: int) -> tuple[Any, Any]:
+    """(x without its first slice, x without its last one) along a dim."""
+    n = x.shape[dim]
+    return ops.slice(x, dim, 1, n), ops.slice(x, dim, 0, n - 1)
+
+
+def _diff_samples(rng: Any) -> Iterator[Sample]:
+    x = rng.normal(size=(3, 5))
+    yield Sample(x)
+    yield Sample(x, 2, 0)
+    yield Sample(x, 7)
+    yield Sample(x, 1, -1, x[:, :1], x[:, :2])
+    yield Sample(np.array([True, True, False]))
+    yield Sample(x, 0)
+
+
+@composite(
+    "input, n: int = 1, dim: int = -1, prepend: tensor? = None, append: tensor? = None",
+    functions=("diff",),
+    methods=("diff",),
+    samples=_diff_samples,
+    supports=ANY_DTYPE,
+)
+def diff(input: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
+    """y[i] = x[i + 1] - x[i] along `dim`, n times over; of bool: whether they differ.
+
+    x: prepend, input and append, one behind the other. Raises ShapeError for a 0-d input or n < 0.
+    """
+    if not len(input.shape):
+        raise ShapeError("diff: expects input to be at least one-dimensional")
+    if n < 0:
+        raise ShapeError(f"diff: order must be non-negative but got {n}")
+    dim = normalize_dim(dim, len(input.shape), "diff")
+    if n == 0:
+        return ops.clone(input)  # as PyTorch has it, without prepend and append
+    parts = [part for part in (prepend, input, append) if part is not None]
+    x = ops.cat(parts, dim) if len(parts) > 1 else input
+    for _ in range(n):
+        if x.shape[dim] == 0:
+            break
+        later, earlier = _neighbours(x, dim)
+        x = ops.logical_xor(later, earlier) if x.dtype is bool_ else later - earlier
+    return x
+
+
+def _trapezoids(op: str, y: Any, widths: Any, dim: int) -> Any:
+    """The areas between neighbours; widths: a number, or positions as a tensor."""
+    later, earlier = _neighbours(y, dim)
+    if is_number(widths):
+        return (later + earlier) * (widths / 2.0)
+    rank = len(y.shape)
+    if len(widths.shape) == 1:
+        if widths.shape[0] != y.shape[dim]:
+            raise ShapeError(
+                f"{op}: there must be one x value for each sample point: x has shape "
+                f"{hints(widths.shape)}, y {hints(y.shape)}, dim {dim}"
+            )
+        places = tuple(-1 if d == dim else 1 for d in range(rank))
+        widths = ops.reshape(widths, places)
+    step, before = _neighbours(widths, dim - rank + len(widths.shape))
+    return (step - before) * (later + earlier) / 2.0
+
+
+def _trapezoid_samples(rng: Any) -> Iterator[Sample]:
+    y = rng.normal(size=(3, 4))
+    yield Sample(y)
+    yield Sample(y, np.array([0.0, 1.0, 3.0, 3.5]))
+    yield Sample(y, np.abs(y), dim=1)
+    yield Sample(y, np.array([0.0, 1.0, 3.0]), dim=0)
+
+
+def _spacing_samples(rng: Any) -> Iterator[Sample]:
+    y = rng.normal(size=(3, 4))
+    yield Sample(y, dx=0.5)
+    yield Sample(y, dx=2, dim=0)
+
+
+def _trapezoid(op: str, y: Any, widths: Any, dim: int) -> Any:
+    dim = real_dim(dim, len(y.shape), op)
+    if y.shape[dim] == 0:
+        rest = tuple(n for d, n in enumerate(y.shape) if d != dim)
+        return ops.full(rest, 0, dtype=y.dtype)
+    return ops.sum(_trapezoids(op, y, widths, dim), dim)
+
+
+@composite(
+    "y, x: tensor? = None, *, dim: int = -1",
+    name="trapezoid_at",
+    grad_name="TrapezoidBackward0",
+    samples=_trapezoid_samples,
+)
+def trapezoid_at(y: Any, x: Any, dim: int) -> Any:
+    """The area under y over positions x (by default 0, 1, 2, ...) by the trapezoidal rule."""
+    return _trapezoid("trapezoid", y, 1.0 if x is None else x, dim)
+
+
+@composite(
+    "y, *, dx: scalar, dim: int = -1",
+    name="trapezoid_spaced",
+    grad_name="TrapezoidBackward0",
+    samples=_spacing_samples,
+)
+def trapezoid_spaced(y: Any, dx: Any, dim: int) -> Any:
+    """The area under y at positions dx apart by the trapezoidal rule."""
+    return _trapezoid("trapezoid", y, dx, dim)
+
+
+def _cumulative(y: Any, widths: Any, dim: int) -> Any:
+    dim = real_dim(dim, len(y.shape), "cumulative_trapezoid")
+    return ops.cumsum(_trapezoids("cumulative_trapezoid", y, widths, dim), dim)
+
+
+@composite(
+    "y, x: tensor? = None, *, dim: int = -1",
+    name="cumulative_trapezoid_at",
+    grad_name="CumsumBackward0",
+    samples=_trapezoid_samples,
+)
+def cumulative_trapezoid_at(y: Any, x: Any, dim: int) -> Any:
+    """The areas under y up to each position but the first, by the trapezoidal rule."""
+    return _cumulative(y, 1.0 if x is None else x, dim)
+
+
+@composite(
+    "y, *, dx: scalar, dim: int = -1",
+    name="cumulative_trapezoid_spaced",
+    grad_name="CumsumBackward0",
+    samples=_spacing_samples,
+)
+def cumulative_trapezoid_spaced(y: Any, dx: Any, dim: int) -> Any:
+    """As `cumulative_trapezoid_at`, at positions dx apart."""
+    return _cumulative(y, dx, dim)
+
+
+@sugar(functions=("trapezoid", "trapz"))
+def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """The area under y along `dim` by the trapezoidal rule, at positions x or dx (1) apart."""
+    if dx is not None:
+        return ops.trapezoid_spaced(y, dx=dx, dim=dim)
+    return ops.trapezoid_at(y, x, dim=dim)
+
+
+@sugar(functions=("cumulative_trapezoid",))
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
+    """The areas under y along `dim` up to each position but the first."""
+    if dx is not None:
+        return ops.cumulative_trapezoid_spaced(y, dx=dx, dim=dim)
+    return ops.cumulative_trapezoid_at(y, x, dim=dim)
+
+
+@composite(
+    "input",
+    functions=("trace",),
+    methods=("trace",),
+    samples=lambda rng: iter([Sample(rng.normal(size=(3, 4))), Sample(rng.normal(size=(0, 2)))]),
+    supports=ANY_DTYPE,
+)
+def trace(input: Any) -> Any:
+    """The sum of the main diagonal of a matrix. Raises ShapeError unless input is 2-d."""
+    if len(input.shape) != 2:
+        raise ShapeError(f"trace: expected a matrix, but got shape {hints(input.shape)}")
+    return ops.sum(ops.diagonal(input))
+
+
+@sugar(functions=("vander",))
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
+    """y[i, j] = x[i] ** (N - 1 - j), or x[i] ** j if increasing. Raises ShapeError unless 1-d."""
+    if len(x.shape) != 1:
+        raise ShapeError(f"vander: x must be a one-dimensional tensor, not {hints(x.shape)}")
+    columns = x.shape[0] if N is None else N
+    if columns < 0:
+        raise ShapeError(f"vander: N must be non-negative, and is {columns}")
+    if x.dtype.category < FLOAT:
+        x = ops.cast(x, int64)
+    rows = ops.expand(ops.unsqueeze(x, 1), (x.shape[0], max(columns - 1, 0)))
+    ones = ops.full((x.shape[0], min(columns, 1)), 1, dtype=x.dtype)
+    powers = ops.cat([ones, ops.cumprod(rows, 1)], 1)
+    return powers if increasing else ops.flip(powers, (1,))
+
+
+@sugar(functions=("adjoint",))
+def adjoint(input: Any) -> Any:
+    """A view of the last two dims swapped, conjugated where complex."""
+    return input.mH
