@@ -115,7 +115,7 @@ def test_module_dict():
     assert "a" in layers
     assert layers.pop("a") is not None
     del layers["b"]
-    assert list(layers.items())[0][0] == "c"
+    assert next(iter(layers.items()))[0] == "c"
     assert len(layers) == len(layers.keys()) == len(layers.values()) == 1
     layers.clear()
     assert not hasattr(layers, "c")

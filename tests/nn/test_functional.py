@@ -1,4 +1,4 @@
-"""Functional forms that sort arguments or draw random numbers; initialisation. Some with PyTorch."""
+"""Functions that sort arguments or draw random numbers; initialisation. Some with PyTorch."""
 
 import math
 
@@ -264,7 +264,7 @@ def test_sparse_filling():
 
 def test_bad_shapes_raise():
     for fill in (nn.init.eye_, nn.init.xavier_uniform_, nn.init.orthogonal_, nn.init.dirac_):
-        with pytest.raises(ValueError, match="dimensions|fewer than 2"):
+        with pytest.raises(ValueError, match=r"dimensions|fewer than 2"):
             fill(wend.empty(3))
     with pytest.raises(ValueError, match="Mode x not supported"):
         nn.init.kaiming_uniform_(wend.empty(2, 2), mode="x")
@@ -273,7 +273,7 @@ def test_bad_shapes_raise():
 
 
 def test_former_names_warn():
-    with pytest.warns(FutureWarning, match=r"nn.init.normal_"):
+    with pytest.warns(FutureWarning, match=r"nn\.init\.normal_"):
         nn.init.normal(wend.empty(2))
 
 

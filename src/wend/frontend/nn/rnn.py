@@ -9,7 +9,7 @@ from typing import Any
 from wend.frontend.nn import functional as F
 from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, empty, ops
-from wend.frontend.nn._recurrence import State, walk, walk_packed
+from wend.frontend.nn._recurrence import State, walk
 from wend.frontend.nn.module import Module
 from wend.frontend.nn.packing import PackedSequence
 from wend.frontend.nn.parameter import Parameter
@@ -229,10 +229,11 @@ class RNNBase(Module):
         sequence = input.transpose(0, 1) if self.batch_first else input
         if sequence.shape[0] == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        batch = sequence.shape[1]
+        steps, batch = sequence.shape[0], sequence.shape[1]
         start = self._zeros(sequence, batch) if hx is None else self._given_state(hx, batched)
         self._check_state(start, batch)
-        output, last = self._layers(sequence, start, None)
+        output, last = self._layers(sequence.flatten(0, 1), start, [batch] * steps)
+        output = output.unflatten(0, (steps, batch))
         if self.batch_first:
             output = output.transpose(0, 1)
         if not batched:
@@ -270,10 +271,8 @@ class RNNBase(Module):
         )
         return [*found, getattr(self, next(names)) if self.proj_size > 0 else None]
 
-    def _layers(
-        self, sequence: Tensor, start: State, sizes: list[int] | None
-    ) -> tuple[Tensor, State]:
-        """All layers over (T, N, features), or over packed data if `sizes` are given."""
+    def _layers(self, data: Tensor, start: State, sizes: list[int]) -> tuple[Tensor, State]:
+        """All layers over (sum of sizes, features), step after step; see `walk`."""
         directions = 2 if self.bidirectional else 1
         lasts: list[State] = []
         for layer in range(self.num_layers):
@@ -282,18 +281,14 @@ class RNNBase(Module):
                 index = layer * directions + direction
                 state = tuple(part[index] for part in start)
                 weights = self._weights(index)
-                reverse = direction == 1
-                if sizes is None:
-                    output, last = walk(self.mode, sequence, state, weights, reverse)
-                else:
-                    output, last = walk_packed(self.mode, sequence, sizes, state, weights, reverse)
+                output, last = walk(self.mode, data, sizes, state, weights, direction == 1)
                 outputs.append(output)
                 lasts.append(last)
-            sequence = outputs[0] if directions == 1 else ops.cat(outputs, -1)
+            data = outputs[0] if directions == 1 else ops.cat(outputs, -1)
             if self.dropout > 0 and layer < self.num_layers - 1:
-                sequence = F.dropout(sequence, self.dropout, self.training)
+                data = F.dropout(data, self.dropout, self.training)
         parts = range(len(start))
-        return sequence, tuple(ops.stack([last[i] for last in lasts], 0) for i in parts)
+        return data, tuple(ops.stack([last[i] for last in lasts], 0) for i in parts)
 
 
 class RNN(RNNBase):

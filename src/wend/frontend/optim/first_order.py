@@ -6,10 +6,12 @@ from typing import Any
 
 from wend.frontend.nn._core import Tensor, ops
 from wend.frontend.optim._stepping import check, check_modes, decay_of, number, take, zeros_for
-from wend.frontend.optim._updates import asgd_step, rprop_step
 from wend.frontend.optim.optimizer import Optimizer
 
 __all__ = ["ASGD", "Rprop"]
+
+_asgd_step = ops.asgd_step
+_rprop_step = ops.rprop_step
 
 
 class ASGD(Optimizer):
@@ -59,7 +61,7 @@ class ASGD(Optimizer):
                 state["mu"] = 1.0
                 state["ax"] = zeros_for(p)
             state["step"] = step = state["step"] + 1.0
-            results = asgd_step(
+            results = _asgd_step(
                 p,
                 p.grad,
                 state["ax"],
@@ -120,7 +122,7 @@ class Rprop(Optimizer):
                 )
             state["step"] += 1.0
             handles = [p, state["prev"], state["step_size"]]
-            results = rprop_step(
+            results = _rprop_step(
                 p,
                 p.grad,
                 handles[1],

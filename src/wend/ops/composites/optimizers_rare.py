@@ -1,11 +1,11 @@
-"""Updates that few programs use, each one op; the others are in `ops.composites.optimizers`."""
+"""Optimizer updates that few programs use; the others are in `optimizers`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from wend.frontend.nn._core import Sample, composite, ops
+from wend.core.primitive import Sample, composite, ops
 
 
 def _directed(param: Any, grad: Any, weight_decay: Any, maximize: bool) -> Any:
