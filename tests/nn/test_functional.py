@@ -290,3 +290,41 @@ def test_layers_begin_as_in_pytorch():
     table = nn.Embedding(1000, 20, padding_idx=3)
     assert table.weight[3].tolist() == [0] * 20
     assert table.weight.std().item() == pytest.approx(1, rel=0.05)
+
+
+# -- sampling --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("corners", [True, False])
+def test_grid_sample_equals_torchs(mode, padding, corners):
+    torch = pytest.importorskip("torch")
+    image, grid = x(2, 3, 4, 5), RNG.uniform(-1.7, 1.7, size=(2, 3, 6, 2)).astype(np.float32)
+    results = []
+    for t in (wend, torch):
+        a, b = t.tensor(image).requires_grad_(), t.tensor(grid).requires_grad_()
+        y = t.nn.functional.grid_sample(a, b, mode, padding, corners)
+        (y * t.arange(108.0).reshape(2, 3, 3, 6)).sum().backward()
+        results.append([y.detach().numpy(), a.grad.numpy()])
+        if mode == "bilinear":
+            results[-1].append(b.grad.numpy())
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("corners", [True, False])
+def test_affine_grid_equals_torchs(corners):
+    torch = pytest.importorskip("torch")
+    theta = x(2, 2, 3)
+    ours, theirs = (
+        t.nn.functional.affine_grid(t.tensor(theta), (2, 1, 3, 4), corners) for t in (wend, torch)
+    )
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_bad_grids_raise():
+    with pytest.raises(ValueError, match="expected mode"):
+        F.grid_sample(wend.ones(1, 1, 2, 2), wend.ones(1, 1, 1, 2), mode="x")
+    with pytest.raises(RuntimeError, match="size 2 in last dimension"):
+        F.grid_sample(wend.ones(1, 1, 2, 2), wend.ones(1, 1, 1, 3), align_corners=True)

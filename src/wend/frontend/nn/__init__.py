@@ -1,4 +1,4 @@
-# ruff: noqa: F403
+# ruff: noqa: F401, F403
 """`torch.nn`: modules, parameters, layers."""
 
 from wend.frontend.nn.activation import *
@@ -17,7 +17,7 @@ from wend.frontend.nn.loss import *
 from wend.frontend.nn.module import *
 from wend.frontend.nn.normalization import *
 from wend.frontend.nn.padding import *
-from wend.frontend.nn.parallel import *
+from wend.frontend.nn.parallel import DataParallel
 from wend.frontend.nn.parameter import *
 from wend.frontend.nn.pixelshuffle import *
 from wend.frontend.nn.pooling import *

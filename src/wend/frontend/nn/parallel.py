@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.frontend.nn._core import NotImplementedInWend
 from wend.frontend.nn.module import Module
 
-__all__ = ["DataParallel", "data_parallel"]
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
@@ -39,3 +40,15 @@ def data_parallel(
     if not isinstance(inputs, tuple):
         inputs = (inputs,) if inputs is not None else ()
     return module(*inputs, **(module_kwargs or {}))
+
+
+class DistributedDataParallel(Module):
+    """Named so that programs can import it: there are no process groups to train in."""
+
+    __module__ = "wend.nn.parallel.distributed"
+
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedInWend(
+            "DistributedDataParallel: training in several processes is not available; "
+            "use the module itself"
+        )

@@ -1,4 +1,4 @@
 # ruff: noqa: F401
 """Wrappers for several devices."""
 
-from wend.frontend.nn.parallel import DataParallel, data_parallel
+from wend.frontend.nn.parallel import DataParallel, DistributedDataParallel, data_parallel

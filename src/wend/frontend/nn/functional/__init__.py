@@ -20,6 +20,7 @@ from wend.frontend.nn.functional.loss import *
 from wend.frontend.nn.functional.normalization import *
 from wend.frontend.nn.functional.padding import *
 from wend.frontend.nn.functional.pooling import *
+from wend.frontend.nn.functional.sampling import *
 from wend.frontend.nn.functional.vision import *
 
 if _TYPE_CHECKING:

@@ -1,0 +1,4 @@
+# ruff: noqa: F401
+"""Training in several processes."""
+
+from wend.frontend.nn.parallel import DistributedDataParallel
