@@ -80,6 +80,7 @@ cdef class PrimitiveBase:
     cdef public bint check_strides
     cdef public dict programs
     cdef public dict memo
+    cdef public object epoch
     cdef public tuple size_mask
     cdef public tuple categories
     cdef dict __dict__
@@ -116,6 +117,7 @@ cdef class Value:
     cdef public Py_ssize_t seg_index
     cdef public object error
     cdef public object extra
+    cdef public bint inference
 
 cdef class Leaf:
     cdef public bint requires_grad
@@ -128,6 +130,7 @@ cdef class Leaf:
 @cython.freelist(256)
 cdef class Alias:
     cdef public Tensor base
+    cdef public bint plain
     cdef public object prim
     cdef public list args
     cdef public Alias outer
@@ -139,7 +142,6 @@ cdef class Storage:
     cdef public object data
     cdef public long long version
     cdef public object shared
-    cdef public bint pinned
     cdef object __weakref__
 
 @cython.trashcan(True)
@@ -232,6 +234,7 @@ cdef class Trace:
     cdef public Mode mode
     cdef public object symbolic
     cdef public bint eager
+    cdef public bint volatile
     cdef public dict foreign
     cdef public Py_ssize_t soft_nodes
     cdef public Py_ssize_t hard_nodes
@@ -262,6 +265,9 @@ cdef Py_ssize_t BASELINE
 
 @cython.locals(t="long long")
 cpdef Trace current_trace()
+cdef object LAST_CODE
+cdef bint LAST_INTERNAL
+@cython.locals(row=tuple, flag=bint)
 cpdef bint is_internal(object code) except -1
 cdef note_site(Trace trace, State state, object code, int lasti)
 @cython.locals(alias=Alias, base=Tensor)

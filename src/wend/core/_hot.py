@@ -31,6 +31,7 @@ SEAL_AFTER = 48  # divergences below a state before it may be sealed
 GRAD_NONE = 0
 GRAD_LEAF = 1
 GRAD_NODE = 2
+INFERENCE = 3  # made in inference mode: may not be saved for a backward pass
 
 SLOTS = {}  # upward calls, filled by upper layers: name -> callable
 # fmt: off
@@ -69,7 +70,7 @@ class Kind:
         self.rank = rank
         self.device = device
         self.types = {}
-        self.leaves = [LeafPrimitive(self, g) for g in range(3)]
+        self.leaves = [LeafPrimitive(self, g) for g in range(4)]
 
     def __repr__(self):
         return f"{self.dtype}[{self.rank}d]"
@@ -101,7 +102,7 @@ class TensorType:
 
 
 KINDS = {}
-COUNTS = {"types": 0, "states": 0, "flushes": 0}
+COUNTS = {"types": 0, "states": 0, "flushes": 0, "epoch": 0}
 
 
 def intern_kind(dtype, rank, device):
@@ -266,6 +267,7 @@ class PrimitiveBase:
         self.is_differentiable = differentiable
         self.programs = {}
         self.memo = {}
+        self.epoch = 0  # of the default dtype, which type rules may ask for
         size_mask = []
         categories = []
         self.plain_form = True
@@ -320,6 +322,10 @@ class PrimitiveBase:
 
     def typed(self, types, args):
         """(program, result types) for operand types and run-time args; cold ones run the rule."""
+        if self.epoch != COUNTS["epoch"]:
+            self.memo.clear()
+            self.programs.clear()
+            self.epoch = COUNTS["epoch"]
         if self.sized:
             if self.all_sizes:
                 key = (tuple(types), tuple(args))
@@ -376,7 +382,7 @@ class LeafPrimitive:
         self.name = "leaf"
 
     def __repr__(self):
-        return f"leaf({self.kind}, {('plain', 'leaf', 'node')[self.grad]})"
+        return f"leaf({self.kind}, {('plain', 'leaf', 'node', 'inference')[self.grad]})"
 
 
 class Mode:
@@ -464,6 +470,9 @@ class Alias:
             self.args = list(args)
 
 
+VOLATILE = "volatile"  # mark of a value whose buffer the outside may write to
+
+
 class Storage:
     """Data shared by handles of unlike gradient identity (detach, .data) or with the outside."""
 
@@ -471,7 +480,6 @@ class Storage:
         self.data = data
         self.version = 0
         self.shared = None
-        self.pinned = False
 
 
 class Segment:
@@ -787,6 +795,7 @@ class Trace:
         self.mode = None
         self.symbolic = None
         self.eager = False
+        self.volatile = False
         self.foreign = {}
         self.soft_nodes = 4000
         self.hard_nodes = 40_000
@@ -918,16 +927,26 @@ INTERNAL = {}
 INTERNAL_PREFIX = ["\0"]
 
 
+LAST_CODE = None
+LAST_INTERNAL = False
+
+
 def is_internal(code):
     """Whether a code object belongs to the package, so that the user's line is further out."""
-    found = INTERNAL.get(code)
-    if found is None:
+    global LAST_CODE, LAST_INTERNAL
+    if code is LAST_CODE:
+        return LAST_INTERNAL
+    # Keyed by identity: hashing a code object reads all of it.
+    row = INTERNAL.get(id(code))
+    if row is None:
         name = code.co_filename if code is not None else ""
-        found = name.startswith(INTERNAL_PREFIX[0]) or name.startswith("<frozen")
+        flag = name.startswith(INTERNAL_PREFIX[0]) or name.startswith("<frozen")
         if len(INTERNAL) > 20_000:
             INTERNAL.clear()
-        INTERNAL[code] = found
-    return found
+        row = INTERNAL[id(code)] = (code, flag)
+    LAST_CODE = code
+    LAST_INTERNAL = row[1]
+    return LAST_INTERNAL
 
 
 def note_site(trace, state, code, lasti):
@@ -990,6 +1009,8 @@ def enter(trace, v):
     grad = GRAD_NONE
     if v.requires_grad:
         grad = GRAD_LEAF if v.leaf is not None else GRAD_NODE
+    elif v.inference:
+        grad = INFERENCE
     prim = v.type.kind.leaves[grad]
     state = trace.state
     index = trace.n
@@ -1021,7 +1042,7 @@ def new_leaf(parent, prim, grad, index):
     state = State(parent, prim)
     state.first = index
     state.n_out = 1
-    state.requires_grad = grad != GRAD_NONE
+    state.requires_grad = grad == GRAD_LEAF or grad == GRAD_NODE
     return state
 
 
@@ -1185,6 +1206,8 @@ def record(prim, n, h0, h1, h2, rest, values):
     v.index = trace.n
     v.trace = trace
     v.requires_grad = child.requires_grad
+    if trace.mode.inference:
+        v.inference = True
     t.value = v
     trace.values.append(v)
     trace.states.append(child)
@@ -1199,7 +1222,8 @@ def record(prim, n, h0, h1, h2, rest, values):
         note_site(trace, child, code, current_lasti())
     if prim.is_view:
         attach_view(t, h0, prim, values)
-    if trace.eager:
+    if trace.eager or trace.volatile:
+        trace.volatile = False
         flush(trace)
     return t
 
@@ -1353,6 +1377,12 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v
                 if v.requires_grad:
                     grad = True
     child.requires_grad = grad and differentiable_dtype(outs)
+    if child.requires_grad and (
+        (v0 is not None and v0.inference)
+        or (v1 is not None and v1.inference)
+        or (v2 is not None and v2.inference)
+    ):
+        SLOTS["check_saved"](prim, program, [v0, v1, v2])
     set_types(child, n, types, outs, values)
     if state is not None:
         adopt(state, key, child)
@@ -1376,6 +1406,7 @@ def commit_many(trace, prim, child, values):
         v = Value.__new__(Value)
         v.type = out_type
         v.requires_grad = child.requires_grad and out_type.dtype.category >= 2
+        v.inference = trace.mode.inference
         t = Tensor.__new__(Tensor)
         t.value = v
         fresh.append(t)
@@ -1397,7 +1428,8 @@ def commit_many(trace, prim, child, values):
     code = current_code()
     if code is not child.code or current_lasti() != child.lasti or child.user_code is not None:
         note_site(trace, child, code, current_lasti())
-    if trace.eager:
+    if trace.eager or trace.volatile:
+        trace.volatile = False
         flush(trace)
     if prim is None:
         return fresh
@@ -1432,7 +1464,9 @@ def attach_view(t, h0, prim, values):
     else:
         alias.base = h0
     alias.version = alias.base.version
+    alias.plain = h0.value.requires_grad and not t.value.requires_grad
     t.alias = alias
+    t.value.inference = h0.value.inference
 
 
 # -- computing ------------------------------------------------------------------------------
@@ -1852,6 +1886,8 @@ def assign(handle, result, function):
         or handle.leaf is not None
         or value.type is not handle.value.type
         or value.trace is not trace
+        or (handle.value.requires_grad and not value.requires_grad)
+        or handle.value.inference is not value.inference
     ):
         SLOTS["assign"](handle, result, function)
         return
@@ -2137,7 +2173,11 @@ def set_defaults():
         Alias: "version storage_version",
         ModuleBase: "n_hooks",
     }
-    flags = {Value: "requires_grad", State: "many is_step requires_grad"}
+    flags = {
+        Value: "requires_grad inference",
+        Alias: "plain",
+        State: "many is_step requires_grad",
+    }
     for table, default in ((rows, None), (zeros, 0), (flags, False)):
         for cls, names in table.items():
             for name in names.split():

@@ -389,7 +389,7 @@ class PathGraph:
             node_of_state.append(at)
             prim = state.prim
             if isinstance(prim, LeafPrimitive):
-                self.leaves.append((state.first, prim.grad))
+                self.leaves.append((state.first, prim.grad if state.requires_grad else 0))
                 continue
             if state.is_step:
                 self._add_step(state.step)

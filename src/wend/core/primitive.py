@@ -116,6 +116,7 @@ class Primitive(PrimitiveBase):
     grad_name: ClassVar[str] = ""
     result: ClassVar[Any] = None
     n_outputs: ClassVar[int] = 1
+    label: ClassVar[str] = ""  # name of the namedtuple, where it is not the op's
     _result_type: ClassVar[Any] = None
     function: ClassVar[Any] = None
     _interned: ClassVar[dict[Any, Any]]
@@ -132,6 +133,7 @@ class Primitive(PrimitiveBase):
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.abstract = abstract
+        cls.params = _Params()
         if abstract:
             return
         if "name" not in cls.__dict__:
@@ -205,7 +207,7 @@ class Primitive(PrimitiveBase):
             return None if cls.n_outputs == 1 else tuple
         if isinstance(cls.result, tuple):
             if "_result_type" not in cls.__dict__:
-                cls._result_type = namedtuple(cls.name, cls.result)._make
+                cls._result_type = namedtuple(cls.label or cls.name, cls.result)._make
             return cls._result_type
         return cls.result
 

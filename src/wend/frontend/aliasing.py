@@ -30,12 +30,13 @@ def rederive(handle: Tensor) -> None:
     root = alias.base
     if root is not None:
         _hot.refreshed(root)
-        if alias.version != root.version:
-            with _Grad(True):
+        if alias.version != root.version or _is_shared(root):
+            with _Grad(not alias.plain):
                 part = root
                 for prim, args in alias.chain:
                     part = _hot.record_list(prim, [part], list(args))
             handle.value = part.value
+            handle.value.inference = root.value.inference
             alias.version = root.version
         return
     storage = alias.storage
@@ -56,6 +57,11 @@ def rederive(handle: Tensor) -> None:
         handle.value = data
 
 
+def _is_shared(handle: Tensor) -> bool:
+    alias = handle.alias
+    return alias is not None and alias.storage is not None and alias.storage.shared is not None
+
+
 def relabel(handle: Tensor) -> None:
     """Give the value of a handle the gradient identity of the handle."""
     value = handle.value
@@ -69,24 +75,34 @@ def relabel(handle: Tensor) -> None:
         bare = _hot.wrap(value)
         if value.leaf is not None:
             bare.leaf = value.leaf
-        value = op(bare).value
+        inference = value.inference
+        with _Grad(_hot.current_trace().mode.grad):
+            value = op(bare).value
+        value.inference = inference
     else:
+        inference = value.inference
         value = _hot.held(value.type, value.buffer)
+        value.inference = inference
     value.leaf = leaf
     value.requires_grad = leaf is not None
     handle.value = value
 
 
 class _Grad:
-    """Gradient recording switched on or off inside a block."""
+    """Gradient recording switched on or off inside a block, and inference mode off.
+
+    What is recorded inside stands for tensors that were made elsewhere.
+    """
 
     def __init__(self, on: bool) -> None:
         self.on = on
 
     def __enter__(self) -> None:
         self.trace: Trace = _hot.current_trace()
-        self.mode = self.trace.mode
-        self.trace.mode = with_grad(self.mode, self.on)
+        self.mode = mode = self.trace.mode
+        if mode.inference:
+            mode = _hot.intern_mode(self.on, False, *mode.key[2:])
+        self.trace.mode = with_grad(mode, self.on)
 
     def __exit__(self, *exc: object) -> None:
         self.trace.mode = self.mode
@@ -97,6 +113,11 @@ class _Grad:
 
 def check_writable(handle: Tensor, name: str) -> None:
     """Raise GraphError if an in-place op may not touch this handle."""
+    if handle.value.inference and not _hot.current_trace().mode.inference:
+        raise GraphError(
+            f"{name}: Inplace update to inference tensor outside InferenceMode is not allowed. "
+            "Make a clone() and work on that"
+        )
     if not _hot.current_trace().mode.grad:
         return
     if handle.leaf is not None and handle.leaf.requires_grad:
@@ -147,7 +168,9 @@ def rebind(handle: Tensor, value: Value) -> None:
     """Make `value` the handle's value, and that of everything that shares its data."""
     trace = _hot.current_trace()
     note_rebinding(trace, handle)
-    value = with_history_of(_hot.refreshed(handle), value)
+    old = _hot.refreshed(handle)
+    value = with_history_of(old, value)
+    value.inference = old.inference
     alias = handle.alias
     if alias is not None and alias.base is not None:
         root = alias.base
@@ -216,6 +239,7 @@ def storage_of(handle: Tensor) -> Storage:
 
 def attach_detached(new: Tensor, source: Tensor) -> None:
     """Let `new` (a detached value) share the data of `source`: writes go both ways."""
+    new.value.inference = source.value.inference
     parent = source.alias
     alias = Alias()
     if parent is not None and parent.base is not None:

@@ -93,18 +93,24 @@ def get_default_dtype() -> DType:
 
 def set_default_dtype(d: DType) -> None:
     """Make `d` (a floating-point dtype) the default one."""
+    _hot.synchronize()  # what is pending was typed under the old one
     config.set_default_dtype(d)
     _renew_modes()
 
 
 def _renew_modes() -> None:
+    """Let all traces, and type rules from now on, see the settings as they are."""
+    _hot.set_count("epoch", _hot.count("epoch") + 1)
     for trace in _hot.traces():
-        grad, inference, autocast, _, _, anomaly = trace.mode.key
-        mode = _hot.intern_mode(
-            grad, inference, autocast, config.get_default_dtype(),
-            config.settings.deterministic, anomaly,
+        grad, inference, autocast, _, _, *rest = trace.mode.key
+        trace.mode = _hot.intern_mode(
+            grad,
+            inference,
+            autocast,
+            config.get_default_dtype(),
+            config.settings.deterministic,
+            *rest,
         )
-        trace.mode = mode
 
 
 def set_default_tensor_type(t: Any) -> None:

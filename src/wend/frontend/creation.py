@@ -18,7 +18,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import interop_arrays
-from wend.frontend.aliasing import adopt, storage_of
+from wend.frontend.aliasing import adopt
 from wend.frontend.formats import check_layout
 from wend.frontend.interop_memory import (
     array_from_dlpack,
@@ -128,18 +128,16 @@ def finished(op: Any, made: Tensor, options: Options) -> Tensor:
 
 
 def shared(array: Any) -> Tensor:
-    """The tensor that shares an array's memory, and goes on sharing it after the array is gone, if
-    the memory belongs to somebody else."""
-    made = adopt(array)
-    if array.base is not None:
-        storage_of(made).shared.outside = None
-    return made
+    """The tensor that shares an array's memory."""
+    return adopt(array)
 
 
 def held(array: Any) -> Tensor:
     """A tensor that owns an ndarray."""
     type_ = _hot.intern_type(tuple(array.shape), dtypes.from_numpy(array.dtype), CPU)
-    result: Tensor = _hot.wrap(_hot.held(type_, array))
+    value = _hot.held(type_, array)
+    value.inference = _hot.current_trace().mode.inference
+    result: Tensor = _hot.wrap(value)
     return result
 
 

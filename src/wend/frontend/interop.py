@@ -17,7 +17,7 @@ from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.aliasing import adopt, expose, storage_of
+from wend.frontend.aliasing import adopt, expose
 from wend.frontend.interop_memory import KIND_CPU, array_from_dlpack
 
 __all__ = ["array_of", "from_dlpack", "to_dlpack", "user_attributes"]
@@ -148,8 +148,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if isinstance(ext_tensor, Tensor):
         shared: Tensor = ops.detach(ext_tensor)
     else:
-        shared = adopt(array_from_dlpack(ext_tensor))
-        storage_of(shared).shared.outside = None  # the memory belongs to somebody else
+        shared = adopt(array_from_dlpack(ext_tensor), pinned=True)
     return ops.clone(shared) if copy else shared
 
 

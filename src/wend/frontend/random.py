@@ -6,22 +6,21 @@ depend on what is fused, batched or left out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from wend.base import random_state
 from wend.base.devices import usable
-from wend.base.dtypes import float64, int64, uint8
+from wend.base.dtypes import float64, iinfo, int64, uint8
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.random_state import RandomState
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.aliasing import assign
-from wend.frontend.creation import Options, finished, held, sizes_of
+from wend.frontend.creation import Options, finished, sizes_of, tensor
 
 __all__ = [
     "Generator",
@@ -72,7 +71,7 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state as a uint8 tensor."""
-        return held(np.frombuffer(self._state.get_state(), dtype=np.uint8).copy())
+        return tensor(list(self._state.get_state()), dtype=uint8)
 
     def set_state(self, new_state: Tensor) -> Generator:
         """Go back to a state from get_state."""
@@ -373,12 +372,12 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
 
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with Cauchy numbers."""
-    return _fill(self, ((_unit(self, generator) - 0.5) * np.pi).tan() * sigma + median)
+    return _fill(self, ((_unit(self, generator) - 0.5) * math.pi).tan() * sigma + median)
 
 
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     """Fill with the number of trials up to the first success."""
-    tail = float(np.log1p(-p)) if p < 1 else -np.inf
+    tail = math.log1p(-p) if p < 1 else -math.inf
     return _fill(self, (ops.log1p(-_unit(self, generator)) / tail).ceil().clamp(min=1))
 
 
@@ -395,7 +394,7 @@ def random_(self: Tensor, *bounds: int, generator: Any = None, **kw: Any) -> Ten
 def _range_of(x: Tensor) -> int:
     if x.dtype.is_floating_point:
         return 2 ** {2: 11, 4: 24, 8: 53}[x.dtype.itemsize]
-    return 2 if x.dtype.category == 0 else int(np.iinfo(x.dtype.numpy).max)
+    return 2 if x.dtype.category == 0 else int(iinfo(x.dtype).max)
 
 
 for _function in (

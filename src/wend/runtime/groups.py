@@ -115,7 +115,7 @@ class GroupedPlan(ReferencePlan):
         results = run_graph(graph, arrays, values)
         for k, result in enumerate(results):
             for row, step in enumerate(group):
-                env[step.outputs[k]] = result[row]
+                env[step.outputs[k]] = result[row, ...]
 
     def finish(self, batch: Any, env: list[Any]) -> None:
         """As the reference; rows that outlive the flush do not keep their whole group alive."""

@@ -121,8 +121,10 @@ class ReferencePlan:
         if not self.fallible:
             batch.touched.clear()
         env: list[Any] = [None] * self.size
+        volatile = False
         for i in self.leaves:
             env[i] = values[i].buffer
+            volatile = volatile or values[i].extra is not None
         interrupt: BaseException | None = None
         with np.errstate(all="ignore"):
             try:
@@ -136,7 +138,17 @@ class ReferencePlan:
                 self._run_around_failures(batch, types)
         if interrupt is not None:
             raise interrupt
+        if volatile:
+            self.part_from_memory(values, env)
         self.finish(batch, env)
+
+    def part_from_memory(self, values: list[Any], env: list[Any]) -> None:
+        """Copy what outlives this flush and lies in memory that the outside may write to."""
+        memory = [values[i].buffer for i in self.leaves if values[i].extra is not None]
+        for i in self.wanted | self.saved:
+            array = env[i]
+            if type(array) is np.ndarray and any(np.may_share_memory(array, m) for m in memory):
+                env[i] = array.copy()
 
     def compute(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run the steps on the environment, one after the other."""
@@ -176,6 +188,8 @@ class ReferencePlan:
             array = env[i]
             if array is None and i >= 0:
                 array = values[i].buffer
+                if values[i].extra is not None:
+                    array = array.copy()
             array = _as_array(array)
             type_ = values[i].type if i >= 0 else _type_of_array(array, segment.types)
             saved[i] = (type_, array)
