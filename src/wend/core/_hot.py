@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 
-from wend.base.errors import ArgumentTypeError, DeviceError, GraphError
+from wend.base.errors import DeviceError, GraphError
 from wend.base.shapes import Size
 
 # Roles of raw arguments in a CallPlan (the order is that of signature.py).
@@ -940,7 +940,7 @@ def is_internal(code):
     row = INTERNAL.get(id(code))
     if row is None:
         name = code.co_filename if code is not None else ""
-        flag = name.startswith(INTERNAL_PREFIX[0]) or name.startswith("<frozen")
+        flag = name.startswith((INTERNAL_PREFIX[0], "<frozen"))
         if len(INTERNAL) > 20_000:
             INTERNAL.clear()
         row = INTERNAL[id(code)] = (code, flag)
@@ -1190,7 +1190,9 @@ def record(prim, n, h0, h1, h2, rest, values):
                     if others is not None:
                         for v in others:
                             types.append(v.type)
-        child = find_child(trace, state, prim, n, i0, i1, i2, other_types, types, values, v0, v1, v2, others)
+        child = find_child(
+            trace, state, prim, n, i0, i1, i2, other_types, types, values, v0, v1, v2, others
+        )
         if trace.serial != serial:
             return record(prim, n, h0, h1, h2, rest, values)
     # -- commit: from here to the end nothing can run other Python code in between
@@ -1940,7 +1942,8 @@ def getitem_tuple(x, key):
         if type(item) is int:
             out = record(SELECTS[dim], 1, out, None, None, None, [item])
         else:
-            if not (item is FULL or (item.start is None and item.stop is None and item.step is None)):
+            plain = item.start is None and item.stop is None and item.step is None
+            if item is not FULL and not plain:
                 out = getitem_slice(out, dim, item)
                 if out is None:
                     return None

@@ -74,6 +74,7 @@ static int wend_install_lazy_dict(PyObject *probe)
     for (Py_ssize_t offset = sizeof(PyObject); offset < type->tp_basicsize;
          offset += sizeof(void *)) {
         if (*(size_t *)((char *)probe + offset) == WEND_MAGIC) {
+            *(size_t *)((char *)probe + offset) = 0; /* the collector may look at the probe */
             wend_dict_offset = offset;
             type->tp_dictoffset = offset;
             wend_base_traverse = type->tp_traverse;

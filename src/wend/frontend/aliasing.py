@@ -21,7 +21,9 @@ from wend.core.primitive import ops
 from wend.transforms.grad import with_grad
 
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation"
-VIEW_IN_PLACE = "a view of a leaf Variable that requires grad is being used in an in-place operation"
+VIEW_IN_PLACE = (
+    "a view of a leaf Variable that requires grad is being used in an in-place operation"
+)
 
 
 def rederive(handle: Tensor) -> None:
@@ -299,7 +301,7 @@ class Shared:
         return base is not None
 
 
-#: References to a shared array from here: Shared, the storage's value, a local, the call's argument.
+#: References to a shared array from here: Shared, the storage's value, a local, an argument.
 _OWN_REFERENCES = 4
 #: References to the base of an adopted view: the view, a local, the call's argument.
 _BASE_REFERENCES = 3

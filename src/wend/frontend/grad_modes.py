@@ -7,8 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from wend.base.errors import ArgumentTypeError
+from wend.base.errors import ArgumentTypeError, GraphError
 from wend.core import _hot
+from wend.core.graph import template
+from wend.transforms.differentiate import saved_inputs
 from wend.transforms.grad import with_grad
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -131,6 +133,31 @@ class inference_mode(_Switch):
         return _hot.intern_mode(not self._on, self._on, *key[2:])
 
 
+def is_inference(self: Any) -> bool:
+    """Whether this tensor was made in inference mode."""
+    return bool(_hot.value_of(self).inference)
+
+
+def check_saved(prim: Any, program: Any, values: list[Any]) -> None:
+    """Raise GraphError if the gradient of an op would need an inference tensor (slot)."""
+    given = [v for v in values if v is not None]
+    graph = program.graph
+    if graph is not None:
+        found = saved_inputs(graph, [v.requires_grad for v in given])
+    elif prim.calls_user:
+        found = set()
+    else:
+        needs = tuple([v.requires_grad for v in given])
+        needs += (False,) * (len(program.sample_types) - len(needs))
+        found = set(template(program, needs, (True,) * len(program.outs)).saved)
+    for i, v in enumerate(given):
+        if v.inference and i in found:
+            raise GraphError(
+                f"{prim.name}: Inference tensors cannot be saved for backward. To work around "
+                "you can make a clone to get a normal tensor and use it in autograd."
+            )
+
+
 # -- anomaly mode ---------------------------------------------------------------------------
 
 
@@ -192,3 +219,7 @@ class set_multithreading_enabled(_Switch):
 
     def _mode(self, mode: Any) -> Any:
         return mode
+
+
+_hot.set_slot("check_saved", check_saved)
+_hot.Tensor.is_inference = is_inference

@@ -16,8 +16,8 @@ from wend.base.shapes import normalize_dim
 from wend.core import _hot
 from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
-from wend.core.symbolic import SymInt, SymNumber
 from wend.core.provenance import current_site, module_path
+from wend.core.symbolic import SymInt, SymNumber
 from wend.frontend import aliasing, creation
 from wend.ops import indexing, subscript
 from wend.runtime import plans as _plans  # noqa: F401  (fills the core's slots)
@@ -210,6 +210,11 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         raise GraphError(
             "requires_grad_: only Tensors of floating point and complex dtype can require "
             f"gradients, and this one is {value.type.dtype}"
+        )
+    if flag and value.inference and not _hot.current_trace().mode.inference:
+        raise GraphError(
+            "requires_grad_: Setting requires_grad=True on inference tensor outside "
+            "InferenceMode is not allowed."
         )
     if flag:
         retired = self.__dict__.pop("_retired_leaf", None)

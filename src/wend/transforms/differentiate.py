@@ -166,6 +166,20 @@ def saved_ids(path: PathGraph, roots: Iterable[int]) -> set[int]:
     return beyond_blocks(path, saved)
 
 
+def saved_inputs(graph: Graph, needs: list[bool]) -> set[int]:
+    """Which inputs of a composite's body its backward pass reads."""
+    active = {i for i, need in enumerate(needs) if need}
+    saved: set[int] = set()
+    for node in graph.nodes:
+        if node.grad and not active.isdisjoint(node.inputs):
+            active.update(floating(node))
+            wanted = tuple([i in active for i in node.inputs])
+            names = node.inputs + node.outputs
+            rule = template(node.program, wanted, (True,) * len(node.outputs))
+            saved.update(names[i] for i in rule.saved)
+    return {i for i in saved if i < graph.n_inputs}
+
+
 def still_needed(path: PathGraph, spent: frozenset[int]) -> frozenset[int]:
     """Ids that backward passes through the nodes not yet spent can need."""
     key = ("needed", spent)
