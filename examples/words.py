@@ -157,9 +157,9 @@ def train_epoch(
 def main(argv: list[str] | None = None) -> dict[str, Any]:
     """Train and evaluate; return losses, balanced accuracy and that of the majority tag."""
     parser = options(__doc__)
-    parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--limit", type=int, default=1500, help="training sentences")
-    parser.add_argument("--test-limit", type=int, default=500, help="held-out sentences")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--limit", type=int, default=1200, help="training sentences")
+    parser.add_argument("--test-limit", type=int, default=300, help="held-out sentences")
     parser.add_argument("--modules", type=int, default=0, help="modules to read (0: all)")
     parser.add_argument("--batch-size", type=int, default=8, help="sentences a step")
     args = parser.parse_args(argv)
