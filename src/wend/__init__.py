@@ -24,14 +24,14 @@ from wend.frontend import tensor as _tensor
 from wend.frontend import layout as _layout
 from wend.frontend import interop as _interop
 from wend.frontend import methods as _methods
-from wend.frontend.formats import *  # noqa: F403
+from wend.frontend.formats import *
 from wend.frontend.interop import from_dlpack
 from wend.frontend.printing import set_printoptions, get_printoptions
-from wend.frontend.creation import *  # noqa: F403
-from wend.frontend.typed import *  # noqa: F403
+from wend.frontend.creation import *
+from wend.frontend.typed import *
 from wend.frontend.methods import allclose, equal, is_nonzero, is_same_size, positive, typename
-from wend.frontend.random import *  # noqa: F403
-from wend.frontend.api import *  # noqa: F403
+from wend.frontend.random import *
+from wend.frontend.api import *
 from wend.frontend.autograd import (
     enable_grad,
     inference_mode,

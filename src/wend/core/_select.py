@@ -25,7 +25,7 @@ def current_code() -> CodeType | None:
     core = _PACKAGE + "core" + os.sep
     while frame is not None:
         name = frame.f_code.co_filename
-        if not (name.startswith(core) or name.startswith("<string>")):
+        if not (name.startswith((core, "<string>"))):
             _lasti = frame.f_lasti
             return frame.f_code
         frame = frame.f_back  # type: ignore[assignment]

@@ -405,9 +405,9 @@ class OverloadBinder:
                 failures.append(error)
         if len(failures) == 1:
             raise failures[0]
-        got = ", ".join(
-            [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
-        )
+        words = [type(a).__name__ for a in args]
+        words += [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+        got = ", ".join(words)
         lines = "\n".join(
             f" * ({', '.join(map(str, python_signature(b.params).parameters.values()))}): {e}"
             for b, e in zip(self.binders, failures, strict=True)

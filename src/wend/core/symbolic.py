@@ -212,7 +212,7 @@ class SymInt:
             return mine._binary(op, other, swap)
         else:
             return NotImplemented
-        if op == DIV or op == POW:
+        if op in (DIV, POW):
             return SymNumber(self.expr, 1, self.hint)._binary(op, other, swap)
         a, b, x, y = (e, self.expr, h, self.hint) if swap else (self.expr, e, self.hint, h)
         expr = make(op, a, b)
@@ -351,9 +351,7 @@ def _broadcast_two(name: str, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[A
     for axis in range(-rank, 0):
         if -axis > len(a):
             result.append(b[axis])
-        elif -axis > len(b):
-            result.append(a[axis])
-        elif a[axis] == b[axis]:
+        elif -axis > len(b) or a[axis] == b[axis]:
             result.append(a[axis])
         elif a[axis] == 1:
             result.append(b[axis])

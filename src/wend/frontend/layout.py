@@ -114,7 +114,7 @@ def is_channels_last(x: Tensor) -> bool:
     """Whether a 4-d tensor's elements lie with the channels innermost."""
     if x.dim() != 4:
         return False
-    n, c, h, w = x.shape
+    _, c, h, w = x.shape
     strides, _ = layout_of(x)
     return tuple(strides) == (h * w * c, 1, w * c, c)
 

@@ -374,7 +374,8 @@ def torch_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     overloaded: list[Any] = []
     for a in _flat(args) + _flat(tuple(kwargs.values())):
         cls = type(a)
-        if isinstance(a, Tensor) and cls is not Tensor and all(type(o) is not cls for o in overloaded):
+        known = not isinstance(a, Tensor) or cls is Tensor
+        if not known and all(type(o) is not cls for o in overloaded):
             position = next(
                 (i for i, o in enumerate(overloaded) if issubclass(cls, type(o))), len(overloaded)
             )
@@ -480,4 +481,4 @@ for _name in ("is_conj", "is_neg", "is_pinned", "is_coalesced", "is_distributed"
 Tensor.is_floating_point = lambda self: self.dtype.is_floating_point
 Tensor.is_complex = lambda self: self.dtype.is_complex
 Tensor.is_signed = lambda self: self.dtype.is_signed
-Tensor.is_inference = lambda self: bool(self.value.segment is None and False)
+Tensor.is_inference = lambda self: bool(_hot.refreshed(self).inference)

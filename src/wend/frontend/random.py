@@ -333,12 +333,16 @@ def _unit(self: Tensor, generator: Any) -> Tensor:
     return ops.uniform(shape, seed, offset, dtype=dtype)  # type: ignore[no-any-return]
 
 
-def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **kw: Any) -> Tensor:
+def uniform_(
+    self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **kw: Any
+) -> Tensor:
     """Fill with uniform numbers from..to."""
     low = kw.pop("from", kw.pop("a", from_))
     to = kw.pop("b", to)
     if low > to:
-        raise ArgumentError(f"uniform_: expects to return a [from, to) range, but found {low} > {to}")
+        raise ArgumentError(
+            f"uniform_: expects to return a [from, to) range, but found {low} > {to}"
+        )
     return _fill(self, _unit(self, generator) * (to - low) + low)
 
 
@@ -362,7 +366,9 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> 
     return _fill(self, -ops.log1p(-_unit(self, generator)) / lambd)
 
 
-def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None
+) -> Tensor:
     """Fill with numbers whose logarithm is normal."""
     shape = tuple(self.shape)
     seed, offset = reserve(generator, _count(shape))
@@ -370,7 +376,9 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     return _fill(self, (made * std + mean).exp())
 
 
-def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+def cauchy_(
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None
+) -> Tensor:
     """Fill with Cauchy numbers."""
     return _fill(self, ((_unit(self, generator) - 0.5) * math.pi).tan() * sigma + median)
 
