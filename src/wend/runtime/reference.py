@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from wend.base import config
+from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core._hot import Batch, Segment
 from wend.core.graph import Node, PathGraph
@@ -128,7 +130,10 @@ class ReferencePlan:
         interrupt: BaseException | None = None
         with np.errstate(all="ignore"):
             try:
-                self.compute(env, types, batch.args)
+                if config.settings.verify:
+                    self.compute_verified(env, types, batch.args)
+                else:
+                    self.compute(env, types, batch.args)
             except KeyboardInterrupt as stop:
                 interrupt = stop
             except Exception:
@@ -149,6 +154,14 @@ class ReferencePlan:
             array = env[i]
             if type(array) is np.ndarray and any(np.may_share_memory(array, m) for m in memory):
                 env[i] = array.copy()
+
+    def compute_verified(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
+        """As `compute`, one op at a time, each result held against its inferred type."""
+        for step in self.steps:
+            step.call(env, types, args)
+            for i in step.outputs:
+                if i >= 0:
+                    check_type(step.node, np.asarray(env[i]), types[i])
 
     def compute(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run the steps on the environment, one after the other."""
@@ -238,6 +251,15 @@ class ReferencePlan:
         self.finish(batch, env)
         if first is not None:
             raise first
+
+
+def check_type(node: Node, array: Any, type_: Any) -> None:
+    """Raise ExecutionError if a rule computed something of another type than it inferred."""
+    if array.dtype != type_.dtype.numpy or array.shape != tuple(type_.shape):
+        raise ExecutionError(
+            f"{node.prim.name}: inferred {type_.dtype}{list(type_.shape)}, but the reference rule "
+            f"gave {array.dtype}{list(array.shape)}; this is a defect of Wend"
+        )
 
 
 def _position(step: _Step, path: PathGraph) -> int:
