@@ -8,7 +8,7 @@ from wend.base.devices import usable
 from wend.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
 from wend.base.errors import NotImplementedInWend
 from wend.core._hot import ACTIVE_HOOKS, ModuleBase, Tensor, native_new, synchronize
-from wend.core.primitive import REGISTRY, Sample, composite, ops
+from wend.core.primitive import REGISTRY, make_function, ops
 from wend.frontend.aliasing import assign as _assign
 from wend.frontend.autograd import enable_grad, is_grad_enabled, no_grad
 from wend.frontend.creation import (
@@ -31,13 +31,11 @@ __all__ = [
     "Function",
     "ModuleBase",
     "NotImplementedInWend",
-    "Sample",
     "Tensor",
     "arange",
     "assign",
     "bfloat16",
     "bool_",
-    "composite",
     "device_of",
     "empty",
     "empty_like",
@@ -50,6 +48,7 @@ __all__ = [
     "get_default_dtype",
     "int64",
     "is_grad_enabled",
+    "make_function",
     "native_new",
     "no_grad",
     "ones",

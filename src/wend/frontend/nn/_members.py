@@ -46,14 +46,6 @@ _NEVER_MEMBERS = frozenset({bool, int, float, str, type(None), tuple, list, dict
 _set = object.__setattr__
 
 
-def _is_member(attributes: dict[str, Any], name: str) -> bool:
-    """Whether a name in a module's ``__dict__`` stands for a parameter, buffer or submodule."""
-    parameters = attributes.get("_parameters")
-    if parameters is None:  # before Module.__init__()
-        return False
-    return name in parameters or name in attributes["_modules"] or name in attributes["_buffers"]
-
-
 def _refuse_before_init(value: Any) -> None:
     for kind, what in ((Parameter, "parameters"), (ModuleBase, "module"), (Buffer, "buffers")):
         if isinstance(value, kind):
@@ -129,10 +121,20 @@ class MembersMixin:
             if "_parameters" not in attributes:
                 _refuse_before_init(value)
             self._set_member(name, value)
-        elif name in attributes and _is_member(attributes, name):
-            self._set_member(name, value)
-        else:
-            _set(self, name, value)
+            return
+        if name in attributes:
+            try:
+                member = (
+                    name in attributes["_parameters"]
+                    or name in attributes["_modules"]
+                    or name in attributes["_buffers"]
+                )
+            except KeyError:  # before Module.__init__()
+                member = False
+            if member:
+                self._set_member(name, value)
+                return
+        _set(self, name, value)
 
     def _set_member(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter):

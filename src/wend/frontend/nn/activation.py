@@ -9,7 +9,7 @@ from wend.frontend.nn import functional as F
 from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, empty, ops
 from wend.frontend.nn.module import Module
-from wend.frontend.nn.parameter import Parameter
+from wend.frontend.nn.parameter import fresh_parameter
 
 __all__ = [
     "CELU",
@@ -42,7 +42,18 @@ __all__ = [
     "Threshold",
 ]
 
+_celu = ops.celu
+_elu = ops.elu
+_hardsigmoid = ops.hardsigmoid
+_hardswish = ops.hardswish
+_hardtanh = ops.hardtanh
+_leaky_relu = ops.leaky_relu
+_mish = ops.mish
 _relu = ops.relu
+_relu6 = ops.relu6
+_selu = ops.selu
+_silu = ops.silu
+_threshold = ops.threshold
 _sigmoid = ops.sigmoid
 _tanh = ops.tanh
 
@@ -71,7 +82,8 @@ class ReLU6(_InplaceActivation):
     """y = min(max(x, 0), 6)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.relu6(input, self.inplace)
+        result = _relu6(input)
+        return input.copy_(result) if self.inplace else result
 
     @property
     def min_val(self) -> float:
@@ -88,28 +100,32 @@ class SELU(_InplaceActivation):
     """Scaled ELU (Klambauer et al., 2017)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.selu(input, self.inplace)
+        result = _selu(input)
+        return input.copy_(result) if self.inplace else result
 
 
 class SiLU(_InplaceActivation):
     """y = x sigmoid(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.silu(input, self.inplace)
+        result = _silu(input)
+        return input.copy_(result) if self.inplace else result
 
 
 class Mish(_InplaceActivation):
     """y = x tanh(softplus(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.mish(input, self.inplace)
+        result = _mish(input)
+        return input.copy_(result) if self.inplace else result
 
 
 class Hardswish(_InplaceActivation):
     """y = x relu6(x + 3) / 6."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.hardswish(input, self.inplace)
+        result = _hardswish(input)
+        return input.copy_(result) if self.inplace else result
 
     def extra_repr(self) -> str:
         return ""
@@ -119,7 +135,8 @@ class Hardsigmoid(_InplaceActivation):
     """y = relu6(x + 3) / 6."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.hardsigmoid(input, self.inplace)
+        result = _hardsigmoid(input)
+        return input.copy_(result) if self.inplace else result
 
     def extra_repr(self) -> str:
         return ""
@@ -138,14 +155,16 @@ class ELU(_AlphaActivation):
     """y = x where x > 0, else alpha (exp(x) - 1)."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.elu(input, self.alpha, self.inplace)
+        result = _elu(input, self.alpha)
+        return input.copy_(result) if self.inplace else result
 
 
 class CELU(_AlphaActivation):
     """y = max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.celu(input, self.alpha, self.inplace)
+        result = _celu(input, self.alpha)
+        return input.copy_(result) if self.inplace else result
 
 
 class LeakyReLU(_InplaceActivation):
@@ -156,7 +175,8 @@ class LeakyReLU(_InplaceActivation):
         self.negative_slope = negative_slope
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
+        result = _leaky_relu(input, self.negative_slope)
+        return input.copy_(result) if self.inplace else result
 
     def extra_repr(self) -> str:
         return f"negative_slope={self.negative_slope}" + (", inplace=True" if self.inplace else "")
@@ -207,7 +227,8 @@ class Hardtanh(_InplaceActivation):
             )
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
+        result = _hardtanh(input, self.min_val, self.max_val)
+        return input.copy_(result) if self.inplace else result
 
     def extra_repr(self) -> str:
         return f"min_val={self.min_val}, max_val={self.max_val}" + (
@@ -223,7 +244,8 @@ class Threshold(_InplaceActivation):
         self.threshold, self.value = threshold, value
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.threshold(input, self.threshold, self.value, self.inplace)
+        result = _threshold(input, self.threshold, self.value)
+        return input.copy_(result) if self.inplace else result
 
     def extra_repr(self) -> str:
         return f"threshold={self.threshold}, value={self.value}" + (
@@ -340,7 +362,7 @@ class PReLU(Module):
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init
-        self.weight = Parameter(empty(num_parameters, device=device, dtype=dtype))
+        self.weight = fresh_parameter(empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -10,7 +10,7 @@ from wend.frontend.nn._core import Tensor, empty
 from wend.frontend.nn.functional.attention import canonical_mask, none_or_dtype
 from wend.frontend.nn.linear import NonDynamicallyQuantizableLinear
 from wend.frontend.nn.module import Module
-from wend.frontend.nn.parameter import Parameter
+from wend.frontend.nn.parameter import fresh_parameter
 
 __all__ = ["MultiheadAttention"]
 
@@ -58,13 +58,13 @@ class MultiheadAttention(Module):
             raise AssertionError("embed_dim must be divisible by num_heads")
         self._make_projections(factory)
         if bias:
-            self.in_proj_bias = Parameter(empty(3 * embed_dim, **factory))
+            self.in_proj_bias = fresh_parameter(empty(3 * embed_dim, **factory))
         else:
             self.register_parameter("in_proj_bias", None)
         self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias=bias, **factory)
         if add_bias_kv:
-            self.bias_k = Parameter(empty((1, 1, embed_dim), **factory))
-            self.bias_v = Parameter(empty((1, 1, embed_dim), **factory))
+            self.bias_k = fresh_parameter(empty((1, 1, embed_dim), **factory))
+            self.bias_v = fresh_parameter(empty((1, 1, embed_dim), **factory))
         else:
             self.bias_k = self.bias_v = None
         self.add_zero_attn = add_zero_attn
@@ -74,13 +74,13 @@ class MultiheadAttention(Module):
         """One stacked weight where queries, keys and values are of one width, else three."""
         width = self.embed_dim
         if self._qkv_same_embed_dim:
-            self.in_proj_weight = Parameter(empty((3 * width, width), **factory))
+            self.in_proj_weight = fresh_parameter(empty((3 * width, width), **factory))
             for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
                 self.register_parameter(name, None)
             return
-        self.q_proj_weight = Parameter(empty((width, width), **factory))
-        self.k_proj_weight = Parameter(empty((width, self.kdim), **factory))
-        self.v_proj_weight = Parameter(empty((width, self.vdim), **factory))
+        self.q_proj_weight = fresh_parameter(empty((width, width), **factory))
+        self.k_proj_weight = fresh_parameter(empty((width, self.kdim), **factory))
+        self.v_proj_weight = fresh_parameter(empty((width, self.vdim), **factory))
         self.register_parameter("in_proj_weight", None)
 
     def _reset_parameters(self) -> None:

@@ -9,7 +9,7 @@ from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, int64, ones, tensor, zeros
 from wend.frontend.nn.lazy import LazyModuleMixin
 from wend.frontend.nn.module import Module
-from wend.frontend.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
+from wend.frontend.nn.parameter import UninitializedBuffer, UninitializedParameter, fresh_parameter
 
 __all__ = [
     "BatchNorm1d",
@@ -49,11 +49,11 @@ class _NormBase(Module):
         self.affine = affine
         self.track_running_stats = track_running_stats
         if affine:
-            self.weight = Parameter(ones(num_features, **factory))
+            self.weight = fresh_parameter(ones(num_features, **factory))
         else:
             self.register_parameter("weight", None)
         if affine and bias:
-            self.bias = Parameter(zeros(num_features, **factory))
+            self.bias = fresh_parameter(zeros(num_features, **factory))
         else:
             self.register_parameter("bias", None)
         if track_running_stats:

@@ -10,7 +10,7 @@ from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, empty, no_grad
 from wend.frontend.nn.lazy import LazyModuleMixin
 from wend.frontend.nn.module import Module
-from wend.frontend.nn.parameter import Parameter, UninitializedParameter
+from wend.frontend.nn.parameter import UninitializedParameter, fresh_parameter
 from wend.frontend.nn.utils import _ntuple, _reverse_repeat_tuple
 
 __all__ = [
@@ -71,9 +71,9 @@ class _ConvNd(Module):
             shape = (in_channels, out_channels // groups, *kernel_size)
         else:
             shape = (out_channels, in_channels // groups, *kernel_size)
-        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        self.weight = fresh_parameter(empty(shape, device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
+            self.bias = fresh_parameter(empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()

@@ -10,7 +10,7 @@ from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, empty, no_grad, ops
 from wend.frontend.nn.lazy import LazyModuleMixin
 from wend.frontend.nn.module import Module
-from wend.frontend.nn.parameter import Parameter, UninitializedParameter
+from wend.frontend.nn.parameter import UninitializedParameter, fresh_parameter
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
@@ -44,9 +44,11 @@ class Linear(Module):
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = Parameter(empty((out_features, in_features), device=device, dtype=dtype))
+        self.weight = fresh_parameter(
+            empty((out_features, in_features), device=device, dtype=dtype)
+        )
         if bias:
-            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
+            self.bias = fresh_parameter(empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -95,9 +97,9 @@ class Bilinear(Module):
         self.in2_features = in2_features
         self.out_features = out_features
         shape = (out_features, in1_features, in2_features)
-        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        self.weight = fresh_parameter(empty(shape, device=device, dtype=dtype))
         if bias:
-            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
+            self.bias = fresh_parameter(empty(out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()

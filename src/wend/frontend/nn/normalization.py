@@ -8,7 +8,7 @@ from wend.frontend.nn import functional as F
 from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, empty
 from wend.frontend.nn.module import Module
-from wend.frontend.nn.parameter import Parameter
+from wend.frontend.nn.parameter import fresh_parameter
 
 __all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
@@ -40,11 +40,11 @@ class LayerNorm(Module):
         self.elementwise_affine = elementwise_affine
         shape = self.normalized_shape
         if elementwise_affine:
-            self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+            self.weight = fresh_parameter(empty(shape, device=device, dtype=dtype))
         else:
             self.register_parameter("weight", None)
         if elementwise_affine and bias:
-            self.bias = Parameter(empty(shape, device=device, dtype=dtype))
+            self.bias = fresh_parameter(empty(shape, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
@@ -82,7 +82,7 @@ class RMSNorm(Module):
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         if elementwise_affine:
-            self.weight = Parameter(empty(self.normalized_shape, device=device, dtype=dtype))
+            self.weight = fresh_parameter(empty(self.normalized_shape, device=device, dtype=dtype))
         else:
             self.register_parameter("weight", None)
         self.reset_parameters()
@@ -124,11 +124,11 @@ class GroupNorm(Module):
         self.eps = eps
         self.affine = affine
         if affine:
-            self.weight = Parameter(empty(num_channels, device=device, dtype=dtype))
+            self.weight = fresh_parameter(empty(num_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("weight", None)
         if affine and bias:
-            self.bias = Parameter(empty(num_channels, device=device, dtype=dtype))
+            self.bias = fresh_parameter(empty(num_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()

@@ -32,7 +32,7 @@ def _instance(cls: type, data: Tensor, requires_grad: bool) -> Any:
     return made
 
 
-def taken_over(data: Tensor, requires_grad: bool = True) -> Parameter:
+def fresh_parameter(data: Tensor, requires_grad: bool = True) -> Parameter:
     """A parameter with the values of a tensor that nobody else holds.
 
     Without a second handle on the values, writing to the parameter has nothing to keep in step.

@@ -52,15 +52,10 @@ class _MaxPoolNd(Module):
         self.ceil_mode = ceil_mode
 
     def forward(self, input: Tensor) -> Any:
-        return self._function(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            self.ceil_mode,
-            self.return_indices,
-        )
+        how = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        if self.return_indices:
+            return self._function(input, *how, True)
+        return self._function(input, *how)
 
     def extra_repr(self) -> str:
         return (

@@ -12,7 +12,7 @@ from wend.frontend.nn._core import Tensor, empty, ops
 from wend.frontend.nn._recurrence import State, walk
 from wend.frontend.nn.module import Module
 from wend.frontend.nn.packing import PackedSequence
-from wend.frontend.nn.parameter import Parameter
+from wend.frontend.nn.parameter import Parameter, fresh_parameter
 from wend.frontend.nn.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
@@ -103,7 +103,7 @@ class RNNBase(Module):
         if self.proj_size > 0:
             shapes.append(("weight_hr", (self.proj_size, self.hidden_size)))
         for name, shape in shapes:
-            setattr(self, name + suffix, Parameter(empty(shape, **factory)))
+            setattr(self, name + suffix, fresh_parameter(empty(shape, **factory)))
         self._all_weights.append([name + suffix for name, _ in shapes])
 
     def reset_parameters(self) -> None:

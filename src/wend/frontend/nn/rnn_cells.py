@@ -8,7 +8,7 @@ from typing import Any
 from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, empty, ops
 from wend.frontend.nn.module import Module
-from wend.frontend.nn.parameter import Parameter
+from wend.frontend.nn.parameter import fresh_parameter
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell", "RNNCellBase"]
 
@@ -40,11 +40,11 @@ class RNNCellBase(Module):
         self.hidden_size = hidden_size
         self.bias = bias
         rows = num_chunks * hidden_size
-        self.weight_ih = Parameter(empty((rows, input_size), **factory))
-        self.weight_hh = Parameter(empty((rows, hidden_size), **factory))
+        self.weight_ih = fresh_parameter(empty((rows, input_size), **factory))
+        self.weight_hh = fresh_parameter(empty((rows, hidden_size), **factory))
         if bias:
-            self.bias_ih = Parameter(empty(rows, **factory))
-            self.bias_hh = Parameter(empty(rows, **factory))
+            self.bias_ih = fresh_parameter(empty(rows, **factory))
+            self.bias_hh = fresh_parameter(empty(rows, **factory))
         else:
             self.register_parameter("bias_ih", None)
             self.register_parameter("bias_hh", None)

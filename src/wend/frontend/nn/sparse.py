@@ -8,7 +8,7 @@ from wend.frontend.nn import functional as F
 from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, empty, no_grad
 from wend.frontend.nn.module import Module
-from wend.frontend.nn.parameter import Parameter
+from wend.frontend.nn.parameter import Parameter, fresh_parameter
 
 __all__ = ["Embedding", "EmbeddingBag"]
 
@@ -33,7 +33,7 @@ class _Table(Module):
     ) -> None:
         if weight is None:
             shape = (rows, width)
-            self.weight = Parameter(
+            self.weight = fresh_parameter(
                 empty(shape, device=device, dtype=dtype), requires_grad=not freeze
             )
             self.reset_parameters()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend.frontend.nn._core import Tensor, ops
+from wend.frontend.nn.functional._extended import with_indices
 
 __all__ = [
     "adaptive_max_pool1d",
@@ -17,25 +18,9 @@ __all__ = [
 ]
 
 
-def _max_pool(dims: int) -> Callable[..., Any]:
-    values = getattr(ops, f"max_pool{dims}d")
-    with_indices = getattr(ops, f"max_pool{dims}d_with_indices")
-
-    def max_pool(
-        input: Tensor,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> Any:
-        op = with_indices if return_indices else values
-        return op(input, kernel_size, stride, padding, dilation, ceil_mode)
-
-    max_pool.__name__ = f"max_pool{dims}d"
-    max_pool.__doc__ = values.__doc__
-    return max_pool
+max_pool1d = with_indices(ops.max_pool1d, ops.max_pool1d_with_indices)
+max_pool2d = with_indices(ops.max_pool2d, ops.max_pool2d_with_indices)
+max_pool3d = with_indices(ops.max_pool3d, ops.max_pool3d_with_indices)
 
 
 def _adaptive_max_pool(dims: int) -> Callable[..., Any]:
@@ -50,7 +35,6 @@ def _adaptive_max_pool(dims: int) -> Callable[..., Any]:
     return adaptive_max_pool
 
 
-max_pool1d, max_pool2d, max_pool3d = (_max_pool(dims) for dims in (1, 2, 3))
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
     _adaptive_max_pool(dims) for dims in (1, 2, 3)
 )
