@@ -111,6 +111,8 @@ def _stack_arrays(batch: Sequence[np.ndarray], field: str) -> Any:
 
 
 def _numbers(batch: Sequence[Any], field: str) -> Any:
+    if set(map(type, batch)) == {float}:
+        return seam.from_array(np.array(batch))
     for position, sample in enumerate(batch):
         if not isinstance(sample, (int, float, np.number, np.bool_)):
             raise _unfit(sample, position, field)

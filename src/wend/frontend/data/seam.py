@@ -27,16 +27,7 @@ def is_tensor(value: object) -> bool:
 
 def to_array(tensor: Any) -> np.ndarray:
     """Return a tensor's values, computing them if they are pending; to be copied from at once."""
-    alias = tensor.alias
-    base = tensor if alias is None or alias.base is None else alias.base
-    storage = None if base.alias is None else base.alias.storage
-    if storage is None or storage.shared is None or not storage.shared.alive():
-        return array_of(tensor)
-    # Others can write to this memory: reading the tensor would compare and copy all of it.
-    part = storage.shared.array
-    for primitive, args in alias.chain if base is not tensor else ():
-        part = primitive.reference(*primitive.arrange([part], list(args)))
-    return part
+    return array_of(tensor)
 
 
 def rows(tensor: Any, indices: Sequence[int]) -> Any:
