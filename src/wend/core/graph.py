@@ -451,20 +451,34 @@ class PathGraph:
         return self.types[i].dtype if i >= 0 else dtype_of(self.shapes[i])
 
 
+#: The graph last made of states that are not in the trie: these do not keep it themselves, or
+#: the two would keep each other.
+_RECENT: list[PathGraph] = []
+
+
 def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGraph:
     """The graph of what has been recorded, kept on the last state for those who come again."""
     n = len(states)
     base = None
-    for k in range(n - 1, -1, -1):
-        plans = states[k].plans
-        if plans is not None:
-            base = plans.get("path")
-            if base is not None:
-                if k == n - 1:
-                    return base  # type: ignore[no-any-return]
-                break
+    if _RECENT:
+        recent = _RECENT[0]
+        k = len(recent.states)
+        if k <= n and states[k - 1] is recent.states[k - 1]:
+            base = recent
+    if base is None:
+        for k in range(n, 0, -1):
+            plans = states[k - 1].plans
+            if plans is not None:
+                base = plans.get("path")
+                if base is not None:
+                    break
+    if base is not None and len(base.states) == n:
+        return base
     path = PathGraph(states[:], [v.type for v in values], args[:], base)
     last = states[n - 1]
+    if last.parent is None:
+        _RECENT[:] = [path]
+        return path
     if last.plans is None:
         last.plans = {}
     last.plans["path"] = path

@@ -114,6 +114,7 @@ class Primitive(PrimitiveBase):
     operators: ClassVar[tuple[str, ...]] = ()
     reflected: ClassVar[bool] = False
     grad_name: ClassVar[str] = ""
+    grad_names: ClassVar[dict[tuple[int, ...], str]] = {}  # where it depends on the ranks
     result: ClassVar[Any] = None
     n_outputs: ClassVar[int] = 1
     label: ClassVar[str] = ""  # name of the namedtuple, where it is not the op's
@@ -207,7 +208,8 @@ class Primitive(PrimitiveBase):
             return None if cls.n_outputs == 1 else tuple
         if isinstance(cls.result, tuple):
             if "_result_type" not in cls.__dict__:
-                cls._result_type = namedtuple(cls.label or cls.name, cls.result)._make
+                make: Any = namedtuple
+                cls._result_type = make(cls.label or cls.name, cls.result)._make
             return cls._result_type
         return cls.result
 
@@ -283,7 +285,8 @@ def composite(
         if samples is not None:
             members["samples"] = lambda self, rng: samples(rng)
         title = "".join(part.capitalize() for part in public.split("_"))
-        cls: Any = type(Composite)(title, (Composite,), members)
+        metaclass: Any = type(Composite)
+        cls: Any = metaclass(title, (Composite,), members)
         return cls.function
 
     return make

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from wend.base.errors import ArgumentTypeError, GraphError
 from wend.core import _hot
 from wend.core._hot import Leaf, Segment, Tensor, Value
-from wend.core.graph import PathGraph
+from wend.core.graph import PathGraph, template
 from wend.core.provenance import Site, site_of
 from wend.frontend.removable import RemovableHandle
 from wend.transforms.differentiate import differentiable_ids
@@ -101,7 +101,10 @@ class Node:
                 for j in record.edges
             )
         active = differentiable_ids(region.path)
-        found = [_edge(self._anchor, region, i) if i in active else (None, 0) for i in inputs]
+        found = [
+            _edge(self._anchor, region, i) if i in active else (None, 0)
+            for i in _differentiated(region, self._low, prim, inputs)
+        ]
         if prim.elementwise and len(found) == 1 and len(prim.form) == 2 and prim.operators:
             found.append((None, 0))  # PyTorch makes a tensor of the number
         return tuple(found)
@@ -198,22 +201,39 @@ def _class_of(name: str) -> type[Node]:
     return found
 
 
-def _name_of(region: Region, prim: Any, outputs: tuple[int, ...]) -> str:
+def _differentiated(
+    region: Region, low: int, prim: Any, inputs: tuple[int, ...]
+) -> list[int]:
+    """The operands that the op has a gradient for, whether or not one is asked for."""
+    if prim.is_composite:
+        return [i for i in inputs if region.path.dtype_of(i).category >= 2]
+    program = region.path.nodes[low].program
+    given = tuple([row[1].category >= 2 for row in program.outs])
+    rule = template(program, (True,) * len(inputs), given)
+    return [i for i, g in zip(inputs, rule.outputs) if g is not None]
+
+
+def _name_of(
+    region: Region, prim: Any, inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> str:
     if prim.calls_user:
         record = Node._record(region, outputs)
         if record is not None:
             return str(record.name)
+    if prim.grad_names:
+        ranks = tuple(len(region.path.shape_of(i)) for i in inputs)
+        return str(prim.grad_names.get(ranks, prim.grad_name))
     return str(prim.grad_name)
 
 
 def _node_at(anchor: Value, region: Region, k: int) -> Node:
-    low, prim, _, outputs = region.op_at(k)
+    low, prim, inputs, outputs = region.op_at(k)
     key = (region.origin, low)
     found = _NODES.get(key)
     if found is None:
         if region.values is not None and outputs[0] >= 0:
             anchor = region.values[outputs[0]]
-        found = _class_of(_name_of(region, prim, outputs))(anchor, low)
+        found = _class_of(_name_of(region, prim, inputs, outputs))(anchor, low)
         _NODES[key] = found
     return found
 

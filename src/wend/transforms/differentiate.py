@@ -31,7 +31,7 @@ FREED = (
     "after they have been freed: the first backward() or grad() freed them. Give it "
     "retain_graph=True if you need to go backward again"
 )
-_ONE = (True,)
+_ONE: tuple[bool, ...] = (True,)
 
 
 class Part:
@@ -47,10 +47,9 @@ class Part:
 class Survey:
     """What lies between the seeds of a backward pass and its targets."""
 
-    __slots__ = ("active", "live", "parts", "path")
+    __slots__ = ("active", "live", "parts")
 
     def __init__(self, path: PathGraph, seeds: Iterable[int], targets: Iterable[int]) -> None:
-        self.path = path
         self.parts: dict[Any, Part | None] = {}
         producer, nodes = path.producer, path.nodes
         seen: set[int] = set()
@@ -75,23 +74,26 @@ class Survey:
         self.active = active
         self.live = live  # positions of the nodes to pass, in order
 
-    def part(self, order: tuple[int, ...], high: int, low: int, kept: frozenset[int]) -> Part | None:
+    def part(
+        self, path: PathGraph, order: tuple[int, ...], high: int, low: int, kept: frozenset[int]
+    ) -> Part | None:
         """The stretch of nodes low <= position < high from the seeds `order`.
 
         kept: ids inside of the stretch whose gradients are wanted too.  None if it has no effect.
         """
         key = (order, high, low, kept)
         if key not in self.parts:
-            self.parts[key] = self._part(order, high, low, kept)
+            self.parts[key] = self._part(path, order, high, low, kept)
         return self.parts[key]
 
     def _part(
-        self, order: tuple[int, ...], high: int, low: int, kept: frozenset[int]
+        self, path: PathGraph, order: tuple[int, ...], high: int, low: int, kept: frozenset[int]
     ) -> Part | None:
-        path, active = self.path, self.active
+        active = self.active
         nodes = path.nodes
         reached = {i for i in order if i in active}
         rules = []
+        seeds: tuple[int, ...]
         for k in reversed(self.live):
             if k >= high or k < low:
                 continue
@@ -133,7 +135,7 @@ def survey(path: PathGraph, seeds: tuple[int, ...], targets: tuple[int, ...]) ->
         if len(path.caches) > 500:
             path.caches.clear()
         found = path.caches[key] = Survey(path, seeds, targets)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 # -- what a later backward reads ------------------------------------------------------------
@@ -191,7 +193,7 @@ def still_needed(path: PathGraph, spent: frozenset[int]) -> frozenset[int]:
             if node.grad and node.outputs[0] not in spent:
                 saved.update(reads(path, node, active, None))
         found = path.caches[key] = frozenset(beyond_blocks(path, saved))
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def differentiable_ids(path: PathGraph) -> set[int]:

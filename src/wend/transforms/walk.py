@@ -21,7 +21,6 @@ from wend.transforms.differentiate import (
     Layered,
     Part,
     SegmentStep,
-    Survey,
     differentiable_ids,
     finish,
     segment_step,
@@ -112,9 +111,9 @@ class Walk:
 
     def value_at(self, i: int) -> Value:
         """The value behind an entry of the region, with its identity."""
-        if self.segment is None:
-            return self.trace.values[i]
-        return self.segment.inputs[i]  # type: ignore[no-any-return]
+        values = self.trace.values if self.segment is None else self.segment.inputs
+        found: Value = values[i]
+        return found
 
     def extras(self) -> dict[int, Extra]:
         """What users hung on the region's values."""
@@ -194,7 +193,7 @@ class Walk:
         self.steps += 1
         if self.owner.anomaly:
             seeds = {i: self.explicit(i, g) for i, g in seeds.items()}
-        part = self.survey.part(order, high, low, self.kept_ids)
+        part = self.survey.part(self.path, order, high, low, self.kept_ids)
         if part is None:
             return []
         if self.segment is None:
@@ -336,8 +335,9 @@ class Walk:
             if has_hooks(leaf) and owner.last_use(key) <= owner.number_of(self.segment):
                 ids = [i for i, role in differentiable_leaves(self.path)
                        if role == 1 and self.value_at(i).leaf is leaf]
-                if low == 0 or all(first_uses(self.path).get(i, _END) >= low for i in ids):
-                    ready.append((-max(map(first_uses(self.path).get, ids), default=0), key))
+                uses = first_uses(self.path)
+                if low == 0 or all(uses.get(i, _END) >= low for i in ids):
+                    ready.append((-max([uses.get(i, 0) for i in ids], default=0), key))
         for _, key in sorted(ready):
             owner.settle(key)
 
@@ -534,7 +534,7 @@ def useful_entries(owner: Owner, reach: Reach) -> dict[int, set[int]]:
                     wanted.add(i)
             elif value.seg_index in useful.get(id(value.segment), ()):
                 wanted.add(i)
-        kept = {id_in(value, trace, segment) for value, _ in owner.sinks} - {None}
-        targets = tuple(sorted(wanted | kept))  # type: ignore[type-var]
+        kept = {id_in(value, trace, segment) for value, _ in owner.sinks}
+        targets = tuple(sorted(wanted | {i for i in kept if i is not None}))
         useful[0 if segment is None else id(segment)] = survey(path, ids, targets).active
     return useful

@@ -79,6 +79,12 @@ def _matmul_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, other",
     functions=("matmul",),
+    grad_names={
+        (1, 1): "DotBackward0",
+        (2, 1): "MvBackward0",
+        (2, 2): "MmBackward0",
+        (3, 3): "BmmBackward0",
+    },
     supports=NUMERIC,
     methods=("matmul",),
     operators=("__matmul__",),
