@@ -1,0 +1,1123 @@
+# Made by `python -m wend.tools.stubs`; do not edit.
+# mypy: disable-error-code="overload-overlap,overload-cannot-match,misc,override"
+
+import builtins as _builtins
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias, overload
+
+from wend.base.devices import device as device
+from wend.base.dtypes import ALIASES as ALIASES
+from wend.base.dtypes import DType as dtype
+from wend.base.dtypes import NAMES as NAMES
+from wend.base.dtypes import finfo as finfo
+from wend.base.dtypes import iinfo as iinfo
+from wend.base.shapes import Size as Size
+from wend.core._hot import Tensor as Tensor
+from wend.frontend.api import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
+from wend.frontend.api import can_cast as can_cast
+from wend.frontend.api import eager as eager
+from wend.frontend.api import get_default_device as get_default_device
+from wend.frontend.api import get_default_dtype as get_default_dtype
+from wend.frontend.api import get_num_threads as get_num_threads
+from wend.frontend.api import is_complex as is_complex
+from wend.frontend.api import is_floating_point as is_floating_point
+from wend.frontend.api import is_storage as is_storage
+from wend.frontend.api import is_tensor as is_tensor
+from wend.frontend.api import numel as numel
+from wend.frontend.api import promote_types as promote_types
+from wend.frontend.api import result_type as result_type
+from wend.frontend.api import set_default_device as set_default_device
+from wend.frontend.api import set_default_dtype as set_default_dtype
+from wend.frontend.api import set_default_tensor_type as set_default_tensor_type
+from wend.frontend.api import set_num_threads as set_num_threads
+from wend.frontend.api import synchronize as synchronize
+from wend.frontend.api import use_deterministic_algorithms as use_deterministic_algorithms
+from wend.frontend.autograd import enable_grad as enable_grad
+from wend.frontend.autograd import inference_mode as inference_mode
+from wend.frontend.autograd import is_grad_enabled as is_grad_enabled
+from wend.frontend.autograd import is_inference_mode_enabled as is_inference_mode_enabled
+from wend.frontend.autograd import no_grad as no_grad
+from wend.frontend.autograd import set_grad_enabled as set_grad_enabled
+from wend.frontend.creation import arange as arange
+from wend.frontend.creation import as_tensor as as_tensor
+from wend.frontend.creation import asarray as asarray
+from wend.frontend.creation import empty as empty
+from wend.frontend.creation import empty_like as empty_like
+from wend.frontend.creation import empty_strided as empty_strided
+from wend.frontend.creation import eye as eye
+from wend.frontend.creation import from_numpy as from_numpy
+from wend.frontend.creation import frombuffer as frombuffer
+from wend.frontend.creation import full as full
+from wend.frontend.creation import full_like as full_like
+from wend.frontend.creation import linspace as linspace
+from wend.frontend.creation import logspace as logspace
+from wend.frontend.creation import ones as ones
+from wend.frontend.creation import ones_like as ones_like
+from wend.frontend.creation import range as range
+from wend.frontend.creation import scalar_tensor as scalar_tensor
+from wend.frontend.creation import tensor as tensor
+from wend.frontend.creation import zeros as zeros
+from wend.frontend.creation import zeros_like as zeros_like
+from wend.frontend.formats import channels_last as channels_last
+from wend.frontend.formats import channels_last_3d as channels_last_3d
+from wend.frontend.formats import check_layout as check_layout
+from wend.frontend.formats import contiguous_format as contiguous_format
+from wend.frontend.formats import layout as layout
+from wend.frontend.formats import memory_format as memory_format
+from wend.frontend.formats import preserve_format as preserve_format
+from wend.frontend.formats import sparse_bsc as sparse_bsc
+from wend.frontend.formats import sparse_bsr as sparse_bsr
+from wend.frontend.formats import sparse_coo as sparse_coo
+from wend.frontend.formats import sparse_csc as sparse_csc
+from wend.frontend.formats import sparse_csr as sparse_csr
+from wend.frontend.formats import strided as strided
+from wend.frontend.interop import from_dlpack as from_dlpack
+from wend.frontend.methods import allclose as allclose
+from wend.frontend.methods import equal as equal
+from wend.frontend.methods import is_nonzero as is_nonzero
+from wend.frontend.methods import is_same_size as is_same_size
+from wend.frontend.methods import positive as positive
+from wend.frontend.methods import typename as typename
+from wend.frontend.platform import autocast as autocast
+from wend.frontend.platform import compile as compile
+from wend.frontend.printing import get_printoptions as get_printoptions
+from wend.frontend.printing import set_printoptions as set_printoptions
+from wend.frontend.random import Generator as Generator
+from wend.frontend.random import bernoulli as bernoulli
+from wend.frontend.random import default_generator as default_generator
+from wend.frontend.random import fork_rng as fork_rng
+from wend.frontend.random import get_rng_state as get_rng_state
+from wend.frontend.random import initial_seed as initial_seed
+from wend.frontend.random import manual_seed as manual_seed
+from wend.frontend.random import multinomial as multinomial
+from wend.frontend.random import normal as normal
+from wend.frontend.random import poisson as poisson
+from wend.frontend.random import rand as rand
+from wend.frontend.random import rand_like as rand_like
+from wend.frontend.random import randint as randint
+from wend.frontend.random import randint_like as randint_like
+from wend.frontend.random import randn as randn
+from wend.frontend.random import randn_like as randn_like
+from wend.frontend.random import randperm as randperm
+from wend.frontend.random import seed as seed
+from wend.frontend.random import set_rng_state as set_rng_state
+from wend.frontend.typed import BFloat16Tensor as BFloat16Tensor
+from wend.frontend.typed import BoolTensor as BoolTensor
+from wend.frontend.typed import ByteTensor as ByteTensor
+from wend.frontend.typed import CharTensor as CharTensor
+from wend.frontend.typed import DoubleTensor as DoubleTensor
+from wend.frontend.typed import FloatTensor as FloatTensor
+from wend.frontend.typed import HalfTensor as HalfTensor
+from wend.frontend.typed import IntTensor as IntTensor
+from wend.frontend.typed import LongTensor as LongTensor
+from wend.frontend.typed import ShortTensor as ShortTensor
+from wend.func import vmap as vmap
+from wend.serialization import load as load
+from wend.serialization import save as save
+from wend.torch_version import TorchVersion as TorchVersion
+from wend import accelerator as accelerator
+from wend import amp as amp
+from wend import autograd as autograd
+from wend import backends as backends
+from wend import compiler as compiler
+from wend import cuda as cuda
+from wend import func as func
+from wend import multiprocessing as multiprocessing
+from wend import nn as nn
+from wend import optim as optim
+from wend import random as random
+from wend import serialization as serialization
+from wend import testing as testing
+from wend import utils as utils
+from wend import version as version
+from wend.base.dtypes import DType
+
+_bool: TypeAlias = _builtins.bool
+_int: TypeAlias = _builtins.int
+_float: TypeAlias = _builtins.float
+_complex: TypeAlias = _builtins.complex
+_str: TypeAlias = _builtins.str
+_bytes: TypeAlias = _builtins.bytes
+_dtype: TypeAlias = DType
+_Number: TypeAlias = _builtins.bool | _builtins.int | _builtins.float | _builtins.complex
+
+__version__: _str
+bfloat16: _dtype
+bool: _dtype
+cdouble: _dtype
+cfloat: _dtype
+complex128: _dtype
+complex64: _dtype
+double: _dtype
+float: _dtype
+float16: _dtype
+float32: _dtype
+float64: _dtype
+half: _dtype
+int: _dtype
+int16: _dtype
+int32: _dtype
+int64: _dtype
+int8: _dtype
+long: _dtype
+short: _dtype
+uint8: _dtype
+
+class _min_max(NamedTuple):
+    min: Tensor
+    max: Tensor
+
+class _values_indices(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = |input|; gradient 0 at 0."""
+def abs_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = |input|; gradient 0 at 0."""
+def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = |input|; gradient 0 at 0."""
+def absolute_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = |input|; gradient 0 at 0."""
+def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arccos(input), in radians; NaN outside [-1, 1]."""
+def acos_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arccos(input), in radians; NaN outside [-1, 1]."""
+def acosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arcosh(input); NaN below 1."""
+def acosh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arcosh(input); NaN below 1."""
+@overload
+def add(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input + other; or, of bools."""
+@overload
+def add(input: Tensor | _Number, other: Tensor | _Number, *, alpha: Tensor | _Number, out: Tensor | None = None) -> Tensor:
+    """y = input + other; or, of bools."""
+@overload
+def add(input: Tensor, alpha: Tensor | _Number, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input + other; or, of bools."""
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y = beta * input + alpha * sum over b of batch1[b] @ batch2[b]."""
+def addbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y = beta * input + alpha * sum over b of batch1[b] @ batch2[b]."""
+@overload
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1, out: Tensor | None = None) -> Tensor:
+    """y = input + value * tensor1 / tensor2. Raises DTypeError for ints."""
+@overload
+def addcdiv(input: Tensor, value: Tensor | _Number, tensor1: Tensor, tensor2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input + value * tensor1 / tensor2. Raises DTypeError for ints."""
+@overload
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1, out: Tensor | None = None) -> Tensor:
+    """y = input + value * tensor1 * tensor2."""
+@overload
+def addcmul(input: Tensor, value: Tensor | _Number, tensor1: Tensor, tensor2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input + value * tensor1 * tensor2."""
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y = beta * input + alpha * (mat1 @ mat2)."""
+def addmm_(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y = beta * input + alpha * (mat1 @ mat2)."""
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y = beta * input + alpha * (mat @ vec)."""
+def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y = beta * input + alpha * (mat @ vec)."""
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
+def addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
+def all(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = whether all elements of x over `dim` are not 0."""
+def amax(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = max of x over `dim`. Ties share the gradient evenly; NaN wins."""
+def amin(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = min of x over `dim`. Ties share the gradient evenly; NaN wins."""
+def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False) -> _min_max:
+    """(min, max) of x along `dim`, or of all its elements."""
+def any(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = whether any element of x over `dim` is not 0."""
+def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arccos(input), in radians; NaN outside [-1, 1]."""
+def arccos_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arccos(input), in radians; NaN outside [-1, 1]."""
+def arccosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arcosh(input); NaN below 1."""
+def arccosh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arcosh(input); NaN below 1."""
+def arcsin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arcsin(input), in radians; NaN outside [-1, 1]."""
+def arcsin_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arcsin(input), in radians; NaN outside [-1, 1]."""
+def arcsinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arsinh(input)."""
+def arcsinh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arsinh(input)."""
+def arctan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arctan(input), in radians."""
+def arctan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
+def arctan2_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
+def arctan_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arctan(input), in radians."""
+def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = artanh(input); NaN outside [-1, 1]."""
+def arctanh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = artanh(input); NaN outside [-1, 1]."""
+def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = index of the first greatest element along `dim`, of the flat tensor for None."""
+def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = index of the first least element along `dim`, of the flat tensor for None."""
+def argsort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """y = the indices that put the elements in order along `dim`; ties keep their order."""
+def asin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arcsin(input), in radians; NaN outside [-1, 1]."""
+def asin_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arcsin(input), in radians; NaN outside [-1, 1]."""
+def asinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arsinh(input)."""
+def asinh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arsinh(input)."""
+def atan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arctan(input), in radians."""
+def atan2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
+def atan2_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
+def atan_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = arctan(input), in radians."""
+def atanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = artanh(input); NaN outside [-1, 1]."""
+def atanh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = artanh(input); NaN outside [-1, 1]."""
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
+def baddbmm_(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j] + bias[o]."""
+def bitwise_and(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input & other."""
+def bitwise_and_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input & other."""
+def bitwise_left_shift(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input << other; 0 if other is not in [0, bits)."""
+def bitwise_left_shift_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input << other; 0 if other is not in [0, bits)."""
+def bitwise_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = ~input; logical not, of bools."""
+def bitwise_not_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = ~input; logical not, of bools."""
+def bitwise_or(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input | other."""
+def bitwise_or_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input | other."""
+def bitwise_right_shift(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input >> other; only the sign is left (0 or -1) if other is not in [0, bits)."""
+def bitwise_right_shift_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input >> other; only the sign is left (0 or -1) if other is not in [0, bits)."""
+def bitwise_xor(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input ^ other."""
+def bitwise_xor_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input ^ other."""
+@overload
+def block_diag(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """y = a matrix with the given ones on its diagonal; vectors count as rows."""
+@overload
+def block_diag(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
+    """y = a matrix with the given ones on its diagonal; vectors count as rows."""
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y[b] = x[b] @ w[b]. x: (b, n, m)   mat2: (b, m, p)   ->   (b, n, p)."""
+@overload
+def broadcast_to(input: Tensor, size: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
+@overload
+def broadcast_to(input: Tensor, *size: _int, out: Tensor | None = None) -> Tensor:
+    """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
+def bucketize(input: Tensor | _Number, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
+    """y = the number of boundaries below each element (right: not above it)."""
+def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = the tensors, one behind the other along dim `dim`."""
+def cdist(x1: Tensor, x2: Tensor, p: Any = ..., compute_mode: Any = None, *, out: Tensor | None = None) -> Tensor:
+    """y[..., i, j] = p-norm of x1[..., i, :] - x2[..., j, :]; its gradient at 0 is 0."""
+def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the smallest integer that is not below input."""
+def ceil_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the smallest integer that is not below input."""
+def celu(input: Tensor, alpha: Tensor | _Number = ..., *, out: Tensor | None = None) -> Tensor:
+    """y = x if x > 0 else alpha * (exp(x / alpha) - 1)."""
+@overload
+def chain_matmul(matrices: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """y = the product of matrices, in the order that multiplies least; of one, itself."""
+@overload
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """y = the product of matrices, in the order that multiplies least; of one, itself."""
+def channel_shuffle(input: Tensor, groups: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with channel (g, c) at (c, g): the channels of `groups` groups interleaved."""
+@overload
+def clamp(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clamp(input: Tensor, min: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clamp(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clamp(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+def clamp_max(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = min(input, max)."""
+def clamp_max_(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = min(input, max)."""
+def clamp_min(input: Tensor, min: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = max(input, min)."""
+def clamp_min_(input: Tensor, min: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = max(input, min)."""
+@overload
+def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clip(input: Tensor, min: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clip(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clip(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+def clone(input: Tensor, *, memory_format: Any = None, out: Tensor | None = None) -> Tensor:
+    """y = x, in memory of its own."""
+@overload
+def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
+@overload
+def column_stack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
+    """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
+def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = the tensors, one behind the other along dim `dim`."""
+def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = the tensors, one behind the other along dim `dim`."""
+def constant_pad_nd(input: Tensor, pad: Sequence[_int] | _int, value: Tensor | _Number = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = x with `value` put around it: pad = (before, after) of the last dim, then of the one"""
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Any = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
+    """y[n, f] = sum over c of x[n, c] correlated with weight[f, c], plus bias[f]."""
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Any = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
+    """y[n, f] = sum over c of x[n, c] correlated with weight[f, c], plus bias[f]."""
+def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Any = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
+    """y[n, f] = sum over c of x[n, c] correlated with weight[f, c], plus bias[f]."""
+@overload
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Sequence[_int] | _int = 0, output_padding: Sequence[_int] | _int = ..., groups: _int = 1, dilation: Sequence[_int] | _int = 1, *, out: Tensor | None = None) -> Tensor:
+    """The adjoint of conv1d with the same weight, plus bias."""
+@overload
+def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Sequence[_int] | _int = 0, output_padding: Sequence[_int] | _int = ..., groups: _int = 1, *dilation: _int, out: Tensor | None = None) -> Tensor:
+    """The adjoint of conv1d with the same weight, plus bias."""
+@overload
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Sequence[_int] | _int = 0, output_padding: Sequence[_int] | _int = ..., groups: _int = 1, dilation: Sequence[_int] | _int = 1, *, out: Tensor | None = None) -> Tensor:
+    """The adjoint of conv2d with the same weight, plus bias."""
+@overload
+def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Sequence[_int] | _int = 0, output_padding: Sequence[_int] | _int = ..., groups: _int = 1, *dilation: _int, out: Tensor | None = None) -> Tensor:
+    """The adjoint of conv2d with the same weight, plus bias."""
+@overload
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Sequence[_int] | _int = 0, output_padding: Sequence[_int] | _int = ..., groups: _int = 1, dilation: Sequence[_int] | _int = 1, *, out: Tensor | None = None) -> Tensor:
+    """The adjoint of conv3d with the same weight, plus bias."""
+@overload
+def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Sequence[_int] | _int = 0, output_padding: Sequence[_int] | _int = ..., groups: _int = 1, *dilation: _int, out: Tensor | None = None) -> Tensor:
+    """The adjoint of conv3d with the same weight, plus bias."""
+def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = |input| with the sign of other; gradient 0 where input is 0."""
+def copysign_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = |input| with the sign of other; gradient 0 where input is 0."""
+def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = cos(input), of radians."""
+def cos_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = cos(input), of radians."""
+def cosh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = cosh(input)."""
+def cosh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = cosh(input)."""
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: Tensor | _Number = ..., *, out: Tensor | None = None) -> Tensor:
+    """y = (x1 . x2) / (max(|x1|, eps) max(|x2|, eps)) along dim, of the common shape."""
+@overload
+def count_nonzero(input: Tensor, dim: Sequence[_int] | _int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = number of elements over `dim` that are not 0 (int64)."""
+@overload
+def count_nonzero(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tensor:
+    """y = number of elements over `dim` that are not 0 (int64)."""
+def cummax(input: Tensor, dim: _int | None) -> _values_indices:
+    """(values, indices): greatest element so far along `dim`, and where it was last met."""
+def cummin(input: Tensor, dim: _int | None) -> _values_indices:
+    """(values, indices): least element so far along `dim`, and where it was last met."""
+def cumprod(input: Tensor, dim: _int | None, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y[i] = x[0] * ... * x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
+def cumprod_(input: Tensor, dim: _int | None, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y[i] = x[0] * ... * x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
+def cumsum(input: Tensor, dim: _int | None, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y[i] = x[0] + ... + x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
+def cumsum_(input: Tensor, dim: _int | None, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y[i] = x[0] + ... + x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
+def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input * pi / 180."""
+def deg2rad_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input * pi / 180."""
+def detach(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = x, as a variable of its own: no gradient passes."""
+def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = a matrix with input on its diagonal, or the diagonal of a matrix."""
+def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1, *, out: Tensor | None = None) -> Tensor:
+    """y = zeros with the last dim of input on the diagonal of two new dims dim1 and dim2."""
+def diagflat(input: Tensor, offset: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = a matrix with all elements of input, in row-major order, on its diagonal."""
+def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
+    """y[..., k] = x[..., k - min(offset, 0), ..., k + max(offset, 0), ...] over dims dim1, dim2."""
+def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with its diagonal over dims dim1 and dim2 replaced by src."""
+def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y[i] = x[i + 1] - x[i] along `dim`, n times over; of bool: whether they differ."""
+def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the derivative of lgamma at input."""
+def digamma_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the derivative of lgamma at input."""
+def dist(input: Tensor, other: Tensor, p: Any = 2, *, out: Tensor | None = None) -> Tensor:
+    """y = p-norm of all elements of x - other."""
+@overload
+def div(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input / other, the true quotient: ints are divided as floats."""
+@overload
+def div(input: Tensor | _Number, other: Tensor | _Number, *, rounding_mode: Any, out: Tensor | None = None) -> Tensor:
+    """y = input / other, the true quotient: ints are divided as floats."""
+@overload
+def divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input / other, the true quotient: ints are divided as floats."""
+@overload
+def divide(input: Tensor | _Number, other: Tensor | _Number, *, rounding_mode: Any, out: Tensor | None = None) -> Tensor:
+    """y = input / other, the true quotient: ints are divided as floats."""
+def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sum of x * v for two vectors of one length."""
+@overload
+def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """y = the tensors behind one another: along dim 2."""
+@overload
+def dstack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
+    """y = the tensors behind one another: along dim 2."""
+@overload
+def einsum(equation: _str, operands: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """y = sum of products of the operands' elements over the letters not in the output."""
+@overload
+def einsum(equation: _str, *operands: Tensor, out: Tensor | None = None) -> Tensor:
+    """y = sum of products of the operands' elements over the letters not in the output."""
+def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y[..., :] = weight[indices[...], :]: the rows of a table."""
+def eq(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input == other."""
+def eq_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input == other."""
+def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 2 / sqrt(pi) * the integral of exp(-t^2) from 0 to input."""
+def erf_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 2 / sqrt(pi) * the integral of exp(-t^2) from 0 to input."""
+def erfc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1 - erf(input), exact where erf is near 1."""
+def erfc_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1 - erf(input), exact where erf is near 1."""
+def erfinv(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y with erf(y) = input; NaN outside [-1, 1]."""
+def erfinv_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y with erf(y) = input; NaN outside [-1, 1]."""
+def exp(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = e ** input."""
+def exp2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 2 ** input."""
+def exp2_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 2 ** input."""
+def exp_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = e ** input."""
+def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = e ** input - 1, exact near 0."""
+def expm1_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = e ** input - 1, exact near 0."""
+def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input without its fraction."""
+def fix_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input without its fraction."""
+def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dims start_dim..end_dim merged into one; a 0-d tensor becomes 1-d."""
+@overload
+def flip(input: Tensor, dims: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a"""
+@overload
+def flip(input: Tensor, *dims: _int, out: Tensor | None = None) -> Tensor:
+    """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a"""
+def fliplr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input with its columns in reverse order. Raises ShapeError below 2 dims."""
+def flipud(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input with its rows in reverse order. Raises ShapeError for a 0-d tensor."""
+def float_power(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input ** exponent, computed in float64."""
+def float_power_(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input ** exponent, computed in float64."""
+def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the largest integer that is not above input."""
+def floor_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the largest integer that is not above input."""
+def floor_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = floor(input / other), in Python's sense. Raises ExecutionError for ints over 0."""
+def floor_divide_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = floor(input / other), in Python's sense. Raises ExecutionError for ints over 0."""
+def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the larger of input and other; the other one if one is NaN. A tie goes to input."""
+def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the smaller of input and other; the other one if one is NaN. A tie goes to input."""
+def fmod(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input - trunc(input / other) * other: the remainder with the sign of input."""
+def fmod_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input - trunc(input / other) * other: the remainder with the sign of input."""
+def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input - trunc(input)."""
+def frac_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input - trunc(input)."""
+def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
+    """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and so on for the others."""
+def ge(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input >= other."""
+def ge_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input >= other."""
+def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
+def greater(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input > other."""
+def greater_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input > other."""
+def greater_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input >= other."""
+def greater_equal_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input >= other."""
+def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: Tensor | _Number = ..., cudnn_enabled: _bool = True, *, out: Tensor | None = None) -> Tensor:
+    """y = (x - mean) / sqrt(var + eps) * weight + bias, over each group of channels."""
+def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """h' = (1 - z) * n + z * h of a GRU; n = tanh(x_n + r * h_n), r and z = sigmoid(x + h)."""
+def gt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input > other."""
+def gt_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input > other."""
+def hardshrink(input: Tensor, lambd: Tensor | _Number = ..., *, out: Tensor | None = None) -> Tensor:
+    """y = 0 where |x| <= lambd, else x."""
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
+def heaviside_(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
+def histc(input: Tensor, bins: _int = 100, min: Tensor | _Number = 0, max: Tensor | _Number = 0, *, out: Tensor | None = None) -> Tensor:
+    """y[b] = how many elements fall into the b-th of `bins` equal parts of [min, max]."""
+@overload
+def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """y = the tensors side by side: along dim 1, vectors along their only dim."""
+@overload
+def hstack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
+    """y = the tensors side by side: along dim 1, vectors along their only dim."""
+def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sqrt(input^2 + other^2), without overflow in between."""
+def hypot_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sqrt(input^2 + other^2), without overflow in between."""
+@overload
+def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""
+@overload
+def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Tensor | _Number, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""
+def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[..., index[k], ...] = source[..., k, ...] along dim `dim`."""
+def index_copy_(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[..., index[k], ...] = source[..., k, ...] along dim `dim`."""
+def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[..., index[k], ...] = value along dim `dim`."""
+def index_fill_(input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[..., index[k], ...] = value along dim `dim`."""
+def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[..., index[k], ...] reduced with all source[..., k, ...] that go there."""
+def index_reduce_(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[..., index[k], ...] reduced with all source[..., k, ...] that go there."""
+def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y[..., k, ...] = input[..., index[k], ...] along dim `dim`."""
+def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sum over the last dims of both; plain multiplication if one is 0-d."""
+def isclose(input: Tensor, other: Tensor, rtol: Tensor | _Number = ..., atol: Tensor | _Number = ..., equal_nan: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = |input - other| <= atol + rtol * |other|; equal infinities are close."""
+def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input is neither infinite nor NaN."""
+def isinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input is infinite."""
+def isnan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input is not a number."""
+def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input is -inf."""
+def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input is +inf."""
+def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = True: every tensor here is real."""
+def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y[i * m + k, ...] = input[i, ...] * other[k, ...] in every dim, of extent n * m."""
+def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> _values_indices:
+    """(values, indices): the k-th least element along `dim`, k from 1; NaN is the greatest."""
+def layer_norm(input: Tensor, normalized_shape: Sequence[_int] | _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: Tensor | _Number = ..., cudnn_enable: _bool = True, *, out: Tensor | None = None) -> Tensor:
+    """y = (x - mean) / sqrt(var + eps) * weight + bias over the trailing dims."""
+def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input * 2 ** other."""
+def ldexp_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input * 2 ** other."""
+def le(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input <= other."""
+def le_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input <= other."""
+def lerp(input: Tensor, end: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input + weight * (end - input)."""
+def lerp_(input: Tensor, end: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input + weight * (end - input)."""
+def less(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input < other."""
+def less_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input < other."""
+def less_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input <= other."""
+def less_equal_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input <= other."""
+def lgamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = log |gamma(input)|."""
+def lgamma_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = log |gamma(input)|."""
+def log(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the natural logarithm of input."""
+def log10(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the logarithm of input to base 10."""
+def log10_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the logarithm of input to base 10."""
+def log1p(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = log(1 + input), exact near 0."""
+def log1p_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = log(1 + input), exact near 0."""
+def log2(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the logarithm of input to base 2."""
+def log2_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the logarithm of input to base 2."""
+def log_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the natural logarithm of input."""
+def log_softmax(input: Tensor, dim: _int | None = None, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow."""
+def logaddexp(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = log(exp(input) + exp(other)), without overflow in between."""
+def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = log2(2 ** input + 2 ** other), without overflow in between."""
+def logcumsumexp(input: Tensor, dim: _int | None, *, out: Tensor | None = None) -> Tensor:
+    """y[i] = log(exp(x[0]) + ... + exp(x[i])) along `dim`, without overflow."""
+def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input != 0 and other != 0."""
+def logical_and_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input != 0 and other != 0."""
+def logical_not(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input == 0."""
+def logical_not_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input == 0."""
+def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input != 0 or other != 0."""
+def logical_or_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input != 0 or other != 0."""
+def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = exactly one of input and other is not 0."""
+def logical_xor_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = exactly one of input and other is not 0."""
+def logit(input: Tensor, eps: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
+def logit_(input: Tensor, eps: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
+def logsumexp(input: Tensor, dim: Sequence[_int] | _int | None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = log(sum of exp(x) over `dim`), without overflow; -inf over nothing."""
+def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, ...]:
+    """(h', c') of an LSTM: c' = f * c + i * g, h' = o * tanh(c'), hx = (h, c)."""
+def lt(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input < other."""
+def lt_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input < other."""
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = value where mask is True, else input; mask and input broadcast together."""
+def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = value where mask is True, else input; mask and input broadcast together."""
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with its elements where mask is True replaced by those of source, in order."""
+def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with its elements where mask is True replaced by those of source, in order."""
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector."""
+def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x @ x @ ... @ x (n times); the identity for 0, powers of the inverse below 0."""
+@overload
+def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
+@overload
+def max(input: Tensor, dim: _int | None, keepdim: _bool = False) -> _values_indices:
+    """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
+@overload
+def max(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
+def max_pool1d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int | None = None, padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = the greatest element of each window."""
+def max_pool2d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int | None = None, padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = the greatest element of each window."""
+def max_pool3d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int | None = None, padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = the greatest element of each window."""
+def maximum(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = the larger of input and other; NaN if either is."""
+def mean(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y = sum of x over `dim` / number of elements summed."""
+@overload
+def median(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the median of all elements, the lower of the two in the middle; NaN if there is one."""
+@overload
+def median(input: Tensor, dim: _int, keepdim: _bool = False) -> _values_indices:
+    """y = the median of all elements, the lower of the two in the middle; NaN if there is one."""
+@overload
+def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
+@overload
+def min(input: Tensor, dim: _int | None, keepdim: _bool = False) -> _values_indices:
+    """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
+@overload
+def min(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
+def minimum(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = the smaller of input and other; NaN if either is."""
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = x @ w for matrices. x: (n, m)   mat2: (m, p)   ->   (n, p)."""
+def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False) -> _values_indices:
+    """(values, indices): the most frequent element along `dim`, the least of those on a tie, and"""
+@overload
+def moveaxis(input: Tensor, source: Sequence[_int] | _int | None, destination: Sequence[_int] | _int | None, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+@overload
+def moveaxis(input: Tensor, source: Sequence[_int] | _int | None, *destination: _int, out: Tensor | None = None) -> Tensor:
+    """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+@overload
+def movedim(input: Tensor, source: Sequence[_int] | _int | None, destination: Sequence[_int] | _int | None, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+@overload
+def movedim(input: Tensor, source: Sequence[_int] | _int | None, *destination: _int, out: Tensor | None = None) -> Tensor:
+    """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the elements in order along dim 0."""
+def mul(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input * other; and, of bools."""
+def mul_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input * other; and, of bools."""
+def multiply(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input * other; and, of bools."""
+def multiply_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input * other; and, of bools."""
+def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = x @ v. x: (n, m)   vec: (m,)   ->   (n,)."""
+def nan_to_num(input: Tensor, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = input, NaN replaced by nan (0), inf and -inf by posinf, neginf (the dtype's limits)."""
+def nan_to_num_(input: Tensor, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = input, NaN replaced by nan (0), inf and -inf by posinf, neginf (the dtype's limits)."""
+def nanmean(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y = mean over `dim` of the elements that are not NaN. Raises DTypeError for bool and ints."""
+@overload
+def nanmedian(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the median of all elements that are not NaN, the lower of the two in the middle."""
+@overload
+def nanmedian(input: Tensor, dim: _int, keepdim: _bool = False) -> _values_indices:
+    """y = the median of all elements that are not NaN, the lower of the two in the middle."""
+def nansum(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
+def narrow(input: Tensor, dim: _int, start: _int, length: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x[..., start:start+length, ...] along dim `dim`; a negative start counts from the end."""
+def ne(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input != other."""
+def ne_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input != other."""
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = -input. Raises DTypeError for bools."""
+def neg_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = -input. Raises DTypeError for bools."""
+def negative(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = -input. Raises DTypeError for bools."""
+def negative_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = -input. Raises DTypeError for bools."""
+def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the next number that the dtype has after input, towards other."""
+def nextafter_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the next number that the dtype has after input, towards other."""
+def nonzero_static(input: Tensor, *, size: _int, fill_value: Tensor | _Number = -1, out: Tensor | None = None) -> Tensor:
+    """y[k, :] = the position of the k-th element that is not zero, in row-major order."""
+def norm(input: Tensor, p: Any = 'fro', dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y = p-norm of the elements of x over `dim`; 'fro' is 2, 'nuc' the sum of singular values."""
+def not_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input != other."""
+def not_equal_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input != other."""
+def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
+def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = ..., eps: Tensor | _Number = ..., keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = the p-norm of x1 - x2 + eps over the last dim."""
+@overload
+def permute(input: Tensor, dims: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with its dims in the order `dims`: dim k of y is dim dims[k] of x."""
+@overload
+def permute(input: Tensor, *dims: _int, out: Tensor | None = None) -> Tensor:
+    """y = x with its dims in the order `dims`: dim k of y is dim dims[k] of x."""
+def pixel_shuffle(input: Tensor, upscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
+    """y: (..., C * r * r, H, W) rearranged to (..., C, H * r, W * r)."""
+def pixel_unshuffle(input: Tensor, downscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
+    """y: (..., C, H * r, W * r) rearranged to (..., C * r * r, H, W)."""
+def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the n-th derivative of digamma at input, n >= 0."""
+@overload
+def pow(input: Tensor, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    """y = input ** exponent, for exponents that need only products, quotients and roots."""
+@overload
+def pow(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input ** exponent, for exponents that need only products, quotients and roots."""
+def prelu(input: Tensor, weight: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = x if x > 0 else weight * x."""
+def prod(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y = product of x over `dim`; types as for sum."""
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
+def put_(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
+def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input * 180 / pi."""
+def rad2deg_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input * 180 / pi."""
+def ravel(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = x as one dim, in row-major order."""
+def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1 / input."""
+def reciprocal_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1 / input."""
+def relu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = max(input, 0); gradient 0 at 0."""
+def relu_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = max(input, 0); gradient 0 at 0."""
+def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input - floor(input / other) * other: the remainder with the sign of other."""
+def remainder_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input - floor(input / other) * other: the remainder with the sign of other."""
+@overload
+def reshape(input: Tensor, shape: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x in the given shape; one extent may be -1: it follows from the others."""
+@overload
+def reshape(input: Tensor, *shape: _int, out: Tensor | None = None) -> Tensor:
+    """y = x in the given shape; one extent may be -1: it follows from the others."""
+def rms_norm(input: Tensor, normalized_shape: Sequence[_int] | _int, weight: Tensor | None = None, eps: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = x / sqrt(mean(x**2) + eps) * weight over the trailing dims; eps: the dtype's by default."""
+def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """h' = relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
+def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """h' = tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
+@overload
+def roll(input: Tensor, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as"""
+@overload
+def roll(input: Tensor, shifts: Sequence[_int] | _int, *dims: _int, out: Tensor | None = None) -> Tensor:
+    """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as"""
+@overload
+def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] | _int = ..., *, out: Tensor | None = None) -> Tensor:
+    """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
+@overload
+def rot90(input: Tensor, k: _int = 1, *dims: _int, out: Tensor | None = None) -> Tensor:
+    """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
+@overload
+def round(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the nearest integer, halves to the even one."""
+@overload
+def round(input: Tensor, *, decimals: _int, out: Tensor | None = None) -> Tensor:
+    """y = the nearest integer, halves to the even one."""
+@overload
+def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """y = the tensors on top of one another: along dim 0, vectors as rows."""
+@overload
+def row_stack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
+    """y = the tensors on top of one another: along dim 0, vectors as rows."""
+def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1 / sqrt(input)."""
+def rsqrt_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1 / sqrt(input)."""
+def rsub(input: Tensor | _Number, other: Tensor | _Number, alpha: Tensor | _Number = 1, *, out: Tensor | None = None) -> Tensor:
+    """y = other - alpha * input."""
+@overload
+def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+@overload
+def scatter(input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+@overload
+def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number, *, reduce: _str, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others."""
+def scatter_add_(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others."""
+def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ..."""
+def scatter_reduce_(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
+    """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ..."""
+def searchsorted(sorted_sequence: Tensor, input: Tensor | _Number, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+    """y = where in the sorted rows each value would have to go for them to stay sorted."""
+def select(input: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x[..., index, ...] along dim `dim`, which goes; a negative index counts from the end."""
+def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with input[..., index, ...] along dim `dim` replaced by src."""
+def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1.0507 * elu(x, 1.6733) (Klambauer et al., Self-Normalizing Neural Networks, 2017)."""
+def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+def sgn_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1 / (1 + exp(-input))."""
+def sigmoid_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1 / (1 + exp(-input))."""
+def sign(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+def sign_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+def signbit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input has a minus sign: -0.0 too, unlike input < 0."""
+def sin(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sin(input), of radians."""
+def sin_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sin(input), of radians."""
+def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sin(pi input) / (pi input), 1 at 0."""
+def sinc_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sin(pi input) / (pi input), 1 at 0."""
+def sinh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sinh(input)."""
+def sinh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sinh(input)."""
+def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | None = None) -> Tensor:
+    """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
+def softmax(input: Tensor, dim: _int | None = None, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = exp(x) / sum of exp(x) along dim."""
+def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
+    """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""
+def sqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the square root of input; NaN below 0; gradient inf at 0."""
+def sqrt_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the square root of input; NaN below 0; gradient inf at 0."""
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input ** 2; an int64 of bools."""
+def square_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input ** 2; an int64 of bools."""
+@overload
+def squeeze(input: Tensor, dim: Sequence[_int] | _int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = x without its dims of extent 1: all of them, or those among `dim`."""
+@overload
+def squeeze(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tensor:
+    """y = x without its dims of extent 1: all of them, or those among `dim`."""
+@overload
+def squeeze_(input: Tensor, dim: Sequence[_int] | _int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = x without its dims of extent 1: all of them, or those among `dim`."""
+@overload
+def squeeze_(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tensor:
+    """y = x without its dims of extent 1: all of them, or those among `dim`."""
+def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = the tensors, all of one shape, along a new dim `dim`. Raises ShapeError."""
+def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
+def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> tuple[Tensor, ...]:
+    """(std(x), mean(x)) over `dim`."""
+@overload
+def sub(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input - other. Raises DTypeError for bools."""
+@overload
+def sub(input: Tensor | _Number, other: Tensor | _Number, *, alpha: Tensor | _Number, out: Tensor | None = None) -> Tensor:
+    """y = input - other. Raises DTypeError for bools."""
+@overload
+def subtract(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input - other. Raises DTypeError for bools."""
+@overload
+def subtract(input: Tensor | _Number, other: Tensor | _Number, *, alpha: Tensor | _Number, out: Tensor | None = None) -> Tensor:
+    """y = input - other. Raises DTypeError for bools."""
+def sum(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
+    """y = sum of x over `dim`."""
+def swapaxes(input: Tensor, axis0: _int, axis1: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
+def swapaxes_(input: Tensor, axis0: _int, axis1: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
+def swapdims(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dims dim0 and dim1 swapped."""
+def swapdims_(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dims dim0 and dim1 swapped."""
+def t(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
+def t_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y[...] = input.ravel()[index[...]]: elements by their place in row-major order."""
+def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y[i, j] = input[indices[i, j], j] for dim 0, and so on; the other dims broadcast."""
+def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = tan(input), of radians."""
+def tan_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = tan(input), of radians."""
+def tanh(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = tanh(input)."""
+def tanh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = tanh(input)."""
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None) -> Tensor:
+    """y = sum over pairs of dims of a and b: the last and first `dims`, or (dims of a, of b)."""
+def threshold(input: Tensor, threshold: Tensor | _Number, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = x where x > threshold, else value."""
+@overload
+def tile(input: Tensor, dims: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
+    """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
+@overload
+def tile(input: Tensor, *dims: _int, out: Tensor | None = None) -> Tensor:
+    """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
+def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _values_indices:
+    """(values, indices): the k greatest (or least) elements along `dim`, in order."""
+def trace(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The sum of the main diagonal of a matrix. Raises ShapeError unless input is 2-d."""
+def transpose(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dims dim0 and dim1 swapped."""
+def transpose_(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dims dim0 and dim1 swapped."""
+def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = input on and below a diagonal of its last two dims, zero above."""
+def tril_(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = input on and below a diagonal of its last two dims, zero above."""
+def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = input on and above a diagonal of its last two dims, zero below."""
+def triu_(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
+    """y = input on and above a diagonal of its last two dims, zero below."""
+def true_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input / other, the true quotient: ints are divided as floats."""
+def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input without its fraction."""
+def trunc_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input without its fraction."""
+@overload
+def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with dim `dim` split into dims of the given sizes; one may be -1."""
+@overload
+def unflatten(input: Tensor, dim: _int, *sizes: _int, out: Tensor | None = None) -> Tensor:
+    """y = x with dim `dim` split into dims of the given sizes; one may be -1."""
+def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
+def unsqueeze_(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
+def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
+    """y = sum((x - mean)**2) / max(0, n - correction) over `dim`."""
+def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> tuple[Tensor, ...]:
+    """(var(x), mean(x)) over `dim`."""
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = sum of conj(x) * v for two vectors of one length."""
+@overload
+def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
+    """y = the tensors on top of one another: along dim 0, vectors as rows."""
+@overload
+def vstack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
+    """y = the tensors on top of one another: along dim 0, vectors as rows."""
+def where(condition: Tensor, input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input where condition, else other."""
+def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input * log(other); 0 where input is 0, unless other is NaN."""
+def xlogy_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input * log(other); 0 where input is 0, unless other is NaN."""

@@ -1,0 +1,1866 @@
+# Made by `python -m wend.tools.stubs`; do not edit.
+# mypy: disable-error-code="overload-overlap,overload-cannot-match,misc,override"
+
+import builtins as _builtins
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias, overload
+
+from wend.base.devices import device as _device
+from wend.base.dtypes import DType
+from wend.base.shapes import Size
+
+_bool: TypeAlias = _builtins.bool
+_int: TypeAlias = _builtins.int
+_float: TypeAlias = _builtins.float
+_complex: TypeAlias = _builtins.complex
+_str: TypeAlias = _builtins.str
+_bytes: TypeAlias = _builtins.bytes
+_dtype: TypeAlias = DType
+_Number: TypeAlias = _builtins.bool | _builtins.int | _builtins.float | _builtins.complex
+_Size: TypeAlias = Size
+
+class _min_max(NamedTuple):
+    min: Tensor
+    max: Tensor
+
+class _values_indices(NamedTuple):
+    values: Tensor
+    indices: Tensor
+
+R_TENSOR: _int
+R_FLOAT: _int
+R_INT: _int
+R_BOOL: _int
+R_TENSORS: _int
+R_INTS: _int
+R_COMPLEX: _int
+R_DEFAULT: _int
+MAX_TYPES: _int
+MAX_STATES: _int
+SEAL_AFTER: _int
+GRAD_NONE: _int
+GRAD_LEAF: _int
+GRAD_NODE: _int
+INFERENCE: _int
+SLOTS: dict[Any, Any]
+OPERATOR_NAMES: tuple[Any, ...]
+OPERATORS: Any
+BOUND: Any
+PLAIN_TYPES: dict[Any, Any]
+def set_slot(name: Any, function: Any) -> Any:
+    """Fill the upward call `name`."""
+def set_operator(name: Any, function: Any) -> Any:
+    """Let the Python operator `name` (such as '__add__') call `function`."""
+class Kind:
+    """What of a type is structure: dtype, rank, device.  Interned."""
+    dtype: Any
+    rank: _int
+    device: Any
+    types: Any
+    leaves: Any
+    def __init__(self, dtype: Any, rank: Any, device: Any) -> None: ...
+    def __repr__(self) -> _str: ...
+class TensorType:
+    """Shape, dtype and device of a value; interned, compared by identity on the fast path."""
+    shape: Any
+    dtype: Any
+    device: Any
+    kind: Kind
+    nbytes: _int
+    def __init__(self, shape: Any, dtype: Any, device: Any, kind: Any, nbytes: Any) -> None: ...
+    @property
+    def rank(self) -> Any:
+        """Number of dims."""
+    def __repr__(self) -> _str: ...
+    def __reduce__(self) -> Any: ...
+KINDS: dict[Any, Any]
+COUNTS: dict[Any, Any]
+def intern_kind(dtype: Any, rank: Any, device: Any) -> Kind:
+    """The one Kind with this dtype, rank and device."""
+def type_in_kind(kind: Any, shape: Any) -> Any:
+    """The interned type of this kind with the given shape (a tuple of ints)."""
+def intern_type(shape: Any, dtype: Any, device: Any) -> TensorType:
+    """The type with this shape (tuple of ints), dtype and device."""
+def symbolic_type(shape: Any, dtype: Any, device: Any) -> TensorType:
+    """A type whose extents may be symbolic; not interned, never leaves a trace of a rule."""
+def set_count(name: Any, value: Any) -> Any:
+    """Set one of the counters."""
+def count(name: Any) -> Any:
+    """Read one of the counters."""
+def slot(name: Any) -> Any:
+    """What fills the upward call `name`."""
+def evaluate(expr: Any, types: Any, args: Any) -> Any:
+    """Value of an expression over types[id].shape[axis] and args[k]."""
+def binary(op: Any, a: Any, b: Any) -> Any:
+    """One arithmetic step or comparison."""
+class Program:
+    """The pattern of a call: guards with outcomes, and the extents of the results."""
+    prim: Any
+    guards: Any
+    outs: Any
+    kinds: Any
+    graph: Any
+    templates: Any
+    runner: Any
+    sample_types: Any
+    sample_args: Any
+    differentiable: _bool
+    def __init__(self, prim: Any, guards: Any, outs: Any) -> None: ...
+    def matches(self, types: Any, args: Any) -> Any:
+        """Whether the guards have the same outcomes for these types and run-time args."""
+    def out_types(self, types: Any, args: Any) -> Any:
+        """Types of the results for these operand types and run-time args."""
+def differentiable_dtypes(outs: Any) -> Any:
+    """Whether any of these results (extents, dtype) is of a dtype that gradients exist for."""
+class PrimitiveBase:
+    """Native half of `core.primitive.Primitive`."""
+    form: Any
+    is_view: _bool
+    is_composite: _bool
+    is_differentiable: _bool
+    plain_form: _bool
+    sized: _bool
+    all_sizes: _bool
+    check_strides: _bool
+    programs: Any
+    memo: Any
+    epoch: Any
+    size_mask: Any
+    categories: Any
+    def setup(self, form: Any, is_view: Any, is_composite: Any, differentiable: Any) -> Any:
+        """Derive what the core reads while recording from the form of the operands."""
+    def arrange(self, tensors: Any, args: Any) -> Any:
+        """Operands and run-time args, one entry per non-attribute parameter of the signature."""
+    def device_of_result(self) -> Any:
+        """Device of the result of an op without operands."""
+    def typed(self, types: Any, args: Any) -> Any:
+        """(program, result types) for operand types and run-time args; cold ones run the rule."""
+    def new_program(self, kinds: Any, types: Any, args: Any) -> Any:
+        """Run the type rule for a pattern not met before."""
+class LeafPrimitive:
+    """A value from outside enters the trace: keyed by kind and gradient role, never by size."""
+    kind: Kind
+    grad: _int
+    is_view: _bool
+    is_composite: _bool
+    name: _str
+    def __init__(self, kind: Any, grad: Any) -> None: ...
+    def __repr__(self) -> _str: ...
+class Mode:
+    """Interned mode word: what besides its operands decides what an op records."""
+    grad: _bool
+    inference: _bool
+    recompute: _int
+    key: Any
+    off: Any
+    def __init__(self, grad: Any, inference: Any, key: Any) -> None: ...
+    def __repr__(self) -> _str: ...
+MODES: dict[Any, Any]
+def intern_mode(grad: Any, inference: Any, autocast: Any, default_dtype: Any, deterministic: Any, anomaly: Any, recompute: Any = 0) -> Mode:
+    """The one Mode with these settings."""
+class Value:
+    """One immutable result with its gradient identity: pending in a trace, or held in a buffer."""
+    type: TensorType
+    buffer: Any
+    trace: Any
+    serial: _int
+    index: _int
+    requires_grad: _bool
+    leaf: Any
+    segment: Any
+    seg_index: _int
+    error: Any
+    extra: Any
+    inference: _bool
+    def __init__(self, type: Any) -> None: ...
+class Leaf:
+    """Gradient identity of a leaf variable: where its gradient accumulates."""
+    requires_grad: _bool
+    ref: Any
+    hooks: Any
+    post_hooks: Any
+    node: Any
+    def __init__(self, handle: Any) -> None: ...
+class Alias:
+    """How a handle derives from others: a chain of view ops on a base, a shared storage."""
+    base: Any
+    plain: _bool
+    prim: Any
+    args: Any
+    outer: Any
+    version: _int
+    storage: Any
+    storage_version: _int
+    def __init__(self) -> None: ...
+    @property
+    def chain(self) -> Any:
+        """The view ops from the base to the handle, as (primitive, run-time args)."""
+    @chain.setter
+    def chain(self, steps: Any) -> Any: ...
+VOLATILE: _str
+class Storage:
+    """Data shared by handles of unlike gradient identity (detach, .data) or with the outside."""
+    data: Any
+    version: _int
+    shared: Any
+    def __init__(self, data: Any) -> None: ...
+class Segment:
+    """What one flush computed, as far as a later backward pass needs it."""
+    serial: _int
+    structure: Any
+    inputs: Any
+    saved: Any
+    types: Any
+    args: Any
+    freed: _bool
+    sites: Any
+    spent: Any
+    hooks: Any
+    depth: _int
+    origin: _int
+    def __init__(self, serial: Any, structure: Any) -> None: ...
+class Tensor:
+    """A multi-dimensional array of one dtype, with the history that gradients need."""
+    value: Value
+    leaf: Any
+    alias: Any
+    _layout: Any
+    _grad: Any
+    version: _int
+    def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def __add__(self, other: Any) -> Tensor: ...
+    def __radd__(self, other: Any) -> Tensor: ...
+    def __sub__(self, other: Any) -> Tensor: ...
+    def __rsub__(self, other: Any) -> Tensor: ...
+    def __mul__(self, other: Any) -> Tensor: ...
+    def __rmul__(self, other: Any) -> Tensor: ...
+    def __truediv__(self, other: Any) -> Tensor: ...
+    def __rtruediv__(self, other: Any) -> Tensor: ...
+    def __floordiv__(self, other: Any) -> Tensor: ...
+    def __rfloordiv__(self, other: Any) -> Tensor: ...
+    def __mod__(self, other: Any) -> Tensor: ...
+    def __rmod__(self, other: Any) -> Tensor: ...
+    def __pow__(self, other: Any) -> Tensor: ...
+    def __rpow__(self, other: Any) -> Tensor: ...
+    def __matmul__(self, other: Any) -> Tensor: ...
+    def __rmatmul__(self, other: Any) -> Tensor: ...
+    def __and__(self, other: Any) -> Tensor: ...
+    def __rand__(self, other: Any) -> Tensor: ...
+    def __or__(self, other: Any) -> Tensor: ...
+    def __ror__(self, other: Any) -> Tensor: ...
+    def __xor__(self, other: Any) -> Tensor: ...
+    def __rxor__(self, other: Any) -> Tensor: ...
+    def __lshift__(self, other: Any) -> Tensor: ...
+    def __rlshift__(self, other: Any) -> Tensor: ...
+    def __rshift__(self, other: Any) -> Tensor: ...
+    def __rrshift__(self, other: Any) -> Tensor: ...
+    def __iadd__(self, other: Any) -> Tensor: ...
+    def __isub__(self, other: Any) -> Tensor: ...
+    def __imul__(self, other: Any) -> Tensor: ...
+    def __itruediv__(self, other: Any) -> Tensor: ...
+    def __ifloordiv__(self, other: Any) -> Tensor: ...
+    def __imod__(self, other: Any) -> Tensor: ...
+    def __ipow__(self, other: Any) -> Tensor: ...
+    def __iand__(self, other: Any) -> Tensor: ...
+    def __ior__(self, other: Any) -> Tensor: ...
+    def __ixor__(self, other: Any) -> Tensor: ...
+    def __ilshift__(self, other: Any) -> Tensor: ...
+    def __irshift__(self, other: Any) -> Tensor: ...
+    def __lt__(self, other: Any) -> Tensor: ...
+    def __le__(self, other: Any) -> Tensor: ...
+    def __gt__(self, other: Any) -> Tensor: ...
+    def __ge__(self, other: Any) -> Tensor: ...
+    def __eq__(self, other: Any) -> Tensor: ...
+    def __ne__(self, other: Any) -> Tensor: ...
+    def __neg__(self) -> Tensor: ...
+    def __pos__(self) -> Tensor: ...
+    def __abs__(self) -> Tensor: ...
+    def __invert__(self) -> Tensor: ...
+    def __hash__(self) -> _int: ...
+    def __bool__(self) -> _bool: ...
+    def __int__(self) -> _int: ...
+    def __float__(self) -> _float: ...
+    def __complex__(self) -> _complex: ...
+    def __index__(self) -> _int: ...
+    def __len__(self) -> _int: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
+    def __contains__(self, item: Any) -> _bool: ...
+    def __getitem__(self, key: Any) -> Tensor: ...
+    def __setitem__(self, key: Any, value: Any) -> None: ...
+    def __repr__(self) -> _str: ...
+    @property
+    def shape(self) -> _Size:
+        """Extents of the dims, as a Size."""
+    @overload
+    def size(self, dim: None = None) -> _Size: ...
+    @overload
+    def size(self, dim: _int) -> _int:
+        """The shape, or the extent of one dim."""
+    def dim(self) -> _int:
+        """Number of dims."""
+    @property
+    def ndim(self) -> _int:
+        """Number of dims."""
+    @property
+    def dtype(self) -> _dtype:
+        """Element type."""
+    @property
+    def device(self) -> _device:
+        """Where the data lies."""
+    @property
+    def requires_grad(self) -> _bool:
+        """Whether gradients flow to, or through, this tensor."""
+    @requires_grad.setter
+    def requires_grad(self, flag: _bool) -> None: ...
+    @property
+    def is_leaf(self) -> _bool:
+        """Whether this tensor was made by the user, or does not require grad."""
+    @property
+    def grad(self) -> Tensor | None:
+        """The accumulated gradient, or None."""
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None: ...
+    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False, inputs: Any = None) -> Any:
+        """Accumulate gradients of this tensor into the `.grad` of the leaves it depends on."""
+    @property
+    def _version(self) -> _int: ...
+    @property
+    def H(self) -> Tensor: ...
+    T: Tensor
+    def __array__(self, dtype: Any = None, copy: _bool | None = None) -> Any:
+        """What `np.asarray(tensor)` calls: the array that shares memory, or one of another dtype."""
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: _bool = False) -> Tensor:
+        """What NumPy's functions make of their result when they were given a tensor: a tensor."""
+    def __buffer__(self, flags: _int) -> Any:
+        """The buffer protocol (`memoryview(tensor)`), which Python offers to classes from 3.12 on."""
+    def __copy__(self) -> Tensor:
+        """What `copy.copy(tensor)` gives: another tensor in the same memory."""
+    def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
+        """A copy of the values; tensors that share memory share it in the copy too."""
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[_int, _int] | None = None, dl_device: tuple[_int, _int] | None = None, copy: _bool | None = None) -> Any:
+        """A DLPack capsule of this tensor's memory."""
+    def __dlpack_device__(self) -> tuple[_int, _int]:
+        """(kind, index) of the device in DLPack's terms: (1, 0), the cpu."""
+    def __format__(self, spec: _str) -> _str:
+        """`format(tensor, spec)`: that of the number for a 0-d tensor."""
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared."""
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = ..., kwargs: Any = None) -> Any:
+        """Call the op on plain tensors; results become instances of the subclass."""
+    @property
+    def _backward_hooks(self) -> Any: ...
+    def _repr_html_(self) -> _str:
+        """What a notebook shows of a tensor."""
+    def abs(self) -> Tensor:
+        """y = |input|; gradient 0 at 0."""
+    def abs_(self) -> Tensor:
+        """y = |input|; gradient 0 at 0."""
+    def absolute(self) -> Tensor:
+        """y = |input|; gradient 0 at 0."""
+    def absolute_(self) -> Tensor:
+        """y = |input|; gradient 0 at 0."""
+    def acos(self) -> Tensor:
+        """y = arccos(input), in radians; NaN outside [-1, 1]."""
+    def acos_(self) -> Tensor:
+        """y = arccos(input), in radians; NaN outside [-1, 1]."""
+    def acosh(self) -> Tensor:
+        """y = arcosh(input); NaN below 1."""
+    def acosh_(self) -> Tensor:
+        """y = arcosh(input); NaN below 1."""
+    @overload
+    def add(self, other: Tensor | _Number) -> Tensor:
+        """y = input + other; or, of bools."""
+    @overload
+    def add(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
+        """y = input + other; or, of bools."""
+    @overload
+    def add(self, alpha: Tensor | _Number, other: Tensor) -> Tensor:
+        """y = input + other; or, of bools."""
+    @overload
+    def add_(self, other: Tensor | _Number) -> Tensor:
+        """y = input + other; or, of bools."""
+    @overload
+    def add_(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
+        """y = input + other; or, of bools."""
+    @overload
+    def add_(self, alpha: Tensor | _Number, other: Tensor) -> Tensor:
+        """y = input + other; or, of bools."""
+    def addbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y = beta * input + alpha * sum over b of batch1[b] @ batch2[b]."""
+    def addbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y = beta * input + alpha * sum over b of batch1[b] @ batch2[b]."""
+    @overload
+    def addcdiv(self, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1) -> Tensor:
+        """y = input + value * tensor1 / tensor2. Raises DTypeError for ints."""
+    @overload
+    def addcdiv(self, value: Tensor | _Number, tensor1: Tensor, tensor2: Tensor) -> Tensor:
+        """y = input + value * tensor1 / tensor2. Raises DTypeError for ints."""
+    @overload
+    def addcdiv_(self, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1) -> Tensor:
+        """y = input + value * tensor1 / tensor2. Raises DTypeError for ints."""
+    @overload
+    def addcdiv_(self, value: Tensor | _Number, tensor1: Tensor, tensor2: Tensor) -> Tensor:
+        """y = input + value * tensor1 / tensor2. Raises DTypeError for ints."""
+    @overload
+    def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1) -> Tensor:
+        """y = input + value * tensor1 * tensor2."""
+    @overload
+    def addcmul(self, value: Tensor | _Number, tensor1: Tensor, tensor2: Tensor) -> Tensor:
+        """y = input + value * tensor1 * tensor2."""
+    @overload
+    def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: Tensor | _Number = 1) -> Tensor:
+        """y = input + value * tensor1 * tensor2."""
+    @overload
+    def addcmul_(self, value: Tensor | _Number, tensor1: Tensor, tensor2: Tensor) -> Tensor:
+        """y = input + value * tensor1 * tensor2."""
+    def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y = beta * input + alpha * (mat1 @ mat2)."""
+    def addmm_(self, mat1: Tensor, mat2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y = beta * input + alpha * (mat1 @ mat2)."""
+    def addmv(self, mat: Tensor, vec: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y = beta * input + alpha * (mat @ vec)."""
+    def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y = beta * input + alpha * (mat @ vec)."""
+    def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
+    def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
+    def adjoint(self) -> Tensor:
+        ...
+    def all(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
+        """y = whether all elements of x over `dim` are not 0."""
+    def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
+        """Whether |self - other| <= atol + rtol * |other| everywhere."""
+    def amax(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
+        """y = max of x over `dim`. Ties share the gradient evenly; NaN wins."""
+    def amin(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
+        """y = min of x over `dim`. Ties share the gradient evenly; NaN wins."""
+    def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> _min_max:
+        """(min, max) of x along `dim`, or of all its elements."""
+    def any(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
+        """y = whether any element of x over `dim` is not 0."""
+    def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
+        """Overwrite each element by callable(element): Python speed."""
+    def arccos(self) -> Tensor:
+        """y = arccos(input), in radians; NaN outside [-1, 1]."""
+    def arccos_(self) -> Tensor:
+        """y = arccos(input), in radians; NaN outside [-1, 1]."""
+    def arccosh(self) -> Tensor:
+        """y = arcosh(input); NaN below 1."""
+    def arccosh_(self) -> Tensor:
+        """y = arcosh(input); NaN below 1."""
+    def arcsin(self) -> Tensor:
+        """y = arcsin(input), in radians; NaN outside [-1, 1]."""
+    def arcsin_(self) -> Tensor:
+        """y = arcsin(input), in radians; NaN outside [-1, 1]."""
+    def arcsinh(self) -> Tensor:
+        """y = arsinh(input)."""
+    def arcsinh_(self) -> Tensor:
+        """y = arsinh(input)."""
+    def arctan(self) -> Tensor:
+        """y = arctan(input), in radians."""
+    def arctan2(self, other: Tensor) -> Tensor:
+        """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
+    def arctan2_(self, other: Tensor) -> Tensor:
+        """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
+    def arctan_(self) -> Tensor:
+        """y = arctan(input), in radians."""
+    def arctanh(self) -> Tensor:
+        """y = artanh(input); NaN outside [-1, 1]."""
+    def arctanh_(self) -> Tensor:
+        """y = artanh(input); NaN outside [-1, 1]."""
+    def argmax(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+        """y = index of the first greatest element along `dim`, of the flat tensor for None."""
+    def argmin(self, dim: _int | None = None, keepdim: _bool = False) -> Tensor:
+        """y = index of the first least element along `dim`, of the flat tensor for None."""
+    def argsort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> Tensor:
+        """y = the indices that put the elements in order along `dim`; ties keep their order."""
+    def argwhere(self) -> Any:
+        """As `nonzero`."""
+    def as_strided(self, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+        """A view of the memory that input lies in, with the given extents and steps between elements."""
+    def as_strided_scatter(self, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
+        """input, with the elements that as_strided would view replaced by src."""
+    def as_subclass(self, cls: _builtins.type) -> Any:
+        """This tensor as an instance of a subclass of Tensor; it shares the value."""
+    def asin(self) -> Tensor:
+        """y = arcsin(input), in radians; NaN outside [-1, 1]."""
+    def asin_(self) -> Tensor:
+        """y = arcsin(input), in radians; NaN outside [-1, 1]."""
+    def asinh(self) -> Tensor:
+        """y = arsinh(input)."""
+    def asinh_(self) -> Tensor:
+        """y = arsinh(input)."""
+    def atan(self) -> Tensor:
+        """y = arctan(input), in radians."""
+    def atan2(self, other: Tensor) -> Tensor:
+        """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
+    def atan2_(self, other: Tensor) -> Tensor:
+        """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
+    def atan_(self) -> Tensor:
+        """y = arctan(input), in radians."""
+    def atanh(self) -> Tensor:
+        """y = artanh(input); NaN outside [-1, 1]."""
+    def atanh_(self) -> Tensor:
+        """y = artanh(input); NaN outside [-1, 1]."""
+    def baddbmm(self, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
+    def baddbmm_(self, batch1: Tensor, batch2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
+        """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b])."""
+    def bernoulli(self, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
+        """1 with probability input (or p), else 0; the dtype of `input`."""
+    def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Tensor:
+        """Fill with 1 (probability p) and 0."""
+    def bfloat16(self) -> Tensor:
+        """This tensor as torch.bfloat16."""
+    def bincount(self, weights: Any = None, minlength: _int = 0) -> Any:
+        """y[k] = how often k occurs in input, or the sum of its weights."""
+    def bitwise_and(self, other: Tensor | _Number) -> Tensor:
+        """y = input & other."""
+    def bitwise_and_(self, other: Tensor | _Number) -> Tensor:
+        """y = input & other."""
+    def bitwise_left_shift(self, other: Tensor | _Number) -> Tensor:
+        """y = input << other; 0 if other is not in [0, bits)."""
+    def bitwise_left_shift_(self, other: Tensor | _Number) -> Tensor:
+        """y = input << other; 0 if other is not in [0, bits)."""
+    def bitwise_not(self) -> Tensor:
+        """y = ~input; logical not, of bools."""
+    def bitwise_not_(self) -> Tensor:
+        """y = ~input; logical not, of bools."""
+    def bitwise_or(self, other: Tensor | _Number) -> Tensor:
+        """y = input | other."""
+    def bitwise_or_(self, other: Tensor | _Number) -> Tensor:
+        """y = input | other."""
+    def bitwise_right_shift(self, other: Tensor | _Number) -> Tensor:
+        """y = input >> other; only the sign is left (0 or -1) if other is not in [0, bits)."""
+    def bitwise_right_shift_(self, other: Tensor | _Number) -> Tensor:
+        """y = input >> other; only the sign is left (0 or -1) if other is not in [0, bits)."""
+    def bitwise_xor(self, other: Tensor | _Number) -> Tensor:
+        """y = input ^ other."""
+    def bitwise_xor_(self, other: Tensor | _Number) -> Tensor:
+        """y = input ^ other."""
+    def bmm(self, mat2: Tensor) -> Tensor:
+        """y[b] = x[b] @ w[b]. x: (b, n, m)   mat2: (b, m, p)   ->   (b, n, p)."""
+    def bool(self) -> Tensor:
+        """This tensor as torch.bool."""
+    @overload
+    def broadcast_to(self, size: Sequence[_int] | _int) -> Tensor:
+        """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
+    @overload
+    def broadcast_to(self, *size: _int) -> Tensor:
+        """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
+    def byte(self) -> Tensor:
+        """This tensor as torch.uint8."""
+    def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Any = None) -> Tensor:
+        """Fill with Cauchy numbers."""
+    def ceil(self) -> Tensor:
+        """y = the smallest integer that is not below input."""
+    def ceil_(self) -> Tensor:
+        """y = the smallest integer that is not below input."""
+    def char(self) -> Tensor:
+        """This tensor as torch.int8."""
+    def chunk(self, chunks: _int, dim: _int = 0) -> Any:
+        """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
+    @overload
+    def clamp(self, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clamp(self, min: Tensor, max: Tensor | _Number) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clamp(self, min: Tensor | _Number, max: Tensor) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clamp(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clamp_(self, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clamp_(self, min: Tensor, max: Tensor | _Number) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clamp_(self, min: Tensor | _Number, max: Tensor) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clamp_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    def clamp_max(self, max: Tensor | _Number) -> Tensor:
+        """y = min(input, max)."""
+    def clamp_max_(self, max: Tensor | _Number) -> Tensor:
+        """y = min(input, max)."""
+    def clamp_min(self, min: Tensor | _Number) -> Tensor:
+        """y = max(input, min)."""
+    def clamp_min_(self, min: Tensor | _Number) -> Tensor:
+        """y = max(input, min)."""
+    @overload
+    def clip(self, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clip(self, min: Tensor, max: Tensor | _Number) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clip(self, min: Tensor | _Number, max: Tensor) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clip(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clip_(self, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clip_(self, min: Tensor, max: Tensor | _Number) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clip_(self, min: Tensor | _Number, max: Tensor) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    @overload
+    def clip_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
+        """y = min(max(input, min), max) for tensors, one of which may be None."""
+    def clone(self, *, memory_format: Any = None) -> Tensor:
+        """y = x, in memory of its own."""
+    def coalesce(self, *args: Any) -> Tensor:
+        ...
+    def combinations(self, r: _int = 2, with_replacement: _bool = False) -> Any:
+        """(count, r): all choices of r elements of a vector, in order of their places."""
+    def conj(self, *args: Any) -> Tensor:
+        ...
+    def contiguous(self, memory_format: Any = None) -> Tensor:
+        """This tensor if its elements lie in row-major order, else a copy that does."""
+    def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
+        """Overwrite this tensor by `src`, broadcast and cast.  Gradients flow to `src`."""
+    def copysign(self, other: Tensor | _Number) -> Tensor:
+        """y = |input| with the sign of other; gradient 0 where input is 0."""
+    def copysign_(self, other: Tensor | _Number) -> Tensor:
+        """y = |input| with the sign of other; gradient 0 where input is 0."""
+    def cos(self) -> Tensor:
+        """y = cos(input), of radians."""
+    def cos_(self) -> Tensor:
+        """y = cos(input), of radians."""
+    def cosh(self) -> Tensor:
+        """y = cosh(input)."""
+    def cosh_(self) -> Tensor:
+        """y = cosh(input)."""
+    @overload
+    def count_nonzero(self, dim: Sequence[_int] | _int | None = None) -> Tensor:
+        """y = number of elements over `dim` that are not 0 (int64)."""
+    @overload
+    def count_nonzero(self, *dim: _int) -> Tensor:
+        """y = number of elements over `dim` that are not 0 (int64)."""
+    def cpu(self, memory_format: Any = None) -> Tensor:
+        """This tensor: it is on the CPU."""
+    def cuda(self, device: Any = None, non_blocking: _bool = False) -> Tensor:
+        """Raises DeviceError: no CUDA device is available."""
+    def cummax(self, dim: _int | None) -> _values_indices:
+        """(values, indices): greatest element so far along `dim`, and where it was last met."""
+    def cummin(self, dim: _int | None) -> _values_indices:
+        """(values, indices): least element so far along `dim`, and where it was last met."""
+    def cumprod(self, dim: _int | None, *, dtype: _dtype | None = None) -> Tensor:
+        """y[i] = x[0] * ... * x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
+    def cumprod_(self, dim: _int | None, *, dtype: _dtype | None = None) -> Tensor:
+        """y[i] = x[0] * ... * x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
+    def cumsum(self, dim: _int | None, *, dtype: _dtype | None = None) -> Tensor:
+        """y[i] = x[0] + ... + x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
+    def cumsum_(self, dim: _int | None, *, dtype: _dtype | None = None) -> Tensor:
+        """y[i] = x[0] + ... + x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
+    @property
+    def data(self) -> Tensor: ...
+    @data.setter
+    def data(self, value: Any) -> None: ...
+    def data_ptr(self) -> _int:
+        """Address of the first element.  From now on the memory is shared until it is freed."""
+    def deg2rad(self) -> Tensor:
+        """y = input * pi / 180."""
+    def deg2rad_(self) -> Tensor:
+        """y = input * pi / 180."""
+    def detach(self) -> Tensor:
+        """y = x, as a variable of its own: no gradient passes."""
+    def detach_(self) -> Tensor:
+        """Cut this tensor from its history."""
+    def diag(self, diagonal: _int = 0) -> Tensor:
+        """y = a matrix with input on its diagonal, or the diagonal of a matrix."""
+    def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
+        """y = zeros with the last dim of input on the diagonal of two new dims dim1 and dim2."""
+    def diagflat(self, offset: _int = 0) -> Tensor:
+        """y = a matrix with all elements of input, in row-major order, on its diagonal."""
+    def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
+        """y[..., k] = x[..., k - min(offset, 0), ..., k + max(offset, 0), ...] over dims dim1, dim2."""
+    def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
+        """y = input, with its diagonal over dims dim1 and dim2 replaced by src."""
+    def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
+        """y[i] = x[i + 1] - x[i] along `dim`, n times over; of bool: whether they differ."""
+    def digamma(self) -> Tensor:
+        """y = the derivative of lgamma at input."""
+    def digamma_(self) -> Tensor:
+        """y = the derivative of lgamma at input."""
+    def dist(self, other: Tensor, p: Any = 2) -> Tensor:
+        """y = p-norm of all elements of x - other."""
+    @overload
+    def div(self, other: Tensor | _Number) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    @overload
+    def div(self, other: Tensor | _Number, *, rounding_mode: Any) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    @overload
+    def div_(self, other: Tensor | _Number) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    @overload
+    def div_(self, other: Tensor | _Number, *, rounding_mode: Any) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    @overload
+    def divide(self, other: Tensor | _Number) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    @overload
+    def divide(self, other: Tensor | _Number, *, rounding_mode: Any) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    @overload
+    def divide_(self, other: Tensor | _Number) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    @overload
+    def divide_(self, other: Tensor | _Number, *, rounding_mode: Any) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    def dot(self, tensor: Tensor) -> Tensor:
+        """y = sum of x * v for two vectors of one length."""
+    def double(self) -> Tensor:
+        """This tensor as torch.float64."""
+    def dsplit(self, indices_or_sections: Any) -> Any:
+        """Views of parts along dim 2."""
+    def element_size(self) -> _int:
+        """Bytes of one element."""
+    def eq(self, other: Tensor | _Number) -> Tensor:
+        """y = input == other."""
+    def eq_(self, other: Tensor | _Number) -> Tensor:
+        """y = input == other."""
+    def equal(self, other: Tensor) -> _bool:
+        """Whether shape and all elements are equal."""
+    def erf(self) -> Tensor:
+        """y = 2 / sqrt(pi) * the integral of exp(-t^2) from 0 to input."""
+    def erf_(self) -> Tensor:
+        """y = 2 / sqrt(pi) * the integral of exp(-t^2) from 0 to input."""
+    def erfc(self) -> Tensor:
+        """y = 1 - erf(input), exact where erf is near 1."""
+    def erfc_(self) -> Tensor:
+        """y = 1 - erf(input), exact where erf is near 1."""
+    def erfinv(self) -> Tensor:
+        """y with erf(y) = input; NaN outside [-1, 1]."""
+    def erfinv_(self) -> Tensor:
+        """y with erf(y) = input; NaN outside [-1, 1]."""
+    def exp(self) -> Tensor:
+        """y = e ** input."""
+    def exp2(self) -> Tensor:
+        """y = 2 ** input."""
+    def exp2_(self) -> Tensor:
+        """y = 2 ** input."""
+    def exp_(self) -> Tensor:
+        """y = e ** input."""
+    @overload
+    def expand(self, size: Sequence[_int] | _int) -> Tensor:
+        """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
+    @overload
+    def expand(self, *size: _int) -> Tensor:
+        """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
+    def expand_as(self, other: Any) -> Any:
+        """self expanded to the shape of other."""
+    def expm1(self) -> Tensor:
+        """y = e ** input - 1, exact near 0."""
+    def expm1_(self) -> Tensor:
+        """y = e ** input - 1, exact near 0."""
+    def exponential_(self, lambd: _float = 1.0, *, generator: Any = None) -> Tensor:
+        """Fill with exponential numbers of rate lambd."""
+    def fill_(self, value: Any) -> Tensor:
+        """Overwrite every element by `value`, a number or a 0-d tensor."""
+    def fill_diagonal_(self, fill_value: Any, wrap: _bool = False) -> Tensor:
+        """Overwrite the main diagonal."""
+    def fix(self) -> Tensor:
+        """y = input without its fraction."""
+    def fix_(self) -> Tensor:
+        """y = input without its fraction."""
+    def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
+        """y = x with dims start_dim..end_dim merged into one; a 0-d tensor becomes 1-d."""
+    @overload
+    def flip(self, dims: Sequence[_int] | _int) -> Tensor:
+        """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a"""
+    @overload
+    def flip(self, *dims: _int) -> Tensor:
+        """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a"""
+    def fliplr(self) -> Tensor:
+        """y = input with its columns in reverse order. Raises ShapeError below 2 dims."""
+    def flipud(self) -> Tensor:
+        """y = input with its rows in reverse order. Raises ShapeError for a 0-d tensor."""
+    def float(self) -> Tensor:
+        """This tensor as torch.float32."""
+    def float_power(self, exponent: Tensor | _Number) -> Tensor:
+        """y = input ** exponent, computed in float64."""
+    def float_power_(self, exponent: Tensor | _Number) -> Tensor:
+        """y = input ** exponent, computed in float64."""
+    def floor(self) -> Tensor:
+        """y = the largest integer that is not above input."""
+    def floor_(self) -> Tensor:
+        """y = the largest integer that is not above input."""
+    def floor_divide(self, other: Tensor | _Number) -> Tensor:
+        """y = floor(input / other), in Python's sense. Raises ExecutionError for ints over 0."""
+    def floor_divide_(self, other: Tensor | _Number) -> Tensor:
+        """y = floor(input / other), in Python's sense. Raises ExecutionError for ints over 0."""
+    def fmax(self, other: Tensor) -> Tensor:
+        """y = the larger of input and other; the other one if one is NaN. A tie goes to input."""
+    def fmin(self, other: Tensor) -> Tensor:
+        """y = the smaller of input and other; the other one if one is NaN. A tie goes to input."""
+    def fmod(self, other: Tensor | _Number) -> Tensor:
+        """y = input - trunc(input / other) * other: the remainder with the sign of input."""
+    def fmod_(self, other: Tensor | _Number) -> Tensor:
+        """y = input - trunc(input / other) * other: the remainder with the sign of input."""
+    def frac(self) -> Tensor:
+        """y = input - trunc(input)."""
+    def frac_(self) -> Tensor:
+        """y = input - trunc(input)."""
+    def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
+        """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and so on for the others."""
+    def ge(self, other: Tensor | _Number) -> Tensor:
+        """y = input >= other."""
+    def ge_(self, other: Tensor | _Number) -> Tensor:
+        """y = input >= other."""
+    def geometric_(self, p: _float, *, generator: Any = None) -> Tensor:
+        """Fill with the number of trials up to the first success."""
+    def ger(self, vec2: Tensor) -> Tensor:
+        """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
+    def get_device(self) -> _int:
+        """-1 on the CPU."""
+    @property
+    def grad_fn(self) -> Any: ...
+    def greater(self, other: Tensor | _Number) -> Tensor:
+        """y = input > other."""
+    def greater_(self, other: Tensor | _Number) -> Tensor:
+        """y = input > other."""
+    def greater_equal(self, other: Tensor | _Number) -> Tensor:
+        """y = input >= other."""
+    def greater_equal_(self, other: Tensor | _Number) -> Tensor:
+        """y = input >= other."""
+    def gt(self, other: Tensor | _Number) -> Tensor:
+        """y = input > other."""
+    def gt_(self, other: Tensor | _Number) -> Tensor:
+        """y = input > other."""
+    def half(self) -> Tensor:
+        """This tensor as torch.float16."""
+    def hardshrink(self, lambd: Tensor | _Number = ...) -> Tensor:
+        """y = 0 where |x| <= lambd, else x."""
+    def heaviside(self, values: Tensor) -> Tensor:
+        """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
+    def heaviside_(self, values: Tensor) -> Tensor:
+        """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
+    def histc(self, bins: _int = 100, min: Tensor | _Number = 0, max: Tensor | _Number = 0) -> Tensor:
+        """y[b] = how many elements fall into the b-th of `bins` equal parts of [min, max]."""
+    def histogram(self, bins: Any, *, range: Any = None, weight: Any = None, density: _bool = False) -> Any:
+        """(hist, bin_edges): how many elements (or the sum of their weights) lie in each bin."""
+    def hsplit(self, indices_or_sections: Any) -> Any:
+        """Views of parts along dim 1 (of a vector along dim 0)."""
+    def hypot(self, other: Tensor) -> Tensor:
+        """y = sqrt(input^2 + other^2), without overflow in between."""
+    def hypot_(self, other: Tensor) -> Tensor:
+        """y = sqrt(input^2 + other^2), without overflow in between."""
+    @overload
+    def index_add(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+        """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""
+    @overload
+    def index_add(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Tensor | _Number) -> Tensor:
+        """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""
+    @overload
+    def index_add_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+        """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""
+    @overload
+    def index_add_(self, dim: _int, index: Tensor, source: Tensor, *, alpha: Tensor | _Number) -> Tensor:
+        """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""
+    def index_copy(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+        """y = input, with y[..., index[k], ...] = source[..., k, ...] along dim `dim`."""
+    def index_copy_(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
+        """y = input, with y[..., index[k], ...] = source[..., k, ...] along dim `dim`."""
+    def index_fill(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
+        """y = input, with y[..., index[k], ...] = value along dim `dim`."""
+    def index_fill_(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
+        """y = input, with y[..., index[k], ...] = value along dim `dim`."""
+    def index_put(self, indices: Any, values: Any, accumulate: _bool = False) -> Any:
+        """input, with input[indices] = values, or += with `accumulate`."""
+    def index_put_(self, indices: Any, values: Any, accumulate: _bool = False) -> Tensor:
+        """self[indices] = values, or += with accumulate."""
+    def index_reduce(self, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
+        """y = input, with y[..., index[k], ...] reduced with all source[..., k, ...] that go there."""
+    def index_reduce_(self, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
+        """y = input, with y[..., index[k], ...] reduced with all source[..., k, ...] that go there."""
+    def index_select(self, dim: _int, index: Tensor) -> Tensor:
+        """y[..., k, ...] = input[..., index[k], ...] along dim `dim`."""
+    def inner(self, other: Tensor) -> Tensor:
+        """y = sum over the last dims of both; plain multiplication if one is 0-d."""
+    def int(self) -> Tensor:
+        """This tensor as torch.int32."""
+    def is_coalesced(self) -> Any:
+        ...
+    def is_complex(self) -> Any:
+        ...
+    def is_conj(self) -> Any:
+        ...
+    def is_contiguous(self, memory_format: Any = None) -> _bool:
+        """Whether the elements lie in row-major order without gaps."""
+    @property
+    def is_cpu(self) -> Any: ...
+    @property
+    def is_cuda(self) -> Any: ...
+    def is_distributed(self) -> Any:
+        ...
+    def is_floating_point(self) -> Any:
+        ...
+    def is_inference(self) -> _bool:
+        """Whether this tensor was made in inference mode."""
+    @property
+    def is_ipu(self) -> Any: ...
+    @property
+    def is_maia(self) -> Any: ...
+    @property
+    def is_meta(self) -> Any: ...
+    @property
+    def is_mkldnn(self) -> Any: ...
+    @property
+    def is_mps(self) -> Any: ...
+    @property
+    def is_mtia(self) -> Any: ...
+    def is_neg(self) -> Any:
+        ...
+    @property
+    def is_nested(self) -> Any: ...
+    def is_nonzero(self) -> _bool:
+        """Truth of a one-element tensor."""
+    def is_pinned(self) -> Any:
+        ...
+    @property
+    def is_quantized(self) -> Any: ...
+    def is_same_size(self, other: Tensor) -> _bool:
+        """Whether the shapes are equal."""
+    def is_shared(self) -> _bool:
+        """Whether the memory is shared between processes."""
+    def is_signed(self) -> Any:
+        ...
+    @property
+    def is_sparse(self) -> Any: ...
+    @property
+    def is_sparse_csr(self) -> Any: ...
+    @property
+    def is_vulkan(self) -> Any: ...
+    @property
+    def is_xla(self) -> Any: ...
+    @property
+    def is_xpu(self) -> Any: ...
+    def isclose(self, other: Tensor, rtol: Tensor | _Number = ..., atol: Tensor | _Number = ..., equal_nan: _bool = False) -> Tensor:
+        """y = |input - other| <= atol + rtol * |other|; equal infinities are close."""
+    def isfinite(self) -> Tensor:
+        """y = input is neither infinite nor NaN."""
+    def isin(self, test_elements: Any, *, assume_unique: _bool = False, invert: _bool = False) -> Any:
+        """y = whether each element is among test_elements (invert: is not). Either may be a number."""
+    def isinf(self) -> Tensor:
+        """y = input is infinite."""
+    def isnan(self) -> Tensor:
+        """y = input is not a number."""
+    def isneginf(self) -> Tensor:
+        """y = input is -inf."""
+    def isposinf(self) -> Tensor:
+        """y = input is +inf."""
+    def isreal(self) -> Tensor:
+        """y = True: every tensor here is real."""
+    def item(self) -> Any:
+        """The value of a tensor with one element, as a Python number.  Raises RuntimeError."""
+    @property
+    def itemsize(self) -> _int: ...
+    def kron(self, other: Tensor) -> Tensor:
+        """y[i * m + k, ...] = input[i, ...] * other[k, ...] in every dim, of extent n * m."""
+    def kthvalue(self, k: _int, dim: _int = -1, keepdim: _bool = False) -> _values_indices:
+        """(values, indices): the k-th least element along `dim`, k from 1; NaN is the greatest."""
+    @property
+    def layout(self) -> Any: ...
+    def ldexp(self, other: Tensor) -> Tensor:
+        """y = input * 2 ** other."""
+    def ldexp_(self, other: Tensor) -> Tensor:
+        """y = input * 2 ** other."""
+    def le(self, other: Tensor | _Number) -> Tensor:
+        """y = input <= other."""
+    def le_(self, other: Tensor | _Number) -> Tensor:
+        """y = input <= other."""
+    def lerp(self, end: Tensor, weight: Tensor | _Number) -> Tensor:
+        """y = input + weight * (end - input)."""
+    def lerp_(self, end: Tensor, weight: Tensor | _Number) -> Tensor:
+        """y = input + weight * (end - input)."""
+    def less(self, other: Tensor | _Number) -> Tensor:
+        """y = input < other."""
+    def less_(self, other: Tensor | _Number) -> Tensor:
+        """y = input < other."""
+    def less_equal(self, other: Tensor | _Number) -> Tensor:
+        """y = input <= other."""
+    def less_equal_(self, other: Tensor | _Number) -> Tensor:
+        """y = input <= other."""
+    def lgamma(self) -> Tensor:
+        """y = log |gamma(input)|."""
+    def lgamma_(self) -> Tensor:
+        """y = log |gamma(input)|."""
+    def log(self) -> Tensor:
+        """y = the natural logarithm of input."""
+    def log10(self) -> Tensor:
+        """y = the logarithm of input to base 10."""
+    def log10_(self) -> Tensor:
+        """y = the logarithm of input to base 10."""
+    def log1p(self) -> Tensor:
+        """y = log(1 + input), exact near 0."""
+    def log1p_(self) -> Tensor:
+        """y = log(1 + input), exact near 0."""
+    def log2(self) -> Tensor:
+        """y = the logarithm of input to base 2."""
+    def log2_(self) -> Tensor:
+        """y = the logarithm of input to base 2."""
+    def log_(self) -> Tensor:
+        """y = the natural logarithm of input."""
+    def log_normal_(self, mean: _float = 1.0, std: _float = 2.0, *, generator: Any = None) -> Tensor:
+        """Fill with numbers whose logarithm is normal."""
+    def log_softmax(self, dim: _int | None = None, dtype: _dtype | None = None) -> Tensor:
+        """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow."""
+    def logaddexp(self, other: Tensor | _Number) -> Tensor:
+        """y = log(exp(input) + exp(other)), without overflow in between."""
+    def logaddexp2(self, other: Tensor) -> Tensor:
+        """y = log2(2 ** input + 2 ** other), without overflow in between."""
+    def logcumsumexp(self, dim: _int | None) -> Tensor:
+        """y[i] = log(exp(x[0]) + ... + exp(x[i])) along `dim`, without overflow."""
+    def logical_and(self, other: Tensor) -> Tensor:
+        """y = input != 0 and other != 0."""
+    def logical_and_(self, other: Tensor) -> Tensor:
+        """y = input != 0 and other != 0."""
+    def logical_not(self) -> Tensor:
+        """y = input == 0."""
+    def logical_not_(self) -> Tensor:
+        """y = input == 0."""
+    def logical_or(self, other: Tensor) -> Tensor:
+        """y = input != 0 or other != 0."""
+    def logical_or_(self, other: Tensor) -> Tensor:
+        """y = input != 0 or other != 0."""
+    def logical_xor(self, other: Tensor) -> Tensor:
+        """y = exactly one of input and other is not 0."""
+    def logical_xor_(self, other: Tensor) -> Tensor:
+        """y = exactly one of input and other is not 0."""
+    def logit(self, eps: Tensor | _Number | None = None) -> Tensor:
+        """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
+    def logit_(self, eps: Tensor | _Number | None = None) -> Tensor:
+        """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
+    def logsumexp(self, dim: Sequence[_int] | _int | None, keepdim: _bool = False) -> Tensor:
+        """y = log(sum of exp(x) over `dim`), without overflow; -inf over nothing."""
+    def long(self) -> Tensor:
+        """This tensor as torch.int64."""
+    def lt(self, other: Tensor | _Number) -> Tensor:
+        """y = input < other."""
+    def lt_(self, other: Tensor | _Number) -> Tensor:
+        """y = input < other."""
+    @property
+    def mH(self) -> Tensor: ...
+    @property
+    def mT(self) -> Tensor: ...
+    def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+        """Overwrite each element by callable(element, element of `tensor`): Python speed."""
+    def masked_fill(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
+        """y = value where mask is True, else input; mask and input broadcast together."""
+    def masked_fill_(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
+        """y = value where mask is True, else input; mask and input broadcast together."""
+    def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
+        """y = input, with its elements where mask is True replaced by those of source, in order."""
+    def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
+        """y = input, with its elements where mask is True replaced by those of source, in order."""
+    def masked_select(self, mask: Any) -> Any:
+        """(count,): the elements of input where mask is True, in row-major order."""
+    def matmul(self, other: Tensor) -> Tensor:
+        """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector."""
+    def matrix_power(self, n: _int) -> Tensor:
+        """y = x @ x @ ... @ x (n times); the identity for 0, powers of the inverse below 0."""
+    @overload
+    def max(self) -> Tensor:
+        """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
+    @overload
+    def max(self, dim: _int | None, keepdim: _bool = False) -> _values_indices:
+        """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
+    @overload
+    def max(self, other: Tensor | _Number) -> Tensor:
+        """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
+    def maximum(self, other: Tensor | _Number) -> Tensor:
+        """y = the larger of input and other; NaN if either is."""
+    def mean(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """y = sum of x over `dim` / number of elements summed."""
+    @overload
+    def median(self) -> Tensor:
+        """y = the median of all elements, the lower of the two in the middle; NaN if there is one."""
+    @overload
+    def median(self, dim: _int, keepdim: _bool = False) -> _values_indices:
+        """y = the median of all elements, the lower of the two in the middle; NaN if there is one."""
+    @overload
+    def min(self) -> Tensor:
+        """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
+    @overload
+    def min(self, dim: _int | None, keepdim: _bool = False) -> _values_indices:
+        """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
+    @overload
+    def min(self, other: Tensor | _Number) -> Tensor:
+        """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
+    def minimum(self, other: Tensor | _Number) -> Tensor:
+        """y = the smaller of input and other; NaN if either is."""
+    def mm(self, mat2: Tensor) -> Tensor:
+        """y = x @ w for matrices. x: (n, m)   mat2: (m, p)   ->   (n, p)."""
+    def mode(self, dim: _int = -1, keepdim: _bool = False) -> _values_indices:
+        """(values, indices): the most frequent element along `dim`, the least of those on a tie, and"""
+    @overload
+    def moveaxis(self, source: Sequence[_int] | _int | None, destination: Sequence[_int] | _int | None) -> Tensor:
+        """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+    @overload
+    def moveaxis(self, source: Sequence[_int] | _int | None, *destination: _int) -> Tensor:
+        """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+    @overload
+    def movedim(self, source: Sequence[_int] | _int | None, destination: Sequence[_int] | _int | None) -> Tensor:
+        """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+    @overload
+    def movedim(self, source: Sequence[_int] | _int | None, *destination: _int) -> Tensor:
+        """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+    def msort(self) -> Tensor:
+        """y = the elements in order along dim 0."""
+    def mul(self, other: Tensor | _Number) -> Tensor:
+        """y = input * other; and, of bools."""
+    def mul_(self, other: Tensor | _Number) -> Tensor:
+        """y = input * other; and, of bools."""
+    def multinomial(self, num_samples: _int, replacement: _bool = False, *, generator: Any = None, out: Any = None) -> Tensor:
+        """Indices drawn with probabilities proportional to the rows of `input`."""
+    def multiply(self, other: Tensor | _Number) -> Tensor:
+        """y = input * other; and, of bools."""
+    def multiply_(self, other: Tensor | _Number) -> Tensor:
+        """y = input * other; and, of bools."""
+    def mv(self, vec: Tensor) -> Tensor:
+        """y = x @ v. x: (n, m)   vec: (m,)   ->   (n,)."""
+    def nan_to_num(self, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None) -> Tensor:
+        """y = input, NaN replaced by nan (0), inf and -inf by posinf, neginf (the dtype's limits)."""
+    def nan_to_num_(self, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None) -> Tensor:
+        """y = input, NaN replaced by nan (0), inf and -inf by posinf, neginf (the dtype's limits)."""
+    def nanmean(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """y = mean over `dim` of the elements that are not NaN. Raises DTypeError for bool and ints."""
+    @overload
+    def nanmedian(self) -> Tensor:
+        """y = the median of all elements that are not NaN, the lower of the two in the middle."""
+    @overload
+    def nanmedian(self, dim: _int, keepdim: _bool = False) -> _values_indices:
+        """y = the median of all elements that are not NaN, the lower of the two in the middle."""
+    def nansum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
+    def narrow(self, dim: _int, start: _int, length: _int) -> Tensor:
+        """y = x[..., start:start+length, ...] along dim `dim`; a negative start counts from the end."""
+    def narrow_copy(*args: Any, **kwargs: Any) -> Any:
+        """As `narrow`, in memory of its own."""
+    @property
+    def nbytes(self) -> Any: ...
+    def ndimension(self) -> _int:
+        """Number of dims."""
+    def ne(self, other: Tensor | _Number) -> Tensor:
+        """y = input != other."""
+    def ne_(self, other: Tensor | _Number) -> Tensor:
+        """y = input != other."""
+    def neg(self) -> Tensor:
+        """y = -input. Raises DTypeError for bools."""
+    def neg_(self) -> Tensor:
+        """y = -input. Raises DTypeError for bools."""
+    def negative(self) -> Tensor:
+        """y = -input. Raises DTypeError for bools."""
+    def negative_(self) -> Tensor:
+        """y = -input. Raises DTypeError for bools."""
+    def nelement(self) -> _int:
+        """Number of elements."""
+    def new(self, *args: Any, **kwargs: Any) -> Tensor:
+        """A tensor of this dtype from sizes or data."""
+    def new_empty(self, *size: Any, **keywords: Any) -> Tensor:
+        """A tensor of this one's type, its elements not chosen by anybody."""
+    def new_full(self, size: Any, fill_value: Any, **keywords: Any) -> Tensor:
+        """A constant of this tensor's type."""
+    def new_ones(self, *size: Any, **keywords: Any) -> Tensor:
+        """Ones of this tensor's type."""
+    def new_tensor(self, data: Any, **keywords: Any) -> Tensor:
+        """`tensor(data)` of this tensor's type."""
+    def new_zeros(self, *size: Any, **keywords: Any) -> Tensor:
+        """Zeros of this tensor's type."""
+    def nextafter(self, other: Tensor) -> Tensor:
+        """y = the next number that the dtype has after input, towards other."""
+    def nextafter_(self, other: Tensor) -> Tensor:
+        """y = the next number that the dtype has after input, towards other."""
+    def nonzero(self, *, as_tuple: _bool = False) -> Any:
+        """(count, rank) of int64: the positions of the elements that are not zero, in order."""
+    def nonzero_static(self, *, size: _int, fill_value: Tensor | _Number = -1) -> Tensor:
+        """y[k, :] = the position of the k-th element that is not zero, in row-major order."""
+    def norm(self, p: Any = 'fro', dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """y = p-norm of the elements of x over `dim`; 'fro' is 2, 'nuc' the sum of singular values."""
+    def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: Any = None) -> Tensor:
+        """Fill with normal numbers."""
+    def not_equal(self, other: Tensor | _Number) -> Tensor:
+        """y = input != other."""
+    def not_equal_(self, other: Tensor | _Number) -> Tensor:
+        """y = input != other."""
+    def numel(self) -> _int:
+        """Number of elements."""
+    def numpy(self, *, force: _bool = False) -> Any:
+        """The array that shares this tensor's memory: writes on either side show on the other."""
+    def outer(self, vec2: Tensor) -> Tensor:
+        """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
+    @property
+    def output_nr(self) -> _int: ...
+    @overload
+    def permute(self, dims: Sequence[_int] | _int) -> Tensor:
+        """y = x with its dims in the order `dims`: dim k of y is dim dims[k] of x."""
+    @overload
+    def permute(self, *dims: _int) -> Tensor:
+        """y = x with its dims in the order `dims`: dim k of y is dim dims[k] of x."""
+    def pin_memory(self, device: Any = None) -> Tensor:
+        """There is no accelerator to pin memory for: this tensor."""
+    def positive(self) -> Tensor:
+        """The tensor itself.  Raises DTypeError for bool."""
+    @overload
+    def pow(self, exponent: Any) -> Tensor:
+        """y = input ** exponent, for exponents that need only products, quotients and roots."""
+    @overload
+    def pow(self, exponent: Tensor | _Number) -> Tensor:
+        """y = input ** exponent, for exponents that need only products, quotients and roots."""
+    @overload
+    def pow_(self, exponent: Any) -> Tensor:
+        """y = input ** exponent, for exponents that need only products, quotients and roots."""
+    @overload
+    def pow_(self, exponent: Tensor | _Number) -> Tensor:
+        """y = input ** exponent, for exponents that need only products, quotients and roots."""
+    def prelu(self, weight: Tensor) -> Tensor:
+        """y = x if x > 0 else weight * x."""
+    def prod(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """y = product of x over `dim`; types as for sum."""
+    def put(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
+        """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
+    def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
+        """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
+    def rad2deg(self) -> Tensor:
+        """y = input * 180 / pi."""
+    def rad2deg_(self) -> Tensor:
+        """y = input * 180 / pi."""
+    def random_(self, *bounds: _int, generator: Any = None, **kw: Any) -> Tensor:
+        """Fill with integers: random_(), random_(to), random_(from, to)."""
+    def ravel(self) -> Tensor:
+        """y = x as one dim, in row-major order."""
+    @property
+    def real(self) -> Tensor: ...
+    def reciprocal(self) -> Tensor:
+        """y = 1 / input."""
+    def reciprocal_(self) -> Tensor:
+        """y = 1 / input."""
+    def register_hook(self, hook: Any) -> Any:
+        """Call `hook(grad)` when this tensor's gradient is known; it may return another one."""
+    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
+        """Call `hook(tensor)` after the gradient has been added to this leaf's `.grad`."""
+    def relu(self) -> Tensor:
+        """y = max(input, 0); gradient 0 at 0."""
+    def relu_(self) -> Tensor:
+        """y = max(input, 0); gradient 0 at 0."""
+    def remainder(self, other: Tensor | _Number) -> Tensor:
+        """y = input - floor(input / other) * other: the remainder with the sign of other."""
+    def remainder_(self, other: Tensor | _Number) -> Tensor:
+        """y = input - floor(input / other) * other: the remainder with the sign of other."""
+    @overload
+    def repeat(self, repeats: Sequence[_int] | _int) -> Tensor:
+        """y = input, repeats[d] times over along dim d; there may be more repeats than dims."""
+    @overload
+    def repeat(self, *repeats: _int) -> Tensor:
+        """y = input, repeats[d] times over along dim d; there may be more repeats than dims."""
+    def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None) -> Any:
+        """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements)."""
+    def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
+        """Make this leaf require grad, or not.  Raises GraphError for a tensor with a history."""
+    @overload
+    def reshape(self, shape: Sequence[_int] | _int) -> Tensor:
+        """y = x in the given shape; one extent may be -1: it follows from the others."""
+    @overload
+    def reshape(self, *shape: _int) -> Tensor:
+        """y = x in the given shape; one extent may be -1: it follows from the others."""
+    def reshape_as(self, other: Any) -> Any:
+        """self in the shape of other."""
+    def resize_(self, *sizes: Any, memory_format: Any = None) -> Tensor:
+        """Give this tensor another shape; elements are kept in row-major order, new ones are 0."""
+    def resize_as_(self, other: Tensor, memory_format: Any = None) -> Tensor:
+        """resize_ to the shape of `other`."""
+    def resolve_conj(self, *args: Any) -> Tensor:
+        ...
+    def resolve_neg(self, *args: Any) -> Tensor:
+        ...
+    def retain_grad(self) -> None:
+        """Let backward passes set `.grad` of this tensor, although it is no leaf."""
+    @property
+    def retains_grad(self) -> _bool: ...
+    @overload
+    def roll(self, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int | None = None) -> Tensor:
+        """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as"""
+    @overload
+    def roll(self, shifts: Sequence[_int] | _int, *dims: _int) -> Tensor:
+        """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as"""
+    @overload
+    def rot90(self, k: _int = 1, dims: Sequence[_int] | _int = ...) -> Tensor:
+        """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
+    @overload
+    def rot90(self, k: _int = 1, *dims: _int) -> Tensor:
+        """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
+    @overload
+    def round(self) -> Tensor:
+        """y = the nearest integer, halves to the even one."""
+    @overload
+    def round(self, *, decimals: _int) -> Tensor:
+        """y = the nearest integer, halves to the even one."""
+    @overload
+    def round_(self) -> Tensor:
+        """y = the nearest integer, halves to the even one."""
+    @overload
+    def round_(self, *, decimals: _int) -> Tensor:
+        """y = the nearest integer, halves to the even one."""
+    def rsqrt(self) -> Tensor:
+        """y = 1 / sqrt(input)."""
+    def rsqrt_(self) -> Tensor:
+        """y = 1 / sqrt(input)."""
+    @overload
+    def scatter(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+    @overload
+    def scatter(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+    @overload
+    def scatter(self, dim: _int, index: Tensor, src: Tensor | _Number, *, reduce: _str) -> Tensor:
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+    @overload
+    def scatter_(self, dim: _int, index: Tensor, src: Tensor | _Number, *, reduce: _str) -> Tensor:
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+    def scatter_add(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+        """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others."""
+    def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
+        """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others."""
+    def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
+        """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ..."""
+    def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
+        """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ..."""
+    def select(self, dim: _int, index: _int) -> Tensor:
+        """y = x[..., index, ...] along dim `dim`, which goes; a negative index counts from the end."""
+    def select_scatter(self, src: Tensor, dim: _int, index: _int) -> Tensor:
+        """y = input, with input[..., index, ...] along dim `dim` replaced by src."""
+    def set_(self, source: Any = None, *unused: Any, **more: Any) -> Tensor:
+        """Share the data of `source`; without arguments, become empty."""
+    def sgn(self) -> Tensor:
+        """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+    def sgn_(self) -> Tensor:
+        """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+    def share_memory_(self) -> Tensor:
+        """Sharing between processes is done by the loader; this is a no-op."""
+    def short(self) -> Tensor:
+        """This tensor as torch.int16."""
+    def sigmoid(self) -> Tensor:
+        """y = 1 / (1 + exp(-input))."""
+    def sigmoid_(self) -> Tensor:
+        """y = 1 / (1 + exp(-input))."""
+    def sign(self) -> Tensor:
+        """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+    def sign_(self) -> Tensor:
+        """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+    def signbit(self) -> Tensor:
+        """y = input has a minus sign: -0.0 too, unlike input < 0."""
+    def sin(self) -> Tensor:
+        """y = sin(input), of radians."""
+    def sin_(self) -> Tensor:
+        """y = sin(input), of radians."""
+    def sinc(self) -> Tensor:
+        """y = sin(pi input) / (pi input), 1 at 0."""
+    def sinc_(self) -> Tensor:
+        """y = sin(pi input) / (pi input), 1 at 0."""
+    def sinh(self) -> Tensor:
+        """y = sinh(input)."""
+    def sinh_(self) -> Tensor:
+        """y = sinh(input)."""
+    def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
+        """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
+    def softmax(self, dim: _int | None = None, dtype: _dtype | None = None) -> Tensor:
+        """y = exp(x) / sum of exp(x) along dim."""
+    def sort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
+        """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""
+    def split(self, split_size_or_sections: Any, dim: _int = 0) -> Any:
+        """Views of parts along `dim`: of one size (the last may be smaller), or of the sizes given."""
+    def split_with_sizes(self, split_sizes: Sequence[Any], dim: _int = 0) -> Any:
+        """Views of parts of the given sizes along `dim`. Raises ShapeError if they do not add up."""
+    def sqrt(self) -> Tensor:
+        """y = the square root of input; NaN below 0; gradient inf at 0."""
+    def sqrt_(self) -> Tensor:
+        """y = the square root of input; NaN below 0; gradient inf at 0."""
+    def square(self) -> Tensor:
+        """y = input ** 2; an int64 of bools."""
+    def square_(self) -> Tensor:
+        """y = input ** 2; an int64 of bools."""
+    @overload
+    def squeeze(self, dim: Sequence[_int] | _int | None = None) -> Tensor:
+        """y = x without its dims of extent 1: all of them, or those among `dim`."""
+    @overload
+    def squeeze(self, *dim: _int) -> Tensor:
+        """y = x without its dims of extent 1: all of them, or those among `dim`."""
+    @overload
+    def squeeze_(self, dim: Sequence[_int] | _int | None = None) -> Tensor:
+        """y = x without its dims of extent 1: all of them, or those among `dim`."""
+    @overload
+    def squeeze_(self, *dim: _int) -> Tensor:
+        """y = x without its dims of extent 1: all of them, or those among `dim`."""
+    def std(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
+        """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
+    def storage_offset(self) -> _int:
+        """Position of the first element in the storage, in elements."""
+    def stride(self, dim: _int | None = None) -> Any:
+        """Steps in elements from one index to the next, per dim or of one dim."""
+    @overload
+    def sub(self, other: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
+    def sub(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
+    def sub_(self, other: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
+    def sub_(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
+    def subtract(self, other: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
+    def subtract(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
+    def subtract_(self, other: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
+    def subtract_(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    def sum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+        """y = sum of x over `dim`."""
+    def sum_to_size(self, *size: Any) -> Any:
+        """self summed over the dims that broadcasting `size` to its shape would repeat."""
+    def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
+        """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
+    def swapaxes_(self, axis0: _int, axis1: _int) -> Tensor:
+        """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
+    def swapdims(self, dim0: _int, dim1: _int) -> Tensor:
+        """y = x with dims dim0 and dim1 swapped."""
+    def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
+        """y = x with dims dim0 and dim1 swapped."""
+    def t(self) -> Tensor:
+        """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
+    def t_(self) -> Tensor:
+        """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
+    def take(self, index: Tensor) -> Tensor:
+        """y[...] = input.ravel()[index[...]]: elements by their place in row-major order."""
+    def take_along_dim(self, indices: Tensor, dim: _int | None = None) -> Tensor:
+        """y[i, j] = input[indices[i, j], j] for dim 0, and so on; the other dims broadcast."""
+    def tan(self) -> Tensor:
+        """y = tan(input), of radians."""
+    def tan_(self) -> Tensor:
+        """y = tan(input), of radians."""
+    def tanh(self) -> Tensor:
+        """y = tanh(input)."""
+    def tanh_(self) -> Tensor:
+        """y = tanh(input)."""
+    def tensor_split(self, indices_or_sections: Any, dim: _int = 0) -> Any:
+        """Views of parts along `dim`: so many of nearly equal size, or cut at the given places."""
+    @overload
+    def tile(self, dims: Sequence[_int] | _int) -> Tensor:
+        """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
+    @overload
+    def tile(self, *dims: _int) -> Tensor:
+        """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
+    def to_dense(self, *args: Any) -> Tensor:
+        ...
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers; a number for a 0-d tensor."""
+    def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _values_indices:
+        """(values, indices): the k greatest (or least) elements along `dim`, in order."""
+    def trace(self) -> Tensor:
+        """The sum of the main diagonal of a matrix. Raises ShapeError unless input is 2-d."""
+    def transpose(self, dim0: _int, dim1: _int) -> Tensor:
+        """y = x with dims dim0 and dim1 swapped."""
+    def transpose_(self, dim0: _int, dim1: _int) -> Tensor:
+        """y = x with dims dim0 and dim1 swapped."""
+    def tril(self, diagonal: _int = 0) -> Tensor:
+        """y = input on and below a diagonal of its last two dims, zero above."""
+    def tril_(self, diagonal: _int = 0) -> Tensor:
+        """y = input on and below a diagonal of its last two dims, zero above."""
+    def triu(self, diagonal: _int = 0) -> Tensor:
+        """y = input on and above a diagonal of its last two dims, zero below."""
+    def triu_(self, diagonal: _int = 0) -> Tensor:
+        """y = input on and above a diagonal of its last two dims, zero below."""
+    def true_divide(self, other: Tensor | _Number) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    def true_divide_(self, other: Tensor | _Number) -> Tensor:
+        """y = input / other, the true quotient: ints are divided as floats."""
+    def trunc(self) -> Tensor:
+        """y = input without its fraction."""
+    def trunc_(self) -> Tensor:
+        """y = input without its fraction."""
+    def type(self, dtype: Any = None, non_blocking: _bool = False) -> Any:
+        """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
+    def type_as(self, other: Tensor) -> Tensor:
+        """This tensor in the dtype of `other`."""
+    def unbind(self, dim: _int = 0) -> Any:
+        """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
+    @overload
+    def unflatten(self, dim: _int, sizes: Sequence[_int] | _int) -> Tensor:
+        """y = x with dim `dim` split into dims of the given sizes; one may be -1."""
+    @overload
+    def unflatten(self, dim: _int, *sizes: _int) -> Tensor:
+        """y = x with dim `dim` split into dims of the given sizes; one may be -1."""
+    def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
+        """y[..., w, ..., k] = x[..., w * step + k, ...]: the windows of `size` elements along a dim."""
+    def uniform_(self, from_: _float = 0.0, to: _float = 1.0, *, generator: Any = None, **kw: Any) -> Tensor:
+        """Fill with uniform numbers from..to."""
+    def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
+        """The different elements (or slices along `dim`) in order, each once."""
+    def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
+        """The first element (or slice along `dim`) of each run of equal ones, in place order."""
+    def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> Any:
+        """As `chunk`."""
+    def unsafe_split(self, split_size: Any, dim: _int = 0) -> Any:
+        """As `split`."""
+    def unsqueeze(self, dim: _int) -> Tensor:
+        """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
+    def unsqueeze_(self, dim: _int) -> Tensor:
+        """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
+    def var(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
+        """y = sum((x - mean)**2) / max(0, n - correction) over `dim`."""
+    def vdot(self, other: Tensor) -> Tensor:
+        """y = sum of conj(x) * v for two vectors of one length."""
+    @overload
+    def view(self, shape: Sequence[_int] | _int) -> Tensor:
+        """y = x in the given shape, sharing x's elements; one extent may be -1."""
+    @overload
+    def view(self, *shape: _int) -> Tensor:
+        """y = x in the given shape, sharing x's elements; one extent may be -1."""
+    def view_as(self, other: Tensor) -> Tensor:
+        """This tensor viewed in the shape of `other`."""
+    def vsplit(self, indices_or_sections: Any) -> Any:
+        """Views of parts along dim 0."""
+    def where(self, condition: Tensor, y: Any) -> Tensor:
+        """self where condition holds, else y."""
+    def xlogy(self, other: Tensor | _Number) -> Tensor:
+        """y = input * log(other); 0 where input is 0, unless other is NaN."""
+    def xlogy_(self, other: Tensor | _Number) -> Tensor:
+        """y = input * log(other); 0 where input is 0, unless other is NaN."""
+    def zero_(self) -> Tensor:
+        """Overwrite every element by 0."""
+def native_new(cls: Any) -> Any:
+    """A handle of class `cls` without a value yet."""
+def wrap(value: Any) -> Tensor:
+    """A new handle on `value`."""
+def symbolic_value(type_: Any, serial: Any, index: Any) -> Value:
+    """A value inside a rule: number `index` of the recorder `serial`."""
+def fresh_serial() -> Any:
+    """A serial for a recorder."""
+def held(type_: Any, buffer: Any) -> Value:
+    """A held value that requires no grad."""
+def held_in_segment(type_: Any, buffer: Any, segment: Any, index: Any) -> Value:
+    """A held value with the gradient identity (segment, index)."""
+def make_leaf(handle: Any) -> Any:
+    """Make `handle` a leaf that requires grad; its value gets a fresh gradient identity."""
+def value_of(handle: Any) -> Value:
+    """The handle's value (after re-deriving it if it is a view of something that changed)."""
+def set_value(handle: Any, value: Any) -> Any:
+    """Rebind a handle without any of the checks of an in-place op."""
+def bump(handle: Any) -> Any:
+    """Count one in-place change."""
+def operator1(code: Any, x: Any) -> Any:
+    """The unary operator OPERATOR_NAMES[code]."""
+def operator2(code: Any, x: Any, y: Any, swap: Any) -> Any:
+    """The operator OPERATOR_NAMES[code]; NotImplemented for what is no tensor and no number."""
+class State:
+    """A node of the trie: exactly this has been recorded since the root."""
+    parent: Any
+    prim: Any
+    i0: _int
+    i1: _int
+    i2: _int
+    rest: Any
+    n_in: _int
+    mode: Any
+    t0: TensorType
+    t1: TensorType
+    t2: TensorType
+    trest: Any
+    last_args: Any
+    out_type: TensorType
+    outs: Any
+    many: _bool
+    is_step: _bool
+    requires_grad: _bool
+    program: Any
+    code: Any
+    lasti: _int
+    user_code: Any
+    user_lasti: _int
+    first: _int
+    n_out: _int
+    arg0: _int
+    depth: _int
+    children: Any
+    child: Any
+    plans: Any
+    nodes: Any
+    leaves: Any
+    step: Any
+    inner: _int
+    simple: _int
+    stamp: _int
+    born: _int
+    passed: _int
+    gained: _int
+    def __init__(self, parent: Any, prim: Any) -> None: ...
+    def path(self) -> Any:
+        """The states from the first one recorded to this one."""
+    def operand_indices(self) -> Any:
+        """Dense indices of the operands."""
+    def key(self) -> Any:
+        """What a child is found by."""
+class Trace:
+    """What is pending in one thread, in order, and where its path stands in the trie."""
+    root: Any
+    lock: Any
+    serial: _int
+    mode: Any
+    symbolic: Any
+    eager: _bool
+    volatile: _bool
+    foreign: Any
+    soft_nodes: _int
+    hard_nodes: _int
+    soft_bytes: _int
+    hard_bytes: _int
+    modules: Any
+    flushing: _bool
+    state: Any
+    states: Any
+    values: Any
+    args: Any
+    touched: Any
+    sites: Any
+    n: _int
+    nbytes: _int
+    ops: _int
+    extra: Any
+    site_code: Any
+    site_lasti: _int
+    def __init__(self, root: Any) -> None: ...
+    def reset(self) -> Any:
+        """Back to the root, with nothing pending."""
+SERIAL: list[Any]
+def next_serial() -> Any:
+    """A number never used before: no trace is mistaken for another."""
+ROOT: Any
+LAST_THREAD: Any
+LAST_TRACE: Any
+TRACES: dict[Any, Any]
+LOCAL: Any
+def current_trace() -> Trace:
+    """The trace of this thread."""
+def install_trace(t: Any, trace: Any) -> Any:
+    """Make `trace` that of the thread with id `t`, until the thread ends."""
+def swap_trace(trace: Any) -> Any:
+    """Make `trace` the current one of this thread (fibers); returns the one before."""
+def traces() -> Any:
+    """The traces of all threads."""
+def before_fork() -> Any:
+    """Compute this thread's pending work and wait until no thread is in a flush."""
+def after_fork_in_parent() -> Any:
+    """Let the other threads go on."""
+def after_fork_in_child() -> Any:
+    """Fresh locks and empty traces: the threads of the parent do not exist here."""
+FORK: list[Any]
+INTERNAL: dict[Any, Any]
+INTERNAL_PREFIX: list[Any]
+LAST_CODE: Any
+LAST_INTERNAL: _bool
+def is_internal(code: Any) -> _bool:
+    """Whether a code object belongs to the package, so that the user's line is further out."""
+def note_site(trace: Any, state: Any, code: Any, lasti: Any) -> Any:
+    """Keep the site of the step just taken where it differs from the state's own."""
+def refreshed(handle: Any) -> Value:
+    """The value of a handle, re-derived if it is an alias of something that has changed."""
+def enter(trace: Any, v: Any) -> _int:
+    """Index of a value from outside in this trace; its first use is a step of its own."""
+def share_leaf(trace: Any, v: Any) -> Any:
+    """Two threads use one value: note its index in the trace that is about to lose the cache."""
+def new_leaf(parent: Any, prim: Any, grad: Any, index: Any) -> Any:
+    """A state for a value from outside."""
+def leaf_child(trace: Any, state: Any, prim: Any, grad: Any) -> Any:
+    """The child by which a leaf of this kind enters."""
+def adopt(state: Any, key: Any, child: Any) -> Any:
+    """Hang a new child into the trie."""
+def admit(state: Any) -> Any:
+    """Whether a divergence at `state` may grow the trie."""
+def count_pass(states: Any) -> Any:
+    """After a flush: the states passed, for `admit` and for eviction."""
+def record(prim: Any, n: Any, h0: Any, h1: Any, h2: Any, rest: Any, values: Any) -> Any:
+    """One step: record an op, return the handle (or tuple of handles) of its result."""
+def record_step(trace: Any, prim: Any, seeds: Any, operands: Any, values: Any, outs: Any, build: Any, leaves: Any) -> Any:
+    """Record a backward step: `seeds` are dense indices, `operands` values that enter."""
+def operand_list(n: Any, h0: Any, h1: Any, h2: Any, rest: Any) -> Any:
+    """The operands of a call as one list."""
+def same_types(types: Any, values: Any) -> Any:
+    """Whether the values have exactly these types."""
+def retype(trace: Any, child: Any, prim: Any, n: Any, v0: Any, v1: Any, v2: Any, others: Any, values: Any) -> Any:
+    """A known step with other sizes: the same child if the pattern holds, else None."""
+def set_types(child: Any, n: Any, types: Any, outs: Any, values: Any) -> Any:
+    """What the inline cache of a state compares: the types it saw last."""
+def find_child(trace: Any, state: Any, prim: Any, n: Any, i0: Any, i1: Any, i2: Any, rest: Any, types: Any, values: Any, v0: Any, v1: Any, v2: Any, others: Any) -> Any:
+    """The child for a step that the inline cache does not hold; made if it is new."""
+def differentiable_dtype(outs: Any) -> Any:
+    """Whether any result is of a dtype that gradients exist for."""
+def commit_many(trace: Any, prim: Any, child: Any, values: Any) -> Any:
+    """Commit a step with several results, or one that is returned in a container."""
+def check_budget(trace: Any) -> Any:
+    """Past the soft budget, flush where the program's own rhythm has its first beat."""
+def attach_view(t: Any, h0: Any, prim: Any, values: Any) -> Any:
+    """Note how a view derives from its base, so that writes reach it and come from it."""
+class Batch:
+    """What one flush hands to the executor."""
+    states: Any
+    values: Any
+    args: Any
+    state: Any
+    sites: Any
+    serial: Any
+    touched: Any
+    extra: Any
+    def __init__(self, states: Any, values: Any, args: Any, state: Any, sites: Any, serial: Any, touched: Any, extra: Any) -> None: ...
+def live_baseline() -> Any:
+    """Reference count of a value that only a trace's list holds, as `wanted` sees it."""
+BASELINE: Any
+def wanted(trace: Any) -> Any:
+    """Indices of pending values that something outside the trace still refers to."""
+def flush(trace: Any) -> Any:
+    """Compute everything pending that is still wanted; the trace returns to the root."""
+def synchronize() -> Any:
+    """Compute what is pending in this thread."""
+def ensure(v: Any) -> Any:
+    """Make a value held; raises the error of the op that could not compute it."""
+def same_constant(a: Any, b: Any) -> Any:
+    """Whether two argument values are the same structure: type and value."""
+class CallPlan:
+    """How calls of one form are taken apart: which raw arguments are tensors, numbers, sizes."""
+    prim: Any
+    nargs: _int
+    kwnames: Any
+    n_slots: _int
+    raws: _bytes
+    roles: _bytes
+    extras: Any
+    n_const: _int
+    const_at: _bytes
+    const_values: Any
+    same_dtype: Any
+    has_args: _bool
+    def __init__(self, prim: Any, nargs: Any, kwnames: Any, slots: Any, constants: Any) -> None: ...
+class OpFunction:
+    """The callable behind a public name: an op, found and recorded without a Python frame."""
+    binder: Any
+    inplace: _bool
+    plans: Any
+    plan0: Any
+    overloads: Any
+    primitive: Any
+    general: Any
+    vectorcall: Any
+    __name__: Any
+    __qualname__: Any
+    __module__: Any
+    def __init__(self, name: Any, binder: Any, inplace: Any) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, obj: Any, cls: Any) -> Any: ...
+    @property
+    def __signature__(self) -> Any:
+        """Parameters, for help() and IDEs."""
+    def __repr__(self) -> _str: ...
+    def __reduce__(self) -> Any: ...
+    def call1(self, x: Any) -> Any:
+        """Call with one positional argument."""
+    def call2(self, x: Any, y: Any) -> Any:
+        """Call with two positional arguments."""
+    def call(self, args: Any, nargs: Any, kwnames: Any) -> Any:
+        """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
+    def promote(self, k: Any, plan: Any) -> Any:
+        """Move the plan just used to the front."""
+    def call_cold(self, args: Any, nargs: Any, kwnames: Any) -> Any:
+        """A form of call not met lately: bind the arguments in Python."""
+class OpProperty:
+    """An op of one operand as an attribute of Tensor: x.T."""
+    function: Any
+    def __init__(self, function: Any) -> None: ...
+    def __get__(self, obj: Any, cls: Any) -> Any: ...
+def record_list(prim: Any, tensors: Any, values: Any) -> Any:
+    """`record` for operands in a list."""
+def overrides(a: Any) -> Any:
+    """Whether the class of `a` has a __torch_function__ of its own; plain classes are noted."""
+def unpack(args: Any, nargs: Any, kwnames: Any) -> Any:
+    """Raw arguments as (tuple, dict)."""
+def dispatch(function: Any, args: Any, nargs: Any, kwnames: Any) -> Any:
+    """Entry of all calls from C."""
+def call_with1(function: Any, x: Any) -> Any:
+    """Call an op with one argument (see `_shim.h` for the compiled core's stack array)."""
+def call_with2(function: Any, x: Any, y: Any) -> Any:
+    """Call an op with two arguments."""
+def assign(handle: Any, result: Any, function: Any) -> Any:
+    """Rebind a handle to the result of an in-place op; aliases and the outside world follow."""
+SELECTS: list[Any]
+SLICES: dict[Any, Any]
+FULL: Any
+def set_index_primitives(selects: Any, slices: Any) -> Any:
+    """What `getitem` records for ints and slices."""
+def getitem(x: Any, key: Any) -> Any:
+    """x[key]: keys of ints and slices natively, the others by the indexing planner."""
+def getitem_tuple(x: Any, key: Any) -> Any:
+    """x[key] for a tuple of ints and slices; None for other keys."""
+def getitem_slice(x: Any, dim: Any, key: Any) -> Any:
+    """x[:, ..., start:stop] with the slice at `dim`; None unless the bounds are ints or None."""
+class StepPrimitive:
+    """Backward of a segment as one step; compared by identity in the trie."""
+    name: Any
+    key: Any
+    is_view: _bool
+    is_composite: _bool
+    is_differentiable: _bool
+    sized: _bool
+    def __init__(self, name: Any, key: Any) -> None: ...
+    def __repr__(self) -> _str: ...
+def step_known(trace: Any, prim: Any, i0: Any, i1: Any) -> Any:
+    """Take the step `prim` if it is the next one on the known path and its leaves are as before."""
+RETAINED: list[Any]
+def set_retained(table: Any) -> Any:
+    """Slot: the table of handles that retain gradients; while it is empty nothing is to be kept."""
+def off_mode(mode: Any) -> Any:
+    """The same mode without gradients."""
+def backward_known(handle: Any, retain_graph: Any) -> Any:
+    """Take the whole backward pass as the one step that this path took last time."""
+class ModuleBase:
+    """Native half of nn.Module: the call without hooks, and the user's line and module path."""
+    n_hooks: _int
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+ACTIVE_HOOKS: list[Any]
+def set_scalar_reader(function: Any) -> Any:
+    """Slot: how the binder reads NumPy scalars and the like as Python numbers."""
+def set_primitive_registry(registry: Any) -> Any:
+    """Slot: primitive classes by name."""
+def install() -> Any:
+    """Give the compiled types the call slots and the openness of Python classes."""
+def mark_tensor(probe: Any) -> Any:
+    """Let the shim find the field of the instance dict, which is made only when it is used."""
+def set_probe(probe: Any) -> Any:
+    """Mark the call slot field so that the shim finds its offset."""
+def set_defaults() -> Any:
+    """Uncompiled: fields that C would clear, as class attributes."""

@@ -1,0 +1,73 @@
+"""The checked-in stubs are what the registry and the core give today, and say what is there."""
+
+import ast
+import inspect
+
+import pytest
+
+import wend
+from wend.core import _hot
+from wend.core._hot import OpFunction, Tensor
+from wend.tools import stubs
+from wend.tools.stub_ops import Results, op_lines
+
+
+@pytest.mark.parametrize("path", stubs.STUBS)
+def test_stubs_are_up_to_date(path):
+    written = (stubs.PACKAGE / path).read_text(encoding="utf-8")
+    assert written == stubs.STUBS[path](), f"{path} is out of date: run python -m wend.tools.stubs"
+
+
+@pytest.mark.parametrize("path", stubs.STUBS)
+def test_stubs_are_python(path):
+    ast.parse(stubs.STUBS[path]())
+
+
+def declared(path, of_class=None):
+    tree = ast.parse(stubs.STUBS[path]())
+    body = tree.body
+    if of_class is not None:
+        body = next(n for n in body if isinstance(n, ast.ClassDef) and n.name == of_class).body
+    names = {n.name for n in body if isinstance(n, ast.FunctionDef)}
+    return names | {n.target.id for n in body if isinstance(n, ast.AnnAssign)}
+
+
+def test_every_method_of_tensor_is_declared():
+    names = declared("core/_hot.pyi", "Tensor")
+    ops = {n for n, v in vars(Tensor).items() if isinstance(v, OpFunction)}
+    assert ops <= names
+    assert {"shape", "to", "backward", "T", "__getitem__", "__torch_function__"} <= names
+    missing = {n for n in names if not n.startswith("_") and not hasattr(Tensor, n)}
+    assert not missing
+
+
+def test_every_function_is_declared():
+    names = declared("__init__.pyi")
+    functions = {n for n, v in vars(wend).items() if isinstance(v, OpFunction) and n[0] != "_"}
+    imported = dict(stubs._imports())
+    assert functions <= names | set(imported)
+    assert {"float32", "int", "matmul", "where"} <= names
+
+
+def test_every_name_of_the_core_is_declared():
+    names = {
+        n for n, v in vars(_hot).items() if inspect.isclass(v) and v.__module__ == _hot.__name__
+    }
+    text = stubs.core_stub()
+    assert names
+    assert not [n for n in names if f"class {n}:" not in text]
+
+
+def test_a_signature_becomes_a_declaration():
+    results = Results()
+    assert op_lines("sum", wend.sum, True, results)[0] == (
+        "def sum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, "
+        "dtype: _dtype | None = None) -> Tensor:"
+    )
+    lines = op_lines("reshape", wend.reshape, True, results)
+    assert lines[0] == "@overload"
+    assert "def reshape(self, *shape: _int) -> Tensor:" in lines
+    assert "def sort(input: Tensor, dim: _int" in "\n".join(
+        op_lines("sort", wend.sort, False, results)
+    )
+    assert results.named["_values_indices"] == ("values", "indices")
