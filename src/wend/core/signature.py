@@ -332,9 +332,10 @@ def _as_number(value: Any) -> Any:
         return value
     if isinstance(value, Tensor):
         return value.item() if value.dim() == 0 else None
-    for cls in (bool, int, float, complex):
-        if isinstance(value, cls):
-            return cls(value)
+    exact: Any
+    for exact in (bool, int, float, complex):
+        if isinstance(value, exact):
+            return exact(value)
     item = getattr(value, "item", None)  # NumPy scalars
     if item is not None and getattr(value, "shape", None) == ():
         return item()

@@ -236,6 +236,7 @@ class SymInt:
     # fmt: on
 
     def _compare(self, op: int, other: Any) -> Any:
+        h: Any
         if isinstance(other, SymInt):
             if other.expr == self.expr:
                 return op in (EQ, LE, GE)

@@ -105,11 +105,11 @@ def recomputed() -> Iterator[None]:
     before = trace.mode
     if before.recompute == 0:
         block = _next_block(trace)
-        trace.mode = _hot.intern_mode(*before.key[:6], block)
+        trace.mode = _hot.intern_mode(*(*before.key[:6], block))
     try:
         yield
     finally:
-        trace.mode = _hot.intern_mode(*trace.mode.key[:6], before.recompute)
+        trace.mode = _hot.intern_mode(*(*trace.mode.key[:6], before.recompute))
 
 
 def checkpoint(

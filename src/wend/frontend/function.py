@@ -80,7 +80,7 @@ class SavedTensor:
 
     def __init__(self, handle: Tensor, number: int | None) -> None:
         self.number = number  # among the results, whose identity is looked up later
-        self.value: Value | None = _hot.value_of(handle)
+        self.value: Any = _hot.value_of(handle)
         self.reference = weakref.ref(handle) if number is None else None
         self.unpack_hook = None
         hooks = saved_hooks()

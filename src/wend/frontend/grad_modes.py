@@ -172,7 +172,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def _with_anomaly(mode: Any, on: bool) -> Any:
-    return _hot.intern_mode(*mode.key[:5], on, *mode.key[6:])
+    return _hot.intern_mode(*(*mode.key[:5], on, *mode.key[6:]))
 
 
 class set_detect_anomaly(_Switch):

@@ -103,8 +103,8 @@ class _Call:
                 raise ArgumentError(
                     f"vmap({self.name}): in_dims has {dim} for a tensor of {x.dim()} dims"
                 )
-            self.dims[k] = dim % x.dim()
-            sizes.append(int(x.shape[self.dims[k]]))
+            self.dims[k] = dim = dim % x.dim()
+            sizes.append(int(x.shape[dim]))
         if not sizes:
             raise ArgumentError(f"vmap({self.name}): in_dims maps over no argument at all")
         if len(set(sizes)) > 1:
