@@ -10,6 +10,7 @@ from wend.base.devices import device as Device
 from wend.base.devices import usable
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeError
+from wend.base.shapes import Size
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
@@ -298,7 +299,7 @@ def data_ptr(self: Tensor) -> int:
 
 def new(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """A tensor of this dtype from sizes or data."""
-    if args and not isinstance(args[0], int) and not isinstance(args[0], _hot.Size):
+    if args and not isinstance(args[0], int) and not isinstance(args[0], Size):
         return creation.tensor(args[0], dtype=self.dtype)
     return creation.zeros(*args, dtype=self.dtype) if args else creation.empty(0, dtype=self.dtype)
 

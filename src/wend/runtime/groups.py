@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core.graph import PathGraph
 from wend.runtime.reference import ReferencePlan, _Step, make_runner

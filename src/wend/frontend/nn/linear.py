@@ -146,7 +146,9 @@ class LazyLinear(LazyModuleMixin, Linear):
             return
         with no_grad():
             self.in_features = input.shape[-1]
-            self.weight.materialize((self.out_features, self.in_features))
+            self.weight.materialize(  # type: ignore[attr-defined]
+                (self.out_features, self.in_features)
+            )
             if self.bias is not None:
                 self.bias.materialize((self.out_features,))
             self.reset_parameters()

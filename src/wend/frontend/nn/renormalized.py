@@ -80,7 +80,7 @@ class WeightNorm:
         setattr(module, self.name, Parameter(weight.detach()))
 
 
-def _hook_of(module: Module, kind: type, name: str) -> Any:
+def _hook_of(module: Module, kind: type[Any], name: str) -> Any:
     hook: Any
     for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
