@@ -150,5 +150,5 @@ class LazyLinear(LazyModuleMixin, Linear):
                 (self.out_features, self.in_features)
             )
             if self.bias is not None:
-                self.bias.materialize((self.out_features,))
+                self.bias.materialize((self.out_features,))  # type: ignore[attr-defined]
             self.reset_parameters()
