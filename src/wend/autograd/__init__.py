@@ -13,6 +13,11 @@ from wend.autograd.grad_mode import (
 from wend.autograd.gradcheck import gradcheck, gradgradcheck
 from wend.autograd.variable import Variable
 from wend.frontend.autograd import backward, grad
+from wend.frontend.grad_modes import (
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+)
 
 __all__ = [
     "Function",
@@ -28,8 +33,11 @@ __all__ = [
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
     "no_grad",
     "profiler",
+    "set_anomaly_enabled",
     "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",

@@ -251,7 +251,7 @@ def attach_detached(new: Tensor, source: Tensor) -> None:
         alias.version = root.version
     else:
         storage = storage_of(source)
-        if source.value.requires_grad or source.leaf is not None:
+        if storage.shared is None and (source.value.requires_grad or source.leaf is not None):
             storage.data = new.value
         alias.storage = storage
         alias.storage_version = storage.version

@@ -175,6 +175,12 @@ def _with_anomaly(mode: Any, on: bool) -> Any:
     return _hot.intern_mode(*(*mode.key[:5], on, *mode.key[6:]))
 
 
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode in this thread."""
+    trace = _hot.current_trace()
+    trace.mode = _with_anomaly(trace.mode, bool(mode) and bool(check_nan))
+
+
 class set_detect_anomaly(_Switch):
     """Switch anomaly mode at once, or for a block: see `detect_anomaly`."""
 
