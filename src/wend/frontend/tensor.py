@@ -228,6 +228,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         self.leaf.requires_grad = False
         self.__dict__["_retired_leaf"] = self.leaf
         self.leaf = None
+        _hot.refreshed(self)  # its value must not stay that of a variable
     return self
 
 
