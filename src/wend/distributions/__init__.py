@@ -1,0 +1,20 @@
+"""torch.distributions: Bernoulli, Categorical, Normal and Uniform so far, and their divergences."""
+
+from wend.distributions import constraints, kl
+from wend.frontend.distributions.continuous import Normal, Uniform
+from wend.frontend.distributions.discrete import Bernoulli, Categorical
+from wend.frontend.distributions.distribution import Distribution, ExponentialFamily
+from wend.frontend.distributions.kl import kl_divergence, register_kl
+
+__all__ = [
+    "Bernoulli",
+    "Categorical",
+    "Distribution",
+    "ExponentialFamily",
+    "Normal",
+    "Uniform",
+    "constraints",
+    "kl",
+    "kl_divergence",
+    "register_kl",
+]

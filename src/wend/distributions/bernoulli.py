@@ -1,0 +1,5 @@
+"""torch.distributions.bernoulli."""
+
+from wend.frontend.distributions.discrete import Bernoulli
+
+__all__ = ["Bernoulli"]

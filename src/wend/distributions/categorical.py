@@ -1,0 +1,5 @@
+"""torch.distributions.categorical."""
+
+from wend.frontend.distributions.discrete import Categorical
+
+__all__ = ["Categorical"]

@@ -1,0 +1,3 @@
+"""torch.distributions.constraints."""
+
+from wend.frontend.distributions.constraints import *  # noqa: F403

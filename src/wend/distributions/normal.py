@@ -1,0 +1,5 @@
+"""torch.distributions.normal."""
+
+from wend.frontend.distributions.continuous import Normal
+
+__all__ = ["Normal"]

@@ -1,0 +1,1 @@
+"""Probability distributions: parameters, samples, densities, divergences."""
