@@ -79,7 +79,8 @@ class Graft(Primitive):
     def batch(self, batched: tuple[bool, ...], size: Any, data: Any, history: Any) -> Any:
         """Both with the batch axis, added where one lacks it."""
         both = zip((data, history), batched, strict=True)
-        return ops.graft(*[x if b else ops.expand_to(x, (size, *x.shape), (0,)) for x, b in both])
+        lifted = [x if b else ops.expand_to(x, (size, *x.shape), (0,)) for x, b in both]
+        return getattr(ops, self.name)(*lifted)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         """Two matrices."""
