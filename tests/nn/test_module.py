@@ -543,6 +543,17 @@ def test_hooks_put_into_the_table_directly_are_seen():
     assert seen == [1]
 
 
+def test_tables_of_hooks_can_be_replaced():
+    net, seen = nn.Identity(), []
+    net.register_forward_hook(lambda *args: seen.append("old"))
+    net._forward_hooks = OrderedDict()
+    net(1)
+    net.register_forward_hook(lambda *args: seen.append("new"))
+    net(1)
+    assert seen == ["new"]
+    assert net.n_hooks == 1
+
+
 def test_registration_hooks():
     seen = []
     handle = nn.modules.module.register_module_parameter_registration_hook(

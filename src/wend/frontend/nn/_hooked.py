@@ -59,6 +59,9 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     return register_module_full_backward_hook(hook)
 
 
+CALL_HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
+
+
 class CallHooks(HookTable):
     """Hooks that the call of one module runs; the module keeps their number in `n_hooks`."""
 
@@ -105,13 +108,22 @@ class HooksMixin:
     _backward_pre_hooks: HookTable
     _backward_hooks: HookTable
     _is_full_backward_hook: bool | None
+    n_hooks: int
     forward: Callable[..., Any]
+
+    def _call_hooks(self, table: str) -> CallHooks:
+        """A table of hooks; one that was replaced by a plain dict becomes a counted one again."""
+        found = self.__dict__[table]
+        if type(found) is not CallHooks:
+            found = self.__dict__[table] = CallHooks(self, found)
+            self.n_hooks = sum(len(self.__dict__[name]) for name in CALL_HOOKS)
+        return found
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
         """Call `hook(module, args)` before `forward`; what it returns replaces the arguments."""
-        handle = self._forward_pre_hooks.add(
+        handle = self._call_hooks("_forward_pre_hooks").add(
             hook, first=prepend, extra=self._forward_pre_hooks_with_kwargs
         )
         if with_kwargs:
@@ -130,7 +142,7 @@ class HooksMixin:
 
         always_call: also where `forward` or another hook raised.
         """
-        handle = self._forward_hooks.add(
+        handle = self._call_hooks("_forward_hooks").add(
             hook,
             first=prepend,
             extra=[self._forward_hooks_with_kwargs, self._forward_hooks_always_called],
@@ -145,7 +157,7 @@ class HooksMixin:
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call `hook(module, grad_output)` before the module's backward pass."""
-        return self._backward_pre_hooks.add(hook, first=prepend)
+        return self._call_hooks("_backward_pre_hooks").add(hook, first=prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
@@ -157,7 +169,7 @@ class HooksMixin:
                 "single Module. Please use only one of them."
             )
         self._is_full_backward_hook = True
-        return self._backward_hooks.add(hook, first=prepend)
+        return self._call_hooks("_backward_hooks").add(hook, first=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """The older form of `register_full_backward_hook`; here they do the same."""
@@ -167,7 +179,7 @@ class HooksMixin:
                 "single Module. Please use only one of them."
             )
         self._is_full_backward_hook = False
-        return self._backward_hooks.add(hook)
+        return self._call_hooks("_backward_hooks").add(hook)
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `forward` with the hooks around it."""

@@ -9,6 +9,7 @@ from typing import Any
 from wend.frontend.nn._convert import ConversionMixin
 from wend.frontend.nn._core import ModuleBase, Tensor
 from wend.frontend.nn._hooked import (
+    CALL_HOOKS,
     CallHooks,
     HooksMixin,
     register_module_backward_hook,
@@ -44,7 +45,6 @@ _INTERNAL = "wend.frontend.nn."
 _PUBLIC = "wend.nn.modules."
 
 
-_CALL_HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_pre_hooks")
 _HOOK_TABLES = (
     "_forward_hooks_with_kwargs",
     "_forward_hooks_always_called",
@@ -101,7 +101,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         put(self, "_non_persistent_buffers_set", set())
         put(self, "_is_full_backward_hook", None)
         put(self, "n_hooks", 0)
-        for table in _CALL_HOOKS:
+        for table in CALL_HOOKS:
             attributes[table] = CallHooks(self)
         for table in _HOOK_TABLES:
             attributes[table] = HookTable()
@@ -127,7 +127,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         state = dict(state)
         members = {key: state.pop(key, {}) for key in ("_parameters", "_buffers", "_modules")}
         self._prepare()
-        for table in _CALL_HOOKS:
+        for table in CALL_HOOKS:
             self.__dict__[table].update(state.pop(table, {}))
         for name, value in state.items():
             object.__setattr__(self, name, value)
