@@ -12,6 +12,7 @@ cdef extern from "_shim.h":
     int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
     int install_lazy_dict "wend_install_lazy_dict" (object probe) except -1
     void drop_dict "wend_drop_dict" (object tensor)
+    int keep_memory "wend_keep_memory" (object value, object tensor, object alias) except -1
     int unlock_type "wend_unlock_type" (object cls) except -1
     object native_call1 "wend_call1" (object f, object x)
     object native_call2 "wend_call2" (object f, object x, object y)
@@ -103,8 +104,6 @@ cdef class Mode:
     cdef readonly tuple key
     cdef public Mode off
 
-@cython.freelist(512)
-@cython.trashcan(True)
 cdef class Value:
     cdef public TensorType type
     cdef public object buffer
@@ -127,7 +126,6 @@ cdef class Leaf:
     cdef public object node
     cdef object __weakref__
 
-@cython.freelist(256)
 cdef class Alias:
     cdef public Tensor base
     cdef public bint plain
@@ -144,7 +142,6 @@ cdef class Storage:
     cdef public object shared
     cdef object __weakref__
 
-@cython.trashcan(True)
 cdef class Segment:
     cdef public long long serial
     cdef public object structure
@@ -160,8 +157,6 @@ cdef class Segment:
     cdef public long long origin
     cdef object __weakref__
 
-@cython.freelist(512)
-@cython.trashcan(True)
 cdef class Tensor:
     cdef public Value value
     cdef public Leaf leaf
@@ -184,7 +179,6 @@ cdef operator1(Py_ssize_t code, Tensor x)
 @cython.locals(f=OpFunction, t=type)
 cdef operator2(Py_ssize_t code, Tensor x, object y, bint swap)
 
-@cython.trashcan(True)
 cdef class State:
     cdef public State parent
     cdef public object prim
@@ -284,12 +278,15 @@ cdef bint admit(State state) except -1
 cdef count_pass(list states)
 @cython.locals(trace=Trace, v0=Value, v1=Value, v2=Value, v=Value, i0=Py_ssize_t, i1=Py_ssize_t,
                i2=Py_ssize_t, serial="long long", state=State, child=State, out_type=TensorType,
-               t=Tensor, others=list, other_types=tuple, indices=list, types=list, h=Tensor)
+               t=Tensor, others=list, other_types=tuple, indices=list, types=list, h=Tensor,
+               args=list)
 cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest, list values)
 @cython.locals(v=Value, serial="long long", state=State, child=State, indices=list)
 cpdef record_step(Trace trace, StepPrimitive prim, list seeds, list operands, list values,
                   list outs, object build, object leaves)
 cdef list operand_list(Py_ssize_t n, h0, h1, h2, list rest)
+@cython.locals(i=Py_ssize_t)
+cdef bint same_args(list a, list b) except -1
 @cython.locals(v=Value, i=Py_ssize_t)
 cdef bint same_types(list types, list values) except -1
 @cython.locals(program=Program, v=Value, types=list, args=list)

@@ -1173,7 +1173,7 @@ def record(prim, n, h0, h1, h2, rest, values):
                     (n > 0 and child.t0 is not v0.type)
                     or (n > 1 and child.t1 is not v1.type)
                     or (n > 2 and child.t2 is not v2.type)
-                    or (prim.sized and child.last_args != values)
+                    or (prim.sized and not same_args(child.last_args, values))
                     or (others is not None and not same_types(child.trest, others))
                 ):
                     child = retype(trace, child, prim, n, v0, v1, v2, others, values)
@@ -1217,7 +1217,9 @@ def record(prim, n, h0, h1, h2, rest, values):
     trace.ops += 1
     trace.nbytes += out_type.nbytes
     if values is not None:
-        trace.args.extend(values)
+        args = trace.args
+        for number in values:
+            args.append(number)
     trace.state = child if child.parent is not None else None
     code = current_code()
     if code is not child.code or current_lasti() != child.lasti or child.user_code is not None:
@@ -1290,6 +1292,16 @@ def operand_list(n, h0, h1, h2, rest):
     if rest is not None:
         out.extend(rest)
     return out
+
+
+def same_args(a, b):
+    """Whether two lists of run-time args are equal."""
+    if a is None or len(a) != len(b):
+        return False
+    for i in range(len(a)):
+        if a[i] is not b[i] and a[i] != b[i]:
+            return False
+    return True
 
 
 def same_types(types, values):
@@ -2140,6 +2152,7 @@ def install():
     set_call_target()
     install_vectorcall(probe, 1)
     mark_tensor(native_new(Tensor))
+    keep_memory(Value.__new__(Value), native_new(Tensor), Alias.__new__(Alias))
     for cls in (Tensor, PrimitiveBase, ModuleBase, OpFunction):
         unlock_type(cls)
 

@@ -64,6 +64,10 @@ def drop_dict(tensor: Any) -> None:
     """Python frees instance dicts itself."""
 
 
+def keep_memory(value: Any, tensor: Any, alias: Any) -> None:
+    """Python keeps freed memory itself."""
+
+
 def unlock_type(cls: Any) -> None:
     """Python classes are open already."""
 
@@ -77,6 +81,7 @@ _STAND_INS = {
     "set_call_target": set_call_target,
     "install_lazy_dict": install_lazy_dict,
     "drop_dict": drop_dict,
+    "keep_memory": keep_memory,
     "unlock_type": unlock_type,
     "thread_id": threading.get_ident,
     "refcount": sys.getrefcount,

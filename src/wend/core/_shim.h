@@ -94,6 +94,65 @@ static int wend_install_lazy_dict(PyObject *probe)
     return -1;
 }
 
+/* Values and handles come and go by the million: their memory is kept and handed out again.
+ * (Cython's own free lists cannot be asked for from a .pxd.) */
+#define WEND_KEPT 1024
+typedef struct {
+    PyTypeObject *type;
+    int n;
+    PyObject *blocks[WEND_KEPT];
+} wend_pool_t;
+static wend_pool_t wend_pools[3];
+
+static inline PyObject *wend_pool_alloc(wend_pool_t *pool, PyTypeObject *type, Py_ssize_t items)
+{
+    if (type == pool->type && pool->n > 0) {
+        PyObject *o = pool->blocks[--pool->n];
+        memset((char *)o + sizeof(PyObject), 0, (size_t)type->tp_basicsize - sizeof(PyObject));
+        (void)PyObject_Init(o, type);
+        PyObject_GC_Track(o);
+        return o;
+    }
+    return PyType_GenericAlloc(type, items);
+}
+
+static inline void wend_pool_free(wend_pool_t *pool, void *memory)
+{
+    PyObject *o = (PyObject *)memory;
+    if (Py_TYPE(o) == pool->type && pool->n < WEND_KEPT) {
+        if (PyObject_GC_IsTracked(o))
+            PyObject_GC_UnTrack(o);
+        pool->blocks[pool->n++] = o;
+        return;
+    }
+    PyObject_GC_Del(o);
+}
+
+#define WEND_POOL(k)                                                                     \
+    static PyObject *wend_alloc##k(PyTypeObject *type, Py_ssize_t items)                 \
+    {                                                                                    \
+        return wend_pool_alloc(&wend_pools[k], type, items);                             \
+    }                                                                                    \
+    static void wend_free##k(void *memory) { wend_pool_free(&wend_pools[k], memory); }
+WEND_POOL(0)
+WEND_POOL(1)
+WEND_POOL(2)
+
+static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias)
+{
+    static const allocfunc allocs[3] = {wend_alloc0, wend_alloc1, wend_alloc2};
+    static const freefunc frees[3] = {wend_free0, wend_free1, wend_free2};
+    PyObject *probes[3] = {value, tensor, alias};
+    for (int k = 0; k < 3; k++) {
+        PyTypeObject *type = Py_TYPE(probes[k]);
+        wend_pools[k].type = type;
+        wend_pools[k].n = 0;
+        type->tp_alloc = allocs[k];
+        type->tp_free = frees[k];
+    }
+    return 0;
+}
+
 static inline size_t wend_vectorcall_address(void) { return (size_t)&wend_vectorcall; }
 
 /* Let Python code add public methods to an extension type, as it can to a Python class. */

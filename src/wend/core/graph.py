@@ -330,11 +330,12 @@ def undo_broadcast(prim: Any, grad: Any, x: Any) -> Any:
 class Step:
     """What a step stands for: nodes with path ids."""
 
-    __slots__ = ("inner", "nodes", "shapes", "spent")
+    __slots__ = ("flags", "inner", "nodes", "shapes", "spent")
 
     def __init__(
         self, nodes: list[Node], inner: int, shapes: Shapes, spent: frozenset[int]
     ) -> None:
+        self.flags: Any = None  # per result whether it has a history, if a graph is created
         self.nodes = nodes
         self.inner = inner  # temporaries in use after this step
         self.shapes = shapes

@@ -120,6 +120,7 @@ def dismantle(state: State) -> None:
         current.children = None
         current.child = None
         current.plans = None
+        current.parent = None
 
 
 _hot.set_slot("execute", execute)
