@@ -123,6 +123,7 @@ def test_agrees_with_torch(case):
     compare(CASES[case], X, Y, M)
 
 
+@pytest.mark.smoke
 def test_formulas():
     x = wend.tensor([0.5, -1.0], dtype=wend.float64)
     np.testing.assert_allclose(grad(lambda a: a.sin().sum())(x).numpy(), np.cos(x.numpy()))

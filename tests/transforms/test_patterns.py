@@ -127,6 +127,7 @@ def _fault(prim, program, types, args, needs, given, monkeypatch):
     return ""
 
 
+@pytest.mark.smoke
 def test_second_derivatives_where_the_first_size_was_1():
     """The rule of `sum` broadcast against the extent that it had summed: 4 came out, not 12."""
     for n in (1, 3):

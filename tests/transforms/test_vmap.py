@@ -81,6 +81,7 @@ def test_agrees_with_torch(case):
     compare(CASES[case], X, Y, M)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("size", [0, 1, 4])
 def test_agrees_with_a_loop(size):
     x = wend.randn(size, 3)
@@ -141,6 +142,9 @@ def test_printing_inside_shows_the_shape():
     seen = []
     vmap(lambda a: seen.append(repr(a)) or a)(wend.ones(4, 3))
     assert "size=(3,)" in seen[0]
+    w = wend.ones(3, requires_grad=True)
+    vmap(lambda a: seen.append(repr(a * w)) or a)(wend.ones(4, 3))
+    assert "MulBackward0" in seen[1]
 
 
 # -- errors ---------------------------------------------------------------------------------
@@ -164,10 +168,43 @@ def test_values_cannot_be_read(read):
     assert wend.ones(2).sum().item() == 2  # nothing is left behind
 
 
+@pytest.mark.parametrize(
+    "misuse",
+    [
+        lambda a: a.requires_grad_(),
+        lambda a: (a * wend.ones(3, requires_grad=True)).sum().backward(),
+    ],
+)
+def test_what_only_whole_tensors_can_do(misuse):
+    with pytest.raises(GraphError, match="begin a backward"):
+        vmap(misuse)(wend.ones(4, 3))
+
+
+def test_writing_into_a_tensor_from_outside():
+    total = wend.zeros(3)
+    with pytest.raises(GraphError, match=r"of shape \(3,\)"):
+        vmap(lambda a: total.add_(a))(wend.ones(4, 3))
+    assert total.tolist() == [0.0, 0.0, 0.0]
+    made = vmap(lambda a: wend.zeros(3).add_(a))(wend.ones(4, 3))
+    assert made.tolist() == [[1.0] * 3] * 4
+
+
+def test_an_error_inside_leaves_everything_as_it_was():
+    total = wend.zeros(3)
+
+    def function(a):
+        total.add_(a)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        vmap(function)(wend.ones(4, 3))
+    assert (total + 1).tolist() == [1.0, 1.0, 1.0]
+
+
 def test_tensors_cannot_escape():
     kept = []
     vmap(lambda a: kept.append(a) or a)(wend.ones(4, 3))
-    with pytest.raises(GraphError, match="after it has returned"):
+    with pytest.raises(GraphError, match="after the function has returned"):
         (kept[0] + 1).sum().item()
 
 

@@ -273,6 +273,8 @@ def grad_fn(self: Tensor) -> Node | None:
     if self.leaf is not None:
         return None
     value = _hot.value_of(self)
+    if value.buffer is None and isinstance(value.extra, Tensor):
+        return grad_fn(value.extra)  # inside vmap: the node of all examples
     return edge_of(value)[0] if value.requires_grad and value.leaf is None else None
 
 

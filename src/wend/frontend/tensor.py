@@ -198,6 +198,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Make this leaf require grad, or not.  Raises GraphError for a tensor with a history."""
     flag = bool(requires_grad)
     value = _hot.refreshed(self)
+    if flag and value.buffer is None and value.error is not None:
+        raise value.error
     if self.leaf is None and value.requires_grad:
         if flag:
             return self

@@ -24,9 +24,14 @@ __all__ = ["Level", "current_level", "run_mapped"]
 
 RANDOMNESS = ("error", "different", "same")
 NO_VALUE = (
-    "vmap: the values of a tensor that is mapped over cannot be read inside of the function (by "
-    "item(), bool(), int(), numpy(), tolist(), a mask or nonzero()), nor its tensors used after "
-    "it has returned: one tensor stands for all examples. Choose with torch.where instead of `if`"
+    "vmap: inside of the function one tensor stands for all examples: its values cannot be read "
+    "(by item(), bool(), int(), numpy(), tolist(), a mask or nonzero()), it cannot become a leaf "
+    "or begin a backward(), nor be used after the function has returned. Choose with torch.where "
+    "instead of `if`; differentiate with torch.func.grad"
+)
+WRITTEN = (
+    "vmap: an in-place op put a tensor that differs from example to example into one from outside "
+    "of the function (of shape {shape}), which has one value for all examples; return it instead"
 )
 
 
@@ -240,8 +245,35 @@ def run_mapped(
     Returns per result of the function (tensor, whether it has the batch axis at dim 0).
     """
     level = Level(size, randomness)
+    trace = level.trace
+    start = (trace.serial, trace.n, len(trace.touched))
     with level.entered():
-        given = [level.wrap(x) if flag else x for x, flag in zip(tensors, flags, strict=True)]
-        results = list(function(*given))
-        inner, on = level.strip(results)
+        try:
+            given = [level.wrap(x) if flag else x for x, flag in zip(tensors, flags, strict=True)]
+            results = list(function(*given))
+            inner, on = level.strip(results)
+        finally:
+            written = _take_back(level, *start)
+    if written is not None:
+        raise GraphError(WRITTEN.format(shape=tuple(written.shape)))
     return list(zip(inner, on, strict=True))
+
+
+def _take_back(level: Level, serial: int, n: int, touched: int) -> Tensor | None:
+    """Undo in-place ops that put tensors of this level into others; one of those, or None.
+
+    serial, n, touched: of the trace when the level began
+    """
+    trace = level.trace
+    if trace.serial != serial:
+        return None  # there was a flush: what was before it is not known any more
+    found = None
+    for handle, old, _ in trace.touched[touched:]:
+        if handle.value.serial != level.serial:
+            continue
+        value = trace.values[old] if isinstance(old, int) else old
+        if value.serial == level.serial or (isinstance(old, int) and old >= n):
+            continue  # made inside of the function
+        handle.value = value
+        found = handle
+    return found
