@@ -61,8 +61,8 @@ _ELSEWHERE = {
 #: Submodules that load when first used.
 _LAZY = frozenset(
     "nn optim utils autograd func jit onnx linalg fft cuda backends random special testing "
-    "distributions multiprocessing amp serialization types version overrides hub sparse "
-    "accelerator mps xpu compiler return_types".split()
+    "distributed distributions multiprocessing amp serialization types version overrides hub "
+    "sparse accelerator mps xpu compiler return_types".split()
 )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import contextmanager
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from wend.base.devices import CPU, device
-from wend.base.devices import usable
+from wend.base.devices import CPU, device, usable
 from wend.base.errors import DeviceError, NotImplementedInWend
 
 NO_CUDA = "cuda: no CUDA device is available; Wend computes on 'cpu' so far"
@@ -139,3 +138,40 @@ __all__ = [
     "refuse",
     "usable",
 ]
+
+
+def itself(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """What torch.jit.script gives: the function, class or module as it is."""
+    return obj
+
+
+def jit_trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """The function or module itself: it keeps the branches that a trace would fix."""
+    return func
+
+
+def jit_marker(drop: Any = False, **kwargs: Any) -> Any:
+    """A decorator, with or without arguments, that leaves the function as it is."""
+    return drop if callable(drop) else itself
+
+
+def jit_file(*args: Any, **kwargs: Any) -> Any:
+    """Raises NotImplementedInWend: TorchScript files are neither read nor written."""
+    raise NotImplementedInWend(
+        "torch.jit: TorchScript files are not available; save a state_dict with torch.save"
+    )
+
+
+def onnx_export(*args: Any, **kwargs: Any) -> Any:
+    """Raises NotImplementedInWend: there is no exporter yet."""
+    raise NotImplementedInWend(
+        "torch.onnx.export: not available; save the state_dict with torch.save and export from "
+        "PyTorch"
+    )
+
+
+def no_process_group(*args: Any, **kwargs: Any) -> Any:
+    """Raises NotImplementedInWend: programs run in one process so far."""
+    raise NotImplementedInWend(
+        "torch.distributed: process groups are not available; run the program in one process"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
@@ -21,7 +21,10 @@ __all__ = ["Normal", "Uniform"]
 class Normal(ExponentialFamily):
     """The Gaussian with mean `loc` and standard deviation `scale`."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "loc": constraints.real,
+        "scale": constraints.positive,
+    }
     support = constraints.real
     has_rsample = True
 
@@ -81,7 +84,7 @@ class Uniform(Distribution):
     high: Tensor
 
     # That low < high is checked below: `low` bounds `high`, and the other way round.
-    arg_constraints = {"low": constraints.real, "high": constraints.real}
+    arg_constraints: ClassVar[dict[str, Any]] = {"low": constraints.real, "high": constraints.real}
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)

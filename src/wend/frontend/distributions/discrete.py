@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from wend.base.dtypes import finfo
 from wend.base.errors import ArgumentError
@@ -36,7 +36,10 @@ def _one_of(name: str, probs: Any, logits: Any) -> None:
 class Bernoulli(ExponentialFamily):
     """1 with probability `probs` = sigmoid(`logits`), else 0."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "probs": constraints.unit_interval,
+        "logits": constraints.real,
+    }
     support = constraints.boolean
     has_enumerate_support = True
 
@@ -104,7 +107,10 @@ class Bernoulli(ExponentialFamily):
 class Categorical(Distribution):
     """i in 0 ... K - 1 with probability probs[..., i]; `logits` are unnormalised logarithms."""
 
-    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "probs": constraints.simplex,
+        "logits": constraints.real_vector,
+    }
     has_enumerate_support = True
 
     def __init__(

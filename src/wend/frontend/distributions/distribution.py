@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from wend.base.errors import ArgumentError
 from wend.base.shapes import Size
@@ -32,7 +32,7 @@ class Distribution:
 
     has_rsample = False
     has_enumerate_support = False
-    arg_constraints: dict[str, Constraint] = {}
+    arg_constraints: ClassVar[dict[str, Constraint]] = {}
     support: Any = None
     _validate_args = __debug__
 

@@ -12,6 +12,7 @@ from wend.frontend.data.dataset import StackDataset as StackDataset
 from wend.frontend.data.dataset import Subset as Subset
 from wend.frontend.data.dataset import TensorDataset as TensorDataset
 from wend.frontend.data.dataset import random_split as random_split
+from wend.frontend.data.distributed import DistributedSampler as DistributedSampler
 from wend.frontend.data.info import get_worker_info as get_worker_info
 from wend.frontend.data.loader import DataLoader as DataLoader
 from wend.frontend.data.sampler import BatchSampler as BatchSampler

@@ -1,0 +1,10 @@
+"""torch.onnx: there is no exporter yet, and calling it says so."""
+
+from wend.frontend.platform import onnx_export as export
+
+__all__ = ["export", "is_in_onnx_export"]
+
+
+def is_in_onnx_export() -> bool:
+    """False: nothing is being exported."""
+    return False
