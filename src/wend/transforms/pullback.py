@@ -188,7 +188,11 @@ class _StackPass(Pass):
         """Walk the segments, latest first; then hand over what leaves got."""
         if self.anomaly:
             raise _UsersCode
+        first = True
         while self.heap:
+            if not first:
+                _hot.flush(self.trace)  # no path is made of two segments
+            first = False
             key = heapq.heappop(self.heap)
             segment = self.segments.pop(key)
             _StackWalk(self, None, segment).run(self.pending.pop(key))
