@@ -180,7 +180,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer of a lazy module: the first input decides its shape."""
 
-    cls_to_become = Tensor
+    cls_to_become = Buffer  # an object of a Python class cannot become one of a native class
 
     def __new__(
         cls,
