@@ -112,18 +112,21 @@ class Level:
         types = [_hint_type(t) for t in tensors]
         # Also raises errors of the user in terms of one example.
         program, _ = prim.typed(types, [hint_of(a) for a in args])
-        with self.suspended():
-            if prim.random and prim.is_composite:
-                outs = interpret(program.graph, inner, flags, args, self.draw)
-                results, on = [x for x, _ in outs], [flag for _, flag in outs]
-            elif prim.random:
-                made, is_batched = self.draw(prim, flags, inner, args)
-                results, on = made, [is_batched] * len(made)
-            elif True in flags:
+        before, self.trace.symbolic = self.trace.symbolic, self.outer
+        try:
+            if True in flags and not prim.random:
                 results = flatten_outputs(_hot.record_list(batched(prim, flags), inner, args))
                 on = [True] * len(results)
-            else:
+            elif not prim.random:
                 return _hot.record_list(prim, inner, args)
+            elif prim.is_composite:
+                outs = interpret(program.graph, inner, flags, args, self.draw)
+                results, on = [x for x, _ in outs], [flag for _, flag in outs]
+            else:
+                results, is_batched = self.draw(prim, flags, inner, args)
+                on = [is_batched] * len(results)
+        finally:
+            self.trace.symbolic = before
         handles = [self.wrap(x) if b else x for x, b in zip(results, on, strict=True)]
         if prim.is_view and on[0]:
             _note_view(handles[0], tensors[0], prim, args)
