@@ -276,6 +276,8 @@ cdef adopt(State state, object key, State child)
 cdef bint admit(State state) except -1
 @cython.locals(state=State, now="long long")
 cdef count_pass(list states)
+@cython.locals(state=State, h="long long")
+cdef note_stranger(list states)
 @cython.locals(trace=Trace, v0=Value, v1=Value, v2=Value, v=Value, i0=Py_ssize_t, i1=Py_ssize_t,
                i2=Py_ssize_t, serial="long long", state=State, child=State, out_type=TensorType,
                t=Tensor, others=list, other_types=tuple, indices=list, types=list, h=Tensor,

@@ -1040,6 +1040,7 @@ def share_leaf(trace, v):
 def new_leaf(parent, prim, grad, index):
     """A state for a value from outside."""
     state = State(parent, prim)
+    state.born = COUNTS["flushes"]  # the next divergence belongs to the same one
     state.first = index
     state.n_out = 1
     state.requires_grad = grad == GRAD_LEAF or grad == GRAD_NODE
@@ -1076,7 +1077,8 @@ def admit(state):
 
     Each state counts the traces that left the known paths below it against the traces that
     passed it.  Where most passes diverge, structure does not repeat: recording goes on off the
-    trie.  Sealed states are given another chance now and then.
+    trie.  When what is recorded there comes back after all (see `count_pass`), the next
+    divergence is admitted.
     """
     fresh = state.child is None and state.depth > 0 and state.born == COUNTS["flushes"]
     if fresh:
@@ -1088,7 +1090,27 @@ def admit(state):
         if node.gained > SEAL_AFTER and 2 * node.gained > node.passed:
             ok = False
         node = node.parent
+    if not ok and RETURNED[0] > 0:
+        RETURNED[0] -= 1
+        return True
     return ok
+
+
+STRANGERS = {}  # structures recorded off the trie lately, by hash
+RETURNED = [0]  # how many of them have come back and may be admitted
+
+
+def note_stranger(states):
+    """Remember a structure recorded off the trie; one that comes back is worth a path."""
+    h = 0
+    for state in states:
+        h = h * 1000003 + id(state.prim) + 7919 * state.i0 + 104729 * state.i1 + state.i2
+        h = h & 0x7FFFFFFFFFFF
+    if h in STRANGERS:
+        RETURNED[0] = 1
+    elif len(STRANGERS) >= 4096:
+        STRANGERS.clear()
+    STRANGERS[h] = True
 
 
 def count_pass(states):
@@ -1100,6 +1122,7 @@ def count_pass(states):
         ROOT.gained = ROOT.gained >> 1
     for state in states:
         if state.parent is None:
+            note_stranger(states)
             break
         state.stamp = now
         state.passed += 1
