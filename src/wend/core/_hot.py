@@ -2098,7 +2098,7 @@ def backward_known(handle, retain_graph):
     for index in child.leaves:
         v = values[index]
         leaf = v.leaf
-        if leaf is None or not leaf.requires_grad or leaf.hooks is not None:
+        if leaf is None or not leaf.requires_grad or leaf.hooks or leaf.node:
             return False
         outs.append(v.type)
     child.outs = tuple(outs)

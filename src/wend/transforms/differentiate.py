@@ -157,15 +157,15 @@ def saved_ids(path: PathGraph, roots: Iterable[int]) -> set[int]:
     found = Survey(path, roots, targets)
     spent = path.spent
     reached = {i for i in roots if i in found.active}
-    saved: set[int] = set()
+    kept = Kept(path)
     for k in reversed(found.live):
         node = path.nodes[k]
         if reached.isdisjoint(node.outputs):
             continue
         reached.update([i for i in node.inputs if i in found.active])
         if node.outputs[0] not in spent:
-            saved.update(reads(path, node, found.active, reached))
-    return beyond_blocks(path, saved)
+            kept.add(k, reads(path, node, found.active, reached))
+    return kept.ids
 
 
 def saved_inputs(graph: Graph, needs: list[bool]) -> set[int]:
@@ -188,11 +188,11 @@ def still_needed(path: PathGraph, spent: frozenset[int]) -> frozenset[int]:
     found = path.caches.get(key)
     if found is None:
         active = differentiable_ids(path)
-        saved: set[int] = set()
-        for node in path.nodes:
+        kept = Kept(path)
+        for k, node in enumerate(path.nodes):
             if node.grad and node.outputs[0] not in spent:
-                saved.update(reads(path, node, active, None))
-        found = path.caches[key] = frozenset(beyond_blocks(path, saved))
+                kept.add(k, reads(path, node, active, None))
+        found = path.caches[key] = frozenset(kept.ids)
     return found
 
 
@@ -208,33 +208,37 @@ def differentiable_ids(path: PathGraph) -> set[int]:
     return found
 
 
-def recomputed(path: PathGraph, i: int) -> Node | None:
-    """The node that makes `i` anew in the backward pass, if it stands in a checkpoint block."""
-    k = path.producer.get(i)
-    if k is None or k not in path.block_at:
-        return None
-    node = path.nodes[k]
-    return None if node.prim.calls_user else node
+class Kept:
+    """What must be saved so that given values can be read, or made anew, in the backward pass."""
 
+    def __init__(self, path: PathGraph) -> None:
+        self.path = path
+        self.ids: set[int] = set()
+        self._seen: set[tuple[int, int]] = set()
 
-def beyond_blocks(path: PathGraph, saved: set[int]) -> set[int]:
-    """Values inside of checkpoint blocks are made anew: save what they are made of instead."""
-    if not path.block_at:
-        return saved
-    kept: set[int] = set()
-    seen: set[int] = set()
-    stack = list(saved)
-    while stack:
-        i = stack.pop()
-        if i in seen:
-            continue
-        seen.add(i)
-        node = recomputed(path, i)
-        if node is None:
-            kept.add(i)
-        else:
-            stack.extend(node.inputs)
-    return kept
+    def add(self, k: int, ids: list[int]) -> None:
+        """The gradient rule of the node at position `k` reads these values.
+
+        Inside of a checkpoint block they are made anew, from what enters the block.
+        """
+        path = self.path
+        block = path.block_at.get(k)
+        if block is None:
+            self.ids.update(ids)
+            return
+        stack = list(ids)
+        while stack:
+            i = stack.pop()
+            if (block, i) in self._seen:
+                continue
+            self._seen.add((block, i))
+            maker = path.producer.get(i)
+            if maker is None or path.block_at.get(maker) != block:
+                self.ids.add(i)
+            elif path.nodes[maker].prim.calls_user:
+                self.ids.add(i)
+            else:
+                stack.extend(path.nodes[maker].inputs)
 
 
 # -- the backward pass as nodes -------------------------------------------------------------
@@ -356,6 +360,16 @@ def finish(
         if not renamed.isdisjoint(node.inputs):
             node.inputs = tuple([names.get(i, i) for i in node.inputs])
     return Step(nodes, expander.inner, dict(expander.shapes), spent)
+
+
+def history_flags(path: PathGraph, step: Step, results: Iterable[int]) -> tuple[bool, ...]:
+    """Per result of a step whether it depends on anything that requires grad."""
+    active = differentiable_ids(path)
+    mine: set[int] = set()
+    for node in step.nodes:
+        if node.grad and any(i in active or i in mine for i in node.inputs):
+            mine.update(node.outputs)
+    return tuple([i in mine for i in results])
 
 
 class Layered(dict[int, Any]):

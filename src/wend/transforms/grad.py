@@ -59,6 +59,7 @@ class Pass:
         self.segments: dict[int, Segment] = {}
         self.heap: list[int] = []
         self.at_end: list[Callable[[], None]] = []
+        self.walked = False  # whether a region has been walked
         self._start: Any = None
         self._reach: Reach | None = None
         self.anomaly = bool(trace.mode.key[5])
@@ -109,8 +110,15 @@ class Pass:
         table[value.seg_index] = g if have is None else have + g
 
     def run(self) -> None:
-        """Walk the segments, latest first; then hand the leaves their gradients."""
+        """Walk the segments, latest first; then hand the leaves their gradients.
+
+        Each segment's step gets a flush of its own: recorded one behind another, the steps of
+        T segments with two forms each would be 2^T paths, each to be planned.
+        """
         while self.heap:
+            if self.walked:
+                _hot.flush(self.trace)
+            self.walked = True
             key = heapq.heappop(self.heap)
             segment = self.segments.pop(key)
             walk_of_segment(self, segment).run(self.pending.pop(key))
@@ -202,6 +210,7 @@ def run_backward(
         owner.start(walk, seeds)
         if walk is not None:
             walk.run(seeds)
+            owner.walked = True
             _remember(walk, seeds)
         owner.run()
     finally:
@@ -230,6 +239,8 @@ def _seeds(owner: Pass, roots: list[Any], gradients: list[Any]) -> tuple[dict[in
         value = _hot.value_of(root)
         if value.buffer is None and value.trace is not None and value.trace is not trace:
             _hot.flush(value.trace)
+        if value.buffer is None and value.error is not None:
+            raise value.error
         have = given.get(id(value))
         if have is not None:
             g = (ones_like(value) if g is None else g) + have[1]

@@ -23,6 +23,7 @@ from wend.transforms.differentiate import (
     SegmentStep,
     differentiable_ids,
     finish,
+    history_flags,
     segment_step,
     still_needed,
     survey,
@@ -233,7 +234,8 @@ class Walk:
                 differ.add(i, handed[i] if i in handed else _ones(expander, path, i))
             differ.run(part.rules, path.spent)
             spent = _NOTHING if owner.retain else frozenset(differ.visited)
-            return finish(differ, part.targets, first, spent)
+            step = finish(differ, part.targets, first, spent)
+            return self.flagged(path, step, first, len(part.targets))
 
         values = trace.values
         outs = [values[t].type if t >= 0 else self.type_of(t) for t in part.targets]
@@ -245,7 +247,21 @@ class Walk:
         grads = _hot.record_step(trace, prim, list(order), operands, None, outs, build, leaves)
         if leaves is not None and states is trace.states:
             self.simple = (states[-1], order[0], prim)
+        self.cut(states, grads)
         return part.targets, grads
+
+    def flagged(self, path: PathGraph, step: Step, first: int, n: int) -> Step:
+        """The step, with a note of which of its results have a history."""
+        if self.owner.create:
+            step.flags = history_flags(path, step, range(first, first + n))
+        return step
+
+    def cut(self, states: list[State], grads: list[Any]) -> None:
+        """Gradients that depend on nothing that requires grad do not either."""
+        if self.owner.create:
+            for g, flag in zip(grads, states[-1].step.flags):
+                if not flag:
+                    g.value.requires_grad = False
 
     def plain_leaves(self, targets: tuple[int, ...]) -> list[int] | None:
         """The targets if they are leaves, and every leaf of the trace takes part."""
@@ -285,9 +301,12 @@ class Walk:
             args = tuple([(ARG, arg0 + k) for k in range(len(step.args))])
             results = tuple(range(first, first + len(outs)))
             expander.expand(step.graph, tuple(indices), args, owner.create, results)
-            return Step(expander.nodes, expander.inner, dict(expander.shapes), _NOTHING)
+            new = Step(expander.nodes, expander.inner, dict(expander.shapes), _NOTHING)
+            return self.flagged(here, new, first, len(outs))
 
+        states = trace.states
         grads = _hot.record_step(trace, step.prim, [], operands, values, outs, build, None)
+        self.cut(states, grads)
         if not owner.retain:
             segment.spent = spent_union(path, spent, step.spent)
         return step.targets, grads
