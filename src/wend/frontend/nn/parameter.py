@@ -45,7 +45,12 @@ def fresh_parameter(data: Tensor, requires_grad: bool = True) -> Parameter:
 
 
 def _own_attributes(tensor: Tensor) -> dict[str, Any]:
-    return {k: v for k, v in tensor.__dict__.items() if k not in _INTERNAL}
+    """What the user put on a tensor; the uncompiled core keeps its own fields beside it."""
+    return {
+        name: value
+        for name, value in tensor.__dict__.items()
+        if name not in _INTERNAL and not hasattr(Tensor, name)
+    }
 
 
 class Parameter(Tensor):
