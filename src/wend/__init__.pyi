@@ -5,6 +5,8 @@ import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, overload
 
+from wend.autograd import is_anomaly_enabled as is_anomaly_enabled
+from wend.autograd import set_anomaly_enabled as set_anomaly_enabled
 from wend.base.devices import device as device
 from wend.base.dtypes import ALIASES as ALIASES
 from wend.base.dtypes import DType as dtype
@@ -121,9 +123,13 @@ from wend import autograd as autograd
 from wend import backends as backends
 from wend import compiler as compiler
 from wend import cuda as cuda
+from wend import distributed as distributed
+from wend import distributions as distributions
 from wend import func as func
+from wend import jit as jit
 from wend import multiprocessing as multiprocessing
 from wend import nn as nn
+from wend import onnx as onnx
 from wend import optim as optim
 from wend import random as random
 from wend import serialization as serialization

@@ -1704,6 +1704,10 @@ def adopt(state: Any, key: Any, child: Any) -> Any:
     """Hang a new child into the trie."""
 def admit(state: Any) -> Any:
     """Whether a divergence at `state` may grow the trie."""
+STRANGERS: dict[Any, Any]
+RETURNED: list[Any]
+def note_stranger(states: Any) -> Any:
+    """Remember a structure recorded off the trie; one that comes back is worth a path."""
 def count_pass(states: Any) -> Any:
     """After a flush: the states passed, for `admit` and for eviction."""
 def record(prim: Any, n: Any, h0: Any, h1: Any, h2: Any, rest: Any, values: Any) -> Any:
@@ -1712,6 +1716,8 @@ def record_step(trace: Any, prim: Any, seeds: Any, operands: Any, values: Any, o
     """Record a backward step: `seeds` are dense indices, `operands` values that enter."""
 def operand_list(n: Any, h0: Any, h1: Any, h2: Any, rest: Any) -> Any:
     """The operands of a call as one list."""
+def same_args(a: Any, b: Any) -> Any:
+    """Whether two lists of run-time args are equal."""
 def same_types(types: Any, values: Any) -> Any:
     """Whether the values have exactly these types."""
 def retype(trace: Any, child: Any, prim: Any, n: Any, v0: Any, v1: Any, v2: Any, others: Any, values: Any) -> Any:
