@@ -40,6 +40,10 @@ class GraphError(WendError, RuntimeError):
     """A gradient that cannot be had: a freed graph, a value without a history, a bad root."""
 
 
+class LinAlgError(WendError, RuntimeError):
+    """A matrix that an algorithm of linear algebra cannot handle: a singular one, say."""
+
+
 class ExecutionError(WendError, RuntimeError):
     """An op failed while its value was computed."""
 
