@@ -127,6 +127,7 @@ from wend import distributed as distributed
 from wend import distributions as distributions
 from wend import func as func
 from wend import jit as jit
+from wend import linalg as linalg
 from wend import multiprocessing as multiprocessing
 from wend import nn as nn
 from wend import onnx as onnx
@@ -432,6 +433,8 @@ def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = Non
     """y = |input| with the sign of other; gradient 0 where input is 0."""
 def copysign_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = |input| with the sign of other; gradient 0 where input is 0."""
+def corrcoef(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y[i, j] = the correlation of rows i and j over the observations, one per column."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = cos(input), of radians."""
 def cos_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -448,6 +451,8 @@ def count_nonzero(input: Tensor, dim: Sequence[_int] | _int | None = None, *, ou
 @overload
 def count_nonzero(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tensor:
     """y = number of elements over `dim` that are not 0 (int64)."""
+def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None, out: Tensor | None = None) -> Tensor:
+    """y[i, j] = the covariance of rows i and j over the observations, one per column."""
 def cummax(input: Tensor, dim: _int | None) -> _values_indices:
     """(values, indices): greatest element so far along `dim`, and where it was last met."""
 def cummin(input: Tensor, dim: _int | None) -> _values_indices:

@@ -27,26 +27,8 @@ class _values_indices(NamedTuple):
     values: Tensor
     indices: Tensor
 
-R_TENSOR: _int
-R_FLOAT: _int
-R_INT: _int
-R_BOOL: _int
-R_TENSORS: _int
-R_INTS: _int
-R_COMPLEX: _int
-R_DEFAULT: _int
-MAX_TYPES: _int
-MAX_STATES: _int
-SEAL_AFTER: _int
-GRAD_NONE: _int
-GRAD_LEAF: _int
-GRAD_NODE: _int
 INFERENCE: _int
-SLOTS: dict[Any, Any]
-OPERATOR_NAMES: tuple[Any, ...]
 OPERATORS: Any
-BOUND: Any
-PLAIN_TYPES: dict[Any, Any]
 def set_slot(name: Any, function: Any) -> Any:
     """Fill the upward call `name`."""
 def set_operator(name: Any, function: Any) -> Any:
@@ -73,12 +55,8 @@ class TensorType:
         """Number of dims."""
     def __repr__(self) -> _str: ...
     def __reduce__(self) -> Any: ...
-KINDS: dict[Any, Any]
-COUNTS: dict[Any, Any]
 def intern_kind(dtype: Any, rank: Any, device: Any) -> Kind:
     """The one Kind with this dtype, rank and device."""
-def type_in_kind(kind: Any, shape: Any) -> Any:
-    """The interned type of this kind with the given shape (a tuple of ints)."""
 def intern_type(shape: Any, dtype: Any, device: Any) -> TensorType:
     """The type with this shape (tuple of ints), dtype and device."""
 def symbolic_type(shape: Any, dtype: Any, device: Any) -> TensorType:
@@ -91,8 +69,6 @@ def slot(name: Any) -> Any:
     """What fills the upward call `name`."""
 def evaluate(expr: Any, types: Any, args: Any) -> Any:
     """Value of an expression over types[id].shape[axis] and args[k]."""
-def binary(op: Any, a: Any, b: Any) -> Any:
-    """One arithmetic step or comparison."""
 class Program:
     """The pattern of a call: guards with outcomes, and the extents of the results."""
     prim: Any
@@ -155,7 +131,6 @@ class Mode:
     off: Any
     def __init__(self, grad: Any, inference: Any, key: Any) -> None: ...
     def __repr__(self) -> _str: ...
-MODES: dict[Any, Any]
 def intern_mode(grad: Any, inference: Any, autocast: Any, default_dtype: Any, deterministic: Any, anomaly: Any, recompute: Any = 0) -> Mode:
     """The one Mode with these settings."""
 class Value:
@@ -634,6 +609,8 @@ class Tensor:
         """y = |input| with the sign of other; gradient 0 where input is 0."""
     def copysign_(self, other: Tensor | _Number) -> Tensor:
         """y = |input| with the sign of other; gradient 0 where input is 0."""
+    def corrcoef(self) -> Tensor:
+        """y[i, j] = the correlation of rows i and j over the observations, one per column."""
     def cos(self) -> Tensor:
         """y = cos(input), of radians."""
     def cos_(self) -> Tensor:
@@ -648,8 +625,12 @@ class Tensor:
     @overload
     def count_nonzero(self, *dim: _int) -> Tensor:
         """y = number of elements over `dim` that are not 0 (int64)."""
+    def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
+        """y[i, j] = the covariance of rows i and j over the observations, one per column."""
     def cpu(self, memory_format: Any = None) -> Tensor:
         """This tensor: it is on the CPU."""
+    def cross(self, other: Any, dim: _int | None = None) -> Any:
+        """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     def cuda(self, device: Any = None, non_blocking: _bool = False) -> Tensor:
         """Raises DeviceError: no CUDA device is available."""
     def cummax(self, dim: _int | None) -> _values_indices:
@@ -1576,10 +1557,6 @@ def set_value(handle: Any, value: Any) -> Any:
     """Rebind a handle without any of the checks of an in-place op."""
 def bump(handle: Any) -> Any:
     """Count one in-place change."""
-def operator1(code: Any, x: Any) -> Any:
-    """The unary operator OPERATOR_NAMES[code]."""
-def operator2(code: Any, x: Any, y: Any, swap: Any) -> Any:
-    """The operator OPERATOR_NAMES[code]; NotImplemented for what is no tensor and no number."""
 class State:
     """A node of the trie: exactly this has been recorded since the root."""
     parent: Any
@@ -1659,13 +1636,6 @@ class Trace:
     def __init__(self, root: Any) -> None: ...
     def reset(self) -> Any:
         """Back to the root, with nothing pending."""
-SERIAL: list[Any]
-def next_serial() -> Any:
-    """A number never used before: no trace is mistaken for another."""
-ROOT: Any
-LAST_THREAD: Any
-LAST_TRACE: Any
-TRACES: dict[Any, Any]
 LOCAL: Any
 def current_trace() -> Trace:
     """The trace of this thread."""
@@ -1682,58 +1652,23 @@ def after_fork_in_parent() -> Any:
 def after_fork_in_child() -> Any:
     """Fresh locks and empty traces: the threads of the parent do not exist here."""
 FORK: list[Any]
-INTERNAL: dict[Any, Any]
 INTERNAL_PREFIX: list[Any]
-LAST_CODE: Any
-LAST_INTERNAL: _bool
 def is_internal(code: Any) -> _bool:
     """Whether a code object belongs to the package, so that the user's line is further out."""
-def note_site(trace: Any, state: Any, code: Any, lasti: Any) -> Any:
-    """Keep the site of the step just taken where it differs from the state's own."""
 def refreshed(handle: Any) -> Value:
     """The value of a handle, re-derived if it is an alias of something that has changed."""
 def enter(trace: Any, v: Any) -> _int:
     """Index of a value from outside in this trace; its first use is a step of its own."""
 def share_leaf(trace: Any, v: Any) -> Any:
     """Two threads use one value: note its index in the trace that is about to lose the cache."""
-def new_leaf(parent: Any, prim: Any, grad: Any, index: Any) -> Any:
-    """A state for a value from outside."""
-def leaf_child(trace: Any, state: Any, prim: Any, grad: Any) -> Any:
-    """The child by which a leaf of this kind enters."""
-def adopt(state: Any, key: Any, child: Any) -> Any:
-    """Hang a new child into the trie."""
-def admit(state: Any) -> Any:
-    """Whether a divergence at `state` may grow the trie."""
 STRANGERS: dict[Any, Any]
 RETURNED: list[Any]
-def note_stranger(states: Any) -> Any:
-    """Remember a structure recorded off the trie; one that comes back is worth a path."""
-def count_pass(states: Any) -> Any:
-    """After a flush: the states passed, for `admit` and for eviction."""
-def record(prim: Any, n: Any, h0: Any, h1: Any, h2: Any, rest: Any, values: Any) -> Any:
-    """One step: record an op, return the handle (or tuple of handles) of its result."""
 def record_step(trace: Any, prim: Any, seeds: Any, operands: Any, values: Any, outs: Any, build: Any, leaves: Any) -> Any:
     """Record a backward step: `seeds` are dense indices, `operands` values that enter."""
-def operand_list(n: Any, h0: Any, h1: Any, h2: Any, rest: Any) -> Any:
-    """The operands of a call as one list."""
-def same_args(a: Any, b: Any) -> Any:
-    """Whether two lists of run-time args are equal."""
-def same_types(types: Any, values: Any) -> Any:
-    """Whether the values have exactly these types."""
-def retype(trace: Any, child: Any, prim: Any, n: Any, v0: Any, v1: Any, v2: Any, others: Any, values: Any) -> Any:
-    """A known step with other sizes: the same child if the pattern holds, else None."""
-def set_types(child: Any, n: Any, types: Any, outs: Any, values: Any) -> Any:
-    """What the inline cache of a state compares: the types it saw last."""
-def find_child(trace: Any, state: Any, prim: Any, n: Any, i0: Any, i1: Any, i2: Any, rest: Any, types: Any, values: Any, v0: Any, v1: Any, v2: Any, others: Any) -> Any:
-    """The child for a step that the inline cache does not hold; made if it is new."""
 def differentiable_dtype(outs: Any) -> Any:
     """Whether any result is of a dtype that gradients exist for."""
-def commit_many(trace: Any, prim: Any, child: Any, values: Any) -> Any:
-    """Commit a step with several results, or one that is returned in a container."""
 def check_budget(trace: Any) -> Any:
     """Past the soft budget, flush where the program's own rhythm has its first beat."""
-def attach_view(t: Any, h0: Any, prim: Any, values: Any) -> Any:
-    """Note how a view derives from its base, so that writes reach it and come from it."""
 class Batch:
     """What one flush hands to the executor."""
     states: Any
@@ -1745,19 +1680,12 @@ class Batch:
     touched: Any
     extra: Any
     def __init__(self, states: Any, values: Any, args: Any, state: Any, sites: Any, serial: Any, touched: Any, extra: Any) -> None: ...
-def live_baseline() -> Any:
-    """Reference count of a value that only a trace's list holds, as `wanted` sees it."""
-BASELINE: Any
-def wanted(trace: Any) -> Any:
-    """Indices of pending values that something outside the trace still refers to."""
 def flush(trace: Any) -> Any:
     """Compute everything pending that is still wanted; the trace returns to the root."""
 def synchronize() -> Any:
     """Compute what is pending in this thread."""
 def ensure(v: Any) -> Any:
     """Make a value held; raises the error of the op that could not compute it."""
-def same_constant(a: Any, b: Any) -> Any:
-    """Whether two argument values are the same structure: type and value."""
 class CallPlan:
     """How calls of one form are taken apart: which raw arguments are tensors, numbers, sizes."""
     prim: Any
@@ -1811,29 +1739,10 @@ class OpProperty:
     def __get__(self, obj: Any, cls: Any) -> Any: ...
 def record_list(prim: Any, tensors: Any, values: Any) -> Any:
     """`record` for operands in a list."""
-def overrides(a: Any) -> Any:
-    """Whether the class of `a` has a __torch_function__ of its own; plain classes are noted."""
-def unpack(args: Any, nargs: Any, kwnames: Any) -> Any:
-    """Raw arguments as (tuple, dict)."""
 def dispatch(function: Any, args: Any, nargs: Any, kwnames: Any) -> Any:
     """Entry of all calls from C."""
-def call_with1(function: Any, x: Any) -> Any:
-    """Call an op with one argument (see `_shim.h` for the compiled core's stack array)."""
-def call_with2(function: Any, x: Any, y: Any) -> Any:
-    """Call an op with two arguments."""
-def assign(handle: Any, result: Any, function: Any) -> Any:
-    """Rebind a handle to the result of an in-place op; aliases and the outside world follow."""
-SELECTS: list[Any]
-SLICES: dict[Any, Any]
-FULL: Any
 def set_index_primitives(selects: Any, slices: Any) -> Any:
     """What `getitem` records for ints and slices."""
-def getitem(x: Any, key: Any) -> Any:
-    """x[key]: keys of ints and slices natively, the others by the indexing planner."""
-def getitem_tuple(x: Any, key: Any) -> Any:
-    """x[key] for a tuple of ints and slices; None for other keys."""
-def getitem_slice(x: Any, dim: Any, key: Any) -> Any:
-    """x[:, ..., start:stop] with the slice at `dim`; None unless the bounds are ints or None."""
 class StepPrimitive:
     """Backward of a segment as one step; compared by identity in the trie."""
     name: Any
@@ -1846,13 +1755,8 @@ class StepPrimitive:
     def __repr__(self) -> _str: ...
 def step_known(trace: Any, prim: Any, i0: Any, i1: Any) -> Any:
     """Take the step `prim` if it is the next one on the known path and its leaves are as before."""
-RETAINED: list[Any]
 def set_retained(table: Any) -> Any:
     """Slot: the table of handles that retain gradients; while it is empty nothing is to be kept."""
-def off_mode(mode: Any) -> Any:
-    """The same mode without gradients."""
-def backward_known(handle: Any, retain_graph: Any) -> Any:
-    """Take the whole backward pass as the one step that this path took last time."""
 class ModuleBase:
     """Native half of nn.Module: the call without hooks, and the user's line and module path."""
     n_hooks: _int
@@ -1864,9 +1768,5 @@ def set_primitive_registry(registry: Any) -> Any:
     """Slot: primitive classes by name."""
 def install() -> Any:
     """Give the compiled types the call slots and the openness of Python classes."""
-def mark_tensor(probe: Any) -> Any:
-    """Let the shim find the field of the instance dict, which is made only when it is used."""
-def set_probe(probe: Any) -> Any:
-    """Mark the call slot field so that the shim finds its offset."""
 def set_defaults() -> Any:
     """Uncompiled: fields that C would clear, as class attributes."""

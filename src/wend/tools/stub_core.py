@@ -64,6 +64,9 @@ TENSOR = {
 }
 _CLASS = re.compile(r"^cdef class (\w+)")
 _FIELD = re.compile(r"^    cdef (?:public|readonly) ((?:long long|\w+)) (\w+)$")
+_HIDDEN = re.compile(
+    r"^cdef (?!class|extern)(?:public )?(?:(?:long long|\w+) )?(\w[\w, ]*?)(?:\(.*)?$"
+)
 _FUNCTION = re.compile(r"^cpdef (?:((?:long long|\w+)) )?(\w+)\(")
 _ARITHMETIC = re.compile(
     r"^__[ri]?(add|sub|mul|truediv|floordiv|mod|pow|matmul|and|or|xor|lshift|rshift)__$"
@@ -79,6 +82,7 @@ class Core:
         self.tree = ast.parse((folder / "_hot.py").read_text(encoding="utf-8"))
         self.fields: dict[str, list[tuple[str, str]]] = {}
         self.returns: dict[str, str] = {}
+        self.hidden: set[str] = set()  # C names: not there once the core is compiled
         self._read_types((folder / "_hot.pxd").read_text(encoding="utf-8"))
 
     def _read_types(self, text: str) -> None:
@@ -92,6 +96,8 @@ class Core:
                 self.fields[current].append((found[2], NUMBERS.get(found[1], known)))
             elif found := _FUNCTION.match(line):
                 self.returns[found[2]] = found[1] or "object"
+            elif found := _HIDDEN.match(line):
+                self.hidden.update(name.strip() for name in found[1].split(","))
 
     def lines(self, more: Callable[[str], list[str]]) -> Iterator[str]:
         """The stub; `more` gives further members of a class."""
@@ -99,7 +105,7 @@ class Core:
         for node in self.tree.body:
             if isinstance(node, ast.ClassDef):
                 yield from self._class(node, more(node.name))
-            elif isinstance(node, ast.FunctionDef):
+            elif isinstance(node, ast.FunctionDef) and node.name not in self.hidden:
                 given = RETURNS.get(node.name, self.returns.get(node.name, "object"))
                 simple = {**NUMBERS, **CONTAINERS}
                 returned = given if given in classes else simple.get(given, "Any")
@@ -107,7 +113,7 @@ class Core:
                 yield f"    {_document(node)}"
             elif isinstance(node, ast.Assign) and len(node.targets) == 1:
                 target = node.targets[0]
-                if isinstance(target, ast.Name):
+                if isinstance(target, ast.Name) and target.id not in self.hidden:
                     yield f"{target.id}: {_constant_type(node.value)}"
 
     def _class(self, node: ast.ClassDef, more: list[str]) -> Iterator[str]:
