@@ -33,6 +33,8 @@ cdef dict MODES
 cdef dict INTERNAL
 cdef dict TRACES
 cdef list SERIAL
+cdef long long EPOCH
+cdef Py_ssize_t LONE_REFERENCES
 
 cdef class Kind:
     cdef readonly object dtype
@@ -44,13 +46,14 @@ cdef class Kind:
 @cython.no_gc
 cdef class TensorType:
     cdef readonly object shape
+    cdef readonly tuple dims
     cdef readonly object dtype
     cdef readonly object device
     cdef readonly Kind kind
     cdef readonly Py_ssize_t nbytes
 
 cdef TensorType type_in_kind(Kind kind, tuple shape)
-@cython.locals(t=tuple, op=int)
+@cython.locals(e=tuple, t=TensorType, op=int)
 cpdef evaluate(object expr, list types, list args)
 cdef binary(int op, object a, object b)
 
@@ -64,6 +67,8 @@ cdef class Program:
     cdef public object runner
     cdef public object sample_types
     cdef public object sample_args
+    cdef public bint many
+    cdef public bint real
     cdef public bint differentiable
     @cython.locals(guard=tuple)
     cpdef bint matches(self, list types, list args) except -1
@@ -81,7 +86,13 @@ cdef class PrimitiveBase:
     cdef public bint check_strides
     cdef public dict programs
     cdef public dict memo
-    cdef public object epoch
+    cdef public long long epoch
+    cdef Py_ssize_t last_n
+    cdef TensorType last_t0
+    cdef TensorType last_t1
+    cdef TensorType last_t2
+    cdef Program last_program
+    cdef tuple last_outs
     cdef public tuple size_mask
     cdef public tuple categories
     cdef dict __dict__
@@ -264,6 +275,10 @@ cdef bint LAST_INTERNAL
 @cython.locals(row=tuple, flag=bint)
 cpdef bint is_internal(object code) except -1
 cdef note_site(Trace trace, State state, object code, int lasti)
+@cython.locals(storage=Storage)
+cdef bint lone(Alias alias) except -1
+@cython.locals(alias=Alias, storage=Storage)
+cdef Py_ssize_t lone_baseline()
 @cython.locals(alias=Alias, base=Tensor)
 cpdef Value refreshed(Tensor handle)
 @cython.locals(state=State, child=State, prim=LeafPrimitive, grad=int, index=Py_ssize_t)
@@ -272,7 +287,7 @@ cdef State new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index
 @cython.locals(child=State, children=dict)
 cdef State leaf_child(Trace trace, State state, LeafPrimitive prim, int grad)
 cdef adopt(State state, object key, State child)
-@cython.locals(node=State, ok=bint)
+@cython.locals(node=State, root=State, ok=bint)
 cdef bint admit(State state) except -1
 @cython.locals(state=State, now="long long")
 cdef count_pass(list states)
@@ -295,7 +310,7 @@ cdef bint same_types(list types, list values) except -1
 cdef State retype(Trace trace, State child, PrimitiveBase prim, Py_ssize_t n, Value v0, Value v1,
                   Value v2, list others, list values)
 cdef set_types(State child, Py_ssize_t n, list types, tuple outs, list values)
-@cython.locals(child=State, grad=bint, v=Value, args=list)
+@cython.locals(child=State, grad=bint, v=Value, args=list, program=Program, outs=tuple)
 cdef State find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t i0,
                       Py_ssize_t i1, Py_ssize_t i2, tuple rest, list types, list values,
                       Value v0, Value v1, Value v2, list others)

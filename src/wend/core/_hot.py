@@ -84,6 +84,7 @@ class TensorType:
 
     def __init__(self, shape, dtype, device, kind, nbytes):
         self.shape = shape
+        self.dims = tuple(shape)  # a plain tuple: indexing a Size runs Python code
         self.dtype = dtype
         self.device = device
         self.kind = kind
@@ -102,7 +103,8 @@ class TensorType:
 
 
 KINDS = {}
-COUNTS = {"types": 0, "states": 0, "flushes": 0, "epoch": 0}
+COUNTS = {"types": 0, "states": 0, "flushes": 0}
+EPOCH = 0  # of the default dtype, which type rules may ask for
 
 
 def intern_kind(dtype, rank, device):
@@ -145,6 +147,12 @@ def symbolic_type(shape, dtype, device):
 # -- expressions of extents (see symbolic.py for the opcodes) -------------------------------
 
 
+def new_epoch():
+    """Type rules may answer differently from now on (the default dtype has changed)."""
+    global EPOCH
+    EPOCH += 1
+
+
 def set_count(name, value):
     """Set one of the counters."""
     COUNTS[name] = value
@@ -164,15 +172,17 @@ def evaluate(expr, types, args):
     """Value of an expression over types[id].shape[axis] and args[k]."""
     if type(expr) is not tuple:
         return expr
-    op = expr[0]
+    e = expr
+    op = e[0]
     if op == 0:
-        return types[expr[1]].shape[expr[2]]
+        t = types[e[1]]
+        return t.dims[e[2]]
     if op == 1:
-        return args[expr[1]]
-    a = evaluate(expr[1], types, args)
+        return args[e[1]]
+    a = evaluate(e[1], types, args)
     if op == 7:
         return -a
-    b = evaluate(expr[2], types, args)
+    b = evaluate(e[2], types, args)
     return binary(op, a, b)
 
 
@@ -222,6 +232,8 @@ class Program:
         self.runner = None
         self.sample_types = None
         self.sample_args = None
+        self.many = False  # whether results are returned in a container
+        self.real = False  # whether any result is of a dtype that gradients exist for
         self.differentiable = prim.is_differentiable and differentiable_dtypes(outs)
 
     def matches(self, types, args):
@@ -267,7 +279,8 @@ class PrimitiveBase:
         self.is_differentiable = differentiable
         self.programs = {}
         self.memo = {}
-        self.epoch = 0  # of the default dtype, which type rules may ask for
+        self.epoch = EPOCH
+        self.last_n = -1
         size_mask = []
         categories = []
         self.plain_form = True
@@ -322,10 +335,10 @@ class PrimitiveBase:
 
     def typed(self, types, args):
         """(program, result types) for operand types and run-time args; cold ones run the rule."""
-        if self.epoch != COUNTS["epoch"]:
+        if self.epoch != EPOCH:
             self.memo.clear()
             self.programs.clear()
-            self.epoch = COUNTS["epoch"]
+            self.epoch = EPOCH
         if self.sized:
             if self.all_sizes:
                 key = (tuple(types), tuple(args))
@@ -362,6 +375,10 @@ class PrimitiveBase:
                     f"at least two devices, {types[0].device} and {t.device}"
                 )
         program = self.trace_rule(types, args)
+        program.many = self.result_wrap() is not None
+        for row in program.outs:
+            if row[1].category >= 2:
+                program.real = True
         program.sample_types = list(types)
         program.sample_args = list(args)
         programs = self.programs.setdefault(kinds, [])
@@ -975,11 +992,36 @@ def note_site(trace, state, code, lasti):
 # -- recording ------------------------------------------------------------------------------
 
 
+def lone(alias):
+    """Whether an alias is the only one of its storage, up to date, and not known outside."""
+    storage = alias.storage
+    return (
+        storage.shared is None
+        and alias.storage_version == storage.version
+        and refcount(storage) <= LONE_REFERENCES
+    )
+
+
+def lone_baseline():
+    """References to the storage of a lone alias, as `lone` counts them."""
+    alias = Alias.__new__(Alias)
+    alias.storage = Storage(None)
+    storage = alias.storage
+    return refcount(storage)
+
+
+LONE_REFERENCES = lone_baseline()
+
+
 def refreshed(handle):
     """The value of a handle, re-derived if it is an alias of something that has changed."""
     alias = handle.alias
     if alias is not None:
         base = alias.base
+        if base is None and alias.storage is not None and lone(alias):
+            handle.alias = None  # nobody shares the data any more
+            alias = None
+    if alias is not None:
         if base is not None and (base.alias is not None or alias.version != base.version):
             SLOTS["rederive"](handle)
         elif alias.storage is not None and (
@@ -1084,13 +1126,15 @@ def admit(state):
     if fresh:
         return True  # the tail of a divergence that was admitted in this very trace
     node = state
+    root = state
     ok = True
     while node is not None:
         node.gained += 1
         if node.gained > SEAL_AFTER and 2 * node.gained > node.passed:
             ok = False
+        root = node
         node = node.parent
-    if not ok and RETURNED[0] > 0:
+    if not ok and RETURNED[0] > 0 and root is ROOT:
         RETURNED[0] -= 1
         return True
     return ok
@@ -1104,8 +1148,8 @@ def note_stranger(states):
     """Remember a structure recorded off the trie; one that comes back is worth a path."""
     h = 0
     for state in states:
-        h = h * 1000003 + id(state.prim) + 7919 * state.i0 + 104729 * state.i1 + state.i2
-        h = h & 0x7FFFFFFFFFFF
+        h = 1009 * h + (id(state.prim) >> 4) + 31 * state.i0 + 7919 * state.i1 + state.i2
+        h = (h ^ (h >> 19)) & 0xFFFFFFFFFFF
     if h in STRANGERS:
         RETURNED[0] = 1
     elif len(STRANGERS) >= 4096:
@@ -1378,7 +1422,26 @@ def set_types(child, n, types, outs, values):
 def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v2, others):
     """The child for a step that the inline cache does not hold; made if it is new."""
     args = values if values is not None else []
-    program, outs = prim.typed(types, args)
+    if (
+        n == prim.last_n
+        and not prim.sized
+        and n < 4
+        and (n < 1 or prim.last_t0 is v0.type)
+        and (n < 2 or prim.last_t1 is v1.type)
+        and (n < 3 or prim.last_t2 is v2.type)
+        and prim.epoch == EPOCH
+    ):
+        program = prim.last_program
+        outs = prim.last_outs
+    else:
+        program, outs = prim.typed(types, args)
+        if n < 4:
+            prim.last_n = n
+            prim.last_t0 = types[0] if n > 0 else None
+            prim.last_t1 = types[1] if n > 1 else None
+            prim.last_t2 = types[2] if n > 2 else None
+            prim.last_program = program
+            prim.last_outs = outs
     if state is not None:
         key = (prim, i0, i1, i2, rest, trace.mode, program)
         if state.children is not None:
@@ -1389,8 +1452,12 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v
                 return child
         if not admit(state):
             state = None
-    child = State(state, prim)
-    child.born = COUNTS["flushes"]
+    child = State.__new__(State)
+    child.prim = prim
+    if state is not None:
+        child.parent = state
+        child.depth = state.depth + 1
+        child.born = COUNTS["flushes"]
     child.i0 = i0
     child.i1 = i1
     child.i2 = i2
@@ -1398,7 +1465,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v
     child.n_in = n
     child.mode = trace.mode
     child.program = program
-    child.many = prim.result_wrap() is not None
+    child.many = program.many
     child.first = trace.n
     child.n_out = len(outs)
     child.arg0 = len(trace.args)
@@ -1413,7 +1480,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v
             for v in others:
                 if v.requires_grad:
                     grad = True
-    child.requires_grad = grad and differentiable_dtype(outs)
+    child.requires_grad = grad and program.real
     if child.requires_grad and (
         (v0 is not None and v0.inference)
         or (v1 is not None and v1.inference)
@@ -1424,14 +1491,6 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v
     if state is not None:
         adopt(state, key, child)
     return child
-
-
-def differentiable_dtype(outs):
-    """Whether any result is of a dtype that gradients exist for."""
-    for t in outs:
-        if t.dtype.category >= 2:
-            return True
-    return False
 
 
 def commit_many(trace, prim, child, values):
@@ -2201,6 +2260,7 @@ def set_defaults():
         State: "parent prim rest mode t0 t1 t2 trest last_args out_type outs program code "
         "user_code children child plans nodes leaves step",
         Trace: "state sites extra site_code",
+        PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs",
         Segment: "structure inputs saved types args sites hooks",
         Program: "graph runner kinds",
     }

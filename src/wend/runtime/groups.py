@@ -125,7 +125,7 @@ class GroupedPlan(ReferencePlan):
             for array, type_ in zip(arrays, program.sample_types, strict=True)
         ]
         graph = batched_rule(program.prim, tuple(flags), lifted, values)
-        results = run_graph(graph, arrays, values)
+        results = run_graph(graph, arrays, lifted, values)
         for k, result in enumerate(results):
             for row, step in enumerate(group):
                 env[step.outputs[k]] = result[row, ...]
@@ -153,14 +153,16 @@ def _constant(args: Any) -> bool:
     return all(type(e) is not tuple for e in args)
 
 
-def run_graph(graph: Any, arrays: list[Any], values: list[Any]) -> list[Any]:
+def run_graph(
+    graph: Any, arrays: list[Any], types: list[Any], values: list[Any]
+) -> list[Any]:
     """Run a body on arrays with the reference rules."""
     env: dict[int, Any] = dict(enumerate(arrays))
     for node in graph.nodes:
         program = node.program
         if program.runner is None:
             program.runner = make_runner(program)
-        numbers = [_hot.evaluate(e, arrays, values) for e in node.args]
+        numbers = [_hot.evaluate(e, types, values) for e in node.args]
         result = program.runner([env[i] for i in node.inputs], numbers)
         if node.prim.result_wrap() is None:
             env[node.outputs[0]] = result
