@@ -2261,6 +2261,7 @@ def set_defaults():
         "user_code children child plans nodes leaves step",
         Trace: "state sites extra site_code",
         PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs",
+        Mode: "off",
         Segment: "structure inputs saved types args sites hooks",
         Program: "graph runner kinds",
     }
