@@ -288,3 +288,16 @@ def test_a_shallow_copy_shares_the_memory():
     assert made is not x and x.tolist() == [3.0, 0.0]
     leaf = copy.copy(wend.ones(1, requires_grad=True))
     assert leaf.requires_grad and leaf.is_leaf
+
+
+def test_ops_are_copied_and_pickled_by_name():
+    import copy
+    import pickle
+
+    relu = wend.nn.functional.relu
+    for op in (wend.add, relu, wend.nn.functional.gelu, wend.Tensor.add_):
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            assert pickle.loads(pickle.dumps(op, protocol)) is op
+        assert copy.deepcopy([op])[0] is op and copy.copy(op) is op
+    layer = wend.nn.TransformerEncoder(wend.nn.TransformerEncoderLayer(4, 2), 2).layers[1]
+    assert layer.activation is relu

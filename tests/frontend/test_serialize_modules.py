@@ -154,3 +154,21 @@ def test_files_name_nothing_that_only_wend_has():
     assert names and all(name.startswith("torch.") for name in names)
     buffer.seek(0)
     assert set(names) == set(torch.serialization.get_unsafe_globals_in_checkpoint(buffer))
+
+
+def test_functions_go_by_the_names_of_pytorch():
+    functional = wend.nn.functional
+    for function, twin in (
+        (functional.relu, torch.nn.functional.relu),
+        (functional.softmax, torch.nn.functional.softmax),
+        (wend.atan2, torch.atan2),
+    ):
+        assert through(function, wend.save, torch.load, weights_only=False) is twin
+        assert through(function, wend.save, wend.load, weights_only=False) is function
+        with pytest.raises(UnsafeName, match=function.__name__):
+            through(function, wend.save, wend.load)
+        with safe_globals([function]):
+            assert through(function, wend.save, wend.load) is function
+    written = torch.nn.functional.relu
+    assert through(written, torch.save, wend.load, weights_only=False) is functional.relu
+    assert through(wend.Tensor.add_, wend.save, wend.load, weights_only=False) is wend.Tensor.add_

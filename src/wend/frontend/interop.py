@@ -7,6 +7,9 @@ as in PyTorch; what is asked for by value (`tolist`, pickle, deepcopy) is a copy
 from __future__ import annotations
 
 import copy
+import copyreg
+import importlib
+import sys
 from typing import Any
 
 import numpy as np
@@ -244,6 +247,25 @@ def shallow_copy(self: Tensor) -> Tensor:
     """What `copy.copy(tensor)` gives: another tensor in the same memory."""
     return _dressed(ops.detach(self), type(self), self.requires_grad, user_attributes(self))
 
+
+def op_in(module: str, name: str) -> Any:
+    """For pickling: the op that a public module exports under that name."""
+    return getattr(importlib.import_module(module), name)
+
+
+def reduce_op(op: _hot.OpFunction) -> Any:
+    """How a copy or a pickle refers to an op: by its public name, so that it stays the same object.
+
+    `nn.functional` exports some ops under one more signature; those are its own.
+    """
+    name = op.__name__
+    for module in ("wend", "wend.nn.functional"):
+        if getattr(sys.modules.get(module), name, None) is op:
+            return op_in, (module, name)
+    return op.__reduce__()
+
+
+copyreg.pickle(_hot.OpFunction, reduce_op)  # type: ignore[arg-type]
 
 METHODS = {
     "__array__": to_array,

@@ -12,7 +12,7 @@ from wend.base.devices import device
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.shapes import Size
-from wend.core._hot import Tensor
+from wend.core._hot import OpFunction, Tensor
 from wend.frontend.interop import user_attributes
 from wend.frontend.nn.hooks import HookTable
 from wend.frontend.nn.parameter import Parameter
@@ -175,8 +175,15 @@ def _pickler_class(base: Any) -> Any:
                 self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
             self.memoize(obj)
 
+        def save_op(self, obj: OpFunction) -> None:
+            if torch_path(obj) is None:  # an op that PyTorch has no name for, or an in-place one
+                self.save_reduce(*obj.__reduce__(), obj=obj)
+            else:
+                self.save_global(obj)
+
         dispatch[TorchName] = save_torch_name
         dispatch[DType] = save_dtype
+        dispatch[OpFunction] = save_op
 
     # Classes and functions are dispatched by type, not by a call of the method.
     for kind, method in base.dispatch.items():

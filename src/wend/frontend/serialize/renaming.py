@@ -12,6 +12,8 @@ import importlib
 import sys
 from typing import Any
 
+from wend.core._hot import OpFunction
+
 __all__ = ["torch_path", "wend_object"]
 
 INNER = ("base", "core", "ops", "transforms", "compiler", "runtime", "frontend", "tools")
@@ -21,12 +23,23 @@ def torch_path(value: Any) -> tuple[str, str] | None:
     """(module, name) by which PyTorch knows a class or function of Wend's, or None."""
     module = getattr(value, "__module__", None) or ""
     name = getattr(value, "__qualname__", "")
+    if isinstance(value, OpFunction):
+        return _op_path(value)
     if not (module == "wend" or module.startswith("wend.")) or "." in name:
         return None
     if module.split(".")[1:2] not in [[layer] for layer in INNER]:
         return "torch" + module[len("wend") :], name
     for public in sorted(_public_modules(), key=lambda path: (_distance(path, module), path)):
         if getattr(sys.modules[public], name, None) is value:
+            return "torch" + public[len("wend") :], name
+    return None
+
+
+def _op_path(op: OpFunction) -> tuple[str, str] | None:
+    """The module that exports an op: functions of layers are known by theirs."""
+    name = op.__name__
+    for public in ("wend.nn.functional", "wend"):
+        if getattr(sys.modules.get(public), name, None) is op:
             return "torch" + public[len("wend") :], name
     return None
 
