@@ -10,7 +10,7 @@ cdef extern from "_shim.h":
     Py_ssize_t refcount "wend_refcount" (object o)
     size_t vectorcall_address "wend_vectorcall_address" ()
     int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
-    int install_lazy_dict "wend_install_lazy_dict" (object probe) except -1
+    int install_lazy_dict "wend_install_lazy_dict" (object probe, int k) except -1
     void drop_dict "wend_drop_dict" (object tensor)
     int keep_memory "wend_keep_memory" (object value, object tensor, object alias) except -1
     int unlock_type "wend_unlock_type" (object cls) except -1
@@ -401,10 +401,11 @@ cdef bint backward_known(Tensor handle, bint retain_graph) except -1
 
 cdef class ModuleBase:
     cdef public Py_ssize_t n_hooks
-    cdef dict __dict__
+    cdef size_t dict_slot
     cdef object __weakref__
 
 cdef set_probe(OpFunction probe)
 cdef mark_tensor(Tensor probe)
+cdef mark_module(ModuleBase probe)
 @cython.locals(f=OpFunction)
 cdef object dispatch "wend_dispatch" (object function, size_t args, Py_ssize_t nargs, object kwnames)

@@ -1042,7 +1042,7 @@ def enter(trace, v):
             flush(v.trace)
         if v.buffer is None:
             SLOTS["unavailable"](v)
-    if v.serial != 0:
+    if v.serial != 0 and len(TRACES) > 1:
         if trace.foreign:
             known = trace.foreign.get(id(v))
             if known is not None:
@@ -2183,6 +2183,9 @@ def backward_known(handle, retain_graph):
 class ModuleBase:
     """Native half of nn.Module: the call without hooks, and the user's line and module path."""
 
+    def __dealloc__(self):
+        drop_dict(self)
+
     def __call__(self, *args, **kwargs):
         trace = current_trace()
         code = current_code()
@@ -2234,6 +2237,7 @@ def install():
     set_call_target()
     install_vectorcall(probe, 1)
     mark_tensor(native_new(Tensor))
+    mark_module(ModuleBase.__new__(ModuleBase))
     keep_memory(Value.__new__(Value), native_new(Tensor), Alias.__new__(Alias))
     for cls in (Tensor, PrimitiveBase, ModuleBase, OpFunction):
         unlock_type(cls)
@@ -2242,7 +2246,14 @@ def install():
 def mark_tensor(probe):
     """Let the shim find the field of the instance dict, which is made only when it is used."""
     probe.dict_slot = 0x57454E44
-    install_lazy_dict(probe)
+    install_lazy_dict(probe, 0)
+    probe.dict_slot = 0
+
+
+def mark_module(probe):
+    """The same for modules."""
+    probe.dict_slot = 0x57454E44
+    install_lazy_dict(probe, 1)
     probe.dict_slot = 0
 
 

@@ -56,7 +56,7 @@ def set_call_target() -> None:
     """Python classes need no call slots."""
 
 
-def install_lazy_dict(probe: Any) -> None:
+def install_lazy_dict(probe: Any, k: int) -> None:
     """Python classes make their instance dicts themselves."""
 
 

@@ -40,47 +40,52 @@ static int wend_install_vectorcall(PyObject *probe, int method_descriptor)
 }
 
 /* Tensors may have attributes of the user's, but few do: the dict is made when it is needed.
+ * Modules have a dict that may outlive them (Cython's own would be emptied with its owner).
  * The C field holding it is a plain pointer to Cython, so that the slots below keep it alive. */
-static Py_ssize_t wend_dict_offset = 0;
-static traverseproc wend_base_traverse = NULL;
-static inquiry wend_base_clear = NULL;
+#define WEND_DICT(o) (*(PyObject **)((char *)(o) + Py_TYPE(o)->tp_dictoffset))
 
-#define WEND_DICT(o) (*(PyObject **)((char *)(o) + wend_dict_offset))
+typedef struct {
+    traverseproc traverse;
+    inquiry clear;
+} wend_slots_t;
+static wend_slots_t wend_base_slots[2];
 
-static int wend_traverse(PyObject *self, visitproc visit, void *arg)
-{
-    Py_VISIT(WEND_DICT(self));
-    return wend_base_traverse(self, visit, arg);
-}
-
-static int wend_clear(PyObject *self)
-{
-    Py_CLEAR(WEND_DICT(self));
-    return wend_base_clear(self);
-}
+#define WEND_LAZY_DICT(k)                                                                \
+    static int wend_traverse##k(PyObject *self, visitproc visit, void *arg)              \
+    {                                                                                    \
+        Py_VISIT(WEND_DICT(self));                                                       \
+        return wend_base_slots[k].traverse ? wend_base_slots[k].traverse(self, visit, arg) \
+                                           : 0;                                          \
+    }                                                                                    \
+    static int wend_clear##k(PyObject *self)                                             \
+    {                                                                                    \
+        Py_CLEAR(WEND_DICT(self));                                                       \
+        return wend_base_slots[k].clear ? wend_base_slots[k].clear(self) : 0;            \
+    }
+WEND_LAZY_DICT(0)
+WEND_LAZY_DICT(1)
 
 static inline void wend_drop_dict(PyObject *self)
 {
-    if (wend_dict_offset != 0)
+    if (Py_TYPE(self)->tp_dictoffset > 0)
         Py_CLEAR(WEND_DICT(self));
 }
 
 static PyGetSetDef wend_dict_getset = {"__dict__", PyObject_GenericGetDict,
                                        PyObject_GenericSetDict, NULL, NULL};
 
-static int wend_install_lazy_dict(PyObject *probe)
+/* Give the type of `probe` (number k of two) a dict.  Its C field must hold WEND_MAGIC. */
+static int wend_install_lazy_dict(PyObject *probe, int k)
 {
     PyTypeObject *type = Py_TYPE(probe);
     for (Py_ssize_t offset = sizeof(PyObject); offset < type->tp_basicsize;
          offset += sizeof(void *)) {
         if (*(size_t *)((char *)probe + offset) == WEND_MAGIC) {
-            *(size_t *)((char *)probe + offset) = 0; /* the collector may look at the probe */
-            wend_dict_offset = offset;
             type->tp_dictoffset = offset;
-            wend_base_traverse = type->tp_traverse;
-            wend_base_clear = type->tp_clear;
-            type->tp_traverse = wend_traverse;
-            type->tp_clear = wend_clear;
+            wend_base_slots[k].traverse = type->tp_traverse;
+            wend_base_slots[k].clear = type->tp_clear;
+            type->tp_traverse = k ? wend_traverse1 : wend_traverse0;
+            type->tp_clear = k ? wend_clear1 : wend_clear0;
             PyObject *descr = PyDescr_NewGetSet(type, &wend_dict_getset);
             if (descr == NULL)
                 return -1;
