@@ -172,3 +172,45 @@ def test_functions_go_by_the_names_of_pytorch():
     written = torch.nn.functional.relu
     assert through(written, torch.save, wend.load, weights_only=False) is functional.relu
     assert through(wend.Tensor.add_, wend.save, wend.load, weights_only=False) is wend.Tensor.add_
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_both_ways(kind):
+    def made(library):
+        return getattr(library.nn, kind)(3, 4, num_layers=2, bidirectional=True)
+
+    values = np.linspace(-1, 1, 30, dtype=np.float32).reshape(5, 2, 3)
+    for ours, theirs in (
+        (layer := made(wend), through(layer, wend.save, torch.load, weights_only=False)),
+        (through(layer := made(torch), torch.save, wend.load, weights_only=False), layer),
+    ):
+        got = ours(wend.tensor(values))[0].detach().numpy()
+        np.testing.assert_allclose(got, theirs(torch.tensor(values))[0].detach(), atol=1e-6)
+        assert type(theirs) is getattr(torch.nn, kind) and type(ours) is getattr(wend.nn, kind)
+        assert len(list(ours.parameters())) == len(list(theirs.parameters()))
+
+
+def test_hooks_can_be_registered_on_what_pytorch_wrote():
+    ours = through(torch.nn.Linear(2, 2), torch.save, wend.load, weights_only=False)
+    seen = []
+    handle = ours.register_state_dict_pre_hook(lambda *args: seen.append("state"))
+    ours._register_load_state_dict_pre_hook(lambda *args: seen.append("load"))
+    ours.register_load_state_dict_post_hook(lambda *args: seen.append("loaded"))
+    ours.register_forward_hook(lambda *args, **kwargs: seen.append("forward"), with_kwargs=True)
+    ours.load_state_dict(ours.state_dict())
+    ours(wend.ones(2))
+    handle.remove()
+    ours.state_dict()
+    assert seen == ["state", "load", "loaded", "forward"]
+
+
+def test_parameters_keep_what_the_user_set():
+    import copy
+    import pickle
+
+    weight = wend.nn.Parameter(wend.ones(2))
+    weight.decay = 0.5
+    weight.sum().backward()
+    for again in (copy.deepcopy(weight), pickle.loads(pickle.dumps(weight))):
+        assert again.decay == 0.5 and again.requires_grad and again.tolist() == [1.0, 1.0]
+        assert set(vars(again)) - {"decay"} == set(vars(wend.nn.Parameter(wend.ones(2))))

@@ -127,7 +127,8 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         state = dict(state)
         members = {key: state.pop(key, {}) for key in ("_parameters", "_buffers", "_modules")}
         self._prepare()
-        for table in CALL_HOOKS:
+        # A pickle of PyTorch's brings plain OrderedDicts, an old one not all of them.
+        for table in (*CALL_HOOKS, *_HOOK_TABLES):
             self.__dict__[table].update(state.pop(table, {}))
         for name, value in state.items():
             object.__setattr__(self, name, value)

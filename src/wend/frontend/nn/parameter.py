@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from wend.frontend.interop import user_attributes
 from wend.frontend.nn._core import Tensor, empty, native_new, no_grad
 
 __all__ = [
@@ -15,10 +16,6 @@ __all__ = [
     "UninitializedTensorMixin",
     "is_lazy",
 ]
-
-
-# Entries of a tensor's `__dict__` that are not the user's.
-_INTERNAL = frozenset({"_retired_leaf"})
 
 
 def _instance(cls: type, data: Tensor, requires_grad: bool) -> Any:
@@ -44,15 +41,6 @@ def fresh_parameter(data: Tensor, requires_grad: bool = True) -> Parameter:
     return made
 
 
-def _own_attributes(tensor: Tensor) -> dict[str, Any]:
-    """What the user put on a tensor; the uncompiled core keeps its own fields beside it."""
-    return {
-        name: value
-        for name, value in tensor.__dict__.items()
-        if name not in _INTERNAL and not hasattr(Tensor, name)
-    }
-
-
 class Parameter(Tensor):
     """A tensor that a module lists among its parameters when it becomes an attribute.
 
@@ -73,14 +61,14 @@ class Parameter(Tensor):
         with no_grad():
             result = _instance(type(self), self.clone(), self.requires_grad)
         memo[id(self)] = result
-        result.__dict__.update(_own_attributes(self))
+        result.__dict__.update(user_attributes(self))
         return result
 
     def __repr__(self) -> str:
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        state = _own_attributes(self)
+        state = user_attributes(self)
         if state:
             return (
                 rebuild_parameter_with_state,

@@ -128,6 +128,14 @@ class RNNBase(Module):
     def _flat_weights(self) -> list[Parameter]:
         return [getattr(self, name) for name in self._flat_weights_names]
 
+    def __getstate__(self) -> dict[str, Any]:
+        # PyTorch's layers, which may read this, keep these as attributes.
+        derived = {
+            "_flat_weights": self._flat_weights,
+            "_flat_weights_names": self._flat_weights_names,
+        }
+        return {**super().__getstate__(), **derived}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = {"proj_size": 0, **state}
         for derived in ("_flat_weights", "_flat_weights_names", "_flat_weight_refs"):
