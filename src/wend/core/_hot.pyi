@@ -45,6 +45,7 @@ class Kind:
 class TensorType:
     """Shape, dtype and device of a value; interned, compared by identity on the fast path."""
     shape: Any
+    dims: Any
     dtype: Any
     device: Any
     kind: Kind
@@ -61,6 +62,8 @@ def intern_type(shape: Any, dtype: Any, device: Any) -> TensorType:
     """The type with this shape (tuple of ints), dtype and device."""
 def symbolic_type(shape: Any, dtype: Any, device: Any) -> TensorType:
     """A type whose extents may be symbolic; not interned, never leaves a trace of a rule."""
+def new_epoch() -> Any:
+    """Type rules may answer differently from now on (the default dtype has changed)."""
 def set_count(name: Any, value: Any) -> Any:
     """Set one of the counters."""
 def count(name: Any) -> Any:
@@ -80,6 +83,8 @@ class Program:
     runner: Any
     sample_types: Any
     sample_args: Any
+    many: _bool
+    real: _bool
     differentiable: _bool
     def __init__(self, prim: Any, guards: Any, outs: Any) -> None: ...
     def matches(self, types: Any, args: Any) -> Any:
@@ -100,9 +105,10 @@ class PrimitiveBase:
     check_strides: _bool
     programs: Any
     memo: Any
-    epoch: Any
+    epoch: _int
     size_mask: Any
     categories: Any
+    last_n: Any
     def setup(self, form: Any, is_view: Any, is_composite: Any, differentiable: Any) -> Any:
         """Derive what the core reads while recording from the form of the operands."""
     def arrange(self, tensors: Any, args: Any) -> Any:
@@ -1665,8 +1671,6 @@ STRANGERS: dict[Any, Any]
 RETURNED: list[Any]
 def record_step(trace: Any, prim: Any, seeds: Any, operands: Any, values: Any, outs: Any, build: Any, leaves: Any) -> Any:
     """Record a backward step: `seeds` are dense indices, `operands` values that enter."""
-def differentiable_dtype(outs: Any) -> Any:
-    """Whether any result is of a dtype that gradients exist for."""
 def check_budget(trace: Any) -> Any:
     """Past the soft budget, flush where the program's own rhythm has its first beat."""
 class Batch:
