@@ -48,9 +48,7 @@ def test_keywords_nesting_and_higher_orders(agree, read):
             h = again(inner, a, use_reentrant=False)
             return [h**power, parts["b"] * h]
 
-        y, z = again(
-            outer, x * 2, power=3, parts={"b": x * 3}, use_reentrant=False
-        )
+        y, z = again(outer, x * 2, power=3, parts={"b": x * 3}, use_reentrant=False)
         if read:
             z.tolist()
         (g,) = lib.autograd.grad((y * z).sum(), x, create_graph=True)
@@ -199,9 +197,7 @@ def test_contexts_and_arguments_that_cannot_be():
             seen.append("out")
 
     x = leaf(torch, 2.0)
-    y = checkpoint(
-        lambda a: a * 2, x, use_reentrant=False, context_fn=lambda: (Note(), Note())
-    )
+    y = checkpoint(lambda a: a * 2, x, use_reentrant=False, context_fn=lambda: (Note(), Note()))
     y.backward()
     assert seen == ["in", "out"]
     with pytest.raises(ValueError, match="context_fn"):

@@ -135,7 +135,7 @@ def test_missing_gradients(agree):
 
         x = leaf(lib, 1.0, 2.0)
         for materialize in (True, False):
-            a, b = Two.apply(x, materialize)
+            _a, b = Two.apply(x, materialize)
             b.sum().backward()
         return x.grad, seen
 

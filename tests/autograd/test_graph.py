@@ -152,7 +152,7 @@ def test_name_and_metadata():
     y.tolist()
     assert y.grad_fn.metadata == {"mine": 3}
     with pytest.raises(AttributeError, match="MulBackward0"):
-        y.grad_fn.nothing
+        _ = y.grad_fn.nothing
 
 
 def test_looking_at_the_graph_changes_no_gradient():

@@ -1,6 +1,7 @@
 """no_grad and its relatives, inference mode, anomaly mode."""
 
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -198,7 +199,7 @@ def test_anomaly_mode_names_op_and_line():
         z = (y * 0).sum()
         with pytest.raises(RuntimeError, match="SqrtBackward0' returned nan values") as caught:
             z.backward()
-    lines = open(__file__).read().split("\n")
+    lines = Path(__file__).read_text(encoding="utf-8").split("\n")
     line = next(i for i, text in enumerate(lines, 1) if text.endswith("h.sqrt()  # here"))
     assert f"{__file__}:{line} in test_anomaly_mode_names_op_and_line" in str(caught.value)
     assert not torch.is_anomaly_enabled()

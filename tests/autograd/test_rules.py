@@ -5,6 +5,7 @@ import resource
 import threading
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -222,7 +223,7 @@ def test_summing_losses_warns_once_with_the_line():
         train(150, lambda total, loss: total + loss)
         train(150, lambda total, loss: total + loss)
     texts = [w for w in caught if "earlier backward passes" in str(w.message)]
-    lines = open(__file__).read().split("\n")
+    lines = Path(__file__).read_text(encoding="utf-8").split("\n")
     mine = [i for i, text in enumerate(lines, 1) if "lambda total, loss: total + loss" in text]
     assert [w.lineno for w in texts] == mine[: len(texts)]
     assert 1 <= len(texts) <= 2  # once for each of the two lines

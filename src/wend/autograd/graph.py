@@ -1,4 +1,4 @@
-"""torch.autograd.graph: nodes and edges of the graph, hooks on several tensors and on saved ones."""
+"""torch.autograd.graph: nodes and edges of the graph, hooks on several tensors, on saved ones."""
 
 from wend.frontend.gradient_graph import (
     GradientEdge,

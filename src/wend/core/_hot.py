@@ -1621,7 +1621,13 @@ def flush(trace):
         live = wanted(trace)
         values = trace.values
         batch = Batch(
-            trace.states, values, trace.args, trace.state, trace.sites, trace.serial, touched,
+            trace.states,
+            values,
+            trace.args,
+            trace.state,
+            trace.sites,
+            trace.serial,
+            touched,
             trace.extra,
         )
         trace.reset()

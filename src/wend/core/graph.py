@@ -205,8 +205,7 @@ def trace_composite(prim: Any, types: list[Any], args: list[Any]) -> Program:
     guards = Guards()
     recorder = Recorder(guards)
     tensors = [
-        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device)
-        for i, t in enumerate(types)
+        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device) for i, t in enumerate(types)
     ]
     values = symbolic_args(prim, args, guards)
     result = recorder.run(lambda: prim.call_body(tensors, values))
@@ -243,8 +242,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
     guards = Guards()
     recorder = Recorder(guards)
     tensors = [
-        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device)
-        for i, t in enumerate(types)
+        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device) for i, t in enumerate(types)
     ]
     device = types[0].device if types else prim.device_of_result()
     rows = []

@@ -74,8 +74,10 @@ def python_signature(params: tuple[Param, ...]) -> inspect.Signature:
     """What help() and IDEs show."""
     rows = []
     for p in params:
-        kind = inspect.Parameter.KEYWORD_ONLY if p.keyword_only else (
-            inspect.Parameter.POSITIONAL_OR_KEYWORD
+        kind = (
+            inspect.Parameter.KEYWORD_ONLY
+            if p.keyword_only
+            else (inspect.Parameter.POSITIONAL_OR_KEYWORD)
         )
         rows.append(inspect.Parameter(p.name, kind, default=p.default))
     return inspect.Signature(rows)

@@ -178,4 +178,3 @@ def set_num_threads(number: int) -> None:
     if type(number) is not int or number < 1:
         raise ArgumentTypeError(f"set_num_threads: expects a positive integer, got {number!r}")
     _threads[0] = number
-

@@ -143,14 +143,13 @@ def checkpoint(
             "checkpoint: determinism_check should be 'default' or 'none', "
             f"got {determinism_check!r}"
         )
-    if use_reentrant:
-        if not any(isinstance(a, Tensor) and a.requires_grad for a in args):
-            warnings.warn(
-                "None of the inputs have requires_grad=True. Gradients will be None",
-                stacklevel=2,
-            )
-            with no_grad():
-                return function(*args)
+    if use_reentrant and not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None",
+            stacklevel=2,
+        )
+        with no_grad():
+            return function(*args)
     outer, _ = context_fn()
     with outer, recomputed():
         return function(*args, **kwargs)
@@ -169,13 +168,16 @@ def checkpoint_sequential(
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
-        raise ArgumentError(f"checkpoint_sequential: unexpected keyword arguments: {','.join(kwargs)}")
+        names = ",".join(kwargs)
+        raise ArgumentError(f"checkpoint_sequential: unexpected keyword arguments: {names}")
     del preserve
-    chain: Sequence[Any] = list(functions.children()) if hasattr(functions, "children") else list(
-        functions
+    chain: Sequence[Any] = (
+        list(functions.children()) if hasattr(functions, "children") else list(functions)
     )
     if not isinstance(segments, int) or segments < 1:
-        raise ArgumentTypeError(f"checkpoint_sequential: segments must be a positive int, got {segments!r}")
+        raise ArgumentTypeError(
+            f"checkpoint_sequential: segments must be a positive int, got {segments!r}"
+        )
     size = max(len(chain) // segments, 1)
     start = 0
     while start + size < len(chain) and start // size < segments - 1:

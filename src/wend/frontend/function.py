@@ -60,7 +60,7 @@ class FunctionCtx:
         """Nothing: shared data is known without it."""
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether `backward` gets zeros (True, the default) or None for results without gradient."""
+        """Whether `backward` gets zeros (the default) or None for results without gradient."""
         self.materialize_grads = bool(value)
 
     @property
@@ -172,7 +172,7 @@ class Record:
         self.args = [_hot.value_of(a).type if isinstance(a, Tensor) else None for a in args]
         self.slots: list[int | None] = []
         n = 0
-        for a, need in zip(args, ctx.needs_input_grad, strict=True):
+        for need in ctx.needs_input_grad:
             self.slots.append(n if need else None)
             n += need
         self.n_inputs = n
@@ -380,9 +380,9 @@ class _Wrapping:
 
     def _plain(self, out: Any) -> Any:
         """A result without gradient: inputs that are handed through become other tensors."""
-        if isinstance(out, Tensor) and any(out is a for a in self.args):
-            if not any(out is t for t in self.ctx._dirty):
-                return out.detach()
+        handed_through = isinstance(out, Tensor) and any(out is a for a in self.args)
+        if handed_through and not any(out is t for t in self.ctx._dirty):
+            return out.detach()
         return out
 
     def _identify(self, out: Tensor, result: Tensor) -> Tensor:

@@ -102,12 +102,11 @@ def _filled(
 def _seeds(name: str, v: Any, like: Tensors, needed: bool) -> Tensors:
     """The vector given, one tensor per tensor of `like`, checked; ones for a single scalar."""
     if v is None:
-        if len(like) != 1 or like[0].numel() != 1:
-            if needed:
-                raise GraphError(
-                    f"{name}: the vector v can only be None if there is a single element to "
-                    "multiply it with"
-                )
+        if (len(like) != 1 or like[0].numel() != 1) and needed:
+            raise GraphError(
+                f"{name}: the vector v can only be None if there is a single element to "
+                "multiply it with"
+            )
         return tuple(ops.ones_like(x) for x in like)
     _, given = _as_tuple(v, "vector v", name)
     if len(given) != len(like):

@@ -14,8 +14,13 @@ from wend.frontend.autograd import grad
 from wend.frontend.creation import tensor
 from wend.frontend.grad_modes import enable_grad, no_grad
 
-__all__ = ["GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian", "gradcheck",
-           "gradgradcheck"]
+__all__ = [
+    "GradcheckError",
+    "get_analytical_jacobian",
+    "get_numerical_jacobian",
+    "gradcheck",
+    "gradgradcheck",
+]
 
 
 class GradcheckError(RuntimeError):
@@ -84,7 +89,13 @@ class _Checker:
     """One function, its inputs, and the tolerances."""
 
     def __init__(
-        self, func: Any, inputs: tuple[Any, ...], eps: float, atol: float, rtol: float, nondet: float
+        self,
+        func: Any,
+        inputs: tuple[Any, ...],
+        eps: float,
+        atol: float,
+        rtol: float,
+        nondet: float,
     ) -> None:
         self.func = func
         self.inputs = inputs
@@ -116,8 +127,7 @@ class _Checker:
     def moved(self, x: Tensor, changed: Tensor) -> tuple[Tensor, ...]:
         """The results with one input replaced."""
         args = [
-            changed if a is x else (a.detach() if isinstance(a, Tensor) else a)
-            for a in self.inputs
+            changed if a is x else (a.detach() if isinstance(a, Tensor) else a) for a in self.inputs
         ]
         with no_grad():
             return tuple(o.detach().clone() for o in _outputs(self.func(*args)))
@@ -195,7 +205,8 @@ class _Checker:
                 numerical = _dot(weights, slope)
                 analytical = _dot(direction, self.pull(out, weights)[i])
                 scale = max(1.0, float(x.numel()) ** 0.5)
-                if not abs(analytical - numerical) <= scale * self.atol + self.rtol * abs(numerical):
+                allowed = scale * self.atol + self.rtol * abs(numerical)
+                if not abs(analytical - numerical) <= allowed:
                     raise GradcheckError(
                         f"Jacobian mismatch for output {j} with respect to input {i},\n"
                         f"numerical: {numerical}\nanalytical: {analytical}\n"
@@ -236,8 +247,13 @@ class _Checker:
             outs = [o for o in _outputs(self.func(*self.inputs)) if o.requires_grad]
         for keep in range(len(outs)) if len(outs) > 1 else ():
             try:
-                grad(outs[keep], self.variables, _spread(outs[keep]), allow_unused=True,
-                     retain_graph=True)
+                grad(
+                    outs[keep],
+                    self.variables,
+                    _spread(outs[keep]),
+                    allow_unused=True,
+                    retain_graph=True,
+                )
             except (GraphError, TypeError, AttributeError) as error:
                 raise GradcheckError(
                     "Expected backward function to handle undefined output grads. Please look at "
@@ -298,7 +314,8 @@ def gradgradcheck(
         xs, gs = args[:-n] if n else args, args[len(args) - n :]
         with enable_grad():
             xs = tuple(
-                x if not isinstance(x, Tensor) or x.requires_grad or not old.requires_grad
+                x
+                if not isinstance(x, Tensor) or x.requires_grad or not old.requires_grad
                 else x.detach().requires_grad_()
                 for x, old in zip(xs, given)
             )
@@ -322,15 +339,17 @@ def gradgradcheck(
 
 
 def get_numerical_jacobian(
-    fn: Callable[..., Any], inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+    fn: Callable[..., Any],
+    inputs: Any,
+    target: Any = None,
+    eps: float = 1e-3,
+    grad_out: float = 1.0,
 ) -> Any:
     """Per input: the matrix (elements of the input, elements of the first result)."""
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     checker = _Checker(fn, given, eps, 0.0, 0.0, 0.0)
     checker.check_inputs()
-    return tuple(
-        tensor(checker.numerical(x)[0], dtype=x.dtype) for x in checker.variables
-    )
+    return tuple(tensor(checker.numerical(x)[0], dtype=x.dtype) for x in checker.variables)
 
 
 def get_analytical_jacobian(
@@ -341,7 +360,5 @@ def get_analytical_jacobian(
     checker = _Checker(None, given, 0.0, 0.0, 0.0, nondet_tol)
     checker.variables = _differentiable(given)
     rows = checker.analytical(output)
-    jacobians = tuple(
-        tensor(r, dtype=x.dtype) for r, x in zip(rows, checker.variables)
-    )
+    jacobians = tuple(tensor(r, dtype=x.dtype) for r, x in zip(rows, checker.variables))
     return jacobians, True, True, True

@@ -111,7 +111,7 @@ _DISABLED: list[str] = []
 
 
 class saved_tensors_hooks:
-    """Inside the block, `pack_hook(t)` is called on what a Function saves; `unpack_hook` on reading.
+    """Inside the block `pack_hook(t)` is called on what a Function saves, `unpack_hook` on reading.
 
     This concerns `save_for_backward` of user-defined functions.  What built-in ops need in the
     backward pass is not saved one by one: the plan of a path decides what is kept and what is
@@ -162,9 +162,7 @@ def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
     """Count one in-place change of the tensor, or of each of several."""
     for t in [tensor] if isinstance(tensor, Tensor) else tensor:
         if not isinstance(t, Tensor):
-            raise ArgumentTypeError(
-                f"increment_version: expected a Tensor, got {type(t).__name__}"
-            )
+            raise ArgumentTypeError(f"increment_version: expected a Tensor, got {type(t).__name__}")
         _hot.bump(t)
 
 

@@ -244,9 +244,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
     """Overwrite each element by callable(element, element of `tensor`): Python speed."""
     other = ops.expand(tensor, tuple(self.shape))
-    pairs = zip(
-        ops.reshape(self, (-1,)).tolist(), ops.reshape(other, (-1,)).tolist(), strict=True
-    )
+    pairs = zip(ops.reshape(self, (-1,)).tolist(), ops.reshape(other, (-1,)).tolist(), strict=True)
     made = creation.tensor([callable(a, b) for a, b in pairs], dtype=self.dtype)
     aliasing.assign(self, ops.reshape(made, tuple(self.shape)), map_)
     return self

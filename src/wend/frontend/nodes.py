@@ -91,7 +91,7 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """Per operand: the node its gradient goes to (None if it needs none), the result's number."""
+        """Per operand: the node its gradient goes to (or None), and the number of the result."""
         region = Region(self._anchor)
         _, prim, inputs, outputs = region.op_at(self._low)
         record = self._record(region, outputs)
@@ -201,9 +201,7 @@ def _class_of(name: str) -> type[Node]:
     return found
 
 
-def _differentiated(
-    region: Region, low: int, prim: Any, inputs: tuple[int, ...]
-) -> list[int]:
+def _differentiated(region: Region, low: int, prim: Any, inputs: tuple[int, ...]) -> list[int]:
     """The operands that the op has a gradient for, whether or not one is asked for."""
     if prim.is_composite:
         return [i for i in inputs if region.path.dtype_of(i).category >= 2]
@@ -213,9 +211,7 @@ def _differentiated(
     return [i for i, g in zip(inputs, rule.outputs) if g is not None]
 
 
-def _name_of(
-    region: Region, prim: Any, inputs: tuple[int, ...], outputs: tuple[int, ...]
-) -> str:
+def _name_of(region: Region, prim: Any, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> str:
     if prim.calls_user:
         record = Node._record(region, outputs)
         if record is not None:
@@ -289,8 +285,10 @@ def output_nr(self: Tensor) -> int:
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """The edge to which the gradient of `tensor` goes.  Raises GraphError if it needs none."""
     if not tensor.requires_grad:
-        raise GraphError("get_gradient_edge: it is not possible to get the gradient edge for a "
-                         "Tensor that does not require gradients")
+        raise GraphError(
+            "get_gradient_edge: it is not possible to get the gradient edge for a "
+            "Tensor that does not require gradients"
+        )
     value = _hot.value_of(tensor)
     if tensor.leaf is not None:
         node, number = accumulate_node(tensor.leaf, value)

@@ -406,7 +406,15 @@ def _range_of(x: Tensor) -> int:
 
 
 for _function in (
-    uniform_, normal_, bernoulli_, exponential_, log_normal_, cauchy_, geometric_, random_,
-    multinomial, bernoulli,
+    uniform_,
+    normal_,
+    bernoulli_,
+    exponential_,
+    log_normal_,
+    cauchy_,
+    geometric_,
+    random_,
+    multinomial,
+    bernoulli,
 ):
     setattr(Tensor, _function.__name__, _function)

@@ -43,5 +43,3 @@ def native_empty(requires_grad: bool) -> Any:
 
     made = empty(0)
     return made.requires_grad_() if requires_grad else made
-
-

@@ -50,5 +50,3 @@ class UserFunction(Primitive):
             [rng.normal(size=(2,)), rng.normal(size=())],
             [rng.normal(size=()), rng.normal(size=(0, 2))],
         )
-
-

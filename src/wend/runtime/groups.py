@@ -27,9 +27,7 @@ LARGEST_OPERAND = 1 << 18
 class GroupedPlan(ReferencePlan):
     """One flush of structure that does not come back: run once, group by group."""
 
-    def __init__(
-        self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]
-    ) -> None:
+    def __init__(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> None:
         super().__init__(path, wanted, roots)
         self.parameters = {i for i, _ in path.leaves}
 
@@ -153,9 +151,7 @@ def _constant(args: Any) -> bool:
     return all(type(e) is not tuple for e in args)
 
 
-def run_graph(
-    graph: Any, arrays: list[Any], types: list[Any], values: list[Any]
-) -> list[Any]:
+def run_graph(graph: Any, arrays: list[Any], types: list[Any], values: list[Any]) -> list[Any]:
     """Run a body on arrays with the reference rules."""
     env: dict[int, Any] = dict(enumerate(arrays))
     for node in graph.nodes:

@@ -85,9 +85,7 @@ def _exclusive(arrays: list[Any]) -> bool:
 class ReferencePlan:
     """Steps in order, what each frees, what a later backward needs."""
 
-    def __init__(
-        self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]
-    ) -> None:
+    def __init__(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> None:
         self.path = path
         self.wanted = wanted
         self.roots = roots
@@ -111,9 +109,7 @@ class ReferencePlan:
         for i, k in last.items():
             if i not in keep:
                 frees[k].append(i)
-        self.steps = [
-            _Step(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)
-        ]
+        self.steps = [_Step(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)]
         self.size = len(path.types) + path.inner
 
     def run(self, batch: Batch) -> None:
@@ -304,8 +300,6 @@ def _type_of_array(array: Any, types: list[Any]) -> Any:
 class ReferenceExecutor:
     """Plans that call each primitive's `reference` rule."""
 
-    def plan(
-        self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]
-    ) -> ReferencePlan:
+    def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> ReferencePlan:
         """A plan that computes `wanted` and keeps what backward from `roots` needs."""
         return ReferencePlan(path, wanted, roots)
