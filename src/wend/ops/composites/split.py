@@ -99,6 +99,12 @@ def unsafe_split(tensor: Any, split_size: Any, dim: int = 0) -> Parts:
     return split(tensor, split_size, dim)
 
 
+@sugar(functions=("unsafe_split_with_sizes",), methods=("unsafe_split_with_sizes",))
+def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
+    """split_with_sizes whose parts may be written to without gradients noticing; here they do."""
+    return split_with_sizes(input, split_sizes, dim)
+
+
 @sugar(functions=("unbind",), methods=("unbind",))
 def unbind(input: Any, dim: int = 0) -> Parts:
     """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""

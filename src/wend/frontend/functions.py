@@ -1,0 +1,159 @@
+"""Functions of `wend` for what Tensor has as methods, numbers by name, and switches of backends."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend.core._hot import Tensor
+from wend.core.primitive import PUBLIC, ops
+from wend.frontend import aliasing, creation
+
+__all__ = [
+    "conj",
+    "detach_",
+    "e",
+    "fill",
+    "fill_",
+    "get_device",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "index_put_",
+    "inf",
+    "is_conj",
+    "is_distributed",
+    "is_inference",
+    "is_neg",
+    "is_signed",
+    "nan",
+    "newaxis",
+    "pi",
+    "real",
+    "resize_as_",
+    "resolve_conj",
+    "resolve_neg",
+    "set_float32_matmul_precision",
+    "set_num_interop_threads",
+    "zero_",
+]
+
+e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
+newaxis = None
+
+
+def _as_function(name: str) -> Any:
+    """The method of that name, as a function whose first argument is `input`."""
+
+    def function(input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(input, Tensor):
+            raise ArgumentTypeError(
+                f"{name}: argument 'input' must be Tensor, not {type(input).__name__}"
+            )
+        return getattr(input, name)(*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`input.{name}`: {getattr(Tensor, name).__doc__}"
+    return function
+
+
+(
+    conj, detach_, fill_, get_device, index_put_, is_conj, is_distributed, is_inference, is_neg,
+    is_signed, resize_as_, resolve_conj, resolve_neg, zero_,
+) = (
+    _as_function(name)
+    for name in (
+        "conj", "detach_", "fill_", "get_device", "index_put_", "is_conj", "is_distributed",
+        "is_inference", "is_neg", "is_signed", "resize_as_", "resolve_conj", "resolve_neg", "zero_",
+    )
+)  # fmt: skip
+
+
+def fill(input: Tensor, value: Any) -> Tensor:
+    """A tensor like `input` with every element `value`: a number, or a 0-d tensor.
+
+    Gradients flow to a tensor `value`. Raises ShapeError for a value of more dims.
+    """
+    return ops.clone(input).fill_(value)  # type: ignore[no-any-return]
+
+
+def real(input: Tensor) -> Tensor:
+    """The real part of the elements: the tensor itself unless it is complex."""
+    return input.real  # type: ignore[no-any-return]
+
+
+# -- calls of known functions that do not come down to one op -------------------------------
+
+
+def _where(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """where(condition): the places where it holds, one tensor of indices per dim."""
+    if len(args) + len(kwargs) != 1:
+        return NotImplemented
+    condition = args[0] if args else kwargs.get("condition")
+    if not isinstance(condition, Tensor):
+        return NotImplemented
+    return ops.nonzero(condition, as_tuple=True)
+
+
+ops.where.general = _where
+
+# PyTorch has these in-place forms as functions too.
+for _name in ("clamp_", "clip_", "round_"):
+    PUBLIC.setdefault(_name, getattr(Tensor, _name))
+
+# -- methods ---------------------------------------------------------------------------------
+
+
+def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+    """Make this tensor the view that `as_strided` gives of its memory. Raises GraphError for one
+    that gradients are recorded for."""
+    if self.requires_grad:
+        raise GraphError(
+            "as_strided_: this tensor requires grad; use as_strided, which makes another tensor"
+        )
+    aliasing.share(self, ops.as_strided_in_base(self, size, stride, storage_offset))
+    return self
+
+
+def new_empty_strided(self: Tensor, size: Any, stride: Any, **keywords: Any) -> Tensor:
+    """A tensor of this one's type and of these strides, its elements not chosen by anybody."""
+    keywords.setdefault("dtype", self.dtype)
+    return creation.empty_strided(size, stride, **keywords)
+
+
+for _method in (as_strided_, new_empty_strided):
+    setattr(Tensor, _method.__name__, _method)
+
+# -- switches --------------------------------------------------------------------------------
+
+_PRECISIONS = ("highest", "high", "medium")
+_precision = ["highest"]
+_interop = [1]
+
+
+def get_float32_matmul_precision() -> str:
+    """What was set; matrix products of float32 are always computed in float32."""
+    return _precision[0]
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Allow lower precision on accelerators that have it; on the CPU nothing changes."""
+    if precision not in _PRECISIONS:
+        raise ArgumentError(
+            f"set_float32_matmul_precision: {precision!r} is not one of {', '.join(_PRECISIONS)}"
+        )
+    _precision[0] = precision
+
+
+def get_num_interop_threads() -> int:
+    """How many ops may run at the same time."""
+    return _interop[0]
+
+
+def set_num_interop_threads(number: int) -> None:
+    """Accepted: ops run one after the other so far."""
+    if type(number) is not int or number < 1:
+        raise ArgumentTypeError(
+            f"set_num_interop_threads: expects a positive integer, got {number!r}"
+        )
+    _interop[0] = number
