@@ -190,7 +190,7 @@ def still_needed(path: PathGraph, spent: frozenset[int]) -> frozenset[int]:
         active = differentiable_ids(path)
         kept = Kept(path)
         for k, node in enumerate(path.nodes):
-            if node.grad and node.outputs[0] not in spent:
+            if node.grad and node.outputs[0] not in spent and node.outputs[0] not in path.spent:
                 kept.add(k, reads(path, node, active, None))
         found = path.caches[key] = frozenset(kept.ids)
     return found
@@ -233,9 +233,11 @@ class Kept:
                 continue
             self._seen.add((block, i))
             maker = path.producer.get(i)
-            if maker is None or path.block_at.get(maker) != block:
-                self.ids.add(i)
-            elif path.nodes[maker].prim.calls_user:
+            if (
+                maker is None
+                or path.block_at.get(maker) != block
+                or path.nodes[maker].prim.calls_user
+            ):
                 self.ids.add(i)
             else:
                 stack.extend(path.nodes[maker].inputs)
@@ -396,8 +398,13 @@ class SegmentStep:
     __slots__ = ("args", "graph", "inputs", "prim", "spent", "targets")
 
     def __init__(
-        self, graph: Graph, inputs: list[int], args: list[Expr], targets: tuple[int, ...],
-        create: bool, spent: frozenset[int],
+        self,
+        graph: Graph,
+        inputs: list[int],
+        args: list[Expr],
+        targets: tuple[int, ...],
+        create: bool,
+        spent: frozenset[int],
     ) -> None:
         self.graph = graph
         self.inputs = inputs

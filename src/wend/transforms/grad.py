@@ -14,7 +14,9 @@ from typing import Any
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Segment, StepPrimitive, Trace, Value
+from wend.core.graph import PathGraph
 from wend.core.primitive import ops
+from wend.core.provenance import user_site
 from wend.transforms.hooks import (
     accumulate,
     accumulate_hooked,
@@ -25,7 +27,9 @@ from wend.transforms.hooks import (
     retaining,
     run_tensor_hooks,
 )
-from wend.transforms.walk import Reach, Walk, useful_entries, walk_of_segment
+from wend.transforms.quick import pass_segment
+from wend.transforms.reach import Reach, settle_ready, useful_entries
+from wend.transforms.walk import Walk, path_of, walk_of_segment
 
 Sink = Callable[[Any], None]
 
@@ -120,12 +124,33 @@ class Pass:
                 _hot.flush(self.trace)
             self.walked = True
             key = heapq.heappop(self.heap)
-            segment = self.segments.pop(key)
-            walk_of_segment(self, segment).run(self.pending.pop(key))
+            self.walk(self.segments.pop(key), self.pending.pop(key))
         for key in reversed(list(self.totals)):
             self.settle(key)
         for call in self.at_end:
             call()
+
+    def walk(self, segment: Segment, seeds: dict[int, Any]) -> None:
+        """Pass one segment; as one step where no users' code can be in the way."""
+        if segment.hooks or self.sinks or self.anomaly or self.useful is not None:
+            walk_of_segment(self, segment).run(seeds)
+            return
+        inputs, totals = segment.inputs, self.totals
+        hooked = False
+        for i, g in reversed(pass_segment(self, segment, seeds)):
+            value = inputs[i]
+            leaf = value.leaf
+            if leaf is None or id(leaf) in totals:
+                self.contribute(value, g)
+            else:
+                totals[id(leaf)] = [leaf, g]
+                hooked = hooked or leaf.hooks or leaf.post_hooks or leaf.node
+        if hooked:
+            settle_ready(self, segment.structure, inputs.__getitem__, segment, 0)
+
+    def path_here(self) -> PathGraph:
+        """The graph of what is pending."""
+        return path_of(self.trace)
 
     # -- the way it will take ---------------------------------------------------------------
 
@@ -199,6 +224,9 @@ def run_backward(
     mode = trace.mode
     trace.mode = with_grad(mode, create_graph)
     owner = None
+    outer = trace.site_code, trace.site_lasti
+    if outer[0] is None:  # looked up once, not for each of the steps
+        trace.site_code, trace.site_lasti = user_site()
     try:
         values = None if inputs is None else [_hot.value_of(t) for t in inputs]
         owner = Pass(trace, values, retain_graph, create_graph, capture)
@@ -215,6 +243,7 @@ def run_backward(
         owner.run()
     finally:
         trace.mode = mode
+        trace.site_code, trace.site_lasti = outer
         if owner is not None:
             _leave(owner)
     return [owner.found.get(k) for k in range(len(inputs or ()))]

@@ -215,7 +215,7 @@ class _StackWalk(Walk):
 
     def held_step(
         self, order: tuple[int, ...], seeds: dict[int, Any], part: Part, high: int, low: int
-    ) -> tuple[tuple[int, ...], list[Any]]:
+    ) -> list[tuple[int, Any]]:
         """The gradients of the segment's entries, each with the seeds' axis."""
         segment, path, create = self.segment, self.path, self.owner.create
         assert segment is not None
@@ -230,4 +230,5 @@ class _StackWalk(Walk):
         given = [seeds[i] for i in order]
         flags = (True,) * len(given) + (False,) * len(saved)
         numbers = [_hot.evaluate(e, segment.types, segment.args) for e in step.args]
-        return step.targets, record_batched(step.graph, flags, [*given, *saved], numbers)
+        found = record_batched(step.graph, flags, [*given, *saved], numbers)
+        return list(zip(step.targets, found, strict=True))

@@ -14,25 +14,29 @@ from wend.core import _hot
 from wend.core._hot import Segment, State, StepPrimitive, Trace, Value
 from wend.core.graph import Expander, Node, PathGraph, Step, path_at
 from wend.core.primitive import ops
-from wend.core.symbolic import ARG
 from wend.transforms.differentiate import (
-    FREED,
     Differentiator,
     Layered,
     Part,
     SegmentStep,
-    differentiable_ids,
     finish,
     history_flags,
     segment_step,
-    still_needed,
     survey,
 )
-from wend.transforms.hooks import Extra, has_hooks
+from wend.transforms.hooks import Extra
+from wend.transforms.quick import (
+    END,
+    NOTHING,
+    cut,
+    differentiable_leaves,
+    identified,
+    release,
+    spent_union,
+    take_step,
+)
+from wend.transforms.reach import id_in, settle_ready
 from wend.transforms.stops import stops_of
-
-_END = 1 << 60
-_NOTHING: frozenset[int] = frozenset()
 
 
 class Owner(Protocol):
@@ -51,6 +55,9 @@ class Owner(Protocol):
     pending: dict[int, dict[int, Any]]
     segments: dict[int, Segment]
     heap: list[int]
+
+    def path_here(self) -> PathGraph:
+        """The graph of what is pending."""
 
     def contribute(self, value: Value, g: Any) -> None:
         """Hand a gradient to a leaf, or to a value that an earlier segment produced."""
@@ -151,15 +158,15 @@ class Walk:
         self.survey = survey(self.path, *self.survey_key)
         if self.owner.useful is not None:
             seeds = {i: g for i, g in seeds.items() if i in self.survey.active}
-        high = _END
+        high = END
         stops = self.stops() if self.owner.anomaly or self.extras() else []
         for stop in stops:
             self.stretch(seeds, high, stop.at)
-            self.early(stop.at)
+            settle_ready(self.owner, self.path, self.value_at, self.segment, stop.at)
             high = stop.visit(self, seeds)
             self.follow()
         self.stretch(seeds, high, 0)
-        self.early(0)
+        settle_ready(self.owner, self.path, self.value_at, self.segment, 0)
         if self.segment is not None and not self.owner.retain:
             release(self.segment)
 
@@ -198,11 +205,10 @@ class Walk:
         if part is None:
             return []
         if self.segment is None:
-            targets, grads = self.pending_step(order, seeds, part, high, low)
+            pairs = self.pending_step(order, seeds, part, high, low)
         else:
-            targets, grads = self.held_step(order, seeds, part, high, low)
+            pairs = self.held_step(order, seeds, part, high, low)
         self.follow()
-        pairs = list(zip(targets, grads))
         pairs.reverse()
         return pairs
 
@@ -218,7 +224,7 @@ class Walk:
 
     def pending_step(
         self, order: tuple[int, ...], seeds: dict[int, Any], part: Part, high: int, low: int
-    ) -> tuple[tuple[int, ...], list[Any]]:
+    ) -> list[tuple[int, Any]]:
         """A stretch of the trace's own backward pass."""
         trace, owner = self.trace, self.owner
         given = tuple([i for i in order if seeds[i] is not None])
@@ -233,35 +239,26 @@ class Walk:
             for i in order:
                 differ.add(i, handed[i] if i in handed else _ones(expander, path, i))
             differ.run(part.rules, path.spent)
-            spent = _NOTHING if owner.retain else frozenset(differ.visited)
+            spent = NOTHING if owner.retain else frozenset(differ.visited)
             step = finish(differ, part.targets, first, spent)
-            return self.flagged(path, step, first, len(part.targets))
+            if owner.create:
+                results = range(first, first + len(part.targets))
+                step.flags = history_flags(path, step, results)
+            return step
 
         values = trace.values
         outs = [values[t].type if t >= 0 else self.type_of(t) for t in part.targets]
         leaves = None
-        if high == _END and low == 0 and not given and len(order) == 1 and not self.kept_ids:
+        if high == END and low == 0 and not given and len(order) == 1 and not self.kept_ids:
             leaves = self.plain_leaves(part.targets)
         operands = [_hot.value_of(seeds[i]) for i in given]
         states = trace.states
         grads = _hot.record_step(trace, prim, list(order), operands, None, outs, build, leaves)
         if leaves is not None and states is trace.states:
             self.simple = (states[-1], order[0], prim)
-        self.cut(states, grads)
-        return part.targets, grads
-
-    def flagged(self, path: PathGraph, step: Step, first: int, n: int) -> Step:
-        """The step, with a note of which of its results have a history."""
-        if self.owner.create:
-            step.flags = history_flags(path, step, range(first, first + n))
-        return step
-
-    def cut(self, states: list[State], grads: list[Any]) -> None:
-        """Gradients that depend on nothing that requires grad do not either."""
-        if self.owner.create:
-            for g, flag in zip(grads, states[-1].step.flags):
-                if not flag:
-                    g.value.requires_grad = False
+        if owner.create:
+            cut(states[-1].step.flags, grads)
+        return list(zip(part.targets, grads))
 
     def plain_leaves(self, targets: tuple[int, ...]) -> list[int] | None:
         """The targets if they are leaves, and every leaf of the trace takes part."""
@@ -276,12 +273,12 @@ class Walk:
 
     def held_step(
         self, order: tuple[int, ...], seeds: dict[int, Any], part: Part, high: int, low: int
-    ) -> tuple[tuple[int, ...], list[Any]]:
+    ) -> list[tuple[int, Any]]:
         """A stretch of a segment's backward pass, on its saved values."""
-        trace, owner, segment = self.trace, self.owner, self.segment
+        owner, segment = self.owner, self.segment
         assert segment is not None
         path: PathGraph = self.path
-        spent = segment.spent or _NOTHING
+        spent = segment.spent or NOTHING
         key = ("step", self.survey_key, order, high, low, self.kept_ids, owner.create, spent)
         made: SegmentStep | None = path.caches.get(key)
         if made is None:
@@ -290,42 +287,19 @@ class Walk:
             path.caches[key] = made
         step = made
         operands = [_hot.value_of(self.explicit(i, seeds[i])) for i in order]
-        operands += [self.saved(i) for i in step.inputs]
-        types = segment.types
-        values = [_hot.evaluate(e, types, segment.args) for e in step.args] if step.args else None
-        outs = [types[t] if t >= 0 else self.type_of(t) for t in step.targets]
-
-        def build(first: int, indices: list[int], arg0: int) -> Step:
-            here = path_of(trace)
-            expander = Expander(here.inner, Layered(here.shapes))
-            args = tuple([(ARG, arg0 + k) for k in range(len(step.args))])
-            results = tuple(range(first, first + len(outs)))
-            expander.expand(step.graph, tuple(indices), args, owner.create, results)
-            new = Step(expander.nodes, expander.inner, dict(expander.shapes), _NOTHING)
-            return self.flagged(here, new, first, len(outs))
-
-        states = trace.states
-        grads = _hot.record_step(trace, step.prim, [], operands, values, outs, build, None)
-        self.cut(states, grads)
+        pairs = take_step(owner, segment, made, operands)
         if not owner.retain:
-            segment.spent = spent_union(path, spent, step.spent)
-        return step.targets, grads
+            segment.spent = spent_union(path, spent, made.spent)
+        return pairs
 
     def saved(self, i: int) -> Value:
         """A value that the segment kept, with its gradient identity if that is asked for."""
         segment = self.segment
         assert segment is not None
-        found = segment.saved.get(i)
-        if found is None:
-            raise GraphError(FREED)
-        type_, buffer = found
-        value: Value
-        if not self.owner.create or i not in differentiable_ids(self.path):
-            value = _hot.held(type_, buffer)
-        elif i in segment.inputs:
-            value = labelled(segment.inputs[i], type_, buffer)
-        else:
-            value = _hot.held_in_segment(type_, buffer, segment, i)
+        if self.owner.create:
+            return identified(segment, i)
+        type_, buffer = segment.saved[i]
+        value: Value = _hot.held(type_, buffer)
         return value
 
     def tensor_of(self, i: int, data: Value) -> Any:
@@ -337,28 +311,10 @@ class Walk:
         return _hot.wrap(_hot.held_in_segment(data.type, _hot.ensure(data), self.segment, i))
 
     def type_of(self, i: int) -> Any:
-        """The type of a temporary, for the sizes at hand."""
-        segment = self.segment
-        types = [v.type for v in self.trace.values] if segment is None else segment.types
-        args = self.trace.args if segment is None else segment.args
-        shape = tuple([_hot.evaluate(e, types, args) for e in self.path.shape_of(i)])
+        """The type of a temporary of the pending trace, for the sizes at hand."""
+        types = [v.type for v in self.trace.values]
+        shape = tuple([_hot.evaluate(e, types, self.trace.args) for e in self.path.shape_of(i)])
         return _hot.intern_type(shape, self.path.dtype_of(i), types[0].device)
-
-    # -- leaves whose gradient is complete before the walk ends -------------------------------
-
-    def early(self, low: int) -> None:
-        """Settle leaves with hooks that nothing below `low` uses, so that these run in order."""
-        owner = self.owner
-        ready = []
-        for key, (leaf, _) in owner.totals.items():
-            if has_hooks(leaf) and owner.last_use(key) <= owner.number_of(self.segment):
-                ids = [i for i, role in differentiable_leaves(self.path)
-                       if role == 1 and self.value_at(i).leaf is leaf]
-                uses = first_uses(self.path)
-                if low == 0 or all(uses.get(i, _END) >= low for i in ids):
-                    ready.append((-max([uses.get(i, 0) for i in ids], default=0), key))
-        for _, key in sorted(ready):
-            owner.settle(key)
 
     # -- users' code ------------------------------------------------------------------------
 
@@ -388,16 +344,6 @@ def path_of(trace: Trace) -> PathGraph:
     return path_at(trace.states, trace.values, trace.args)
 
 
-def labelled(identity: Value, type_: Any, buffer: Any) -> Value:
-    """Saved data of an input, with the input's gradient identity."""
-    value: Value = _hot.held(type_, buffer)
-    value.leaf = identity.leaf
-    value.segment = identity.segment
-    value.seg_index = identity.seg_index
-    value.requires_grad = True
-    return value
-
-
 def _ones(expander: Expander, path: PathGraph, i: int) -> int:
     """A gradient of ones for the root `i`."""
     prim, program = fill_program(path.dtype_of(i), len(path.shape_of(i)))
@@ -421,23 +367,6 @@ def fill_program(dtype: Any, rank: int) -> Any:
     return found
 
 
-def id_in(value: Value, trace: Trace, segment: Segment | None) -> int | None:
-    """The id of a value in the pending trace, or in a segment; None if it is not there."""
-    if segment is not None:
-        return value.seg_index if value.segment is segment else None
-    if value.trace is trace and value.buffer is None and value.requires_grad:
-        return value.index
-    return None
-
-
-def differentiable_leaves(path: PathGraph) -> list[tuple[int, int]]:
-    """(id, role) of the entries that require grad: role 1 for leaves, 2 for earlier segments."""
-    found: list[tuple[int, int]] | None = path.caches.get("leaves")
-    if found is None:
-        found = path.caches["leaves"] = [(i, role) for i, role in path.leaves if role]
-    return found
-
-
 def usable_entries(path: PathGraph, value_at: Any) -> list[int]:
     """Entries that require grad still: that of a leaf is looked at again in each pass."""
     out = []
@@ -449,111 +378,3 @@ def usable_entries(path: PathGraph, value_at: Any) -> list[int]:
             if leaf is not None and leaf.requires_grad:
                 out.append(i)
     return out
-
-
-def first_uses(path: PathGraph) -> dict[int, int]:
-    """Position of the first node through which each value could get a gradient."""
-    found: dict[int, int] | None = path.caches.get("first uses")
-    if found is None:
-        found = {}
-        for k in range(len(path.nodes) - 1, -1, -1):
-            node = path.nodes[k]
-            if node.grad:
-                for i in node.inputs:
-                    found[i] = k
-        path.caches["first uses"] = found
-    return found
-
-
-def spent_union(
-    path: PathGraph, spent: frozenset[int], more: frozenset[int]
-) -> frozenset[int]:
-    """The union, the same object each time, so that it is cheap as a key."""
-    key = ("spent", spent, more)
-    found: frozenset[int] | None = path.caches.get(key)
-    if found is None:
-        found = path.caches[key] = spent | more
-    return found
-
-
-def release(segment: Segment) -> None:
-    """Drop saved values that no node needs any more that has not been passed."""
-    spent = segment.spent
-    if not spent or not segment.saved:
-        return
-    path = segment.structure
-    needed = still_needed(path, spent if not path.spent else spent | path.spent)
-    if len(needed) == 0:
-        segment.saved = {}
-    else:
-        segment.saved = {i: s for i, s in segment.saved.items() if i in needed}
-
-
-# -- only some inputs -----------------------------------------------------------------------
-
-
-class Reach:
-    """The regions that gradients can come to from some seeds, latest first."""
-
-    def __init__(
-        self, walk: Walk | None, seeds: tuple[int, ...], segments: list[tuple[Segment, set[int]]]
-    ) -> None:
-        self.rows: list[tuple[Segment | None, PathGraph, tuple[int, ...]]] = []
-        self.waiting = {segment.serial: (segment, ids) for segment, ids in segments}
-        self.last_use: dict[int, int] = {}  # by id of a leaf: number of the region it is in last
-        self.number: dict[int, int] = {}  # by id of a segment
-        if walk is not None:
-            self._look(walk.segment, walk.path, walk.value_at, seeds)
-        while self.waiting:
-            segment, ids = self.waiting.pop(max(self.waiting))
-            self._look(
-                segment, segment.structure, segment.inputs.__getitem__, tuple(sorted(ids))
-            )
-
-    def _look(
-        self, segment: Segment | None, path: PathGraph, value_at: Any, ids: tuple[int, ...]
-    ) -> None:
-        number = len(self.rows)
-        self.rows.append((segment, path, ids))
-        if segment is not None:
-            self.number[id(segment)] = number
-        for i, role in entries_met(path, ids):
-            value = value_at(i)
-            if role == 1:
-                self.last_use[id(value.leaf)] = number
-            elif value.segment is not None:
-                entry = self.waiting.setdefault(value.segment.serial, (value.segment, set()))
-                entry[1].add(value.seg_index)
-
-
-def entries_met(path: PathGraph, ids: tuple[int, ...]) -> list[tuple[int, int]]:
-    """(id, role) of the entries that gradients of these ids flow to."""
-    key = ("met", ids)
-    found: list[tuple[int, int]] | None = path.caches.get(key)
-    if found is None:
-        everything = tuple([i for i, _ in differentiable_leaves(path)])
-        live = survey(path, ids, everything).live
-        met = {i for k in live for i in path.nodes[k].inputs} | set(ids)
-        found = [(i, role) for i, role in differentiable_leaves(path) if i in met]
-        path.caches[key] = found
-    return found
-
-
-def useful_entries(owner: Owner, reach: Reach) -> dict[int, set[int]]:
-    """Per region (id of the segment, 0 for the trace) the ids that lead to a wanted input."""
-    useful: dict[int, set[int]] = {}
-    trace = owner.trace
-    for segment, path, ids in reversed(reach.rows):
-        inputs = trace.values if segment is None else segment.inputs
-        wanted = set()
-        for i, role in differentiable_leaves(path):
-            value = inputs[i]
-            if role == 1:
-                if id(value.leaf) in (owner.wanted or ()):
-                    wanted.add(i)
-            elif value.seg_index in useful.get(id(value.segment), ()):
-                wanted.add(i)
-        kept = {id_in(value, trace, segment) for value, _ in owner.sinks}
-        targets = tuple(sorted(wanted | {i for i in kept if i is not None}))
-        useful[0 if segment is None else id(segment)] = survey(path, ids, targets).active
-    return useful

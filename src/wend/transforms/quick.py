@@ -1,0 +1,195 @@
+"""The backward pass of a whole segment as one step: the way taken where no users' code is called.
+
+The step also adds what leaves have already got from later segments, so that nothing but it is
+recorded per segment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base.errors import GraphError
+from wend.core import _hot
+from wend.core._hot import Segment, Value
+from wend.core.graph import Expander, PathGraph, Step
+from wend.core.symbolic import ARG
+from wend.transforms.differentiate import (
+    FREED,
+    Layered,
+    Part,
+    SegmentStep,
+    differentiable_ids,
+    history_flags,
+    segment_step,
+    still_needed,
+    survey,
+)
+
+END = 1 << 60
+NOTHING: frozenset[int] = frozenset()
+
+
+class Whole:
+    """What the backward pass of a segment from certain seeds does, whatever the sizes."""
+
+    __slots__ = ("leaves", "part", "steps")
+
+    def __init__(self, path: PathGraph, order: tuple[int, ...], frozen: tuple[int, ...]) -> None:
+        roles = dict(differentiable_leaves(path))
+        targets = tuple([i for i in roles if i not in frozen])
+        found = survey(path, order, targets)
+        self.part: Part | None = found.part(path, order, END, 0, NOTHING)
+        reached = () if self.part is None else self.part.targets
+        self.leaves = tuple([i for i in reached if roles[i] == 1])
+        self.steps: dict[Any, SegmentStep] = {}  # by the leaves whose gradients are added to
+
+
+def pass_segment(owner: Any, segment: Segment, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
+    """Record the backward pass of the segment; returns (id, gradient) of its entries.
+
+    seeds: gradients by id     owner: the `Pass`, whose totals of leaves are taken up
+    """
+    path: PathGraph = segment.structure
+    inputs = segment.inputs
+    frozen: tuple[int, ...] = ()
+    for i, role in differentiable_leaves(path):
+        if role == 1:
+            leaf = inputs[i].leaf
+            if leaf is None or not leaf.requires_grad:
+                frozen += (i,)
+    order = tuple(sorted(seeds)) if len(seeds) > 1 else tuple(seeds)
+    spent = segment.spent or NOTHING
+    key = ("whole", order, frozen, spent, owner.create)
+    whole: Whole | None = path.caches.get(key)
+    if whole is None:
+        whole = path.caches[key] = Whole(path, order, frozen)
+    if whole.part is None:
+        return []
+    operands = [_hot.value_of(seeds[i]) for i in order]
+    carried: tuple[int, ...] = ()
+    totals = owner.totals
+    if totals:
+        for i in whole.leaves:
+            total = totals.pop(id(inputs[i].leaf), None)
+            if total is not None:
+                carried += (i,)
+                operands.append(_hot.value_of(total[1]))
+    step = whole.steps.get(carried)
+    if step is None:
+        step = segment_step(path, whole.part, order + carried, owner.create, path.spent | spent)
+        whole.steps[carried] = step
+    found = take_step(owner, segment, step, operands)
+    if not owner.retain:
+        segment.spent = spent_union(path, spent, step.spent)
+        release(segment)
+    return found
+
+
+def take_step(
+    owner: Any, segment: Segment, step: SegmentStep, operands: list[Value]
+) -> list[tuple[int, Any]]:
+    """Record a segment's step on gradients and saved values; returns (id, gradient) pairs."""
+    trace, create = owner.trace, owner.create
+    saved = segment.saved
+    for i in step.inputs:
+        if create:
+            operands.append(identified(segment, i))
+            continue
+        kept = saved.get(i)
+        if kept is None:
+            raise GraphError(FREED)
+        operands.append(_hot.held(kept[0], kept[1]))
+    types = segment.types
+    values = None
+    if step.args:
+        values = [_hot.evaluate(e, types, segment.args) for e in step.args]
+    outs = [types[t] if t >= 0 else type_of(segment, t) for t in step.targets]
+
+    def build(first: int, indices: list[int], arg0: int) -> Step:
+        here = owner.path_here()
+        expander = Expander(here.inner, Layered(here.shapes))
+        args = tuple([(ARG, arg0 + k) for k in range(len(step.args))])
+        results = tuple(range(first, first + len(outs)))
+        expander.expand(step.graph, tuple(indices), args, create, results)
+        new = Step(expander.nodes, expander.inner, dict(expander.shapes), NOTHING)
+        if create:
+            new.flags = history_flags(here, new, results)
+        return new
+
+    states = trace.states
+    grads = _hot.record_step(trace, step.prim, [], operands, values, outs, build, None)
+    if create:
+        cut(states[-1].step.flags, grads)
+    return list(zip(step.targets, grads))
+
+
+def cut(flags: tuple[bool, ...], grads: list[Any]) -> None:
+    """Gradients that depend on nothing that requires grad do not require it either."""
+    for g, flag in zip(grads, flags):
+        if not flag:
+            g.value.requires_grad = False
+
+
+def identified(segment: Segment, i: int) -> Value:
+    """A value that the segment kept, with its gradient identity."""
+    kept = segment.saved.get(i)
+    if kept is None:
+        raise GraphError(FREED)
+    type_, buffer = kept
+    value: Value
+    if i not in differentiable_ids(segment.structure):
+        value = _hot.held(type_, buffer)
+    elif i in segment.inputs:
+        value = labelled(segment.inputs[i], type_, buffer)
+    else:
+        value = _hot.held_in_segment(type_, buffer, segment, i)
+    return value
+
+
+def labelled(identity: Value, type_: Any, buffer: Any) -> Value:
+    """Saved data of an input, with the input's gradient identity."""
+    value: Value = _hot.held(type_, buffer)
+    value.leaf = identity.leaf
+    value.segment = identity.segment
+    value.seg_index = identity.seg_index
+    value.requires_grad = True
+    return value
+
+
+def type_of(segment: Segment, i: int) -> Any:
+    """The type of a temporary of a segment."""
+    path: PathGraph = segment.structure
+    shape = tuple([_hot.evaluate(e, segment.types, segment.args) for e in path.shape_of(i)])
+    return _hot.intern_type(shape, path.dtype_of(i), segment.types[0].device)
+
+
+def differentiable_leaves(path: PathGraph) -> list[tuple[int, int]]:
+    """(id, role) of the entries that require grad: role 1 for leaves, 2 for earlier segments."""
+    found: list[tuple[int, int]] | None = path.caches.get("leaves")
+    if found is None:
+        found = path.caches["leaves"] = [(i, role) for i, role in path.leaves if role]
+    return found
+
+
+def spent_union(
+    path: PathGraph, spent: frozenset[int], more: frozenset[int]
+) -> frozenset[int]:
+    """The union, the same object each time, so that it is cheap as a key."""
+    key = ("spent", spent, more)
+    found: frozenset[int] | None = path.caches.get(key)
+    if found is None:
+        found = path.caches[key] = spent | more
+    return found
+
+
+def release(segment: Segment) -> None:
+    """Drop saved values that no node needs any more that has not been passed."""
+    spent = segment.spent
+    if not spent or not segment.saved:
+        return
+    path: PathGraph = segment.structure
+    needed = still_needed(path, spent)
+    if len(needed) == 0:
+        segment.saved = {}
+    else:
+        segment.saved = {i: s for i, s in segment.saved.items() if i in needed}
