@@ -1,8 +1,8 @@
-"""torch.linalg: norms and products; decompositions are not available so far."""
+"""torch.linalg: norms and products; of the decompositions, Cholesky's so far."""
 
 from wend.base.errors import LinAlgError
 from wend.core.primitive import ops as _ops
-from wend.frontend.linalg import solve
+from wend.frontend.linalg import cholesky, solve
 
 cross = _ops.cross_along
 diagonal = _ops.linalg_diagonal
@@ -17,6 +17,7 @@ vector_norm = _ops.vector_norm
 
 __all__ = [
     "LinAlgError",
+    "cholesky",
     "cross",
     "diagonal",
     "matmul",

@@ -126,3 +126,43 @@ def test_policy_gradient():
     chosen = wend.distributions.Categorical(logits=logits)
     (-chosen.log_prob(wend.tensor(2))).backward()
     np.testing.assert_allclose(logits.grad, [0.25, 0.25, -0.75, 0.25])
+
+
+ROOT = np.array([[[1.0, 0.0], [0.5, 2.0]], [[0.7, 0.0], [-0.2, 0.4]]])
+MEANS = np.array([[0.5, -1.0]])
+
+
+@pytest.mark.parametrize("form", ["covariance_matrix", "precision_matrix", "scale_tril"])
+def test_gaussian_vectors(form):
+    matrix = ROOT if form == "scale_tril" else ROOT @ np.swapaxes(ROOT, -1, -2)
+    outcomes = []
+    for module in (wend, torch):
+        loc, shape = module.tensor(MEANS, requires_grad=True), module.tensor(matrix)
+        shape.requires_grad_()
+        d = module.distributions.MultivariateNormal(loc, **{form: shape})
+        density = d.log_prob(module.tensor([[0.1, 0.2], [1.0, 3.0]], dtype=module.float64))
+        (density.sum() + d.entropy().sum()).backward()
+        facts = [d.mean, d.variance, d.scale_tril, d.covariance_matrix, d.precision_matrix]
+        outcomes.append([density, d.entropy(), *facts, loc.grad, shape.grad])
+        assert tuple(d.batch_shape) == (2,) and tuple(d.event_shape) == (2,)
+        assert tuple(d.expand((3, 2)).rsample((4,)).shape) == (4, 3, 2, 2)
+    for ours, theirs in zip(*outcomes, strict=True):
+        got, expected = ours.detach().numpy(), theirs.detach().numpy()
+        if ours is outcomes[0][-1] and form == "scale_tril":
+            expected = np.tril(expected)
+            got = np.tril(got)
+        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_gaussian_vectors_are_checked():
+    normal = wend.distributions.MultivariateNormal
+    with pytest.raises(ValueError, match="exactly one of"):
+        normal(wend.zeros(2))
+    with pytest.raises(ValueError, match="does not fit"):
+        normal(wend.zeros(2), wend.eye(3))
+    with pytest.raises(ValueError, match="covariance_matrix"):
+        normal(wend.zeros(2), -wend.eye(2))
+    with pytest.raises(ValueError, match="scale_tril"):
+        normal(wend.zeros(2), scale_tril=wend.ones(2, 2))
+    drawn = normal(wend.zeros(2), wend.tensor([[2.0, 0.9], [0.9, 1.0]])).sample((4000,))
+    np.testing.assert_allclose(drawn.T.cov(), [[2.0, 0.9], [0.9, 1.0]], atol=0.15)

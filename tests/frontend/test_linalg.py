@@ -111,3 +111,13 @@ def test_a_singular_matrix_is_refused_at_once():
         wend.linalg.solve(wend.eye(2), wend.ones(3, 1))
     with pytest.raises(RuntimeError, match="same dtype"):
         wend.linalg.solve(wend.eye(2), wend.ones(2, 1).double())
+
+
+def test_cholesky():
+    positive = SQUARES @ np.swapaxes(SQUARES, -1, -2)
+    both(lambda t, a: t.linalg.cholesky(a), positive)
+    both(lambda t, a: t.linalg.cholesky(a[0], upper=True), positive)
+    with pytest.raises(wend.linalg.LinAlgError, match="not positive-definite"):
+        wend.linalg.cholesky(-wend.eye(2))
+    with pytest.raises(RuntimeError, match="square"):
+        wend.linalg.cholesky(wend.ones(2, 3))

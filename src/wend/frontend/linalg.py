@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from wend.base.errors import ArgumentError
+from wend.base.errors import ArgumentError, LinAlgError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.interop import array_of
 
-__all__ = ["solve"]
+__all__ = ["cholesky", "solve"]
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
@@ -31,6 +31,25 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
         found = ops.squeeze(found, -1)
     if type(found) is Tensor:
         array_of(found)
+    if out is not None:
+        return _hot.slot("call_out")(lambda: found, (), {"out": out})  # type: ignore[no-any-return]
+    return found  # type: ignore[no-any-return]
+
+
+def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
+    """The lower triangular L with L L^T = A, or with `upper` its transpose.
+
+    A: (..., n, n), symmetric and positive definite. Computed at once: programs catch LinAlgError (a
+    RuntimeError) where it is not.
+    """
+    found = ops.cholesky_lower(A)
+    if type(found) is Tensor and bool(ops.any(ops.isnan(found))):
+        raise LinAlgError(
+            "linalg.cholesky: The factorization could not be completed because the input is not "
+            "positive-definite."
+        )
+    if upper:
+        found = ops.matrix_transpose(found)
     if out is not None:
         return _hot.slot("call_out")(lambda: found, (), {"out": out})  # type: ignore[no-any-return]
     return found  # type: ignore[no-any-return]

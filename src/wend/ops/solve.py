@@ -1,4 +1,4 @@
-"""Systems of linear equations."""
+"""Systems of linear equations, and Cholesky factors."""
 
 from __future__ import annotations
 
@@ -76,6 +76,58 @@ class SolveMatrix(Primitive):
         yield Sample(a, b[0, :, :1])
         yield Sample(a[0, :1, :1], b[0, :1])
         yield Sample(a[:, :0, :0], b[:, :0])
+
+
+class CholeskyLower(Primitive):
+    """y = the lower triangular matrix with a positive diagonal such that y y^T = A.
+
+    A: (..., n, n), symmetric (the mean of A and its transpose counts) and positive definite
+    float16 and bfloat16 are computed in float32. NaN for matrices that are not positive definite.
+    Raises ShapeError for matrices that are not square.
+    """
+
+    signature = "A"
+    supports = frozenset({"float"})
+    grad_name = "LinalgCholeskyExBackward0"
+
+    def infer(self, a: Spec) -> Spec:
+        require("linalg.cholesky", self.supports, a.dtype)
+        if len(a.shape) < 2 or not a.shape[-1] == a.shape[-2]:
+            raise ShapeError(
+                f"linalg.cholesky: A must be batches of square matrices, but it has shape "
+                f"{hints(a.shape)}"
+            )
+        return a
+
+    def reference(self, a: Array) -> Array:
+        wide = widen(a)
+        wide = (wide + np.swapaxes(wide, -1, -2)) / 2
+        found = np.empty_like(wide)
+        for place in np.ndindex(wide.shape[:-2]):
+            try:
+                found[place] = np.linalg.cholesky(wide[place])
+            except np.linalg.LinAlgError:
+                found[place] = np.nan
+        return array(found, from_numpy(a.dtype))
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        upper = ops.matrix_transpose(y)
+        inner = ops.matmul(upper, ops.tril(g))
+        half = ops.tril(inner) - ops.diag_embed(ops.diagonal(inner, 0, -2, -1)) * 0.5
+        left = ops.solve_matrix(upper, half)
+        both = ops.solve_matrix(upper, ops.matrix_transpose(left))
+        return ((both + ops.matrix_transpose(both)) * 0.5,)
+
+    def batch(self, batched: Any, size: Any, a: Any) -> Any:
+        return ops.cholesky_lower(a)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        root = rng.normal(size=(2, 3, 3))
+        a = root @ np.swapaxes(root, -1, -2) + 2 * np.eye(3)
+        yield Sample(a)
+        yield Sample(a[0])
+        yield Sample(a[:, :1, :1])
+        yield Sample(a[:, :0, :0])
 
 
 def _summed(g: Any, x: Any) -> Any:

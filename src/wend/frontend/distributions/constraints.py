@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.base.errors import LinAlgError
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.frontend import linalg
 
 __all__ = [
     "Constraint",
@@ -13,9 +15,11 @@ __all__ = [
     "greater_than",
     "integer_interval",
     "interval",
+    "lower_cholesky",
     "nonnegative",
     "nonnegative_integer",
     "positive",
+    "positive_definite",
     "real",
     "real_vector",
     "simplex",
@@ -65,6 +69,27 @@ class _Simplex(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         return ops.all(value >= 0, -1) & (ops.abs(ops.sum(value, -1) - 1) < 1e-6)
+
+
+class _LowerCholesky(Constraint):
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        triangular = ops.all(ops.all(ops.tril(value) == value, -1), -1)
+        return triangular & ops.all(ops.diagonal(value, 0, -2, -1) > 0, -1)
+
+
+class _PositiveDefinite(Constraint):
+    event_dim = 2
+
+    def check(self, value: Tensor) -> Tensor:
+        close = ops.isclose(value, ops.matrix_transpose(value), atol=1e-6)
+        symmetric = ops.all(ops.all(close, -1), -1)
+        try:
+            linalg.cholesky(value)
+        except LinAlgError:
+            return ops.zeros_like(symmetric)
+        return symmetric
 
 
 class _Interval(Constraint):
@@ -117,6 +142,8 @@ interval = _Interval
 nonnegative = _AtLeast(0.0)
 nonnegative_integer = _IntegerAtLeast(0)
 positive = _GreaterThan(0.0)
+lower_cholesky = _LowerCholesky()
+positive_definite = _PositiveDefinite()
 real = _Real()
 real_vector = _RealVector()
 simplex = _Simplex()

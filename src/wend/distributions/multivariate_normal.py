@@ -1,0 +1,5 @@
+"""torch.distributions.multivariate_normal."""
+
+from wend.frontend.distributions.gaussian import MultivariateNormal
+
+__all__ = ["MultivariateNormal"]
