@@ -121,3 +121,22 @@ def test_cholesky():
         wend.linalg.cholesky(-wend.eye(2))
     with pytest.raises(RuntimeError, match="square"):
         wend.linalg.cholesky(wend.ones(2, 3))
+
+
+def test_renorm():
+    both(lambda t, x: t.renorm(x, 2, 0, 1.0), MATRICES)
+    both(lambda t, x: x.renorm(1, -1, 2.5), MATRICES)
+    x, y = wend.tensor(MATRICES), torch.tensor(MATRICES)
+    assert x.renorm_(3, 1, 1.0) is x
+    np.testing.assert_allclose(x.numpy(), y.renorm_(3, 1, 1.0).numpy(), rtol=1e-6)
+    with pytest.raises(RuntimeError, match="at least 2"):
+        wend.renorm(wend.ones(2), 2, 0, 1.0)
+    with pytest.raises(ValueError, match="non-positive"):
+        wend.renorm(wend.ones(2, 2), 0, 0, 1.0)
+
+
+def test_pooling_with_indices_takes_the_argument():
+    x = wend.arange(16.0).reshape(1, 1, 4, 4)
+    for given in ({}, {"return_indices": False}, {"return_indices": True}):
+        values, places = wend.nn.functional.max_pool2d_with_indices(x, 2, **given)
+        assert values.flatten().tolist() == places.flatten().tolist() == [5, 7, 13, 15]

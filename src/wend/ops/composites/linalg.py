@@ -166,6 +166,38 @@ def linalg_norm(
     return ops.vector_norm(A, ord, dim, keepdim, dtype=dtype)
 
 
+def _renorm_samples(rng: Any) -> Iterator[Sample]:
+    x = rng.normal(size=(2, 3, 4))
+    yield Sample(x, 2, 0, 1.0)
+    yield Sample(x, 1, -1, 2.5)
+    yield Sample(x, math.inf, 1, 0.5)
+    yield Sample(x[:, :0], 2, 0, 1.0)
+
+
+@composite(
+    "input, p: attr, dim: int, maxnorm: scalar",
+    functions=("renorm",),
+    methods=("renorm",),
+    inplace=True,
+    samples=_renorm_samples,
+    supports=INEXACT,
+)
+def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Any:
+    """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it.
+
+    Raises ShapeError for fewer than two dims, ArgumentError for p that is not above 0.
+    """
+    rank = len(input.shape)
+    if rank < 2:
+        raise ShapeError(f"renorm: input needs at least 2 dimensions, got {rank} dimensions")
+    if isinstance(p, bool) or not p > 0:
+        raise ArgumentError(f"renorm: non-positive-norm not supported: p is {p}")
+    axis = normalize_dim(dim, rank, "renorm")
+    others = tuple(d for d in range(rank) if d != axis)
+    size = norm_of("renorm", input, p, others, True, None)
+    return input * ops.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+
+
 # -- moments -------------------------------------------------------------------------------------
 
 
