@@ -1,47 +1,17 @@
 """Programs that run under Wend and, where it is installed, under PyTorch, and must agree."""
 
-import numpy as np
+import sys
+from pathlib import Path
+
 import pytest
 
 import wend
 import wend.autograd
 import wend.utils.checkpoint
 
-try:
-    import torch
-except ImportError:  # the comparisons with PyTorch are left out
-    torch = None
+sys.path.insert(0, str(Path(__file__).parent))  # for `both`, which lies beside the tests
 
-
-def plain(result):
-    """Tensors as arrays, inside of any nesting."""
-    if isinstance(result, (list, tuple)):
-        return [plain(r) for r in result]
-    if isinstance(result, dict):
-        return {k: plain(r) for k, r in result.items()}
-    if hasattr(result, "detach"):
-        return np.asarray(result.detach().numpy())
-    return result
-
-
-def check(found, wanted, where="result"):
-    """Raise AssertionError that says where two plain results differ."""
-    if isinstance(wanted, list):
-        assert isinstance(found, list), f"{where}: {found!r} is no list"
-        assert len(found) == len(wanted), f"{where}: {len(found)} entries, wanted {len(wanted)}"
-        for i, (f, w) in enumerate(zip(found, wanted, strict=True)):
-            check(f, w, f"{where}[{i}]")
-    elif isinstance(wanted, dict):
-        assert found.keys() == wanted.keys(), where
-        for key in wanted:
-            check(found[key], wanted[key], f"{where}[{key!r}]")
-    elif isinstance(wanted, np.ndarray):
-        assert isinstance(found, np.ndarray), f"{where}: {found!r} is no array"
-        assert found.shape == wanted.shape, f"{where}: {found.shape}, wanted {wanted.shape}"
-        assert found.dtype == wanted.dtype, f"{where}: {found.dtype}, wanted {wanted.dtype}"
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=where)
-    else:
-        assert found == wanted, f"{where}: {found!r}, wanted {wanted!r}"
+from both import check, plain, torch
 
 
 @pytest.fixture

@@ -26,12 +26,6 @@ def test_the_same_gradients(agree, reentrant, read):
         (y * y + h).sum().backward()
         return y, x.grad, w.grad
 
-    import wend.utils.checkpoint  # noqa: F401
-
-    try:
-        import torch.utils.checkpoint  # noqa: F401
-    except ImportError:
-        pass
     agree(program)
 
 

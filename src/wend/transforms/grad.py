@@ -57,6 +57,7 @@ class Pass:
         self.found: dict[int, Any] = {}  # gradients handed back, by position in `inputs`
         self.wanted: dict[int, list[int]] | None = None  # by id of the leaf
         self.sinks: list[tuple[Value, Sink]] = []  # for values that are no leaves
+        self.goals: list[Value] = []  # inputs that are no leaves
         self.useful: dict[int, set[int]] | None = None  # what leads to an input, by region
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, gradient]
         self.pending: dict[int, dict[int, Any]] = {}
@@ -78,8 +79,10 @@ class Pass:
         for k, value in enumerate(inputs):
             if value.leaf is not None:
                 wanted.setdefault(id(value.leaf), []).append(k)
-            elif self.capture:
-                self.sinks.append((value, self._capture(k)))
+            else:
+                self.goals.append(value)
+                if self.capture:
+                    self.sinks.append((value, self._capture(k)))
         self.wanted = wanted
 
     def _capture(self, k: int) -> Sink:
@@ -164,6 +167,8 @@ class Pass:
     def reach(self) -> Reach:
         """The regions that gradients can come to; found out at the first need."""
         if self._reach is None:
+            if self._start[0] is not None:
+                self._start[0].follow()
             self._reach = Reach(*self._start)
         return self._reach
 

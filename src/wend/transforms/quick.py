@@ -171,9 +171,7 @@ def differentiable_leaves(path: PathGraph) -> list[tuple[int, int]]:
     return found
 
 
-def spent_union(
-    path: PathGraph, spent: frozenset[int], more: frozenset[int]
-) -> frozenset[int]:
+def spent_union(path: PathGraph, spent: frozenset[int], more: frozenset[int]) -> frozenset[int]:
     """The union, the same object each time, so that it is cheap as a key."""
     key = ("spent", spent, more)
     found: frozenset[int] | None = path.caches.get(key)

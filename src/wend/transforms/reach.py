@@ -25,9 +25,7 @@ class Reach:
             self._look(walk.segment, walk.path, walk.value_at, seeds)
         while self.waiting:
             segment, ids = self.waiting.pop(max(self.waiting))
-            self._look(
-                segment, segment.structure, segment.inputs.__getitem__, tuple(sorted(ids))
-            )
+            self._look(segment, segment.structure, segment.inputs.__getitem__, tuple(sorted(ids)))
 
     def _look(
         self, segment: Segment | None, path: PathGraph, value_at: Any, ids: tuple[int, ...]
@@ -72,8 +70,8 @@ def useful_entries(owner: Any, reach: Reach) -> dict[int, set[int]]:
                     wanted.add(i)
             elif value.seg_index in useful.get(id(value.segment), ()):
                 wanted.add(i)
-        kept = {id_in(value, trace, segment) for value, _ in owner.sinks} - {None}
-        targets = tuple(sorted(wanted | kept))  # type: ignore[type-var]
+        found = [id_in(value, trace, segment) for value in owner.goals]
+        targets = tuple(sorted(wanted | {i for i in found if i is not None}))
         useful[0 if segment is None else id(segment)] = survey(path, ids, targets).active
     return useful
 

@@ -40,7 +40,11 @@ class NodeStop:
     rank = 1
 
     def __init__(
-        self, low: int, at: int, outputs: tuple[int, ...], node: NodeHooks | None,
+        self,
+        low: int,
+        at: int,
+        outputs: tuple[int, ...],
+        node: NodeHooks | None,
         function: UserCode | None,
     ) -> None:
         self.low = low

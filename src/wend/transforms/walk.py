@@ -139,9 +139,11 @@ class Walk:
     def sinks(self) -> dict[int, list[Any]]:
         """Who wants the gradients of which values in the middle of the region."""
         found: dict[int, list[Any]] = {}
+        useful = self.owner.useful
+        met = None if useful is None else useful.get(id(self.segment) if self.segment else 0, ())
         for value, sink in self.owner.sinks:
             i = id_in(value, self.trace, self.segment)
-            if i is not None:
+            if i is not None and (met is None or i in met):
                 found.setdefault(i, []).append(sink)
         return found
 
@@ -285,7 +287,6 @@ class Walk:
             spent_ids = path.spent | spent if spent else path.spent
             made = segment_step(path, part, order, owner.create, spent_ids)
             path.caches[key] = made
-        step = made
         operands = [_hot.value_of(self.explicit(i, seeds[i])) for i in order]
         pairs = take_step(owner, segment, made, operands)
         if not owner.retain:
