@@ -73,6 +73,31 @@ from wend.frontend.formats import sparse_coo as sparse_coo
 from wend.frontend.formats import sparse_csc as sparse_csc
 from wend.frontend.formats import sparse_csr as sparse_csr
 from wend.frontend.formats import strided as strided
+from wend.frontend.functions import conj as conj
+from wend.frontend.functions import detach_ as detach_
+from wend.frontend.functions import e as e
+from wend.frontend.functions import fill as fill
+from wend.frontend.functions import fill_ as fill_
+from wend.frontend.functions import get_device as get_device
+from wend.frontend.functions import get_float32_matmul_precision as get_float32_matmul_precision
+from wend.frontend.functions import get_num_interop_threads as get_num_interop_threads
+from wend.frontend.functions import index_put_ as index_put_
+from wend.frontend.functions import inf as inf
+from wend.frontend.functions import is_conj as is_conj
+from wend.frontend.functions import is_distributed as is_distributed
+from wend.frontend.functions import is_inference as is_inference
+from wend.frontend.functions import is_neg as is_neg
+from wend.frontend.functions import is_signed as is_signed
+from wend.frontend.functions import nan as nan
+from wend.frontend.functions import newaxis as newaxis
+from wend.frontend.functions import pi as pi
+from wend.frontend.functions import real as real
+from wend.frontend.functions import resize_as_ as resize_as_
+from wend.frontend.functions import resolve_conj as resolve_conj
+from wend.frontend.functions import resolve_neg as resolve_neg
+from wend.frontend.functions import set_float32_matmul_precision as set_float32_matmul_precision
+from wend.frontend.functions import set_num_interop_threads as set_num_interop_threads
+from wend.frontend.functions import zero_ as zero_
 from wend.frontend.interop import from_dlpack as from_dlpack
 from wend.frontend.methods import allclose as allclose
 from wend.frontend.methods import equal as equal
@@ -371,6 +396,18 @@ def clamp(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | No
 @overload
 def clamp(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clamp_(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clamp_(input: Tensor, min: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clamp_(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clamp_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
 def clamp_max(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = min(input, max)."""
 def clamp_max_(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -390,6 +427,18 @@ def clip(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | Non
     """y = min(max(input, min), max) for tensors, one of which may be None."""
 @overload
 def clip(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clip_(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clip_(input: Tensor, min: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clip_(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = min(max(input, min), max) for tensors, one of which may be None."""
+@overload
+def clip_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = min(max(input, min), max) for tensors, one of which may be None."""
 def clone(input: Tensor, *, memory_format: Any = None, out: Tensor | None = None) -> Tensor:
     """y = x, in memory of its own."""
@@ -909,6 +958,10 @@ def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor |
     """y = input - floor(input / other) * other: the remainder with the sign of other."""
 def remainder_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input - floor(input / other) * other: the remainder with the sign of other."""
+def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it."""
+def renorm_(input: Tensor, p: Any, dim: _int, maxnorm: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+    """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it."""
 @overload
 def reshape(input: Tensor, shape: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
     """y = x in the given shape; one extent may be -1: it follows from the others."""
@@ -938,6 +991,12 @@ def round(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the nearest integer, halves to the even one."""
 @overload
 def round(input: Tensor, *, decimals: _int, out: Tensor | None = None) -> Tensor:
+    """y = the nearest integer, halves to the even one."""
+@overload
+def round_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the nearest integer, halves to the even one."""
+@overload
+def round_(input: Tensor, *, decimals: _int, out: Tensor | None = None) -> Tensor:
     """y = the nearest integer, halves to the even one."""
 @overload
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:

@@ -461,6 +461,8 @@ class Tensor:
         """As `nonzero`."""
     def as_strided(self, size: Any, stride: Any, storage_offset: Any = None) -> Any:
         """A view of the memory that input lies in, with the given extents and steps between elements."""
+    def as_strided_(self, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+        """Make this tensor the view that `as_strided` gives of its memory. Raises GraphError for one"""
     def as_strided_scatter(self, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
         """input, with the elements that as_strided would view replaced by src."""
     def as_subclass(self, cls: _builtins.type) -> Any:
@@ -1131,6 +1133,8 @@ class Tensor:
     @overload
     def nanmedian(self, dim: _int, keepdim: _bool = False) -> _values_indices:
         """y = the median of all elements that are not NaN, the lower of the two in the middle."""
+    def nanquantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> Any:
+        """The q-th quantiles of the elements that are not NaN; see `quantiles`."""
     def nansum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
     def narrow(self, dim: _int, start: _int, length: _int) -> Tensor:
@@ -1159,6 +1163,8 @@ class Tensor:
         """A tensor of this dtype from sizes or data."""
     def new_empty(self, *size: Any, **keywords: Any) -> Tensor:
         """A tensor of this one's type, its elements not chosen by anybody."""
+    def new_empty_strided(self, size: Any, stride: Any, **keywords: Any) -> Tensor:
+        """A tensor of this one's type and of these strides, its elements not chosen by anybody."""
     def new_full(self, size: Any, fill_value: Any, **keywords: Any) -> Tensor:
         """A constant of this tensor's type."""
     def new_ones(self, *size: Any, **keywords: Any) -> Tensor:
@@ -1221,6 +1227,8 @@ class Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
+    def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> Any:
+        """The q-th quantiles along `dim`, or of all elements; see `quantiles`."""
     def rad2deg(self) -> Tensor:
         """y = input * 180 / pi."""
     def rad2deg_(self) -> Tensor:
@@ -1247,6 +1255,10 @@ class Tensor:
         """y = input - floor(input / other) * other: the remainder with the sign of other."""
     def remainder_(self, other: Tensor | _Number) -> Tensor:
         """y = input - floor(input / other) * other: the remainder with the sign of other."""
+    def renorm(self, p: Any, dim: _int, maxnorm: Tensor | _Number) -> Tensor:
+        """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it."""
+    def renorm_(self, p: Any, dim: _int, maxnorm: Tensor | _Number) -> Tensor:
+        """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it."""
     @overload
     def repeat(self, repeats: Sequence[_int] | _int) -> Tensor:
         """y = input, repeats[d] times over along dim d; there may be more repeats than dims."""
@@ -1517,6 +1529,8 @@ class Tensor:
         """As `chunk`."""
     def unsafe_split(self, split_size: Any, dim: _int = 0) -> Any:
         """As `split`."""
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[Any], dim: _int = 0) -> Any:
+        """split_with_sizes whose parts may be written to without gradients noticing; here they do."""
     def unsqueeze(self, dim: _int) -> Tensor:
         """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
     def unsqueeze_(self, dim: _int) -> Tensor:
