@@ -16,6 +16,7 @@ BUILTINS = {
     "SymbolicError": RuntimeError,
     "FormatError": RuntimeError,
     "ArgumentTypeError": TypeError,
+    "LinAlgError": RuntimeError,
     "ArgumentError": ValueError,
     "IndexOutOfRange": IndexError,
     "DimError": IndexError,

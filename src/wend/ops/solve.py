@@ -59,7 +59,7 @@ class SolveMatrix(Primitive):
         grad_b = ops.solve_matrix(ops.conj(adjoint) if a.dtype.is_complex else adjoint, g)
         last = ops.matrix_transpose(y)
         grad_a = -ops.matmul(grad_b, ops.conj(last) if y.dtype.is_complex else last)
-        return _summed(grad_a, a), _summed(grad_b, b)
+        return grad_a, grad_b
 
     def batch(self, batched: Any, size: Any, a: Any, b: Any) -> Any:
         ranks = len(a.shape) - batched[0], len(b.shape) - batched[1]
@@ -113,7 +113,7 @@ class CholeskyLower(Primitive):
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         upper = ops.matrix_transpose(y)
         inner = ops.matmul(upper, ops.tril(g))
-        half = ops.tril(inner) - ops.diag_embed(ops.diagonal(inner, 0, -2, -1)) * 0.5
+        half = (ops.tril(inner) + ops.tril(inner, -1)) * 0.5  # the diagonal counts half
         left = ops.solve_matrix(upper, half)
         both = ops.solve_matrix(upper, ops.matrix_transpose(left))
         return ((both + ops.matrix_transpose(both)) * 0.5,)
@@ -128,16 +128,6 @@ class CholeskyLower(Primitive):
         yield Sample(a[0])
         yield Sample(a[:, :1, :1])
         yield Sample(a[:, :0, :0])
-
-
-def _summed(g: Any, x: Any) -> Any:
-    """The gradient summed over the leading dims that x was broadcast along."""
-    extra = len(g.shape) - len(x.shape)
-    axes = [*range(extra)]
-    axes += [
-        extra + d for d in range(len(x.shape) - 2) if x.shape[d] == 1 and g.shape[extra + d] != 1
-    ]
-    return ops.sum_to(g, x.shape, tuple(axes)) if axes else g
 
 
 def _spread(x: Any, rank: int, wanted: int) -> Any:

@@ -138,7 +138,10 @@ def _below(op: str, input: Any, diagonal: Any) -> Any:
             f"{hints(input.shape)}"
         )
     rows, columns = input.shape[-2], input.shape[-1]
-    return ops.le(arange(columns) - ops.unsqueeze(arange(rows), 1), diagonal)
+    # Expanded without a guard: the pattern must not tell a single row from many.
+    across = ops.expand_to(ops.unsqueeze(arange(columns), 0), (rows, columns), (0,))
+    down = ops.expand_to(ops.unsqueeze(arange(rows), 1), (rows, columns), (1,))
+    return ops.le(across - down, diagonal)
 
 
 def _triangle_samples(rng: Any) -> Iterator[Sample]:
