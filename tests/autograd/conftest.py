@@ -9,9 +9,9 @@ import wend
 import wend.autograd
 import wend.utils.checkpoint
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `both`, which lies beside the tests
+sys.path.insert(0, str(Path(__file__).parent))  # for `agreement`, which lies beside the tests
 
-from both import check, plain, torch
+from agreement import check, plain, torch
 
 
 @pytest.fixture

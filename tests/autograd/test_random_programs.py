@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from both import check, plain, torch
+from agreement import check, plain, torch
 
 import wend
 

@@ -438,6 +438,8 @@ def run(program, *, interrupt_at=None, kill_at=None):
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(SOURCE), *sys.path])},
         start_new_session=True,
+        # A suite run in the background ignores SIGINT, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     lines = []

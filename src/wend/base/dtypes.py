@@ -8,7 +8,7 @@ lower rank is of a higher category (bool < int < float < complex).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import ml_dtypes
@@ -297,6 +297,12 @@ def set_default_dtype(dtype: DType) -> None:
         )
     with _default_lock:
         _default = dtype
+    for listener in DEFAULT_LISTENERS:
+        listener()
+
+
+#: Called after a change of the default type: type rules may have answered for the old one.
+DEFAULT_LISTENERS: list[Callable[[], None]] = []
 
 
 # --- limits --------------------------------------------------------------------

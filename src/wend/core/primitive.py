@@ -12,6 +12,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from wend.base.dtypes import DEFAULT_LISTENERS
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import OpFunction, PrimitiveBase, Program, Tensor
@@ -375,3 +376,4 @@ def check_dtypes(name: str, supports: frozenset[str], specs: tuple[Any, ...]) ->
 
 
 _hot.set_primitive_registry(REGISTRY)
+DEFAULT_LISTENERS.append(_hot.new_epoch)

@@ -99,8 +99,7 @@ def set_default_dtype(d: DType) -> None:
 
 
 def _renew_modes() -> None:
-    """Let all traces, and type rules from now on, see the settings as they are."""
-    _hot.new_epoch()
+    """Let all traces see the settings as they are."""
     for trace in _hot.traces():
         grad, inference, autocast, _, _, *rest = trace.mode.key
         trace.mode = _hot.intern_mode(
