@@ -390,9 +390,6 @@ cdef class StepPrimitive:
     cdef dict __dict__
     cdef object __weakref__
 
-@cython.locals(state=State, child=State, v=Value, leaf=Leaf, values=list, outs=list)
-cpdef step_known(Trace trace, StepPrimitive prim, Py_ssize_t i0, Py_ssize_t i1)
-
 cdef list RETAINED
 cdef Mode off_mode(Mode mode)
 @cython.locals(trace=Trace, state=State, child=State, v=Value, leaf=Leaf, values=list, outs=list,

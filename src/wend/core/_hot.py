@@ -729,11 +729,6 @@ def value_of(handle):
     return refreshed(handle)
 
 
-def set_value(handle, value):
-    """Rebind a handle without any of the checks of an in-place op."""
-    handle.value = value
-
-
 def bump(handle):
     """Count one in-place change."""
     handle.version += 1
@@ -883,16 +878,6 @@ def install_trace(t, trace):
 
     LOCAL.trace = trace
     TRACES[t] = weakref.ref(trace, forget)
-
-
-def swap_trace(trace):
-    """Make `trace` the current one of this thread (fibers); returns the one before."""
-    global LAST_THREAD, LAST_TRACE
-    before = current_trace()
-    install_trace(thread_id(), trace)
-    LAST_TRACE = trace
-    LAST_THREAD = thread_id()
-    return before
 
 
 def traces():
@@ -1303,7 +1288,7 @@ def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
     """Record a backward step: `seeds` are dense indices, `operands` values that enter.
 
     outs: types of the results     build(first, inner, indices, arg0): the Step, made if it is new
-    leaves: dense indices for `step_known`, or None
+    leaves: dense indices for `backward_known`, or None
     """
     indices = list(seeds)
     while True:
@@ -2093,36 +2078,6 @@ class StepPrimitive:
 
     def __repr__(self):
         return self.name
-
-
-def step_known(trace, prim, i0, i1):
-    """Take the step `prim` if it is the next one on the known path and its leaves are as before.
-
-    Returns the list of result handles, or None if the step must be looked at anew.
-    """
-    state = trace.state
-    if state is None:
-        return None
-    child = state.child
-    if (
-        child is None
-        or child.prim is not prim
-        or child.i0 != i0
-        or child.i1 != i1
-        or child.mode is not trace.mode
-        or child.leaves is None
-    ):
-        return None
-    values = trace.values
-    outs = []
-    for index in child.leaves:
-        v = values[index]
-        leaf = v.leaf
-        if leaf is None or not leaf.requires_grad or leaf.hooks or leaf.node:
-            return None
-        outs.append(v.type)
-    child.outs = tuple(outs)
-    return commit_many(trace, None, child, None)
 
 
 RETAINED = [{}]  # live handles that retain the gradient of a non-leaf

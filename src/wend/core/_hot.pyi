@@ -1573,8 +1573,6 @@ def make_leaf(handle: Any) -> Any:
     """Make `handle` a leaf that requires grad; its value gets a fresh gradient identity."""
 def value_of(handle: Any) -> Value:
     """The handle's value (after re-deriving it if it is a view of something that changed)."""
-def set_value(handle: Any, value: Any) -> Any:
-    """Rebind a handle without any of the checks of an in-place op."""
 def bump(handle: Any) -> Any:
     """Count one in-place change."""
 class State:
@@ -1661,8 +1659,6 @@ def current_trace() -> Trace:
     """The trace of this thread."""
 def install_trace(t: Any, trace: Any) -> Any:
     """Make `trace` that of the thread with id `t`, until the thread ends."""
-def swap_trace(trace: Any) -> Any:
-    """Make `trace` the current one of this thread (fibers); returns the one before."""
 def traces() -> Any:
     """The traces of all threads."""
 def before_fork() -> Any:
@@ -1771,8 +1767,6 @@ class StepPrimitive:
     sized: _bool
     def __init__(self, name: Any, key: Any) -> None: ...
     def __repr__(self) -> _str: ...
-def step_known(trace: Any, prim: Any, i0: Any, i1: Any) -> Any:
-    """Take the step `prim` if it is the next one on the known path and its leaves are as before."""
 def set_retained(table: Any) -> Any:
     """Slot: the table of handles that retain gradients; while it is empty nothing is to be kept."""
 class ModuleBase:
