@@ -13,6 +13,7 @@ BUILTINS = {
     "DeviceError": RuntimeError,
     "GraphError": RuntimeError,
     "ExecutionError": RuntimeError,
+    "CompileError": RuntimeError,
     "SymbolicError": RuntimeError,
     "FormatError": RuntimeError,
     "ArgumentTypeError": TypeError,

@@ -48,6 +48,10 @@ class ExecutionError(WendError, RuntimeError):
     """An op failed while its value was computed."""
 
 
+class CompileError(WendError, RuntimeError):
+    """Generated code that could not be made into machine code: a fault of Wend's own."""
+
+
 class SymbolicError(WendError, RuntimeError):
     """A symbolic size was used where only a known number makes sense."""
 

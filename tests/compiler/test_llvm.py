@@ -1,0 +1,247 @@
+"""LLVM behind its wall: compiling, the cache on disk, the background thread, forks, the end."""
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from wend.base.errors import CompileError
+from wend.compiler import llvm
+from wend.compiler.cache import ObjectCache, default_directory
+
+
+def adding(number, name="k"):
+    return f"define i64 @{name}(i64 %x) {{\n  %y = add i64 %x, {number}\n  ret i64 %y\n}}\n"
+
+
+def call(library, x, name="k"):
+    return library.function(name, ctypes.c_int64, result=ctypes.c_int64)(x)
+
+
+@pytest.fixture
+def objects(tmp_path):
+    """An empty cache of this test's own."""
+    cache = ObjectCache(tmp_path / "objects")
+    llvm.use_cache(cache)
+    yield cache
+    llvm.use_cache(None)
+
+
+def counted(before):
+    now = llvm.counters
+    return now.compiled - before[0], now.loaded - before[1], now.shared - before[2]
+
+
+def count():
+    return llvm.counters.compiled, llvm.counters.loaded, llvm.counters.shared
+
+
+@pytest.mark.smoke
+def test_compile_and_call(objects):
+    library = llvm.compile_module(adding(3), ["k"])
+    assert call(library, 4) == 7
+    with pytest.raises(CompileError, match="'j' is none of"):
+        library.address("j")
+
+
+def test_the_host_is_described():
+    target = llvm.host()
+    assert target.vector_bytes in (16, 32, 64) and target.registers in (16, 32)
+    assert target is llvm.host()
+    assert llvm.Target("x86_64-linux", "x", "+avx,-avx2").vector_bytes == 32
+    assert not llvm.Target("x86_64-linux", "x", "+avx512f").has("avx512")
+
+
+def test_constants_and_libc_are_reached(objects):
+    text = """
+    @table = private constant [4 x double] [double 1.0, double 2.0, double 4.0, double 8.0]
+    declare void @memset(ptr, i32, i64)
+    define double @k(i64 %i, ptr %p) {
+      call void @memset(ptr %p, i32 7, i64 16)
+      %q = getelementptr double, ptr @table, i64 %i
+      %y = load double, ptr %q
+      ret double %y
+    }
+    """
+    library = llvm.compile_module(text, ["k"])
+    buffer = (ctypes.c_uint8 * 16)()
+    k = library.function("k", ctypes.c_int64, ctypes.c_void_p, result=ctypes.c_double)
+    assert k(2, ctypes.addressof(buffer)) == 4.0
+    assert bytes(buffer) == b"\7" * 16
+
+
+def test_errors_name_the_fault(objects):
+    with pytest.raises(CompileError, match="undefined value '%z'"):
+        llvm.compile_module("define i64 @k() {\n  ret i64 %z\n}", ["k"])
+    with pytest.raises(CompileError, match="cannot link"):
+        llvm.compile_module(adding(1), ["other"])
+    with pytest.raises(CompileError, match="cannot link"):
+        llvm.compile_module("declare void @nowhere()\n" + adding(1) + _calling, ["j"])
+
+
+_calling = "define void @j() {\n  call void @nowhere()\n  ret void\n}"
+
+
+def test_the_same_text_is_one_library(objects):
+    first = llvm.compile_module(adding(5), ["k"])
+    before = count()
+    assert llvm.compile_module(adding(5), ["k"]) is first
+    assert counted(before) == (0, 0, 1)
+
+
+def test_objects_come_back_from_disk(objects):
+    library = llvm.compile_module(adding(6), ["k"])
+    del library
+    gc.collect()
+    before = count()
+    assert call(llvm.compile_module(adding(6), ["k"]), 1) == 7
+    assert counted(before) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[:-7], lambda b: b[:60] + b"x" + b[61:], lambda b: b""]
+)
+def test_damaged_files_are_compiled_anew(objects, damage):
+    llvm.compile_module(adding(7), ["k"])
+    (path,) = objects.directory.iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    gc.collect()
+    before = count()
+    assert call(llvm.compile_module(adding(7), ["k"]), 1) == 8
+    assert counted(before) == (1, 0, 0)
+    assert objects.get(path.name) is not None
+
+
+def test_another_processor_is_another_object(objects):
+    host = llvm.host()
+    plain = llvm.Target(host.triple, "generic", "")
+    text = adding(8)
+    libraries = [llvm.compile_module(text, ["k"]), llvm.compile_module(text, ["k"], plain)]
+    assert [call(library, 1) for library in libraries] == [9, 9]
+    assert len(list(objects.directory.iterdir())) == 2
+    assert "add" in llvm.assembly(text) or "lea" in llvm.assembly(text)
+
+
+def test_the_cache_is_bounded_and_keeps_what_is_used(tmp_path):
+    cache = ObjectCache(tmp_path, limit=10_000)
+    for i in range(200):
+        cache.put(f"{i:03}", bytes(100))
+        os.utime(tmp_path / f"{i:03}", (i, i))
+        assert cache.get("000") is not None  # in use all the time
+    kept = {path.name for path in tmp_path.iterdir()}
+    assert "000" in kept and "199" in kept and "001" not in kept
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 20_000
+
+
+def test_where_the_cache_is(tmp_path):
+    assert default_directory({"WEND_CACHE_DIR": ""}) is None
+    assert default_directory({"WEND_CACHE_DIR": str(tmp_path)}) == tmp_path / "objects"
+    assert default_directory({}).name == "objects"
+
+
+def test_folders_that_others_may_write_to_are_not_used(tmp_path):
+    cache = ObjectCache(tmp_path / "open")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    cache.put("a", b"code")
+    assert cache.get("a") is None and not list((tmp_path / "open").iterdir())
+    (tmp_path / "file").write_text("")
+    blocked = ObjectCache(tmp_path / "file" / "objects")
+    blocked.put("a", b"code")
+    assert blocked.get("a") is None
+    nothing = ObjectCache(None)
+    nothing.put("a", b"code")
+    assert nothing.get("a") is None
+
+
+def test_the_background_compiles_in_order(objects):
+    done = []
+    for number in range(20, 25):
+        llvm.compile_later(adding(number), ["k"], lambda r, n=number: done.append((n, r)))
+    assert llvm.drain(60) and llvm.pending() == 0
+    assert [number for number, _ in done] == [20, 21, 22, 23, 24]
+    assert [call(library, 1) for _, library in done] == [21, 22, 23, 24, 25]
+
+
+def test_the_background_hands_over_errors(objects):
+    done = []
+    llvm.compile_later("nonsense", ["k"], done.append)
+    llvm.compile_later(adding(30), ["k"], done.append)
+    assert llvm.drain(60)
+    assert isinstance(done[0], CompileError) and call(done[1], 1) == 31
+
+
+def test_a_callback_may_ask_for_more(objects):
+    done = []
+    llvm.compile_later(
+        adding(31), ["k"], lambda _: llvm.compile_later(adding(32), ["k"], done.append)
+    )
+    assert llvm.drain(60)
+    assert call(done[0], 0) == 32
+
+
+def test_many_threads_at_once(objects):
+    results = {}
+
+    def work(number):
+        results[number] = call(llvm.compile_module(adding(40 + number % 3), ["k"]), 0)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {i: 40 + i % 3 for i in range(9)}
+
+
+def python(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+_LATER = """
+from wend.compiler import llvm
+import os
+text = "define i64 @k{0}(i64 %x) {{\\n  %y = add i64 %x, {0}\\n  ret i64 %y\\n}}"
+for i in range(40):
+    llvm.compile_later(text.format(i), [f"k{i}"], lambda result: None)
+"""
+
+
+def test_a_process_may_end_while_the_background_is_busy():
+    assert python(_LATER + "print('end')", WEND_CACHE_DIR="") == "end\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_compiles_what_was_queued():
+    code = (
+        _LATER
+        + """
+child = os.fork()
+if not child:
+    assert llvm.drain(60)
+    library = llvm.compile_module(text.format(99), ["k99"])
+    os._exit(0 if library.address("k99") else 1)
+status = os.waitpid(child, 0)[1]
+print(status, llvm.drain(60))
+"""
+    )
+    assert python(code, WEND_CACHE_DIR="") == "0 True\n"
+
+
+def test_processes_share_the_cache(tmp_path):
+    code = _LATER + "llvm.drain(60); print(llvm.counters.compiled, llvm.counters.loaded)"
+    assert python(code, WEND_CACHE_DIR=str(tmp_path)) == "40 0\n"
+    assert python(code, WEND_CACHE_DIR=str(tmp_path)) == "0 40\n"
