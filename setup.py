@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CORE = Path("src") / "wend" / "core"
+# Python's own flags ask for debug information, which would be six sevenths of the library.
+COMPILE = ["-O3", "-g0", "-fno-plt", "-Wno-unused-function"]
+LINK = ["-Wl,--strip-debug"]
 PURE_REMEDY = """
 Wend's hot core could not be compiled.
 
@@ -57,7 +61,8 @@ def extensions() -> list[Any]:
         [str(CORE / "_hot.py")],
         include_dirs=[str(CORE)],
         depends=[str(CORE / "_hot.pxd"), str(CORE / "_shim.h")],
-        extra_compile_args=[] if os.name == "nt" else ["-O3", "-fno-plt", "-Wno-unused-function"],
+        extra_compile_args=[] if os.name == "nt" else COMPILE,
+        extra_link_args=LINK if sys.platform == "linux" else [],
     )
     return cythonize([core], language_level=3, build_dir="build/cython", annotate=False)
 

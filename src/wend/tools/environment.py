@@ -13,8 +13,8 @@ from pathlib import Path
 from wend.base.config import ENVIRONMENT
 from wend.version import __version__
 
-_DEPENDENCIES = ("greenlet", "llvmlite", "ml_dtypes", "numpy", "safetensors", "scipy")
-_BESIDE = ("Cython", "torch", "scikit-learn", "pytest")
+_DEPENDENCIES = ("greenlet", "llvmlite", "ml_dtypes", "numpy", "scipy")
+_BESIDE = ("Cython", "torch", "safetensors", "scikit-learn", "pytest")
 _VARIABLES = (
     *ENVIRONMENT,
     "OMP_NUM_THREADS",
