@@ -1,0 +1,211 @@
+"""Rearranging operands of a matrix product, so that tiles read them from one end to the other.
+
+    void pack_right(source, step, column, depth, columns, width, panel)
+
+One panel of the right operand: row k of the panel is elements (k, 0) ... (k, width - 1); `width` is
+a multiple of the lanes, and what lies beyond `columns` is not defined (the tile never stores it).
+
+    void pack_left(source, row, step, depth, rows, tile)
+
+The rows of one tile of the left operand, each of their own, or depth by depth: `left_layout`.
+
+Strides are in bytes. A narrower type is widened on the way: bfloat16, and float16 to float32.
+"""
+
+from __future__ import annotations
+
+from wend.compiler.routine import Routine
+from wend.compiler.tile import Shape, lane_mask
+
+__all__ = ["SOURCES", "pack_left", "pack_right"]
+
+#: LLVM's name and bytes of the types that operands may have, by dtype.
+SOURCES = {
+    "float32": ("float", 4),
+    "float64": ("double", 8),
+    "bfloat16": ("i16", 2),
+    "float16": ("half", 2),
+}
+
+
+class Source:
+    """How elements of an operand become elements of the accumulators' type."""
+
+    def __init__(self, shape: Shape, dtype: str) -> None:
+        self.shape = shape
+        self.element, self.size = SOURCES[dtype]
+        self.same = self.element == shape.element
+
+    def widen(self, f: Routine, value: str, lanes: int) -> str:
+        """One value or, for lanes > 0, a vector of them, in the accumulators' type."""
+        if self.same:
+            return value
+        old, new = self.element, self.shape.element
+        many = (lambda kind: f"<{lanes} x {kind}>") if lanes else (lambda kind: kind)
+        if old == "i16":  # bfloat16 is the upper half of a float32
+            upper = "i32 16" if not lanes else f"<{', '.join(['i32 16'] * lanes)}>"
+            bits = f.let(f"zext {many('i16')} {value} to {many('i32')}")
+            upper = "16" if not lanes else upper
+            bits = f.let(f"shl {many('i32')} {bits}, {upper}")
+            return f.let(f"bitcast {many('i32')} {bits} to {many('float')}")
+        return f.let(f"fpext {many(old)} {value} to {many(new)}")
+
+    def one(self, f: Routine, pointer: str) -> str:
+        """The element at an address."""
+        return self.widen(f, f.load(self.element, pointer, self.size), 0)
+
+    def vector(self, f: Routine, pointer: str, mask: str | None = None, lanes: int = 0) -> str:
+        """The elements from an address on."""
+        lanes = lanes or self.shape.lanes
+        kind = f"<{lanes} x {self.element}>"
+        if mask is None:
+            return self.widen(f, f.load(kind, pointer, self.size), lanes)
+        word = {"i16": "i16", "half": "f16", "float": "f32", "double": "f64"}[self.element]
+        loaded = f.let(
+            f"call {kind} @llvm.masked.load.v{lanes}{word}.p0(ptr {pointer}, i32 {self.size}, "
+            f"<{lanes} x i1> {mask}, {kind} zeroinitializer)"
+        )
+        return self.widen(f, loaded, lanes)
+
+
+def pack_right(shape: Shape, dtype: str) -> str:
+    """The function that packs a panel of the right operand."""
+    names = "source step column depth columns width panel".split()
+    pointers = {"source", "panel"}
+    f = Routine(
+        "pack_right", [("ptr" if n in pointers else "i64", n) for n in names], internal=True
+    )
+    source = Source(shape, dtype)
+    block = f.let(f"alloca [{shape.lanes} x {shape.vector}], align 64")
+    across = f.is_("eq", "%column", str(source.size))
+    with f.when(across):
+        _copy_rows(f, source)
+        f.leave_when("true")
+    down = f.is_("eq", "%step", str(source.size))
+    with f.when(down):
+        _transpose(f, source, block)
+        f.leave_when("true")
+    row = f.mul("%width", str(shape.size))
+    last = f.sub("%columns", "1")
+    with f.loop("0", "%depth") as k:
+        line, to = f.at("%source", f.mul(k, "%step")), f.at("%panel", f.mul(k, row))
+        with f.loop("0", "%width") as n:
+            there = f.minimum(n, last)
+            x = source.one(f, f.at(line, f.mul(there, "%column")))
+            f.store(shape.element, x, f.at(to, f.mul(n, str(shape.size))), shape.size)
+    return f.text()
+
+
+def _copy_rows(f: Routine, source: Source) -> None:
+    """Columns lie side by side: move vectors."""
+    shape = source.shape
+    row = f.mul("%width", str(shape.size))
+    for width in range(1, shape.vectors + 1):
+        with f.when(f.is_("eq", "%width", str(width * shape.lanes))):
+            valid = f.sub("%columns", str((width - 1) * shape.lanes))
+            mask = lane_mask(f, shape.lanes, valid)
+            with f.loop("0", "%depth") as k:
+                line, to = f.at("%source", f.mul(k, "%step")), f.at("%panel", f.mul(k, row))
+                for w in range(width):
+                    here = f.at(line, w * shape.lanes * source.size)
+                    x = source.vector(f, here, mask if w == width - 1 else None)
+                    f.store(shape.vector, x, f.at(to, w * shape.bytes), shape.size)
+
+
+def _transpose(f: Routine, source: Source, block: str) -> None:
+    """Steps lie side by side: transpose blocks of lanes x lanes in registers."""
+    shape = source.shape
+    lanes = shape.lanes
+    row = f.mul("%width", str(shape.size))
+    last = f.sub("%columns", "1")
+    whole = f.mul(f.div("%depth", str(lanes)), str(lanes))
+    rest = f.sub("%depth", whole)
+    mask = lane_mask(f, lanes, rest)
+    with f.loop("0", "%width", str(lanes)) as n:
+        lines = [
+            f.at("%source", f.mul(f.minimum(f.add(n, str(i)), last), "%column"))
+            for i in range(lanes)
+        ]
+        to = f.at("%panel", f.mul(n, str(shape.size)))
+        with f.loop("0", whole, str(lanes)) as k:
+            offset = f.mul(k, str(source.size))
+            rows = [source.vector(f, f.at(line, offset)) for line in lines]
+            for i, x in enumerate(_transposed(f, shape, rows)):
+                f.store(shape.vector, x, f.at(to, f.mul(f.add(k, str(i)), row)), shape.size)
+        with f.when(f.is_("ne", rest, "0")):
+            offset = f.mul(whole, str(source.size))
+            rows = [source.vector(f, f.at(line, offset), mask) for line in lines]
+            for i, x in enumerate(_transposed(f, shape, rows)):
+                f.store(shape.vector, x, f.at(block, i * shape.bytes), shape.size)
+            with f.loop("0", rest) as j:
+                x = f.load(shape.vector, f.at(block, f.mul(j, str(shape.bytes))), shape.size)
+                f.store(shape.vector, x, f.at(to, f.mul(f.add(whole, j), row)), shape.size)
+
+
+def _transposed(f: Routine, shape: Shape, rows: list[str]) -> list[str]:
+    """A square of vectors, transposed: blocks change places, each half as large as the last."""
+    lanes, rows = shape.lanes, list(rows)
+    block = lanes // 2
+    while block:
+        # Lane numbers from `lanes` on mean the second operand.
+        odd = [(lane // block) % 2 for lane in range(lanes)]
+        upper = [lanes + lane - block if odd[lane] else lane for lane in range(lanes)]
+        lower = [lanes + lane if odd[lane] else lane + block for lane in range(lanes)]
+        for i in range(lanes):
+            if not (i // block) % 2:
+                pair = rows[i], rows[i + block]
+                rows[i], rows[i + block] = (_shuffle(f, shape, *pair, m) for m in (upper, lower))
+        block //= 2
+    return rows
+
+
+def _shuffle(f: Routine, shape: Shape, x: str, y: str, order: list[int]) -> str:
+    listed = ", ".join(f"i32 {lane}" for lane in order)
+    return f.let(
+        f"shufflevector {shape.vector} {x}, {shape.vector} {y}, <{len(order)} x i32> <{listed}>"
+    )
+
+
+def pack_left(shape: Shape, dtype: str) -> str:
+    """The function that packs the rows of a tile of the left operand.
+
+    Steps side by side in the source: (rows, depth). Otherwise: (depth, rows).
+    """
+    names = "source row step depth rows tile".split()
+    pointers = {"source", "tile"}
+    f = Routine("pack_left", [("ptr" if n in pointers else "i64", n) for n in names], internal=True)
+    source = Source(shape, dtype)
+    along = f.is_("eq", "%step", str(source.size))
+    with f.when(along):
+        _copy_lines(f, source)
+        f.leave_when("true")
+    lanes = 8  # at least the rows of any tile
+    line = f.mul("%rows", str(shape.size))
+    with f.when(f.is_("eq", "%row", str(source.size))):
+        mask = lane_mask(f, lanes, "%rows")
+        with f.loop("0", "%depth") as k:
+            x = source.vector(f, f.at("%source", f.mul(k, "%step")), mask, lanes)
+            # Lanes beyond the rows are overwritten by the next step.
+            f.store(f"<{lanes} x {shape.element}>", x, f.at("%tile", f.mul(k, line)), shape.size)
+        f.leave_when("true")
+    with f.loop("0", "%depth") as k:
+        here, to = f.at("%source", f.mul(k, "%step")), f.at("%tile", f.mul(k, line))
+        with f.loop("0", "%rows") as i:
+            x = source.one(f, f.at(here, f.mul(i, "%row")))
+            f.store(shape.element, x, f.at(to, f.mul(i, str(shape.size))), shape.size)
+    return f.text()
+
+
+def _copy_lines(f: Routine, source: Source) -> None:
+    shape = source.shape
+    whole = f.mul(f.div("%depth", str(shape.lanes)), str(shape.lanes))
+    mask = lane_mask(f, shape.lanes, f.sub("%depth", whole))
+    with f.loop("0", "%rows") as i:
+        line = f.at("%source", f.mul(i, "%row"))
+        to = f.at("%tile", f.mul(f.mul(i, "%depth"), str(shape.size)))
+        with f.loop("0", whole, str(shape.lanes)) as k:
+            x = source.vector(f, f.at(line, f.mul(k, str(source.size))))
+            f.store(shape.vector, x, f.at(to, f.mul(k, str(shape.size))), shape.size)
+        x = source.vector(f, f.at(line, f.mul(whole, str(source.size))), mask)
+        # Lanes beyond the depth are overwritten by the next row.
+        f.store(shape.vector, x, f.at(to, f.mul(whole, str(shape.size))), shape.size)

@@ -1,0 +1,199 @@
+"""The innermost part of a matrix product: a tile of the result, kept in registers.
+
+A tile is `rows` rows by `width` vectors. In each step of depth it multiplies one element of each
+row of the left operand, spread over a vector, with one row of the right operand's panel.
+
+    void tile_RxW(a, a_row, a_step, b, b_step, depth, before, before_row, out, out_row, valid)
+
+    a + i * a_row + k * a_step     element (i, k) of the left operand
+    b + k * b_step                 W vectors, one after the other
+    before                         null, or what is added to the result
+    valid                          how many lanes of the last vector are there, 1 to all
+
+All strides are in bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from wend.compiler.llvm import Target
+from wend.compiler.routine import Routine
+
+__all__ = ["Shape", "lane_mask", "tile_name", "tiles"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How products are cut for a processor and a type of accumulators.
+
+    element: LLVM's name of the type   size: its bytes   lanes: elements in a vector
+    rows, vectors: extents of the largest tile
+    """
+
+    element: str
+    size: int
+    lanes: int
+    rows: int
+    vectors: int
+
+    @staticmethod
+    def of(target: Target, element: str) -> Shape:
+        """Fill the registers: accumulators, one row of the panel, and the spread elements."""
+        size = 8 if element == "double" else 4
+        rows, vectors = (8, 3) if target.registers >= 32 else (6, 2)
+        return Shape(element, size, target.vector_bytes // size, rows, vectors)
+
+    @cached_property
+    def vector(self) -> str:
+        """LLVM's name of a vector."""
+        return f"<{self.lanes} x {self.element}>"
+
+    @property
+    def suffix(self) -> str:
+        """How LLVM's functions on these vectors end."""
+        return f"v{self.lanes}f{self.size * 8}"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in a vector."""
+        return self.lanes * self.size
+
+    @property
+    def panel(self) -> int:
+        """Columns of the widest panel."""
+        return self.vectors * self.lanes
+
+
+def tile_name(rows: int, width: int) -> str:
+    """The name of the function for a tile."""
+    return f"tile_{rows}x{width}"
+
+
+def tiles(shape: Shape) -> str:
+    """Functions for all tiles up to the largest, and their addresses, as `@tiles`."""
+    sizes = [(r + 1, w + 1) for r in range(shape.rows) for w in range(shape.vectors)]
+    table = ", ".join(f"ptr @{tile_name(*size)}" for size in sizes)
+    texts = [_tile(shape, *size) for size in sizes]
+    return f"@tiles = internal constant [{len(sizes)} x ptr] [{table}]\n\n" + "\n".join(texts)
+
+
+def lane_mask(f: Routine, lanes: int, valid: str) -> str:
+    """Which lanes are there: the first `valid` ones."""
+    first = f.let(f"insertelement <{lanes} x i64> poison, i64 {valid}, i64 0")
+    spread = f.let(
+        f"shufflevector <{lanes} x i64> {first}, <{lanes} x i64> poison, "
+        f"<{lanes} x i32> zeroinitializer"
+    )
+    count = ", ".join(f"i64 {i}" for i in range(lanes))
+    return f.let(f"icmp ult <{lanes} x i64> <{count}>, {spread}")
+
+
+def _tile(shape: Shape, rows: int, width: int) -> str:
+    names = "a a_row a_step b b_step depth before before_row out out_row valid".split()
+    pointers = {"a", "b", "before", "out"}
+    parameters = [("ptr" if name in pointers else "i64", name) for name in names]
+    f = Routine(tile_name(rows, width), parameters, internal=True)
+    sums = _multiply(f, shape, rows, width)
+    mask = lane_mask(f, shape.lanes, "%valid")
+    masks = [None] * (width - 1) + [mask]
+    nothing = f.is_("eq", "%before", "null", "ptr")
+    number = f.fresh()[1:]
+    plain = f._block
+    f.line(f"br i1 {nothing}, label %last.{number}, label %more.{number}")
+    f._enter(f"more.{number}")
+    more = []
+    for row in range(rows):
+        line = f.at("%before", f.mul("%before_row", str(row)))
+        for w in range(width):
+            old = _get(f, shape, f.at(line, w * shape.bytes), masks[w])
+            more.append(f.let(f"fadd {shape.vector} {sums[row * width + w]}, {old}"))
+    f.line(f"br label %last.{number}")
+    f._enter(f"last.{number}")
+    sums = [
+        f.let(f"phi {shape.vector} [ {x}, %{plain} ], [ {y}, %more.{number} ]")
+        for x, y in zip(sums, more)
+    ]
+    for row in range(rows):
+        line = f.at("%out", f.mul("%out_row", str(row)))
+        for w in range(width):
+            _put(f, shape, sums[row * width + w], f.at(line, w * shape.bytes), masks[w])
+    return f.text()
+
+
+def _get(f: Routine, shape: Shape, pointer: str, mask: str | None) -> str:
+    if mask is None:
+        return f.load(shape.vector, pointer, shape.size)
+    lanes = f"<{shape.lanes} x i1>"
+    return f.let(
+        f"call {shape.vector} @llvm.masked.load.{shape.suffix}.p0"
+        f"(ptr {pointer}, i32 {shape.size}, {lanes} {mask}, {shape.vector} zeroinitializer)"
+    )
+
+
+def _put(f: Routine, shape: Shape, value: str, pointer: str, mask: str | None) -> None:
+    if mask is None:
+        return f.store(shape.vector, value, pointer, shape.size)
+    lanes = f"<{shape.lanes} x i1>"
+    return f.line(
+        f"call void @llvm.masked.store.{shape.suffix}.p0"
+        f"({shape.vector} {value}, ptr {pointer}, i32 {shape.size}, {lanes} {mask})"
+    )
+
+
+def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
+    """The sums over the whole depth, row by row."""
+    # Too few sums would wait for one another: small tiles take several steps of depth in a turn.
+    steps = max(1, min(4, 12 // (rows * width)))
+    lines = ["%a"] + [f.at("%a", f.mul("%a_row", str(row))) for row in range(1, rows)]
+    whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
+    sums = ["zeroinitializer"] * (rows * width * steps)
+    a, b = "0", "%b"
+    for start, stop, count in [("0", whole, steps), (whole, "%depth", 1)]:
+        if start == stop:
+            break
+        with f.turns(start, stop, str(count)) as loop:
+            a_now, b_now = loop.carry("i64", a), loop.carry("ptr", b)
+            now = [loop.carry(shape.vector, x) for x in sums]
+            at_a, at_b = a_now, b_now
+            for step in range(count):
+                part = slice(step * rows * width, (step + 1) * rows * width)
+                fresh = _step(f, shape, lines, at_a, at_b, now[part], width)
+                for name, x in zip(now[part], fresh):
+                    loop.become(name, x)
+                at_a, at_b = f.add(at_a, "%a_step"), f.at(at_b, "%b_step")
+            loop.become(a_now, at_a)
+            loop.become(b_now, at_b)
+        a, b, sums = a_now, b_now, now
+        if count == 1:
+            break
+    while len(sums) > rows * width:
+        half = len(sums) // 2 if len(sums) % (2 * rows * width) == 0 else rows * width
+        rest = sums[2 * half :]
+        sums = [f.let(f"fadd {shape.vector} {x}, {y}") for x, y in zip(sums[:half], sums[half:])]
+        sums += rest
+    return sums
+
+
+def _step(
+    f: Routine, shape: Shape, lines: list[str], a: str, b: str, sums: list[str], width: int
+) -> list[str]:
+    """The sums after one step of depth."""
+    panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
+    result = []
+    for row, line in enumerate(lines):
+        one = f.load(shape.element, f.at(line, a), shape.size)
+        first = f.let(f"insertelement {shape.vector} poison, {shape.element} {one}, i64 0")
+        spread = f.let(
+            f"shufflevector {shape.vector} {first}, {shape.vector} poison, "
+            f"<{shape.lanes} x i32> zeroinitializer"
+        )
+        for w in range(width):
+            result.append(
+                f.let(
+                    f"call {shape.vector} @llvm.fmuladd.{shape.suffix}({shape.vector} {spread}, "
+                    f"{shape.vector} {panel[w]}, {shape.vector} {sums[row * width + w]})"
+                )
+            )
+    return result

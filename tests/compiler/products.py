@@ -1,0 +1,92 @@
+"""Calling the functions of `compiler.matmul` on NumPy arrays."""
+
+import ctypes
+
+import numpy as np
+
+from wend.compiler import matmul
+
+
+def aligned(size, dtype):
+    """Zeros that begin at a multiple of 64 bytes."""
+    whole = np.zeros(size + 64, dtype)
+    return whole[-whole.ctypes.data % 64 // whole.itemsize :][:size]
+
+
+def words(names, **values):
+    """The argument block."""
+    assert set(values) <= set(names)
+    return np.array([values.get(name, 0) for name in names], np.int64)
+
+
+def strides(array, rank):
+    """Strides in elements, of `rank` dims; 0 for those that are not there."""
+    return [0] * (rank - array.ndim) + [s // array.itemsize for s in array.strides]
+
+
+def call(name, dtype, block):
+    matmul.core(dtype).function(name, ctypes.c_void_p)(block.ctypes.data)
+
+
+def pack(right, dtype):
+    depth, columns = right.shape[-2:]
+    batch = [1] * (4 - right.ndim) + list(right.shape[:-2])
+    r0, r1, step, column = strides(right, 4)
+    kind = matmul.accumulator(dtype)
+    packed = aligned(max(1, int(np.prod(batch)) * matmul.packed_size(depth, columns, dtype)), kind)
+    block = words(
+        matmul.PACK,
+        right=right.ctypes.data,
+        packed=packed.ctypes.data,
+        depth=depth,
+        columns=columns,
+        right_step=step,
+        right_column=column,
+        batch0=batch[0],
+        batch1=batch[1],
+        right0=r0,
+        right1=r1,
+    )
+    call("pack", dtype, block)
+    return packed
+
+
+def product(left, right, out, dtype, packed=None, **more):
+    """out = left @ right by the generated kernel; up to two dims of batch."""
+    rows, depth = left.shape[-2:]
+    columns = right.shape[-1]
+    batch = [1] * (4 - out.ndim) + list(out.shape[:-2])
+    l0, l1, left_row, left_step = strides(left, 4)
+    r0, r1, right_step, right_column = strides(right, 4)
+    o0, o1, out_row, _ = strides(out, 4)
+    if packed is not None:
+        right, size = packed, matmul.packed_size(depth, columns, dtype)
+        r0, r1 = batch[1] * size * bool(r0), size * bool(r1)
+    scratch = aligned(matmul.scratch_bytes(dtype), np.uint8)
+    given = {
+        "left": left.ctypes.data,
+        "right": right.ctypes.data,
+        "out": out.ctypes.data,
+        "rows": rows,
+        "columns": columns,
+        "depth": depth,
+        "left_row": left_row,
+        "left_step": left_step,
+        "right_step": right_step,
+        "right_column": right_column,
+        "packed": int(packed is not None),
+        "out_row": out_row,
+        "batch0": batch[0],
+        "batch1": batch[1],
+        "left0": l0,
+        "left1": l1,
+        "right0": r0,
+        "right1": r1,
+        "out0": o0,
+        "out1": o1,
+        "last_row": rows,
+        "last_column": columns,
+        "scratch": scratch.ctypes.data,
+    }
+    call("product", dtype, words(matmul.PRODUCT, **{**given, **more}))
+    return out

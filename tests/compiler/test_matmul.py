@@ -1,0 +1,172 @@
+"""Generated matrix products against NumPy: sizes at the edges of tiles, strides, batches, parts."""
+
+import itertools
+
+import numpy as np
+import pytest
+from products import pack, product
+
+from wend.compiler import matmul
+from wend.compiler.llvm import compile_module
+
+# Some cross the extents of tiles, of chunks of columns and of blocks of depth.
+ROWS = (0, 1, 2, 5, 8, 9, 17, 23)
+COLUMNS = (0, 1, 7, 16, 17, 31, 47, 48, 64, 97)
+DEPTHS = (0, 1, 3, 16, 17, 33, 130)
+
+
+def normal(seed, *shape, dtype="float32"):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def close(got, left, right, dtype="float32", plus=0.0):
+    """Normwise: the error of each sum against the sum of absolute values."""
+    left, right = left.astype(np.float64), right.astype(np.float64)
+    size = np.matmul(abs(left), abs(right)) + abs(plus) + 1e-30
+    unit = np.finfo(matmul.accumulator(dtype)).eps
+    error = abs(got - (np.matmul(left, right) + plus)) / size
+    assert error.size == 0 or error.max() < unit * (4 + left.shape[-1] ** 0.5), error.max()
+
+
+def ways(rows, depth, columns, dtype="float32"):
+    """Operands of one product, each as it stands and transposed."""
+    left, right = normal(1, rows, depth, dtype=dtype), normal(2, depth, columns, dtype=dtype)
+    turned = [np.ascontiguousarray(x.T).T for x in (left, right)]
+    return itertools.product((left, turned[0]), (right, turned[1]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", ROWS)
+def test_all_small_sizes(rows, dtype):
+    for columns, depth in itertools.product(COLUMNS, DEPTHS):
+        for left, right in ways(rows, depth, columns, dtype):
+            for packed in (None, pack(right, dtype)):
+                room = np.full((rows, columns + 3), 7, dtype)
+                product(left, right, room[:, :columns], dtype, packed)
+                close(room[:, :columns], left, right, dtype)
+                assert (room[:, columns:] == 7).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1300, 401), (13, 600, 817), (40, 1025, 100), (70, 40, 1000)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_of_depth_and_columns(shape, dtype):
+    for left, right in ways(*shape, dtype):
+        for packed in (None, pack(right, dtype)):
+            out = product(left, right, np.empty((shape[0], shape[2]), dtype), dtype, packed)
+            close(out, left, right, dtype)
+
+
+@pytest.mark.smoke
+def test_a_product():
+    left, right = normal(1, 9, 20), normal(2, 20, 50)
+    close(product(left, right, np.empty((9, 50), "f"), "float32"), left, right)
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_any_strides(packing):
+    left = normal(1, 40, 90)[::3, ::-2]
+    right = normal(2, 90, 120)[::-2, ::2]
+    spread = np.broadcast_to(normal(3, 45, 1), (45, 33))
+    rows = np.broadcast_to(normal(4, 45), (14, 45))
+    for x, y in itertools.product((left, rows, left[:1], left[:, :45]), (right, spread)):
+        packed = pack(y, "float32") if packing else None
+        out = np.zeros((2 * len(x), y.shape[1]), "f")[::2]
+        close(product(x, y, out, "float32", packed), x, y)
+
+
+@pytest.mark.parametrize("depth", [5, 700])
+def test_accumulate(depth):
+    left, right, out = normal(1, 11, depth), normal(2, depth, 70), normal(3, 11, 70)
+    before = out.copy()
+    close(product(left, right, out, "float32", accumulate=1), left, right, plus=before)
+
+
+def test_batches():
+    left, right = normal(1, 3, 5, 9, 20), normal(2, 3, 5, 20, 33)
+    heads = normal(3, 3, 9, 5, 20).swapaxes(1, 2)  # as attention cuts its heads
+    one = np.broadcast_to(right[0, 0], right.shape)
+    each = np.broadcast_to(right[:, :1], right.shape)
+    for x, y in itertools.product((left, heads), (right, one, each)):
+        out = np.empty((3, 5, 9, 33), "f")
+        close(product(x, y, out, "float32"), x, y)
+    out = np.empty((3, 5, 9, 33), "f")
+    close(product(left, right, out, "float32", pack(right, "float32")), left, right)
+    close(product(left[0], right[0], out[0], "float32"), left[0], right[0])
+    out = np.empty((0, 5, 9, 33), "f")
+    product(left[:0], right[:0], out, "float32")
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_parts_make_up_the_whole_bit_for_bit(packing):
+    left, right = normal(1, 50, 600), normal(2, 600, 500)
+    packed = pack(right, "float32") if packing else None
+    whole = product(left, right, np.empty((50, 500), "f"), "float32", packed)
+    cuts = matmul.column_cuts(500, "float32")
+    columns = [0, cuts[0], cuts[3], cuts[-1], 500]
+    parts = np.full((50, 500), np.nan, "f")
+    for top, bottom in itertools.pairwise([0, 8, 31, 50]):
+        for start, stop in itertools.pairwise(columns):
+            product(
+                left,
+                right,
+                parts,
+                "float32",
+                packed,
+                first_row=top,
+                last_row=bottom,
+                first_column=start,
+                last_column=stop,
+            )
+    assert np.array_equal(whole, parts)
+
+
+def test_nan_and_infinity_stay_in_their_rows_and_columns():
+    left, right = normal(1, 20, 30), normal(2, 30, 50)
+    left[3, 4], left[5, 6], right[7, 8] = np.nan, np.inf, np.inf
+    for x, y in [(left, right), (left.T.copy().T, right.T.copy().T)]:
+        out = product(x, y, np.empty((20, 50), "f"), "float32")
+        with np.errstate(invalid="ignore"):
+            want = x @ y
+        assert np.array_equal(np.isfinite(out), np.isfinite(want))
+        assert np.array_equal(np.isnan(out), np.isnan(want))
+
+
+def bias_and_rectify(f, site):
+    """max(sums + bias[column], 0) into out[batch1, row, column]."""
+    lanes = matmul.lanes("float32")
+    kind, flags = f"<{lanes} x float>", f"<{lanes} x i1> {site.mask}"
+    bias, out, stride, area = (
+        f.load(word, f.at(site.state, 8 * i)) for i, word in enumerate(["ptr", "ptr", "i64", "i64"])
+    )
+    near = f.at(bias, f.mul(site.column, "4"))
+    intrinsic = f"v{lanes}f32.p0"
+    x = f.let(
+        f"call {kind} @llvm.masked.load.{intrinsic}(ptr {near}, i32 4, {flags}, {kind} poison)"
+    )
+    x = f.let(f"fadd {kind} {site.sums}, {x}")
+    positive = f.let(f"fcmp ogt {kind} {x}, zeroinitializer")
+    x = f.let(f"select <{lanes} x i1> {positive}, {kind} {x}, {kind} zeroinitializer")
+    place = f.add(f.add(f.mul(site.row, stride), site.column), f.mul(site.batch1, area))
+    to = f.at(out, f.mul(place, "4"))
+    f.line(f"call void @llvm.masked.store.{intrinsic}({kind} {x}, ptr {to}, i32 4, {flags})")
+
+
+@pytest.mark.parametrize("depth", [0, 3, 40, 1100])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 10), (9, 64), (20, 401)])
+def test_epilogue(rows, columns, depth):
+    text = matmul.epilogue("finish", "float32", bias_and_rectify)
+    library = compile_module(text, ["finish"])
+    left, right, bias = normal(1, 2, rows, depth), normal(2, 2, depth, columns), normal(3, columns)
+    out = np.full((2, rows, columns), 7, "f")
+    state = np.array([bias.ctypes.data, out.ctypes.data, columns, rows * columns], np.int64)
+    sums = np.empty_like(out)
+    product(
+        left,
+        right,
+        sums,
+        "float32",
+        epilogue=library.address("finish"),
+        state=state.ctypes.data,
+    )
+    want = np.maximum(np.matmul(left.astype("d"), right.astype("d")) + bias, 0)
+    np.testing.assert_allclose(out, want, atol=1e-4)
