@@ -8,24 +8,13 @@ list addressed from both ends holds them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from wend.core import _hot
 from wend.core._hot import LeafPrimitive, Program, State, TensorType
-from wend.core.primitive import Composite, Primitive, make_program, ops
-from wend.core.symbolic import (
-    ARG,
-    DIM,
-    Expr,
-    Guards,
-    SymInt,
-    SymNumber,
-    evaluate,
-    expr_of,
-    hint_of,
-    substitute,
-)
+from wend.core.primitive import Primitive, ops
+from wend.core.symbolic import ARG, DIM, Expr, substitute
 
 #: Extents and dtype of temporaries: (extents, dtype), or, while nobody has asked for the extents,
 #: (graph, local id, ids of the graph's inputs, args) of the graph that the temporary came from.
@@ -99,229 +88,6 @@ def live_nodes(nodes: Iterable[Node], needed: set[int]) -> list[Node]:
     return kept
 
 
-# -- recording symbolically -----------------------------------------------------------------
-
-
-class Recorder:
-    """Stands in for a trace while a rule runs: ops become nodes, extents stay symbolic."""
-
-    def __init__(self, guards: Guards) -> None:
-        self.guards = guards
-        self.serial = _hot.fresh_serial()
-        self.nodes: list[Node] = []
-        self.shapes: Shapes = {}
-        self.n = 0
-
-    def input(self, shape: Sequence[Any], dtype: Any, device: Any) -> Any:
-        """A tensor that stands for the next input."""
-        return self._tensor(tuple(shape), dtype, device)
-
-    def _tensor(self, shape: tuple[Any, ...], dtype: Any, device: Any) -> Any:
-        value = _hot.symbolic_value(_hot.symbolic_type(shape, dtype, device), self.serial, self.n)
-        self.n += 1
-        return _hot.wrap(value)
-
-    def id_of(self, prim: Any, tensor: Any) -> int:
-        """The id of an operand.  Raises TypeError for a tensor from outside the rule."""
-        value = tensor.value
-        if value.serial != self.serial:
-            raise TypeError(f"{prim}: a rule used a tensor that is not one of its operands")
-        return int(value.index)
-
-    def record(self, prim: Any, tensors: list[Any], args: list[Any]) -> Any:
-        """One op of the body; composites are inlined."""
-        if prim.is_composite:
-            result = prim.call_body(tensors, args)
-            wrap = prim.result_wrap()
-            return result if wrap is None else wrap(result)
-        ids = tuple(self.id_of(prim, t) for t in tensors)
-        hint_types = [hint_type(t) for t in tensors]
-        program, outs = prim.typed(hint_types, [hint_of(a) for a in args])
-
-        def dim_of(i: int, axis: int) -> Expr:
-            return expr_of(tensors[i].value.type.shape[axis])
-
-        def arg_of(k: int) -> Expr:
-            return expr_of(args[k])
-
-        for op, a, b, outcome in program.guards:
-            self.guards.add(
-                op, substitute(a, dim_of, arg_of), substitute(b, dim_of, arg_of), outcome
-            )
-        results = []
-        for (row, dtype), hint in zip(program.outs, outs, strict=True):
-            exprs = tuple(substitute(e, dim_of, arg_of) for e in row)
-            shape = tuple(
-                SymInt(e, h, self.guards) if type(e) is tuple else e
-                for e, h in zip(exprs, hint.shape, strict=True)
-            )
-            self.shapes[self.n] = (exprs, dtype)
-            results.append(self._tensor(shape, dtype, hint.device))
-        outputs = tuple(r.value.index for r in results)
-        exprs = tuple(expr_of(a) for a in args)
-        self.nodes.append(Node(prim, program, ids, outputs, exprs, program.differentiable))
-        wrap = prim.result_wrap()
-        return results[0] if wrap is None else wrap(results)
-
-    def run(self, body: Callable[[], Any]) -> Any:
-        """Call `body` with this recorder in the place of the thread's trace."""
-        trace = _hot.current_trace()
-        before, trace.symbolic = trace.symbolic, self
-        try:
-            return body()
-        finally:
-            trace.symbolic = before
-
-
-def hint_type(tensor: Any) -> TensorType:
-    """The concrete type that a symbolic tensor had when it was traced."""
-    type_ = tensor.value.type
-    return _hot.intern_type(tuple(hint_of(n) for n in type_.shape), type_.dtype, type_.device)
-
-
-def symbolic_args(prim: Any, args: Sequence[Any], guards: Guards) -> list[Any]:
-    """The run-time args of a call as symbols."""
-    out: list[Any] = []
-    for k, value in enumerate(args):
-        if prim.size_mask[k]:
-            out.append(SymInt((ARG, k), value, guards))
-        else:
-            out.append(SymNumber((ARG, k), prim.categories[k], value))
-    return out
-
-
-def symbolic_shape(operand: int, type_: Any, guards: Guards) -> tuple[Any, ...]:
-    """The extents of operand number `operand` as symbols."""
-    return tuple(SymInt((DIM, operand, a), n, guards) for a, n in enumerate(type_.shape))
-
-
-def flatten_outputs(result: Any) -> list[Any]:
-    """The tensors that a body returned."""
-    return list(result) if isinstance(result, (tuple, list)) else [result]
-
-
-def trace_composite(prim: Any, types: list[Any], args: list[Any]) -> Program:
-    """Trace the body of a composite for these operand types; the program keeps the graph."""
-    guards = Guards()
-    recorder = Recorder(guards)
-    tensors = [
-        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device) for i, t in enumerate(types)
-    ]
-    values = symbolic_args(prim, args, guards)
-    result = recorder.run(lambda: prim.call_body(tensors, values))
-    outs = flatten_outputs(result)
-    ids: list[int | None] = [recorder.id_of(prim, t) for t in outs]
-    program = make_program(prim, types, [t.value.type for t in outs], guards)
-    program.graph = Graph(len(types), recorder.nodes, ids, recorder.shapes)
-    return program
-
-
-Composite.tracer = staticmethod(trace_composite)
-
-
-# -- gradient templates ---------------------------------------------------------------------
-
-
-def template(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
-    """The gradient rule of one op as a graph, made once per pattern.
-
-    needs: which operands want a gradient     given: which results have one
-    Inputs of the graph: operands, results, then the gradients given.  Outputs: per operand the
-    id of its gradient, or None.
-    """
-    key = (needs, given)
-    found: Graph | None = program.templates.get(key)
-    if found is None:
-        found = program.templates[key] = _trace_vjp(program, needs, given)
-    return found
-
-
-def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
-    prim: Any = program.prim
-    types = program.sample_types
-    guards = Guards()
-    recorder = Recorder(guards)
-    tensors = [
-        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device) for i, t in enumerate(types)
-    ]
-    device = types[0].device if types else prim.device_of_result()
-    rows = []
-    for exprs, dtype in program.outs:
-        shape = tuple(
-            SymInt(e, evaluate(e, [t.shape for t in types], program.sample_args), guards)
-            if type(e) is tuple
-            else e
-            for e in exprs
-        )
-        rows.append((shape, dtype))
-    results = [recorder.input(shape, dtype, device) for shape, dtype in rows]
-    seeds = [recorder.input(s, d, device) for (s, d), on in zip(rows, given, strict=True) if on]
-    n_inputs = recorder.n
-    args = symbolic_args(prim, program.sample_args, guards)
-
-    def rule() -> list[Any]:
-        waiting = iter(seeds)
-        gs = [
-            next(waiting) if on else ops.full(y.shape, 0.0, dtype=y.dtype)
-            for y, on in zip(results, given, strict=True)
-        ]
-        single = prim.result_wrap() is None
-        g, y = (gs[0], results[0]) if single else (tuple(gs), tuple(results))
-        grads = prim.vjp(g, y, *prim.arrange(tensors, args))
-        flat = align_gradients(prim, grads, len(tensors))
-        return [
-            undo_broadcast(prim, grad, x) if need and grad is not None else None
-            for grad, x, need in zip(flat, tensors, needs, strict=True)
-        ]
-
-    grads = recorder.run(rule)
-    outputs = [None if t is None else recorder.id_of(prim, t) for t in grads]
-    graph = Graph(n_inputs, recorder.nodes, outputs, recorder.shapes)
-    n_values = len(tensors) + len(results)
-    graph.saved = tuple(sorted(i for i in graph.used if i < n_values))
-    return graph
-
-
-def align_gradients(prim: Any, grads: Any, n: int) -> list[Any]:
-    """What a gradient rule returned, one entry per tensor operand."""
-    if not isinstance(grads, (tuple, list)):
-        raise TypeError(f"{prim.name}: vjp must return a tuple")
-    flat: list[Any] = []
-    rest = iter(grads)
-    params = [p for p in prim.params if not p.is_attr]
-    for p, entry in zip(params, prim.form, strict=True):
-        if p.kind not in ("tensor", "tensor?", "operand", "tensors"):
-            continue
-        grad = next(rest, None)
-        if entry == "T":
-            flat.append(grad)
-        elif isinstance(entry, tuple) and entry[0] == "L":
-            flat.extend([None] * entry[1] if grad is None else grad)
-    if len(flat) != n:
-        raise TypeError(f"{prim.name}: vjp returned {len(flat)} gradients for {n} operands")
-    return flat
-
-
-def undo_broadcast(prim: Any, grad: Any, x: Any) -> Any:
-    """Sum a gradient over the dims by which its operand was broadcast; cast it back."""
-    have, want = grad.shape, x.shape
-    extra = len(have) - len(want)
-    if extra < 0:
-        raise TypeError(f"{prim.name}: vjp gave rank {len(have)} for an operand of {len(want)}")
-    axes = list(range(extra))
-    for axis in range(len(want)):
-        h, w = hint_of(have[extra + axis]), hint_of(want[axis])
-        if h != w:
-            if w != 1:
-                raise TypeError(f"{prim.name}: vjp gave extent {h} for an operand's {w}")
-            axes.append(extra + axis)
-    if axes:
-        grad = ops.sum_to(grad, want, tuple(axes))
-    if grad.dtype is not x.dtype:
-        grad = ops.cast(grad, x.dtype)
-    return grad
-
-
 # -- paths ----------------------------------------------------------------------------------
 
 
@@ -343,43 +109,108 @@ class Step:
 class PathGraph:
     """The nodes of a recorded path, composites and backward steps expanded.
 
-    base: the graph of a path that this one continues; its work is not done again
+    base: the graph of a path that this one continues; its work is not done again.  Within one
+    trace the lists are handed on: what they hold beyond `n_nodes` (and `n_states`) belongs to
+    graphs made later of the same trace.  Ids are never used twice there, so that looking one up
+    needs no care; going through all of them does.
     """
+
+    __slots__ = (
+        "args",
+        "block_at",
+        "caches",
+        "calls",
+        "inner",
+        "leaves",
+        "n_nodes",
+        "n_states",
+        "node_of_state",
+        "nodes",
+        "producer",
+        "roles",
+        "shapes",
+        "spent",
+        "states",
+        "types",
+    )
 
     def __init__(
         self,
         states: list[State],
-        types: list[TensorType],
+        values: list[Any],
         args: list[Any],
         base: PathGraph | None = None,
     ) -> None:
         self.states = states
-        self.types = types
         self.args = args
         self.caches: dict[Any, Any] = {}  # what differentiation has found out about this path
+        self.n_states = len(states)
+        done = 0 if base is None else base.n_states
         if base is None:
             self.nodes: list[Node] = []
             self.shapes: Shapes = {}
             self.inner = 0
             self.spent: set[int] = set()
             self.leaves: list[tuple[int, int]] = []  # (dense id, gradient role)
+            self.roles: dict[int, int] = {}  # of the leaves that have one
             self.node_of_state: list[int] = []  # per state, how many nodes before it
             self.producer: dict[int, int] = {}  # id -> position of its node; none for leaves
             self.block_at: dict[int, int] = {}  # position -> checkpoint block
             self.calls: list[int] = []  # positions of user-defined functions
-            done = 0
+            self.types: list[TensorType] = [v.type for v in values]
+        elif base.states is states and len(base.node_of_state) == done:
+            self._continue(base, values)
         else:
-            self.nodes = base.nodes.copy()
-            self.shapes = base.shapes.copy()
-            self.inner = base.inner
-            self.spent = base.spent.copy()
-            self.leaves = base.leaves.copy()
-            self.node_of_state = base.node_of_state.copy()
-            self.producer = base.producer.copy()
-            self.block_at = base.block_at.copy()
-            self.calls = base.calls.copy()
-            done = len(base.states)
+            self._copy(base, values)
         self._add(states[done:] if done else states)
+        self.n_nodes = len(self.nodes)
+
+    def _continue(self, base: PathGraph, values: list[Any]) -> None:
+        """Take over what the latest graph of the same trace has, to append to it."""
+        self.nodes = base.nodes
+        self.shapes = base.shapes
+        self.inner = base.inner
+        self.spent = base.spent
+        self.leaves = base.leaves
+        self.roles = base.roles
+        self.node_of_state = base.node_of_state
+        self.producer = base.producer
+        self.block_at = base.block_at
+        self.calls = base.calls
+        self.types = base.types
+        self.types.extend([v.type for v in values[len(self.types) :]])
+        base.caches = {}  # a trace that has gone on seldom asks again
+
+    def _copy(self, base: PathGraph, values: list[Any]) -> None:
+        """Begin with a copy of what the graph of another trace holds."""
+        at, inner = base.n_nodes, base.inner
+        self.nodes = base.nodes[:at]
+        self.inner = inner
+        self.node_of_state = base.node_of_state[: base.n_states]
+        self.producer = base.producer.copy()
+        self.shapes = base.shapes.copy()
+        self.roles = base.roles.copy()
+        self.block_at = base.block_at.copy()
+        self.spent = base.spent.copy()
+        self.leaves = base.leaves.copy()
+        self.calls = base.calls.copy()
+        self.types = [v.type for v in values]
+        if len(base.node_of_state) > base.n_states:  # the other trace has gone on from there
+            last = self.states[base.n_states - 1]
+            n = last.first + last.n_out
+            self.producer = {i: k for i, k in self.producer.items() if k < at}
+            self.shapes = {i: entry for i, entry in self.shapes.items() if i >= -inner}
+            self.roles = {i: role for i, role in self.roles.items() if i < n}
+            self.block_at = {k: block for k, block in self.block_at.items() if k < at}
+            steps = [state.step for state in self.states[: base.n_states] if state.is_step]
+            self.spent = {i for step in steps for i in step.spent}
+            self.leaves = [(i, role) for i, role in self.leaves if i < n]
+            self.calls = [k for k in self.calls if k < at]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the lists end where this path ends."""
+        return len(self.node_of_state) == self.n_states
 
     def _add(self, states: list[State]) -> None:
         nodes, producer, node_of_state = self.nodes, self.producer, self.node_of_state
@@ -388,7 +219,10 @@ class PathGraph:
             node_of_state.append(at)
             prim = state.prim
             if isinstance(prim, LeafPrimitive):
-                self.leaves.append((state.first, prim.grad if state.requires_grad else 0))
+                role = prim.grad if state.requires_grad else 0
+                self.leaves.append((state.first, role))
+                if role:
+                    self.roles[state.first] = role
                 continue
             if state.is_step:
                 self._add_step(state.step)
@@ -416,6 +250,7 @@ class PathGraph:
                 nodes.append(Node(prim, program, inputs, outputs, args, grad))
                 if prim.labels_leaf:
                     self.leaves.append((first, 1))
+                    self.roles[first] = 1
                 else:
                     for o in outputs:
                         producer[o] = at
@@ -456,12 +291,15 @@ _RECENT: list[PathGraph] = []
 
 
 def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGraph:
-    """The graph of what has been recorded, kept on the last state for those who come again."""
+    """The graph of what has been recorded, kept on the last state for those who come again.
+
+    Keeps the lists `states` and `args`: those of a trace, which only ever grow.
+    """
     n = len(states)
     base = None
     if _RECENT:
         recent = _RECENT[0]
-        k = len(recent.states)
+        k = recent.n_states
         if k <= n and states[k - 1] is recent.states[k - 1]:
             base = recent
     if base is None:
@@ -471,9 +309,9 @@ def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGrap
                 base = plans.get("path")
                 if base is not None:
                     break
-    if base is not None and len(base.states) == n:
+    if base is not None and base.n_states == n and (base.states is states or base.complete):
         return base
-    path = PathGraph(states[:], [v.type for v in values], args[:], base)
+    path = PathGraph(states, values, args, base)
     last = states[n - 1]
     if last.parent is None:
         _RECENT[:] = [path]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from wend.base.errors import ArgumentTypeError, GraphError
 from wend.core import _hot
-from wend.core.graph import template
+from wend.core.symtrace import template
 from wend.transforms.differentiate import saved_inputs
 from wend.transforms.grad import with_grad
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from wend.base.errors import ArgumentTypeError, GraphError
 from wend.core import _hot
 from wend.core._hot import Leaf, Segment, Tensor, Value
-from wend.core.graph import PathGraph, template
+from wend.core.graph import PathGraph
 from wend.core.provenance import Site, site_of
+from wend.core.symtrace import template
 from wend.frontend.removable import RemovableHandle
 from wend.transforms.differentiate import differentiable_ids
 from wend.transforms.hooks import Extra, NodeHooks, handle_of, node_hooks_of_leaf

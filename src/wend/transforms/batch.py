@@ -14,7 +14,7 @@ from typing import Any
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Program, Tensor, TensorType
-from wend.core.graph import Graph, flatten_outputs
+from wend.core.graph import Graph
 from wend.core.primitive import Composite, ops
 from wend.core.symbolic import (
     ARG,
@@ -31,6 +31,7 @@ from wend.core.symbolic import (
     sym_max,
     sym_min,
 )
+from wend.core.symtrace import flatten_outputs
 
 __all__ = [
     "Batched",

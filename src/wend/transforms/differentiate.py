@@ -21,10 +21,10 @@ from wend.core.graph import (
     dtype_of,
     extents,
     live_nodes,
-    template,
 )
 from wend.core.primitive import ops
 from wend.core.symbolic import ARG, Expr
+from wend.core.symtrace import template
 
 FREED = (
     "backward: trying to go backward through the graph a second time, or to read saved values "
@@ -44,6 +44,40 @@ class Part:
         self.targets = targets  # ids whose gradients it hands over
 
 
+class Way:
+    """Where gradients of some ids flow: the positions of nodes in order, the entries."""
+
+    __slots__ = ("entries", "positions")
+
+    def __init__(self, path: PathGraph, ids: Iterable[int]) -> None:
+        producer, nodes, roles = path.producer, path.nodes, path.roles
+        seen: set[int] = set()
+        entries: set[int] = set()
+        stack = list(ids)
+        while stack:
+            i = stack.pop()
+            k = producer.get(i)
+            if k is None:
+                if i in roles:
+                    entries.add(i)
+            elif k not in seen:
+                node = nodes[k]
+                if node.grad:
+                    seen.add(k)
+                    stack.extend(node.inputs)
+        self.positions = sorted(seen)
+        self.entries = [(i, roles[i]) for i in sorted(entries)]  # (id, gradient role)
+
+
+def entries_met(path: PathGraph, ids: tuple[int, ...]) -> list[tuple[int, int]]:
+    """(id, role) of the entries that gradients of these ids flow to."""
+    key = ("met", ids)
+    found: list[tuple[int, int]] | None = path.caches.get(key)
+    if found is None:
+        found = path.caches[key] = Way(path, ids).entries
+    return found
+
+
 class Survey:
     """What lies between the seeds of a backward pass and its targets."""
 
@@ -51,19 +85,10 @@ class Survey:
 
     def __init__(self, path: PathGraph, seeds: Iterable[int], targets: Iterable[int]) -> None:
         self.parts: dict[Any, Part | None] = {}
-        producer, nodes = path.producer, path.nodes
-        seen: set[int] = set()
-        stack = list(seeds)
-        while stack:
-            k = producer.get(stack.pop())
-            if k is not None and k not in seen:
-                node = nodes[k]
-                if node.grad:
-                    seen.add(k)
-                    stack.extend(node.inputs)
+        nodes = path.nodes
         active = set(targets)
         live = []
-        for k in sorted(seen):
+        for k in Way(path, seeds).positions:
             node = nodes[k]
             if not active.isdisjoint(node.inputs):
                 live.append(k)

@@ -16,8 +16,8 @@ from wend.base.errors import GraphError
 from wend.base.random_state import as_signed, philox
 from wend.core import _hot
 from wend.core._hot import Tensor, Trace, Value
-from wend.core.graph import flatten_outputs
 from wend.core.symbolic import hint_of
+from wend.core.symtrace import flatten_outputs
 from wend.transforms.batch import batched, interpret, with_batch_axis
 
 __all__ = ["Level", "current_level", "run_mapped"]

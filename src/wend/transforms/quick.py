@@ -167,7 +167,7 @@ def differentiable_leaves(path: PathGraph) -> list[tuple[int, int]]:
     """(id, role) of the entries that require grad: role 1 for leaves, 2 for earlier segments."""
     found: list[tuple[int, int]] | None = path.caches.get("leaves")
     if found is None:
-        found = path.caches["leaves"] = [(i, role) for i, role in path.leaves if role]
+        found = path.caches["leaves"] = list(path.roles.items())
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from wend.core._hot import Segment, Trace, Value
 from wend.core.graph import PathGraph
-from wend.transforms.differentiate import survey
+from wend.transforms.differentiate import entries_met, survey
 from wend.transforms.hooks import has_hooks
 from wend.transforms.quick import END, differentiable_leaves
 
@@ -41,19 +41,6 @@ class Reach:
             elif value.segment is not None:
                 entry = self.waiting.setdefault(value.segment.serial, (value.segment, set()))
                 entry[1].add(value.seg_index)
-
-
-def entries_met(path: PathGraph, ids: tuple[int, ...]) -> list[tuple[int, int]]:
-    """(id, role) of the entries that gradients of these ids flow to."""
-    key = ("met", ids)
-    found: list[tuple[int, int]] | None = path.caches.get(key)
-    if found is None:
-        everything = tuple([i for i, _ in differentiable_leaves(path)])
-        live = survey(path, ids, everything).live
-        met = {i for k in live for i in path.nodes[k].inputs} | set(ids)
-        found = [(i, role) for i, role in differentiable_leaves(path) if i in met]
-        path.caches[key] = found
-    return found
 
 
 def useful_entries(owner: Any, reach: Reach) -> dict[int, set[int]]:
@@ -109,7 +96,7 @@ def first_uses(path: PathGraph) -> dict[int, int]:
     found: dict[int, int] | None = path.caches.get("first uses")
     if found is None:
         found = {}
-        for k in range(len(path.nodes) - 1, -1, -1):
+        for k in range(path.n_nodes - 1, -1, -1):
             node = path.nodes[k]
             if node.grad:
                 for i in node.inputs:

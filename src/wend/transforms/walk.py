@@ -19,6 +19,7 @@ from wend.transforms.differentiate import (
     Layered,
     Part,
     SegmentStep,
+    entries_met,
     finish,
     history_flags,
     segment_step,
@@ -29,7 +30,6 @@ from wend.transforms.quick import (
     END,
     NOTHING,
     cut,
-    differentiable_leaves,
     identified,
     release,
     spent_union,
@@ -128,13 +128,13 @@ class Walk:
         found = self.trace.extra if self.segment is None else self.segment.hooks
         return found or {}
 
-    def entries(self) -> list[int]:
-        """Leaves and values of earlier segments that may get gradients."""
+    def entries(self, seeds: tuple[int, ...]) -> list[int]:
+        """Leaves and values of earlier segments that may get gradients from the seeds'."""
         useful = self.owner.useful
         if useful is not None:
             key = 0 if self.segment is None else id(self.segment)
             return sorted(i for i in useful.get(key, ()) if self.path.position(i) < 0)
-        return usable_entries(self.path, self.value_at)
+        return usable_entries(self.path, seeds, self.value_at)
 
     def sinks(self) -> dict[int, list[Any]]:
         """Who wants the gradients of which values in the middle of the region."""
@@ -153,10 +153,11 @@ class Walk:
         """seeds: gradient (None for ones) by id."""
         self.kept = self.sinks() if self.owner.sinks else {}
         self.kept_ids = frozenset(self.kept)
-        targets = self.entries()
+        order = tuple(sorted(seeds))
+        targets = self.entries(order)
         if self.kept:
             targets = sorted({*targets, *self.kept})
-        self.survey_key = (tuple(sorted(seeds)), tuple(targets))
+        self.survey_key = (order, tuple(targets))
         self.survey = survey(self.path, *self.survey_key)
         if self.owner.useful is not None:
             seeds = {i: g for i, g in seeds.items() if i in self.survey.active}
@@ -252,7 +253,7 @@ class Walk:
         outs = [values[t].type if t >= 0 else self.type_of(t) for t in part.targets]
         leaves = None
         if high == END and low == 0 and not given and len(order) == 1 and not self.kept_ids:
-            leaves = self.plain_leaves(part.targets)
+            leaves = self.plain_leaves(order, part.targets)
         operands = [_hot.value_of(seeds[i]) for i in given]
         states = trace.states
         grads = _hot.record_step(trace, prim, list(order), operands, None, outs, build, leaves)
@@ -262,10 +263,10 @@ class Walk:
             cut(states[-1].step.flags, grads)
         return list(zip(part.targets, grads))
 
-    def plain_leaves(self, targets: tuple[int, ...]) -> list[int] | None:
-        """The targets if they are leaves, and every leaf of the trace takes part."""
+    def plain_leaves(self, seeds: tuple[int, ...], targets: tuple[int, ...]) -> list[int] | None:
+        """The targets if they are leaves, and every leaf that the seeds depend on takes part."""
         values = self.trace.values
-        for i, role in differentiable_leaves(self.path):
+        for i, role in entries_met(self.path, seeds):
             if role == 2 and i in targets:
                 return None
             leaf = values[i].leaf
@@ -368,10 +369,10 @@ def fill_program(dtype: Any, rank: int) -> Any:
     return found
 
 
-def usable_entries(path: PathGraph, value_at: Any) -> list[int]:
-    """Entries that require grad still: that of a leaf is looked at again in each pass."""
+def usable_entries(path: PathGraph, seeds: tuple[int, ...], value_at: Any) -> list[int]:
+    """Entries behind the seeds that require grad still; leaves are asked in each pass."""
     out = []
-    for i, role in differentiable_leaves(path):
+    for i, role in entries_met(path, seeds):
         if role == 2:
             out.append(i)
         else:

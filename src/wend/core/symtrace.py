@@ -1,0 +1,245 @@
+"""Rules run on symbolic tensors: the bodies of composites, and gradient rules, become graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wend.core import _hot
+from wend.core._hot import Program, TensorType
+from wend.core.graph import Graph, Node, Shapes
+from wend.core.primitive import Composite, make_program, ops
+from wend.core.symbolic import (
+    ARG,
+    DIM,
+    Expr,
+    Guards,
+    SymInt,
+    SymNumber,
+    evaluate,
+    expr_of,
+    hint_of,
+    substitute,
+)
+
+# -- recording symbolically -----------------------------------------------------------------
+
+
+class Recorder:
+    """Stands in for a trace while a rule runs: ops become nodes, extents stay symbolic."""
+
+    def __init__(self, guards: Guards) -> None:
+        self.guards = guards
+        self.serial = _hot.fresh_serial()
+        self.nodes: list[Node] = []
+        self.shapes: Shapes = {}
+        self.n = 0
+
+    def input(self, shape: Sequence[Any], dtype: Any, device: Any) -> Any:
+        """A tensor that stands for the next input."""
+        return self._tensor(tuple(shape), dtype, device)
+
+    def _tensor(self, shape: tuple[Any, ...], dtype: Any, device: Any) -> Any:
+        value = _hot.symbolic_value(_hot.symbolic_type(shape, dtype, device), self.serial, self.n)
+        self.n += 1
+        return _hot.wrap(value)
+
+    def id_of(self, prim: Any, tensor: Any) -> int:
+        """The id of an operand.  Raises TypeError for a tensor from outside the rule."""
+        value = tensor.value
+        if value.serial != self.serial:
+            raise TypeError(f"{prim}: a rule used a tensor that is not one of its operands")
+        return int(value.index)
+
+    def record(self, prim: Any, tensors: list[Any], args: list[Any]) -> Any:
+        """One op of the body; composites are inlined."""
+        if prim.is_composite:
+            result = prim.call_body(tensors, args)
+            wrap = prim.result_wrap()
+            return result if wrap is None else wrap(result)
+        ids = tuple(self.id_of(prim, t) for t in tensors)
+        hint_types = [hint_type(t) for t in tensors]
+        program, outs = prim.typed(hint_types, [hint_of(a) for a in args])
+
+        def dim_of(i: int, axis: int) -> Expr:
+            return expr_of(tensors[i].value.type.shape[axis])
+
+        def arg_of(k: int) -> Expr:
+            return expr_of(args[k])
+
+        for op, a, b, outcome in program.guards:
+            self.guards.add(
+                op, substitute(a, dim_of, arg_of), substitute(b, dim_of, arg_of), outcome
+            )
+        results = []
+        for (row, dtype), hint in zip(program.outs, outs, strict=True):
+            exprs = tuple(substitute(e, dim_of, arg_of) for e in row)
+            shape = tuple(
+                SymInt(e, h, self.guards) if type(e) is tuple else e
+                for e, h in zip(exprs, hint.shape, strict=True)
+            )
+            self.shapes[self.n] = (exprs, dtype)
+            results.append(self._tensor(shape, dtype, hint.device))
+        outputs = tuple(r.value.index for r in results)
+        exprs = tuple(expr_of(a) for a in args)
+        self.nodes.append(Node(prim, program, ids, outputs, exprs, program.differentiable))
+        wrap = prim.result_wrap()
+        return results[0] if wrap is None else wrap(results)
+
+    def run(self, body: Callable[[], Any]) -> Any:
+        """Call `body` with this recorder in the place of the thread's trace."""
+        trace = _hot.current_trace()
+        before, trace.symbolic = trace.symbolic, self
+        try:
+            return body()
+        finally:
+            trace.symbolic = before
+
+
+def hint_type(tensor: Any) -> TensorType:
+    """The concrete type that a symbolic tensor had when it was traced."""
+    type_ = tensor.value.type
+    return _hot.intern_type(tuple(hint_of(n) for n in type_.shape), type_.dtype, type_.device)
+
+
+def symbolic_args(prim: Any, args: Sequence[Any], guards: Guards) -> list[Any]:
+    """The run-time args of a call as symbols."""
+    out: list[Any] = []
+    for k, value in enumerate(args):
+        if prim.size_mask[k]:
+            out.append(SymInt((ARG, k), value, guards))
+        else:
+            out.append(SymNumber((ARG, k), prim.categories[k], value))
+    return out
+
+
+def symbolic_shape(operand: int, type_: Any, guards: Guards) -> tuple[Any, ...]:
+    """The extents of operand number `operand` as symbols."""
+    return tuple(SymInt((DIM, operand, a), n, guards) for a, n in enumerate(type_.shape))
+
+
+def flatten_outputs(result: Any) -> list[Any]:
+    """The tensors that a body returned."""
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def trace_composite(prim: Any, types: list[Any], args: list[Any]) -> Program:
+    """Trace the body of a composite for these operand types; the program keeps the graph."""
+    guards = Guards()
+    recorder = Recorder(guards)
+    tensors = [
+        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device) for i, t in enumerate(types)
+    ]
+    values = symbolic_args(prim, args, guards)
+    result = recorder.run(lambda: prim.call_body(tensors, values))
+    outs = flatten_outputs(result)
+    ids: list[int | None] = [recorder.id_of(prim, t) for t in outs]
+    program = make_program(prim, types, [t.value.type for t in outs], guards)
+    program.graph = Graph(len(types), recorder.nodes, ids, recorder.shapes)
+    return program
+
+
+Composite.tracer = staticmethod(trace_composite)
+
+
+# -- gradient templates ---------------------------------------------------------------------
+
+
+def template(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
+    """The gradient rule of one op as a graph, made once per pattern.
+
+    needs: which operands want a gradient     given: which results have one
+    Inputs of the graph: operands, results, then the gradients given.  Outputs: per operand the
+    id of its gradient, or None.
+    """
+    key = (needs, given)
+    found: Graph | None = program.templates.get(key)
+    if found is None:
+        found = program.templates[key] = _trace_vjp(program, needs, given)
+    return found
+
+
+def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
+    prim: Any = program.prim
+    types = program.sample_types
+    guards = Guards()
+    recorder = Recorder(guards)
+    tensors = [
+        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device) for i, t in enumerate(types)
+    ]
+    device = types[0].device if types else prim.device_of_result()
+    rows = []
+    for exprs, dtype in program.outs:
+        shape = tuple(
+            SymInt(e, evaluate(e, [t.shape for t in types], program.sample_args), guards)
+            if type(e) is tuple
+            else e
+            for e in exprs
+        )
+        rows.append((shape, dtype))
+    results = [recorder.input(shape, dtype, device) for shape, dtype in rows]
+    seeds = [recorder.input(s, d, device) for (s, d), on in zip(rows, given, strict=True) if on]
+    n_inputs = recorder.n
+    args = symbolic_args(prim, program.sample_args, guards)
+
+    def rule() -> list[Any]:
+        waiting = iter(seeds)
+        gs = [
+            next(waiting) if on else ops.full(y.shape, 0.0, dtype=y.dtype)
+            for y, on in zip(results, given, strict=True)
+        ]
+        single = prim.result_wrap() is None
+        g, y = (gs[0], results[0]) if single else (tuple(gs), tuple(results))
+        grads = prim.vjp(g, y, *prim.arrange(tensors, args))
+        flat = align_gradients(prim, grads, len(tensors))
+        return [
+            undo_broadcast(prim, grad, x) if need and grad is not None else None
+            for grad, x, need in zip(flat, tensors, needs, strict=True)
+        ]
+
+    grads = recorder.run(rule)
+    outputs = [None if t is None else recorder.id_of(prim, t) for t in grads]
+    graph = Graph(n_inputs, recorder.nodes, outputs, recorder.shapes)
+    n_values = len(tensors) + len(results)
+    graph.saved = tuple(sorted(i for i in graph.used if i < n_values))
+    return graph
+
+
+def align_gradients(prim: Any, grads: Any, n: int) -> list[Any]:
+    """What a gradient rule returned, one entry per tensor operand."""
+    if not isinstance(grads, (tuple, list)):
+        raise TypeError(f"{prim.name}: vjp must return a tuple")
+    flat: list[Any] = []
+    rest = iter(grads)
+    params = [p for p in prim.params if not p.is_attr]
+    for p, entry in zip(params, prim.form, strict=True):
+        if p.kind not in ("tensor", "tensor?", "operand", "tensors"):
+            continue
+        grad = next(rest, None)
+        if entry == "T":
+            flat.append(grad)
+        elif isinstance(entry, tuple) and entry[0] == "L":
+            flat.extend([None] * entry[1] if grad is None else grad)
+    if len(flat) != n:
+        raise TypeError(f"{prim.name}: vjp returned {len(flat)} gradients for {n} operands")
+    return flat
+
+
+def undo_broadcast(prim: Any, grad: Any, x: Any) -> Any:
+    """Sum a gradient over the dims by which its operand was broadcast; cast it back."""
+    have, want = grad.shape, x.shape
+    extra = len(have) - len(want)
+    if extra < 0:
+        raise TypeError(f"{prim.name}: vjp gave rank {len(have)} for an operand of {len(want)}")
+    axes = list(range(extra))
+    for axis in range(len(want)):
+        h, w = hint_of(have[extra + axis]), hint_of(want[axis])
+        if h != w:
+            if w != 1:
+                raise TypeError(f"{prim.name}: vjp gave extent {h} for an operand's {w}")
+            axes.append(extra + axis)
+    if axes:
+        grad = ops.sum_to(grad, want, tuple(axes))
+    if grad.dtype is not x.dtype:
+        grad = ops.cast(grad, x.dtype)
+    return grad
