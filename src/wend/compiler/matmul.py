@@ -90,7 +90,9 @@ PACK = "right packed depth columns right_step right_column batch0 batch1 right0 
 _DEPTH_BYTES = 2048
 _COLUMN_PANELS = 8
 # Up to so many rows read the right operand as it stands, where that is possible.
-_DIRECT_ROWS = "16"
+_DIRECT_ROWS = "64"
+# Tiles of the left operand that are packed together.
+_GROUP = 8
 
 
 @dataclass(frozen=True)
@@ -157,8 +159,12 @@ def _places(shape: Shape) -> tuple[int, int, int]:
     """Bytes of scratch for a block of the right operand, a tile of the left, a tile of sums."""
     depth = _DEPTH_BYTES // shape.size
     right = depth * (_COLUMN_PANELS * shape.panel + shape.lanes) * shape.size
-    left = shape.rows * _DEPTH_BYTES + shape.bytes
-    return right, left, shape.rows * shape.panel * shape.size
+    return right, _GROUP * _apart(shape), shape.rows * shape.panel * shape.size
+
+
+def _apart(shape: Shape) -> int:
+    """Bytes from one packed tile of the left operand to the next."""
+    return shape.rows * _DEPTH_BYTES + shape.bytes
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
@@ -360,18 +366,31 @@ def _rows(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> None:
     with f.when(f.is_("ne", count, "0")):
         each = f.div(rows, count)
         more = f.sub(rows, f.mul(each, count))
-        with f.turns("0", count) as tiles:
-            row = tiles.carry("i64", a["first_row"])
-            height = f.add(each, f.select(f.is_("slt", tiles.index, more), "1", "0"))
-            tiles.become(row, f.add(row, height))
-            here = a | {"row": row, "height": height}
-            _left_tile(f, shape, dtype, here)
-            with _panels(f, shape, a["first"], a["last"], a["columns"]) as (column, width):
-                _tile(f, shape, here, column, width)
+        with f.loop("0", count, str(_GROUP)) as group:
+            last = f.minimum(f.add(group, str(_GROUP)), count)
+            taller = f.minimum(group, more)  # tiles before this group that have one row more
+            row = f.add(f.add(a["first_row"], f.mul(group, each)), taller)
+            here = a | {"row": row, "each": each, "more": f.sub(more, taller)}
+            _left_tiles(f, shape, dtype, here, f.sub(last, group))
+            with f.turns(group, last) as tiles:
+                row, left = tiles.carry("i64", row), tiles.carry("ptr", here["tile_left"])
+                height = f.add(each, f.select(f.is_("slt", tiles.index, more), "1", "0"))
+                tiles.become(row, f.add(row, height))
+                tiles.become(
+                    left,
+                    f.at(
+                        left,
+                        f.select(here["stands"], f.mul(height, a["left_row"]), str(_apart(shape))),
+                    ),
+                )
+                step = f.select(here["by_rows"], f.mul(height, str(shape.size)), here["tile_step"])
+                here |= {"row": row, "height": height, "tile_left": left, "tile_step": step}
+                with _panels(f, shape, a["first"], a["last"], a["columns"]) as (column, width):
+                    _tile(f, shape, here, column, width)
 
 
-def _left_tile(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> None:
-    """Find or make the rows of a tile of the left operand: pointer and strides."""
+def _left_tiles(f: Routine, shape: Shape, dtype: str, a: dict[str, str], tiles: str) -> None:
+    """Find or make the rows of a group of tiles of the left operand: pointer and strides."""
     element, size = SOURCES[dtype]
     offset = f.add(f.mul(a["row"], a["left_row"]), f.mul(a["start"], a["left_step"]))
     source = f.at(a["left_here"], offset)
@@ -381,17 +400,20 @@ def _left_tile(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> None:
         # One panel does not pay for packing.
         single = f.is_("sle", f.sub(a["last"], a["first"]), str(shape.panel))
         stands = f.either(along, single)
-    with f.when(f.let(f"xor i1 {stands}, true")):
+    packed = f.let(f"xor i1 {stands}, true")
+    with f.when(packed):
         f.line(
             f"call void @pack_left(ptr {source}, i64 {a['left_row']}, i64 {a['left_step']}, "
-            f"i64 {a['block_depth']}, i64 {a['height']}, ptr {a['left_scratch']})"
+            f"i64 {a['block_depth']}, i64 {tiles}, i64 {a['each']}, i64 {a['more']}, "
+            f"ptr {a['left_scratch']}, i64 {_apart(shape)})"
         )
     unit = str(shape.size)
     row = f.select(along, f.mul(a["block_depth"], unit), unit)
-    step = f.select(along, unit, f.mul(a["height"], unit))
+    a["stands"] = stands
+    a["by_rows"] = f.both(packed, f.let(f"xor i1 {along}, true"))
     a["tile_left"] = f.select(stands, source, a["left_scratch"], "ptr")
     a["tile_row"] = f.select(stands, a["left_row"], row)
-    a["tile_step"] = f.select(stands, a["left_step"], step)
+    a["tile_step"] = f.select(stands, a["left_step"], unit)
 
 
 def _tile(f: Routine, shape: Shape, a: dict[str, str], column: str, width: str) -> None:

@@ -5,9 +5,10 @@
 One panel of the right operand: row k of the panel is elements (k, 0) ... (k, width - 1); `width` is
 a multiple of the lanes, and what lies beyond `columns` is not defined (the tile never stores it).
 
-    void pack_left(source, row, step, depth, rows, tile)
+    void pack_left(source, row, step, depth, tiles, each, more, tile, apart)
 
-The rows of one tile of the left operand, each of their own, or depth by depth: `left_layout`.
+Tiles of the left operand, `each` rows in one, and one more in the first `more` of them; they are
+put `apart` bytes from each other.
 
 Strides are in bytes. A narrower type is widened on the way: bfloat16, and float16 to float32.
 """
@@ -18,6 +19,9 @@ from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask
 
 __all__ = ["SOURCES", "pack_left", "pack_right"]
+
+# Steps of depth that are packed for all tiles before the next ones.
+_PIECE = 64
 
 #: LLVM's name and bytes of the types that operands may have, by dtype.
 SOURCES = {
@@ -167,45 +171,59 @@ def _shuffle(f: Routine, shape: Shape, x: str, y: str, order: list[int]) -> str:
 
 
 def pack_left(shape: Shape, dtype: str) -> str:
-    """The function that packs the rows of a tile of the left operand.
+    """The function that packs the rows of some tiles of the left operand.
 
     Steps side by side in the source: (rows, depth). Otherwise: (depth, rows).
     """
-    names = "source row step depth rows tile".split()
+    names = "source row step depth tiles each more tile apart".split()
     pointers = {"source", "tile"}
     f = Routine("pack_left", [("ptr" if n in pointers else "i64", n) for n in names], internal=True)
     source = Source(shape, dtype)
     along = f.is_("eq", "%step", str(source.size))
-    with f.when(along):
-        _copy_lines(f, source)
-        f.leave_when("true")
-    lanes = 8  # at least the rows of any tile
-    line = f.mul("%rows", str(shape.size))
-    with f.when(f.is_("eq", "%row", str(source.size))):
-        mask = lane_mask(f, lanes, "%rows")
-        with f.loop("0", "%depth") as k:
-            x = source.vector(f, f.at("%source", f.mul(k, "%step")), mask, lanes)
-            # Lanes beyond the rows are overwritten by the next step.
-            f.store(f"<{lanes} x {shape.element}>", x, f.at("%tile", f.mul(k, line)), shape.size)
-        f.leave_when("true")
-    with f.loop("0", "%depth") as k:
-        here, to = f.at("%source", f.mul(k, "%step")), f.at("%tile", f.mul(k, line))
-        with f.loop("0", "%rows") as i:
-            x = source.one(f, f.at(here, f.mul(i, "%row")))
-            f.store(shape.element, x, f.at(to, f.mul(i, str(shape.size))), shape.size)
+    across = f.is_("eq", "%row", str(source.size))
+    # In pieces of the depth: what one tile leaves of a cache line or a page, the next one finds.
+    with f.loop("0", "%depth", str(_PIECE)) as first:
+        last = f.minimum(f.add(first, str(_PIECE)), "%depth")
+        with f.turns("0", "%tiles") as loop:
+            row = loop.carry("i64", "0")
+            rows = f.add("%each", f.select(f.is_("slt", loop.index, "%more"), "1", "0"))
+            loop.become(row, f.add(row, rows))
+            here = f.at("%source", f.mul(row, "%row"))
+            to = f.at("%tile", f.mul(loop.index, "%apart"))
+            with f.when(along):
+                _copy_lines(f, source, here, to, rows, first, last)
+            with f.when(f.let(f"xor i1 {along}, true")):
+                _copy_columns(f, source, here, to, rows, first, last, across)
     return f.text()
 
 
-def _copy_lines(f: Routine, source: Source) -> None:
+def _copy_columns(
+    f: Routine, source: Source, here: str, to: str, rows: str, first: str, last: str, across: str
+) -> None:
     shape = source.shape
-    whole = f.mul(f.div("%depth", str(shape.lanes)), str(shape.lanes))
-    mask = lane_mask(f, shape.lanes, f.sub("%depth", whole))
-    with f.loop("0", "%rows") as i:
-        line = f.at("%source", f.mul(i, "%row"))
-        to = f.at("%tile", f.mul(f.mul(i, "%depth"), str(shape.size)))
-        with f.loop("0", whole, str(shape.lanes)) as k:
-            x = source.vector(f, f.at(line, f.mul(k, str(source.size))))
-            f.store(shape.vector, x, f.at(to, f.mul(k, str(shape.size))), shape.size)
-        x = source.vector(f, f.at(line, f.mul(whole, str(source.size))), mask)
-        # Lanes beyond the depth are overwritten by the next row.
-        f.store(shape.vector, x, f.at(to, f.mul(whole, str(shape.size))), shape.size)
+    lanes = 8  # at least the rows of any tile
+    line = f.mul(rows, str(shape.size))
+    mask = lane_mask(f, lanes, rows)
+    with f.loop(first, last) as k:
+        at, into = f.at(here, f.mul(k, "%step")), f.at(to, f.mul(k, line))
+        with f.when(across):
+            x = source.vector(f, at, mask, lanes)
+            # Lanes beyond the rows are overwritten by the next step.
+            f.store(f"<{lanes} x {shape.element}>", x, into, shape.size)
+        with f.when(f.let(f"xor i1 {across}, true")), f.loop("0", rows) as i:
+            x = source.one(f, f.at(at, f.mul(i, "%row")))
+            f.store(shape.element, x, f.at(into, f.mul(i, str(shape.size))), shape.size)
+
+
+def _copy_lines(
+    f: Routine, source: Source, here: str, to: str, rows: str, first: str, last: str
+) -> None:
+    shape = source.shape
+    with f.loop("0", rows) as i:
+        line = f.at(here, f.mul(i, "%row"))
+        into = f.at(to, f.mul(f.mul(i, "%depth"), str(shape.size)))
+        with f.loop(first, last, str(shape.lanes)) as k:
+            mask = lane_mask(f, shape.lanes, f.sub(last, k))
+            x = source.vector(f, f.at(line, f.mul(k, str(source.size))), mask)
+            # Lanes beyond the depth are overwritten by the next row.
+            f.store(shape.vector, x, f.at(into, f.mul(k, str(shape.size))), shape.size)

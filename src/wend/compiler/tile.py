@@ -23,6 +23,9 @@ from wend.compiler.routine import Routine
 
 __all__ = ["Shape", "lane_mask", "tile_name", "tiles"]
 
+# Steps of depth after which the row of the panel that is fetched now is used.
+_AHEAD = 16
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -181,6 +184,9 @@ def _step(
 ) -> list[str]:
     """The sums after one step of depth."""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
+    ahead = f.at(b, f.mul("%b_step", str(_AHEAD)))
+    for w in range(width):
+        f.line(f"call void @llvm.prefetch.p0(ptr {f.at(ahead, w * shape.bytes)}, i32 0, i32 3, i32 1)")
     result = []
     for row, line in enumerate(lines):
         one = f.load(shape.element, f.at(line, a), shape.size)
