@@ -2,6 +2,7 @@
 
 import itertools
 
+import ml_dtypes
 import numpy as np
 import pytest
 from products import pack, product
@@ -170,3 +171,13 @@ def test_epilogue(rows, columns, depth):
     )
     want = np.maximum(np.matmul(left.astype("d"), right.astype("d")) + bias, 0)
     np.testing.assert_allclose(out, want, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (9, 33, 70), (3, 600, 17), (130, 20, 48)])
+def test_halves_are_summed_in_float32(shape, dtype):
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    for left, right in ways(*shape, kind):
+        for packed in (None, pack(right, dtype)):
+            out = product(left, right, np.empty((shape[0], shape[2]), "f"), dtype, packed)
+            close(out, left, right, dtype)

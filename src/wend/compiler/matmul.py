@@ -90,7 +90,7 @@ PACK = "right packed depth columns right_step right_column batch0 batch1 right0 
 _DEPTH_BYTES = 2048
 _COLUMN_PANELS = 8
 # Up to so many rows read the right operand as it stands, where that is possible.
-_DIRECT_ROWS = "64"
+_DIRECT_ROWS = "128"
 # Tiles of the left operand that are packed together.
 _GROUP = 8
 

@@ -16,12 +16,12 @@ Strides are in bytes. A narrower type is widened on the way: bfloat16, and float
 from __future__ import annotations
 
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask
+from wend.compiler.tile import Shape, lane_mask, masked_store
 
 __all__ = ["SOURCES", "pack_left", "pack_right"]
 
 # Steps of depth that are packed for all tiles before the next ones.
-_PIECE = 64
+_PIECE = 32
 
 #: LLVM's name and bytes of the types that operands may have, by dtype.
 SOURCES = {
@@ -204,15 +204,14 @@ def _copy_columns(
     lanes = 8  # at least the rows of any tile
     line = f.mul(rows, str(shape.size))
     mask = lane_mask(f, lanes, rows)
-    with f.loop(first, last) as k:
-        at, into = f.at(here, f.mul(k, "%step")), f.at(to, f.mul(k, line))
-        with f.when(across):
-            x = source.vector(f, at, mask, lanes)
-            # Lanes beyond the rows are overwritten by the next step.
-            f.store(f"<{lanes} x {shape.element}>", x, into, shape.size)
-        with f.when(f.let(f"xor i1 {across}, true")), f.loop("0", rows) as i:
-            x = source.one(f, f.at(at, f.mul(i, "%row")))
-            f.store(shape.element, x, f.at(into, f.mul(i, str(shape.size))), shape.size)
+    with f.when(across), f.loop(first, last) as k:
+        x = source.vector(f, f.at(here, f.mul(k, "%step")), mask, lanes)
+        # Lanes beyond the rows are overwritten by the next step.
+        f.store(f"<{lanes} x {shape.element}>", x, f.at(to, f.mul(k, line)), shape.size)
+    with f.when(f.let(f"xor i1 {across}, true")), f.loop(first, last) as k, f.loop("0", rows) as i:
+        x = source.one(f, f.at(f.at(here, f.mul(k, "%step")), f.mul(i, "%row")))
+        into = f.at(f.at(to, f.mul(k, line)), f.mul(i, str(shape.size)))
+        f.store(shape.element, x, into, shape.size)
 
 
 def _copy_lines(
@@ -225,5 +224,4 @@ def _copy_lines(
         with f.loop(first, last, str(shape.lanes)) as k:
             mask = lane_mask(f, shape.lanes, f.sub(last, k))
             x = source.vector(f, f.at(line, f.mul(k, str(source.size))), mask)
-            # Lanes beyond the depth are overwritten by the next row.
-            f.store(shape.vector, x, f.at(into, f.mul(k, str(shape.size))), shape.size)
+            masked_store(f, shape, x, f.at(into, f.mul(k, str(shape.size))), mask)

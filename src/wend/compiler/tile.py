@@ -21,7 +21,7 @@ from functools import cached_property
 from wend.compiler.llvm import Target
 from wend.compiler.routine import Routine
 
-__all__ = ["Shape", "lane_mask", "tile_name", "tiles"]
+__all__ = ["Shape", "lane_mask", "masked_load", "masked_store", "tile_name", "tiles"]
 
 # Steps of depth after which the row of the panel that is fetched now is used.
 _AHEAD = 16
@@ -110,7 +110,7 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
     for row in range(rows):
         line = f.at("%before", f.mul("%before_row", str(row)))
         for w in range(width):
-            old = _get(f, shape, f.at(line, w * shape.bytes), masks[w])
+            old = masked_load(f, shape, f.at(line, w * shape.bytes), masks[w])
             more.append(f.let(f"fadd {shape.vector} {sums[row * width + w]}, {old}"))
     f.line(f"br label %last.{number}")
     f._enter(f"last.{number}")
@@ -121,11 +121,12 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
     for row in range(rows):
         line = f.at("%out", f.mul("%out_row", str(row)))
         for w in range(width):
-            _put(f, shape, sums[row * width + w], f.at(line, w * shape.bytes), masks[w])
+            masked_store(f, shape, sums[row * width + w], f.at(line, w * shape.bytes), masks[w])
     return f.text()
 
 
-def _get(f: Routine, shape: Shape, pointer: str, mask: str | None) -> str:
+def masked_load(f: Routine, shape: Shape, pointer: str, mask: str | None) -> str:
+    """A vector of accumulators; zero in the lanes that the mask leaves out."""
     if mask is None:
         return f.load(shape.vector, pointer, shape.size)
     lanes = f"<{shape.lanes} x i1>"
@@ -135,7 +136,8 @@ def _get(f: Routine, shape: Shape, pointer: str, mask: str | None) -> str:
     )
 
 
-def _put(f: Routine, shape: Shape, value: str, pointer: str, mask: str | None) -> None:
+def masked_store(f: Routine, shape: Shape, value: str, pointer: str, mask: str | None) -> None:
+    """Put a vector of accumulators at an address, but for the lanes that the mask leaves out."""
     if mask is None:
         return f.store(shape.vector, value, pointer, shape.size)
     lanes = f"<{shape.lanes} x i1>"
@@ -186,7 +188,9 @@ def _step(
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
     ahead = f.at(b, f.mul("%b_step", str(_AHEAD)))
     for w in range(width):
-        f.line(f"call void @llvm.prefetch.p0(ptr {f.at(ahead, w * shape.bytes)}, i32 0, i32 3, i32 1)")
+        f.line(
+            f"call void @llvm.prefetch.p0(ptr {f.at(ahead, w * shape.bytes)}, i32 0, i32 3, i32 1)"
+        )
     result = []
     for row, line in enumerate(lines):
         one = f.load(shape.element, f.at(line, a), shape.size)
