@@ -4,8 +4,8 @@ python benchmarks/matmul.py
 python benchmarks/matmul.py --passes 3 64x784x256       # a quick look: rows x depth x columns
 
 One thread, processor time, all sides in one process, taking turns. "packed" has packed the right
-operand before, as is done once for a weight, "with packing" counts that; the other columns read operands as they stand: as
-they are written (nn), the right one transposed (nt), the left one (tn).
+operand before, as is done once for a weight, "with packing" counts that; the other columns read
+operands as they stand: as they are written (nn), the right one transposed (nt), the left one (tn).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ SHAPES = [
 ]  # fmt: skip
 BATCHES = ["48x64x32x64", "48x64x64x32", "8x256x32x256"]
 COLUMNS = [
-    "shape", "packed", "with packing", "nn", "nt", "tn", "torch nn", "torch nt", "torch tn", "numpy",
-    "packed / torch", "low", "high",
+    "shape", "packed", "with packing", "nn", "nt", "tn", "torch nn", "torch nt", "torch tn",
+    "numpy", "packed / torch", "low", "high",
 ]  # fmt: skip
 
 
