@@ -1,6 +1,7 @@
-"""Lets the tests of the compiler import the helpers that lie beside them."""
+"""Lets the tests import the helpers that lie beside them, and the harness of the ops' tests."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "ops")]

@@ -52,7 +52,21 @@ class Target:
     @property
     def registers(self) -> int:
         """Number of vector registers."""
-        return 32 if self.has("avx512f") or self.triple.startswith(("aarch64", "arm64")) else 16
+        return 32 if self.has("avx512f") or self._is_arm else 16
+
+    @property
+    def fused(self) -> bool:
+        """Whether it multiplies and adds with one rounding."""
+        return self.has("fma") or self._is_arm
+
+    @property
+    def converts_halves(self) -> bool:
+        """Whether it converts between float16 and float32."""
+        return self.has("f16c") or self._is_arm
+
+    @property
+    def _is_arm(self) -> bool:
+        return self.triple.startswith(("aarch64", "arm64"))
 
 
 class Library:
@@ -107,9 +121,6 @@ _links = 0
 def _binding() -> Any:
     import llvmlite.binding as binding
 
-    # Newer versions do this by themselves and raise when asked.
-    if binding.llvm_version_info[0] < 20:
-        binding.initialize()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding

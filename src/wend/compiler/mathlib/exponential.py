@@ -1,0 +1,90 @@
+"""exp, exp2, expm1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from wend.compiler.formulas import Operand, where
+from wend.compiler.mathlib.parts import power_of_two, scaled
+
+LOG2_E: Final = 1.4426950408889634
+# ln 2 in two parts, of float32 and of float64.
+_LN2: Final = {
+    False: (0.6931471824645996, -1.9046542121259336e-09),
+    True: (0.6931471805599453, 2.3190468138462996e-17),
+}
+# (exp(r) - 1 - r) / r**2 for |r| <= ln(2) / 2: of float32, of float64, and a short one for
+# float32 results computed in float64.
+# fmt: off
+_EXP: Final = {
+    False: (0.4999999344642165, 0.16666520632015952, 0.04166838828117204, 0.008368716723152233,
+            0.0013814587749867674),
+    True: (0.5, 0.16666666666666682, 0.041666666666666095, 0.008333333333317035,
+           0.0013888888889115514, 0.0001984126989638248, 2.4801586926785993e-05,
+           2.755723486323578e-06, 2.7557581754111075e-07, 2.5112036382794063e-08,
+           2.0826648932148317e-09),
+}
+SHORT: Final = (0.5000000067686049, 0.16666665869016237, 0.04166629494228875, 0.008333497072274597,
+                0.0013944659709339852, 0.00019790337803067678)
+# (2**r - 1) / r for |r| <= 1/2
+_EXP2: Final = {
+    False: (0.6931472070861416, 0.24022650942785995, 0.05550326526253493, 0.00961805285538783,
+            0.00134006751286509, 0.00015462815190433026),
+    True: (0.6931471805599453, 0.24022650695910072, 0.0555041086648217, 0.009618129107628484,
+           0.0013333558146389974, 0.00015403530393360757, 1.5252733856657473e-05,
+           1.3215486817941362e-06, 1.0178051040695817e-07, 7.054893567658587e-09,
+           4.4566983855539124e-10, 2.5734816535370285e-11),
+}
+SHORT2: Final = (0.6931471838168853, 0.24022650920772565, 0.05550400375033671,
+                 0.009618056922133333, 0.0013341951348107403, 0.00015461366521880886,
+                 1.3359726641381487e-05)
+# fmt: on
+# Below the first exp is 0, above the second infinite.
+_RANGE: Final = {False: (-104.0, 89.0), True: (-746.0, 710.0)}
+_RANGE2: Final = {False: (-151.0, 129.0), True: (-1076.0, 1025.0)}
+
+
+def reduced(x: Operand, coefficients: Sequence[float] = ()) -> tuple[Operand, Operand]:
+    """(p, n) with exp(x) = (1 + p) * 2**n, n whole, |p| < 0.42."""
+    high, low = _LN2[x.is_double]
+    n = (x * LOG2_E).round()
+    r = (-n).fma(low, (-n).fma(high, x))
+    return (r * r).fma(r.polynomial(coefficients or _EXP[x.is_double]), r), n
+
+
+def exp(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
+    """e**x * 2**-less, where `less` keeps what is not infinite from becoming so."""
+    low, high = _RANGE[x.is_double]
+    p, n = reduced(x.at_least(low).at_most(high + less), coefficients)
+    return scaled(p + 1.0, n - less if less else n)
+
+
+def exp2(x: Operand) -> Operand:
+    """2**x."""
+    low, high = _RANGE2[x.is_double]
+    x = x.at_least(low).at_most(high)
+    n = x.round()
+    return exp2_of_sum(x - n, n, _EXP2[x.is_double])
+
+
+def exp2_of_sum(r: Operand, n: Operand, coefficients: Sequence[float] = ()) -> Operand:
+    """2**(n + r) of whole n and small r."""
+    return scaled(r.fma(r.polynomial(coefficients or _EXP2[r.is_double]), 1.0), n)
+
+
+def expm1(x: Operand) -> Operand:
+    """e**x - 1."""
+    low, high = (-40.0, 710.0) if x.is_double else (-20.0, 89.0)
+    p, n = reduced(x.at_least(low).at_most(high))
+    # Half of 2**n, which is finite; small x would lose their last digit in it, and the sign of 0.
+    half = power_of_two(n - 1.0)
+    y = half.fma(p, half - 0.5) * 2.0
+    return where(abs(x) < 1e-30, x, y)
+
+
+def exp_of_small(x: Operand) -> Operand:
+    """e**x of |x| < 87."""
+    p, n = reduced(x)
+    power = power_of_two(n)
+    return power.fma(p, power)

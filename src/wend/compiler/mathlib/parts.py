@@ -1,0 +1,136 @@
+"""What the functions share: powers of 2, sums and products of two floats, loops, branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from wend.base import dtypes
+from wend.compiler.formulas import Operand, where
+
+
+class Layout(NamedTuple):
+    """A float type: digits after the point, bias of the exponent, and what rounds to ints."""
+
+    digits: int
+    bias: int
+    magic: float  # 1.5 * 2**digits: its sum with a small whole number holds that in its last bits
+    tiny: float  # the smallest normal number
+    root_half: int  # bits of sqrt(1/2)
+
+
+_SINGLE: Final = Layout(23, 127, 1.5 * 2.0**23, 2.0**-126, 0x3F3504F3)
+_DOUBLE: Final = Layout(52, 1023, 1.5 * 2.0**52, 2.0**-1022, 0x3FE6A09E667F3BCD)
+
+
+def layout(x: Operand) -> Layout:
+    """The layout of x's type."""
+    return _DOUBLE if x.is_double else _SINGLE
+
+
+def wide(x: Operand) -> Operand:
+    """x as float64."""
+    return x.to(dtypes.float64)
+
+
+def whole_bits(n: Operand) -> Operand:
+    """Whole numbers (floats) as ints in the low bits; the high bits are anything."""
+    return (n + layout(n).magic).bits()
+
+
+def power_of_two(n: Operand) -> Operand:
+    """2 ** n of whole n for which that is a normal number."""
+    form = layout(n)
+    return ((whole_bits(n) << form.digits) + (form.bias << form.digits)).from_bits()
+
+
+def scaled(y: Operand, n: Operand) -> Operand:
+    """y * 2 ** n of whole n, rounded once; it may overflow or become subnormal."""
+    if (found := y.b.scale_by_power(y.value, n.value)) is not None:
+        return y.made(found, y.dtype)
+    half = (n * 0.5).floor()
+    return y * power_of_two(half) * power_of_two(n - half)
+
+
+def split(x: Operand) -> tuple[Operand, Operand]:
+    """(m, e) with x = m * 2**e, sqrt(1/2) <= m < sqrt(2), e a whole float; for finite x > 0."""
+    form = layout(x)
+    small = x < form.tiny
+    bits = where(small, x * 2.0**form.digits, x).bits()
+    above = bits - form.root_half
+    exponent = above >> form.digits
+    m = (bits - (exponent << form.digits)).from_bits()
+    # An int of few bits becomes a float through the bits of `magic`.
+    e = (exponent + x.constant(form.magic).bits()).from_bits() - form.magic
+    return m, where(small, e - float(form.digits), e)
+
+
+def two_sum(a: Operand, b: Operand) -> tuple[Operand, Operand]:
+    """(s, t) with s + t = a + b exactly, s their rounded sum; |a| >= |b| or a == 0."""
+    s = a + b
+    return s, (a - s) + b
+
+
+def two_product(a: Operand, b: Operand | float) -> tuple[Operand, Operand]:
+    """(p, t) with p + t = a * b exactly, p their rounded product."""
+    p = a * b
+    return p, a.fma(b, -p)
+
+
+def rarely(condition: Operand, usual: Operand, other: Callable[[], Operand]) -> Operand:
+    """`usual`, and other() where the condition holds; computed only if it does of some lane."""
+    b = usual.b
+    some = _any_lane(condition)
+    before, rare, after = (b.text.fresh(hint) for hint in ("usual", "rare", "after"))
+    b.text.line(f"br label {before}")
+    b.text.label(before)
+    b.text.line(f"br i1 {some}, label {rare}, label {after}")
+    b.text.label(rare)
+    mixed = where(condition, other(), usual)
+    last = b.text.fresh("mixed")
+    b.text.line(f"br label {last}")
+    b.text.label(last)
+    b.text.line(f"br label {after}")
+    b.text.label(after)
+    kind = b.type_of(usual.dtype)
+    name = b.text.let(f"phi {kind} [{usual.value.name}, {before}], [{mixed.value.name}, {last}]")
+    return usual.made(name, usual.dtype)
+
+
+def repeat(
+    state: list[Operand],
+    going: Callable[[list[Operand]], Operand],
+    body: Callable[[list[Operand]], list[Operand]],
+) -> list[Operand]:
+    """state = body(state) while going(state) holds of some lane; body leaves finished lanes be."""
+    b = state[0].b
+    entry, head, inside, after = (b.text.fresh(h) for h in ("entry", "head", "inside", "after"))
+    for label in (entry, head):
+        b.text.line(f"br label {label}")
+        b.text.label(label)
+    at = len(b.text.lines)
+    names = [b.text.fresh() for _ in state]
+    current = [x.made(name, x.dtype) for x, name in zip(state, names, strict=True)]
+    some = _any_lane(going(current))
+    b.text.line(f"br i1 {some}, label {inside}, label {after}")
+    b.text.label(inside)
+    new = body(current)
+    last = b.text.fresh("last")
+    b.text.line(f"br label {last}")
+    b.text.label(last)
+    b.text.line(f"br label {head}")
+    b.text.label(after)
+    b.text.lines[at:at] = [
+        f"  {name} = phi {b.type_of(x.dtype)} [{x.value.name}, {entry}], [{y.value.name}, {last}]"
+        for name, x, y in zip(names, state, new, strict=True)
+    ]
+    return current
+
+
+def _any_lane(condition: Operand) -> str:
+    """An i1: whether it holds of some lane."""
+    b = condition.b
+    if b.lanes == 1:
+        return b.text.let(f"freeze i1 {condition.value.name}")
+    kind = b.vector("i1")
+    return b.text.let(f"call i1 @llvm.vector.reduce.or.v{b.lanes}i1({kind} {condition.value.name})")
