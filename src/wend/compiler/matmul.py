@@ -52,11 +52,24 @@ by the number of threads, and results are the same from run to run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+from wend.compiler.blocking import (
+    DEPTH_BYTES,
+    Block,
+    Group,
+    Multiply,
+    Panels,
+    Room,
+    Rows,
+    arguments,
+    is_partial,
+    packed_apart,
+    panels,
+    scratch_size,
+)
 from wend.compiler.llvm import Library, Target, compile_module, host
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
@@ -85,14 +98,8 @@ PRODUCT = (
 ).split()
 PACK = "right packed depth columns right_step right_column batch0 batch1 right0 right1".split()
 
-# The part of the right operand that tiles pass over again and again stays in the second-level
-# cache: depth times columns; and a tile's rows of the left operand stay in the first.
-_DEPTH_BYTES = 2048
-_COLUMN_PANELS = 8
 # Up to so many rows read the right operand as it stands, where that is possible.
 _DIRECT_ROWS = "128"
-# Tiles of the left operand that are packed together.
-_GROUP = 8
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,7 @@ def lanes(dtype: str, target: Target | None = None) -> int:
 
 def depth_block(dtype: str, target: Target | None = None) -> int:
     """The largest depth that is summed up in one go."""
-    return _DEPTH_BYTES // _of(dtype, target).size
+    return DEPTH_BYTES // _of(dtype, target).size
 
 
 def packed_size(depth: int, columns: int, dtype: str, target: Target | None = None) -> int:
@@ -155,21 +162,9 @@ def column_cuts(columns: int, dtype: str, target: Target | None = None) -> range
     return range(shape.panel, columns - 2 * shape.lanes + 1, shape.panel)
 
 
-def _places(shape: Shape) -> tuple[int, int, int]:
-    """Bytes of scratch for a block of the right operand, a tile of the left, a tile of sums."""
-    depth = _DEPTH_BYTES // shape.size
-    right = depth * (_COLUMN_PANELS * shape.panel + shape.lanes) * shape.size
-    return right, _GROUP * _apart(shape), shape.rows * shape.panel * shape.size
-
-
-def _apart(shape: Shape) -> int:
-    """Bytes from one packed tile of the left operand to the next."""
-    return shape.rows * _DEPTH_BYTES + shape.bytes
-
-
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
     """Bytes that `product` needs to work in, whatever the sizes."""
-    return sum(_places(_of(dtype, target)))
+    return scratch_size(_of(dtype, target))
 
 
 @cache
@@ -189,8 +184,7 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         _product(shape, dtype),
         _pack(shape, dtype),
     ]
-    text = "\n".join(texts)
-    return text
+    return "\n".join(texts)
 
 
 def epilogue(
@@ -218,132 +212,37 @@ def epilogue(
 # -- the functions of the core ------------------------------------------------------------------
 
 
-def _arguments(f: Routine, names: Sequence[str], pointers: str) -> dict[str, str]:
-    kinds = {name: "ptr" if name in pointers.split() else "i64" for name in names}
-    return {name: f.load(kinds[name], f.at("%args", 8 * i), 8) for i, name in enumerate(names)}
+def _scaled(f: Routine, a: dict[str, str], names: str, size: str) -> None:
+    """Make strides in elements strides in bytes."""
+    for name in names.split():
+        a[name] = f.mul(a[name], size)
+
+
+def _place(f: Routine, a: dict[str, str], name: str, i: str, j: str) -> str:
+    """Where an operand lies for an entry of the batch."""
+    return f.at(a[name], f.add(f.mul(i, a[name + "0"]), f.mul(j, a[name + "1"])))
 
 
 def _pack(shape: Shape, dtype: str) -> str:
     f = Routine("pack", [("ptr", "args")])
-    a = _arguments(f, PACK, "right packed")
-    size = str(SOURCES[dtype][1])
-    for name in ("right_step", "right_column", "right0", "right1"):
-        a[name] = f.mul(a[name], size)
+    a = arguments(f, PACK, "right packed")
+    _scaled(f, a, "right_step right_column right0 right1", str(SOURCES[dtype][1]))
     column_bytes = f.mul(a["depth"], str(shape.size))
     entry_bytes = f.mul(f.ceil_div(a["columns"], shape.lanes), f.mul(a["depth"], str(shape.bytes)))
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
-        source = f.at(a["right"], f.add(f.mul(i, a["right0"]), f.mul(j, a["right1"])))
-        entry = f.mul(f.add(f.mul(i, a["batch1"]), j), entry_bytes)
-        to = f.at(a["packed"], entry)
-        with _panels(f, shape, "0", a["columns"], a["columns"]) as (column, width):
+        source = _place(f, a, "right", i, j)
+        to = f.at(a["packed"], f.mul(f.add(f.mul(i, a["batch1"]), j), entry_bytes))
+        with panels(f, shape, "0", a["columns"], a["columns"]) as (column, width):
             place = f.at(to, f.mul(column, column_bytes))
-            _pack_panel(f, shape, source, a, a["depth"], column, width, place)
+            _pack_panel(f, shape, a, source, a["depth"], column, width, place)
     return f.text()
-
-
-@contextmanager
-def _panels(
-    f: Routine, shape: Shape, first: str, last: str, columns: str
-) -> Iterator[tuple[str, str]]:
-    """A loop over the panels of columns first ... last - 1; gives first column and vectors."""
-    with f.turns(first, last) as loop:
-        left = f.ceil_div(f.sub(columns, loop.index), shape.lanes)
-        width = f.minimum(left, str(shape.vectors))
-        if shape.vectors > 2:
-            # A panel of one vector is slow: where one would be left over, two share.
-            width = f.select(f.is_("eq", left, str(shape.vectors + 1)), "2", width)
-        loop.step = f.mul(width, str(shape.lanes))
-        yield loop.index, width
-
-
-def _product(shape: Shape, dtype: str) -> str:
-    f = Routine("product", [("ptr", "args")])
-    a = _arguments(f, PRODUCT, "left right out epilogue state scratch")
-    size = str(SOURCES[dtype][1])
-    for name in ("left_row", "left_step", "right_step", "right_column", "left0", "left1"):
-        a[name] = f.mul(a[name], size)
-    for name in ("out_row", "out0", "out1"):
-        a[name] = f.mul(a[name], str(shape.size))
-    a["packed"] = f.is_("ne", a["packed"], "0")
-    a["accumulate"] = f.is_("ne", a["accumulate"], "0")
-    entry = f.select(a["packed"], str(shape.size), size)
-    a["right0"], a["right1"] = f.mul(a["right0"], entry), f.mul(a["right1"], entry)
-    right, left, _ = _places(shape)
-    a["left_scratch"], a["tile"] = f.at(a["scratch"], right), f.at(a["scratch"], right + left)
-    with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
-        for name in ("left", "right", "out"):
-            offset = f.add(f.mul(i, a[name + "0"]), f.mul(j, a[name + "1"]))
-            a[name + "_here"] = f.at(a[name], offset)
-        a["at0"], a["at1"] = i, j
-        _chunks(f, shape, dtype, a)
-    return f.text()
-
-
-def _chunks(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> None:
-    """Cut the columns into chunks and the depth into blocks that the cache can hold."""
-    chunk = _COLUMN_PANELS * shape.panel
-    most = _DEPTH_BYTES // shape.size
-    with f.turns(a["first_column"], a["last_column"]) as columns:
-        first = columns.index
-        last = f.minimum(f.add(first, str(chunk)), a["last_column"])
-        # No chunk of a single vector: the one before takes it.
-        rest = f.sub(a["last_column"], last)
-        last = f.select(f.is_("sle", rest, str(shape.lanes)), a["last_column"], last)
-        columns.step = f.sub(last, first)
-        blocks = f.ceil_div(a["depth"], most)
-        blocks = f.select(f.is_("eq", blocks, "0"), "1", blocks)
-        with f.loop("0", blocks) as block:
-            start = f.div(f.mul(a["depth"], block), blocks)
-            onward = f.add(block, "1")
-            depth = f.sub(f.div(f.mul(a["depth"], onward), blocks), start)
-            here = a | {"first": first, "last": last, "start": start, "block_depth": depth}
-            opening, closing = f.is_("eq", block, "0"), f.is_("eq", onward, blocks)
-            fresh = f.both(opening, f.let(f"xor i1 {a['accumulate']}, true"))
-            here["before"] = f.select(fresh, "null", a["out_here"], "ptr")
-            handed = f.is_("ne", a["epilogue"], "null", "ptr")
-            here["handed"] = f.both(handed, closing)
-            _right_block(f, shape, dtype, here)
-            _rows(f, shape, dtype, here)
-
-
-def _right_block(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> None:
-    """Find or make the panels of this block: base, bytes per column, bytes per vector of width."""
-    size = SOURCES[dtype][1]
-    rows = f.sub(a["last_row"], a["first_row"])
-    unpacked = f.let(f"xor i1 {a['packed']}, true")
-    direct = "false"
-    if SOURCES[dtype][0] == shape.element:
-        direct = f.both(f.is_("eq", a["right_column"], str(size)), f.is_("sle", rows, _DIRECT_ROWS))
-        direct = f.both(direct, unpacked)
-    a["direct"] = direct
-    source = f.at(a["right_here"], f.mul(a["start"], a["right_step"]))
-    with (
-        f.when(unpacked),
-        _panels(f, shape, a["first"], a["last"], a["columns"]) as (column, width),
-    ):
-        partial = _partial(f, shape, a, column, width)
-        with f.when(f.either(partial, f.let(f"xor i1 {direct}, true"))):
-            place = f.mul(f.mul(f.sub(column, a["first"]), a["block_depth"]), str(shape.size))
-            place = f.at(a["scratch"], f.select(direct, "0", place))
-            _pack_panel(f, shape, source, a, a["block_depth"], column, width, place)
-    depth = f.select(a["packed"], a["depth"], a["block_depth"])
-    away = f.sub("0", f.mul(f.mul(a["first"], a["block_depth"]), str(shape.size)))
-    base = f.select(a["packed"], a["right_here"], f.at(a["scratch"], away), "ptr")
-    a["panels"] = f.select(direct, source, base, "ptr")
-    a["per_column"] = f.select(direct, str(shape.size), f.mul(depth, str(shape.size)))
-    a["per_width"] = f.select(a["packed"], f.mul(a["start"], str(shape.bytes)), "0")
-
-
-def _partial(f: Routine, shape: Shape, a: dict[str, str], column: str, width: str) -> str:
-    """Whether the last vector of a panel has fewer columns than lanes."""
-    return f.is_("sgt", f.add(column, f.mul(width, str(shape.lanes))), a["columns"])
 
 
 def _pack_panel(
     f: Routine,
     shape: Shape,
-    source: str,
     a: dict[str, str],
+    source: str,
     depth: str,
     column: str,
     width: str,
@@ -358,91 +257,96 @@ def _pack_panel(
     )
 
 
-def _rows(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> None:
-    """All tiles of a block: the rows of one at a time, along all panels."""
-    rows = f.sub(a["last_row"], a["first_row"])
-    # Tiles share the rows evenly: 9 rows are 5 and 4, not 8 and 1.
-    count = f.ceil_div(rows, shape.rows)
-    with f.when(f.is_("ne", count, "0")):
-        each = f.div(rows, count)
-        more = f.sub(rows, f.mul(each, count))
-        with f.loop("0", count, str(_GROUP)) as group:
-            last = f.minimum(f.add(group, str(_GROUP)), count)
-            taller = f.minimum(group, more)  # tiles before this group that have one row more
-            row = f.add(f.add(a["first_row"], f.mul(group, each)), taller)
-            here = a | {"row": row, "each": each, "more": f.sub(more, taller)}
-            _left_tiles(f, shape, dtype, here, f.sub(last, group))
-            with f.turns(group, last) as tiles:
-                row, left = tiles.carry("i64", row), tiles.carry("ptr", here["tile_left"])
-                height = f.add(each, f.select(f.is_("slt", tiles.index, more), "1", "0"))
-                tiles.become(row, f.add(row, height))
-                tiles.become(
-                    left,
-                    f.at(
-                        left,
-                        f.select(here["stands"], f.mul(height, a["left_row"]), str(_apart(shape))),
-                    ),
-                )
-                step = f.select(here["by_rows"], f.mul(height, str(shape.size)), here["tile_step"])
-                here |= {"row": row, "height": height, "tile_left": left, "tile_step": step}
-                with _panels(f, shape, a["first"], a["last"], a["columns"]) as (column, width):
-                    _tile(f, shape, here, column, width)
+def _product(shape: Shape, dtype: str) -> str:
+    f = Routine("product", [("ptr", "args")])
+    a = arguments(f, PRODUCT, "left right out epilogue state scratch")
+    size = str(SOURCES[dtype][1])
+    _scaled(f, a, "left_row left_step right_step right_column left0 left1", size)
+    _scaled(f, a, "out_row out0 out1", str(shape.size))
+    a["packed"] = f.is_("ne", a["packed"], "0")
+    _scaled(f, a, "right0 right1", f.select(a["packed"], str(shape.size), size))
+    room = Room.of(f, shape, a["scratch"])
+    accumulate = f.is_("ne", a["accumulate"], "0")
+    with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
+        left, right = _place(f, a, "left", i, j), _place(f, a, "right", i, j)
+        Multiply(
+            f,
+            shape,
+            right=lambda block: _right(f, shape, dtype, a, right, room, block),
+            left=lambda group: _left(f, shape, dtype, a, left, room, group),
+            room=room,
+            part_rows=(a["first_row"], a["last_row"]),
+            part_columns=(a["first_column"], a["last_column"]),
+            columns=a["columns"],
+            depth=a["depth"],
+            out=_place(f, a, "out", i, j),
+            out_row=a["out_row"],
+            accumulate=accumulate,
+            epilogue=a["epilogue"],
+            state=a["state"],
+            place=(i, j),
+        ).write()
+    return f.text()
 
 
-def _left_tiles(f: Routine, shape: Shape, dtype: str, a: dict[str, str], tiles: str) -> None:
-    """Find or make the rows of a group of tiles of the left operand: pointer and strides."""
+def _right(
+    f: Routine, shape: Shape, dtype: str, a: dict[str, str], right: str, room: Room, block: Block
+) -> Panels:
+    """Packed before, or as they stand if few rows need them, or packed now."""
     element, size = SOURCES[dtype]
-    offset = f.add(f.mul(a["row"], a["left_row"]), f.mul(a["start"], a["left_step"]))
-    source = f.at(a["left_here"], offset)
+    unpacked = f.let(f"xor i1 {a['packed']}, true")
+    direct = "false"
+    if element == shape.element:
+        rows = f.sub(a["last_row"], a["first_row"])
+        direct = f.both(f.is_("eq", a["right_column"], str(size)), f.is_("sle", rows, _DIRECT_ROWS))
+        direct = f.both(direct, unpacked)
+    source = f.at(right, f.mul(block.start, a["right_step"]))
+    bytes_ = f.mul(block.depth, str(shape.size))
+    with f.when(unpacked), panels(f, shape, block.first, block.last, a["columns"]) as at:
+        partial = is_partial(f, shape, *at, a["columns"])
+        with f.when(f.either(partial, f.let(f"xor i1 {direct}, true"))):
+            place = f.select(direct, "0", f.mul(f.sub(at[0], block.first), bytes_))
+            _pack_panel(f, shape, a, source, block.depth, *at, f.at(room.panels, place))
+    whole = f.mul(a["depth"], str(shape.size))
+    scratch = f.at(room.panels, f.sub("0", f.mul(block.first, bytes_)))
+    return Panels(
+        f.select(direct, source, f.select(a["packed"], right, scratch, "ptr"), "ptr"),
+        f.select(direct, str(shape.size), f.select(a["packed"], whole, bytes_)),
+        f.select(a["packed"], f.mul(block.start, str(shape.bytes)), "0"),
+        direct,
+        a["right_step"],
+        room.panels,
+    )
+
+
+def _left(
+    f: Routine, shape: Shape, dtype: str, a: dict[str, str], left: str, room: Room, group: Group
+) -> Rows:
+    """As they stand where steps lie side by side, else packed now."""
+    element, size = SOURCES[dtype]
+    block = group.block
+    offset = f.add(f.mul(group.row, a["left_row"]), f.mul(block.start, a["left_step"]))
+    source = f.at(left, offset)
     along = f.is_("eq", a["left_step"], str(size))
     stands = "false"
     if element == shape.element:
         # One panel does not pay for packing.
-        single = f.is_("sle", f.sub(a["last"], a["first"]), str(shape.panel))
+        single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
         stands = f.either(along, single)
-    packed = f.let(f"xor i1 {stands}, true")
-    with f.when(packed):
+    with f.when(f.let(f"xor i1 {stands}, true")):
         f.line(
             f"call void @pack_left(ptr {source}, i64 {a['left_row']}, i64 {a['left_step']}, "
-            f"i64 {a['block_depth']}, i64 {tiles}, i64 {a['each']}, i64 {a['more']}, "
-            f"ptr {a['left_scratch']}, i64 {_apart(shape)})"
+            f"i64 {block.depth}, i64 {group.tiles}, i64 {group.each}, i64 {group.more}, "
+            f"ptr {room.rows}, i64 {packed_apart(shape)})"
         )
+    # Packed tiles are (rows, depth) if steps lie side by side in the source, else (depth, rows).
     unit = str(shape.size)
-    row = f.select(along, f.mul(a["block_depth"], unit), unit)
-    a["stands"] = stands
-    a["by_rows"] = f.both(packed, f.let(f"xor i1 {along}, true"))
-    a["tile_left"] = f.select(stands, source, a["left_scratch"], "ptr")
-    a["tile_row"] = f.select(stands, a["left_row"], row)
-    a["tile_step"] = f.select(stands, a["left_step"], unit)
-
-
-def _tile(f: Routine, shape: Shape, a: dict[str, str], column: str, width: str) -> None:
-    """One tile: look its function up by its extents, call it, and the epilogue."""
-    unit = str(shape.size)
-    bytes_ = f.mul(width, str(shape.bytes))
-    offset = f.add(f.mul(column, a["per_column"]), f.mul(width, a["per_width"]))
-    panel, step = f.at(a["panels"], offset), bytes_
-    if a["direct"] != "false":
-        partial = _partial(f, shape, a, column, width)
-        panel = f.select(f.both(a["direct"], partial), a["scratch"], panel, "ptr")
-        there = f.both(a["direct"], f.let(f"xor i1 {partial}, true"))
-        step = f.select(there, a["right_step"], step)
-    offset = f.add(f.mul(a["row"], a["out_row"]), f.mul(column, unit))
-    out = f.at(a["out_here"], offset)
-    before = f.select(f.is_("eq", a["before"], "null", "ptr"), "null", out, "ptr")
-    into = f.select(a["handed"], a["tile"], out, "ptr")
-    into_row = f.select(a["handed"], str(shape.panel * shape.size), a["out_row"])
-    columns = f.minimum(f.sub(a["columns"], column), f.mul(width, str(shape.lanes)))
-    valid = f.sub(columns, f.mul(f.sub(width, "1"), str(shape.lanes)))
-    number = f.add(f.mul(f.sub(a["height"], "1"), str(shape.vectors)), f.sub(width, "1"))
-    function = f.load("ptr", f.at("@tiles", f.mul(number, "8")), 8)
-    f.line(
-        f"call void {function}(ptr {a['tile_left']}, i64 {a['tile_row']}, i64 {a['tile_step']}, "
-        f"ptr {panel}, i64 {step}, i64 {a['block_depth']}, ptr {before}, i64 {a['out_row']}, "
-        f"ptr {into}, i64 {into_row}, i64 {valid})"
+    row = f.select(along, f.mul(block.depth, unit), unit)
+    return Rows(
+        f.select(stands, source, room.rows, "ptr"),
+        f.select(stands, a["left_row"], row),
+        f.select(stands, a["left_step"], f.select(along, unit, "0")),
+        f.select(f.either(stands, along), "0", unit),
+        f.select(stands, "0", str(packed_apart(shape))),
+        f.select(stands, a["left_row"], "0"),
     )
-    with f.when(a["handed"]):
-        f.line(
-            f"call void {a['epilogue']}(ptr {a['tile']}, i64 {a['height']}, i64 {columns}, "
-            f"i64 {a['row']}, i64 {column}, i64 {a['at0']}, i64 {a['at1']}, ptr {a['state']})"
-        )

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from wend.compiler.text import Text
+
 __all__ = ["Loop", "Routine"]
 
 
@@ -55,7 +57,7 @@ class Loop:
         )
 
 
-class Routine:
+class Routine(Text):
     """A function in the making. parameters: (type, name) pairs, without the percent sign."""
 
     def __init__(
@@ -66,26 +68,16 @@ class Routine:
         internal: bool = False,
         attributes: str = "nounwind",
     ) -> None:
+        super().__init__()
         listed = ", ".join(f"{kind} %{word}" for kind, word in parameters)
         linkage = "internal " if internal else ""
-        self.lines = [f"define {linkage}void @{name}({listed}) {attributes} {{", "entry:"]
-        self._block = "entry"
-        self._names = 0
+        self.lines = [f"define {linkage}void @{name}({listed}) {attributes} {{"]
+        self.label("entry")
 
-    def fresh(self) -> str:
-        """A name that was not used."""
-        self._names += 1
-        return f"%v{self._names}"
-
-    def line(self, text: str) -> None:
-        """Append an instruction without a result."""
-        self.lines.append("  " + text)
-
-    def let(self, instruction: str) -> str:
-        """Append an instruction; returns the name of its result."""
-        name = self.fresh()
-        self.lines.append(f"  {name} = {instruction}")
-        return name
+    def label(self, name: str) -> None:
+        """Begin a block."""
+        super().label(name)
+        self.block = name.removeprefix("%")
 
     def text(self) -> str:
         """The whole function."""
@@ -149,30 +141,26 @@ class Routine:
 
     # -- control --------------------------------------------------------------------------------
 
-    def _enter(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self._block = label
-
     @contextmanager
     def turns(self, start: str, stop: str, step: str = "1") -> Iterator[Loop]:
         """A loop over start, start + step, ... < stop, which may carry values."""
         number = self.fresh()[1:]
         head, body, done = f"head.{number}", f"body.{number}", f"done.{number}"
-        entry = self._block
+        entry = self.block
         self.line(f"br label %{head}")
-        self._enter(head)
+        self.label(head)
         index = self.fresh()
         self.lines.append("")
         loop = Loop(self, entry, head, len(self.lines) - 1, index)
         loop.step = step
         more = self.is_("slt", index, stop)
         self.line(f"br i1 {more}, label %{body}, label %{done}")
-        self._enter(body)
+        self.label(body)
         yield loop
         onward = self.add(index, loop.step)
         self.line(f"br label %{head}")
-        loop.close(self._block, onward, start)
-        self._enter(done)
+        loop.close(self.block, onward, start)
+        self.label(done)
 
     @contextmanager
     def loop(self, start: str, stop: str, step: str = "1") -> Iterator[str]:
@@ -185,14 +173,14 @@ class Routine:
         """What is done only if the condition holds."""
         number = self.fresh()[1:]
         self.line(f"br i1 {condition}, label %then.{number}, label %next.{number}")
-        self._enter(f"then.{number}")
+        self.label(f"then.{number}")
         yield
         self.line(f"br label %next.{number}")
-        self._enter(f"next.{number}")
+        self.label(f"next.{number}")
 
     def leave_when(self, condition: str) -> None:
         """Return from the function if the condition holds."""
         number = self.fresh()[1:]
         self.line(f"br i1 {condition}, label %leave.{number}, label %stay.{number}")
         self.lines.append(f"leave.{number}:\n  ret void")
-        self._enter(f"stay.{number}")
+        self.label(f"stay.{number}")

@@ -103,9 +103,9 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
     masks = [None] * (width - 1) + [mask]
     nothing = f.is_("eq", "%before", "null", "ptr")
     number = f.fresh()[1:]
-    plain = f._block
+    plain = f.block
     f.line(f"br i1 {nothing}, label %last.{number}, label %more.{number}")
-    f._enter(f"more.{number}")
+    f.label(f"more.{number}")
     more = []
     for row in range(rows):
         line = f.at("%before", f.mul("%before_row", str(row)))
@@ -113,7 +113,7 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
             old = masked_load(f, shape, f.at(line, w * shape.bytes), masks[w])
             more.append(f.let(f"fadd {shape.vector} {sums[row * width + w]}, {old}"))
     f.line(f"br label %last.{number}")
-    f._enter(f"last.{number}")
+    f.label(f"last.{number}")
     sums = [
         f.let(f"phi {shape.vector} [ {x}, %{plain} ], [ {y}, %more.{number} ]")
         for x, y in zip(sums, more)

@@ -1,0 +1,271 @@
+"""The loops around the tiles of a matrix product: chunks of columns, blocks of depth, rows.
+
+    for a chunk of columns:                             its panels stay in the second-level cache
+        for a block of depth:
+            right(block)                                finds or packs the panels of this block
+            for a group of tiles:
+                left(group)                             finds or packs their rows
+                for a tile: for a panel:                the rows stay in the first-level cache
+                    multiply; if it was the last block, hand the tile to the epilogue
+
+What is multiplied is behind the two hooks. All fields below are names of values; sizes are i64,
+strides are in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from wend.compiler.routine import Routine
+from wend.compiler.tile import Shape
+
+__all__ = [
+    "DEPTH_BYTES",
+    "Block",
+    "Group",
+    "Multiply",
+    "Panels",
+    "Room",
+    "Rows",
+    "arguments",
+    "panels",
+    "scratch_size",
+]
+
+#: Bytes of one row of a block of depth: the rows of a tile fit into the first-level cache.
+DEPTH_BYTES = 2048
+#: Panels in a chunk: with a block of depth, what the second-level cache should keep.
+COLUMN_PANELS = 8
+#: Tiles whose rows are packed together.
+GROUP = 8
+
+
+@dataclass(frozen=True)
+class Room:
+    """Places in the scratch memory: for panels, for packed rows, for one tile of sums."""
+
+    panels: str
+    rows: str
+    tile: str
+
+    @staticmethod
+    def of(f: Routine, shape: Shape, scratch: str) -> Room:
+        """Cut the scratch memory up."""
+        panels, rows, _ = _room(shape)
+        return Room(scratch, f.at(scratch, panels), f.at(scratch, panels + rows))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Columns first ... last - 1 of a product, and a part of its depth from `start` on."""
+
+    first: str
+    last: str
+    start: str
+    depth: str
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Where the panels of a block are, w vectors wide: base + column * per_column + w * per_width.
+
+    direct: an i1; they are read from a matrix as it stands, whose rows are `step` bytes apart,
+    but for one that is not whole, which is packed at `spare`. Packed panels are dense.
+    """
+
+    base: str
+    per_column: str
+    per_width: str = "0"
+    direct: str = "false"
+    step: str = "0"
+    spare: str = "null"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tiles that follow each other: `each` rows in one, and one more in the first `more` ones."""
+
+    block: Block
+    row: str
+    tiles: str
+    each: str
+    more: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where the rows of a group's tiles are, for tiles of h rows.
+
+    From element to element: `row` bytes to the next row, step + h * step_per_row to the next
+    step; apart + h * row_apart to the next tile.
+    """
+
+    base: str
+    row: str
+    step: str
+    step_per_row: str
+    apart: str
+    row_apart: str
+
+
+def packed_apart(shape: Shape) -> int:
+    """Bytes from one packed tile of the left operand to the next."""
+    return shape.rows * DEPTH_BYTES + shape.bytes
+
+
+def _room(shape: Shape) -> tuple[int, int, int]:
+    depth = DEPTH_BYTES // shape.size
+    right = depth * (COLUMN_PANELS * shape.panel + shape.lanes) * shape.size
+    return right, GROUP * packed_apart(shape), shape.rows * shape.panel * shape.size
+
+
+def scratch_size(shape: Shape) -> int:
+    """Bytes of scratch memory, whatever the sizes."""
+    return sum(_room(shape))
+
+
+def arguments(f: Routine, names: Sequence[str], pointers: str) -> dict[str, str]:
+    """Load the words of the argument block."""
+    kinds = {name: "ptr" if name in pointers.split() else "i64" for name in names}
+    return {name: f.load(kinds[name], f.at("%args", 8 * i), 8) for i, name in enumerate(names)}
+
+
+@contextmanager
+def panels(
+    f: Routine, shape: Shape, first: str, last: str, columns: str
+) -> Iterator[tuple[str, str]]:
+    """A loop over the panels of columns first ... last - 1; gives first column and vectors."""
+    with f.turns(first, last) as loop:
+        left = f.ceil_div(f.sub(columns, loop.index), shape.lanes)
+        width = f.minimum(left, str(shape.vectors))
+        if shape.vectors > 2:
+            # A panel of one vector is slow: where one would be left over, two share.
+            width = f.select(f.is_("eq", left, str(shape.vectors + 1)), "2", width)
+        loop.step = f.mul(width, str(shape.lanes))
+        yield loop.index, width
+
+
+def is_partial(f: Routine, shape: Shape, column: str, width: str, columns: str) -> str:
+    """Whether the last vector of a panel has fewer columns than lanes."""
+    return f.is_("sgt", f.add(column, f.mul(width, str(shape.lanes))), columns)
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """A product to be written into a function.
+
+    part_rows, part_columns: first, and one behind the last
+    out, out_row: where sums go     accumulate: an i1, whether they are added to what is there
+    epilogue, state: pointers       place: two i64, handed to the epilogue
+    chunk: panels in a chunk
+    """
+
+    f: Routine
+    shape: Shape
+    right: Callable[[Block], Panels]
+    left: Callable[[Group], Rows]
+    room: Room
+    part_rows: tuple[str, str]
+    part_columns: tuple[str, str]
+    columns: str
+    depth: str
+    out: str
+    out_row: str
+    accumulate: str
+    epilogue: str
+    state: str
+    place: tuple[str, str]
+    chunk: int = COLUMN_PANELS
+
+    def write(self) -> None:
+        """Append the loops."""
+        f, shape = self.f, self.shape
+        most = DEPTH_BYTES // shape.size
+        end = self.part_columns[1]
+        with f.turns(*self.part_columns) as chunks:
+            first = chunks.index
+            last = f.minimum(f.add(first, str(self.chunk * shape.panel)), end)
+            # No chunk of a single vector: the one before takes it.
+            rest = f.is_("sle", f.sub(end, last), str(shape.lanes))
+            last = f.select(rest, end, last)
+            chunks.step = f.sub(last, first)
+            blocks = f.ceil_div(self.depth, most)
+            blocks = f.select(f.is_("eq", blocks, "0"), "1", blocks)
+            with f.loop("0", blocks) as index:
+                start = f.div(f.mul(self.depth, index), blocks)
+                onward = f.add(index, "1")
+                depth = f.sub(f.div(f.mul(self.depth, onward), blocks), start)
+                opening, closing = f.is_("eq", index, "0"), f.is_("eq", onward, blocks)
+                fresh = f.both(opening, f.let(f"xor i1 {self.accumulate}, true"))
+                handed = f.both(f.is_("ne", self.epilogue, "null", "ptr"), closing)
+                self._rows(Block(first, last, start, depth), fresh, handed)
+
+    def _rows(self, block: Block, fresh: str, handed: str) -> None:
+        """All tiles of a block. fresh: there are no sums yet; handed: the epilogue gets them."""
+        f, shape = self.f, self.shape
+        panels_ = self.right(block)
+        rows = f.sub(self.part_rows[1], self.part_rows[0])
+        # Tiles share the rows evenly: 9 rows are 5 and 4, not 8 and 1.
+        count = f.ceil_div(rows, shape.rows)
+        with f.when(f.is_("ne", count, "0")):
+            each = f.div(rows, count)
+            more = f.sub(rows, f.mul(each, count))
+            with f.loop("0", count, str(GROUP)) as group:
+                last = f.minimum(f.add(group, str(GROUP)), count)
+                taller = f.minimum(group, more)  # tiles before these that have one row more
+                row = f.add(f.add(self.part_rows[0], f.mul(group, each)), taller)
+                tiles = f.sub(last, group)
+                found = self.left(Group(block, row, tiles, each, f.sub(more, taller)))
+                with f.turns(group, last) as loop:
+                    row, left = loop.carry("i64", row), loop.carry("ptr", found.base)
+                    height = f.add(each, f.select(f.is_("slt", loop.index, more), "1", "0"))
+                    loop.become(row, f.add(row, height))
+                    apart = f.add(found.apart, f.mul(height, found.row_apart))
+                    loop.become(left, f.at(left, apart))
+                    step = f.add(found.step, f.mul(height, found.step_per_row))
+                    given = f"ptr {left}, i64 {found.row}, i64 {step}"
+                    with panels(f, shape, block.first, block.last, self.columns) as at:
+                        self._tile(block, panels_, given, row, height, *at, fresh, handed)
+
+    def _tile(
+        self,
+        block: Block,
+        found: Panels,
+        left: str,
+        row: str,
+        height: str,
+        column: str,
+        width: str,
+        fresh: str,
+        handed: str,
+    ) -> None:
+        """One tile: look its function up by its extents, call it, and the epilogue."""
+        f, shape = self.f, self.shape
+        offset = f.add(f.mul(column, found.per_column), f.mul(width, found.per_width))
+        panel, step = f.at(found.base, offset), f.mul(width, str(shape.bytes))
+        if found.direct != "false":
+            partial = is_partial(f, shape, column, width, self.columns)
+            panel = f.select(f.both(found.direct, partial), found.spare, panel, "ptr")
+            there = f.both(found.direct, f.let(f"xor i1 {partial}, true"))
+            step = f.select(there, found.step, step)
+        offset = f.add(f.mul(row, self.out_row), f.mul(column, str(shape.size)))
+        out = f.at(self.out, offset)
+        before = f.select(fresh, "null", out, "ptr")
+        into = f.select(handed, self.room.tile, out, "ptr")
+        into_row = f.select(handed, str(shape.panel * shape.size), self.out_row)
+        columns = f.minimum(f.sub(self.columns, column), f.mul(width, str(shape.lanes)))
+        valid = f.sub(columns, f.mul(f.sub(width, "1"), str(shape.lanes)))
+        number = f.add(f.mul(f.sub(height, "1"), str(shape.vectors)), f.sub(width, "1"))
+        function = f.load("ptr", f.at("@tiles", f.mul(number, "8")), 8)
+        f.line(
+            f"call void {function}({left}, ptr {panel}, i64 {step}, i64 {block.depth}, "
+            f"ptr {before}, i64 {self.out_row}, ptr {into}, i64 {into_row}, i64 {valid})"
+        )
+        with f.when(handed):
+            f.line(
+                f"call void {self.epilogue}(ptr {self.room.tile}, i64 {height}, i64 {columns}, "
+                f"i64 {row}, i64 {column}, i64 {self.place[0]}, i64 {self.place[1]}, "
+                f"ptr {self.state})"
+            )
