@@ -384,39 +384,47 @@ class VectorBuilder:
     def round(self, x: Value) -> Value:
         return self.intrinsic("roundeven", x)
 
-    def scale_by_power(self, x: Value, n: Value) -> str | None:
-        """x * 2 ** n of whole n by one instruction, where the processor has one."""
-        if not (self.target.has("avx512f") and self.target.has("avx512vl")):
-            return None
-        size = self.lanes * x.dtype.itemsize
-        if self.lanes == 1 or size % 16 or size & (size - 1):
-            return None
-        return self._scale(x.name, n.name, x.dtype, self.lanes)
+    # -- what only some processors have ---------------------------------------------------------
 
-    def _scale(self, x: str, n: str, dtype: DType, lanes: int) -> str:
-        kind = vector_type(register_type(dtype), lanes)
-        size = lanes * dtype.itemsize
+    def scale_by_power(self, x: Value, n: Value) -> Value | None:
+        """x * 2 ** n of whole n, rounded once, if there is an instruction for it."""
+        return self._by_registers("mask.scalef", x, n)
+
+    def estimate_reciprocal(self, x: Value) -> Value | None:
+        """1 / x to 14 binary digits, if there is an instruction for it."""
+        return None if x.dtype is dtypes.float64 else self._by_registers("rcp14", x)
+
+    def _by_registers(self, name: str, *values: Value) -> Value | None:
+        """An instruction of AVX-512 on whole vector registers."""
+        dtype = values[0].dtype
+        size = self.lanes * dtype.itemsize
+        if self.lanes == 1 or size % 16 or size & (size - 1) or not self.target.has("avx512vl"):
+            return None
+        return Value(self._in_halves(name, [v.name for v in values], dtype, self.lanes), dtype)
+
+    def _in_halves(self, name: str, values: list[str], dtype: DType, lanes: int) -> str:
+        kind, size = vector_type(register_type(dtype), lanes), lanes * dtype.itemsize
         if size <= 64:
-            name = f"mask.scalef.p{'d' if dtype is dtypes.float64 else 's'}.{8 * size}"
-            mask = f"i{max(lanes, 8)} -1" + (", i32 4" if size == 64 else "")
+            suffix = f"{'pd' if dtype is dtypes.float64 else 'ps'}.{8 * size}"
+            operands = ", ".join(f"{kind} {v}" for v in (*values, values[0]))
+            # All lanes; of full registers, scalef also wants to know how to round.
+            mask = f"i{max(lanes, 8)} -1"
+            mask += ", i32 4" if size == 64 and name == "mask.scalef" else ""
             return self.text.let(
-                f"call {kind} @llvm.x86.avx512.{name}({kind} {x}, {kind} {n}, {kind} {x}, {mask})"
+                f"call {kind} @llvm.x86.avx512.{name}.{suffix}({operands}, {mask})"
             )
-        halves = []
-        for start in (0, lanes // 2):
-            indices = ", ".join(f"i32 {i}" for i in range(start, start + lanes // 2))
-            parts = [
-                self.text.let(
-                    f"shufflevector {kind} {v}, {kind} poison, <{lanes // 2} x i32> <{indices}>"
-                )
-                for v in (x, n)
+        half = lanes // 2
+        parts = []
+        for start in (0, half):
+            indices = ", ".join(f"i32 {i}" for i in range(start, start + half))
+            taken = f"<{half} x i32> <{indices}>"
+            cut = [
+                self.text.let(f"shufflevector {kind} {v}, {kind} poison, {taken}") for v in values
             ]
-            halves.append(self._scale(parts[0], parts[1], dtype, lanes // 2))
-        half = vector_type(register_type(dtype), lanes // 2)
-        indices = ", ".join(f"i32 {i}" for i in range(lanes))
-        return self.text.let(
-            f"shufflevector {half} {halves[0]}, {half} {halves[1]}, <{lanes} x i32> <{indices}>"
-        )
+            parts.append(self._in_halves(name, cut, dtype, half))
+        small = vector_type(register_type(dtype), half)
+        order = f"<{lanes} x i32> <{', '.join(f'i32 {i}' for i in range(lanes))}>"
+        return self.text.let(f"shufflevector {small} {parts[0]}, {small} {parts[1]}, {order}")
 
     # -- order --------------------------------------------------------------------------------
 

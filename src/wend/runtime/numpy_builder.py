@@ -82,6 +82,9 @@ class NumpyBuilder:
             base, rest = base * base, rest >> 1
         return np.where(negative, even, result)
 
+    def sigmoid(self, x: Array) -> Array:
+        return (1 / (1 + np.exp(-x))).astype(x.dtype)
+
     def lgamma(self, x: Array) -> Array:
         from scipy.special import gammaln
 

@@ -30,6 +30,7 @@ FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
     "exp": (exponential.exp, 1),
     "exp2": (exponential.exp2, 1),
     "expm1": (exponential.expm1, 1),
+    "sigmoid": (exponential.sigmoid, 1),
     "log": (logarithm.log, 1),
     "log1p": (logarithm.log1p, 1),
     "log2": (logarithm.log2, 1),

@@ -7,9 +7,9 @@ from typing import Final
 
 from wend.compiler.formulas import Operand, where
 from wend.compiler.mathlib.exponential import SHORT as SHORT_EXP
-from wend.compiler.mathlib.exponential import exp
+from wend.compiler.mathlib.exponential import exp, reduced
 from wend.compiler.mathlib.logarithm import log1p
-from wend.compiler.mathlib.parts import wide
+from wend.compiler.mathlib.parts import scaled, two_sum, wide
 
 # fmt: off
 # erf(x) / x - 1 in x**2: of float32 for |x| <= 0.85, of float64 for |x| <= 1
@@ -93,10 +93,18 @@ def _tail(a: Operand, double: bool) -> Operand:
     a = a.at_most(28.0)
     t = (a - center) / (a + center)
     square = a * a
-    lost = a.fma(a, -square)
-    power = exp(-square, () if double else SHORT_EXP)
-    power = (-lost).fma(power, power) if double else power
-    return power * (t.polynomial(coefficients) / (a + a + 1.0))
+    if not double:
+        return exp(-square, SHORT_EXP) * (t.polynomial(coefficients) / (a + a + 1.0))
+    # e**-square and the quotient, each with what its last rounding lost.
+    r, q, n = reduced((-square).at_least(-800.0))
+    power, power_low = two_sum(r.constant(1.0), r.fma(q, 1.0) * r)
+    power_low = power_low - a.fma(a, -square) * power
+    above, above_low = two_sum(t.constant(coefficients[0]), t * t.polynomial(coefficients[1:]))
+    below = a + a + 1.0
+    ratio = above / below
+    lost = (a + a) - (below - 1.0)
+    rest = ((-ratio).fma(below, above) + (above_low - ratio * lost)) / below
+    return scaled(power.fma(ratio, power_low * ratio + power * rest), n)
 
 
 def erfinv(x: Operand) -> Operand:

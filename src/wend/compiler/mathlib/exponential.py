@@ -1,4 +1,4 @@
-"""exp, exp2, expm1."""
+"""exp, exp2, expm1, sigmoid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wend.compiler.formulas import Operand, where
-from wend.compiler.mathlib.parts import power_of_two, scaled
+from wend.compiler.mathlib.parts import nearest, power_of_two, quotient, scaled
 
 LOG2_E: Final = 1.4426950408889634
 # ln 2 in two parts, of float32 and of float64.
@@ -45,19 +45,23 @@ _RANGE: Final = {False: (-104.0, 89.0), True: (-746.0, 710.0)}
 _RANGE2: Final = {False: (-151.0, 129.0), True: (-1076.0, 1025.0)}
 
 
-def reduced(x: Operand, coefficients: Sequence[float] = ()) -> tuple[Operand, Operand]:
-    """(p, n) with exp(x) = (1 + p) * 2**n, n whole, |p| < 0.42."""
+def reduced(x: Operand, coefficients: Sequence[float] = ()) -> tuple[Operand, Operand, Operand]:
+    """(r, q, n) with exp(x) = (1 + r + r**2 q) * 2**n, n whole, |r| < 0.35."""
     high, low = _LN2[x.is_double]
-    n = (x * LOG2_E).round()
-    r = (-n).fma(low, (-n).fma(high, x))
-    return (r * r).fma(r.polynomial(coefficients or _EXP[x.is_double]), r), n
+    n = nearest(x, LOG2_E)
+    r = n.fma(-low, n.fma(-high, x))
+    return r, r.polynomial(coefficients or _EXP[x.is_double]), n
 
 
 def exp(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
     """e**x * 2**-less, where `less` keeps what is not infinite from becoming so."""
-    low, high = _RANGE[x.is_double]
-    p, n = reduced(x.at_least(low).at_most(high + less), coefficients)
-    return scaled(p + 1.0, n - less if less else n)
+    return exp_below(x.at_most(_RANGE[x.is_double][1] + less), coefficients, less)
+
+
+def exp_below(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
+    """`exp` of an x for which it is finite."""
+    r, q, n = reduced(x.at_least(_RANGE[x.is_double][0]), coefficients)
+    return scaled(r.fma(q, 1.0).fma(r, 1.0), n - less if less else n)
 
 
 def exp2(x: Operand) -> Operand:
@@ -76,7 +80,8 @@ def exp2_of_sum(r: Operand, n: Operand, coefficients: Sequence[float] = ()) -> O
 def expm1(x: Operand) -> Operand:
     """e**x - 1."""
     low, high = (-40.0, 710.0) if x.is_double else (-20.0, 89.0)
-    p, n = reduced(x.at_least(low).at_most(high))
+    r, q, n = reduced(x.at_least(low).at_most(high))
+    p = (r * r).fma(q, r)
     # Half of 2**n, which is finite; small x would lose their last digit in it, and the sign of 0.
     half = power_of_two(n - 1.0)
     y = half.fma(p, half - 0.5) * 2.0
@@ -85,6 +90,18 @@ def expm1(x: Operand) -> Operand:
 
 def exp_of_small(x: Operand) -> Operand:
     """e**x of |x| < 87."""
-    p, n = reduced(x)
+    r, q, n = reduced(x)
+    return r.fma(q, 1.0).fma(r, 1.0) * power_of_two(n)
+
+
+def expm1_of_small(x: Operand) -> Operand:
+    """e**x - 1 of |x| < 87."""
+    r, q, n = reduced(x)
     power = power_of_two(n)
-    return power.fma(p, power)
+    return power.fma((r * r).fma(q, r), power - 1.0)
+
+
+def sigmoid(x: Operand) -> Operand:
+    """1 / (1 + e**-x), also where that is small."""
+    e = exp_below(-abs(x))
+    return quotient(where(x < 0.0, e, 1.0), 1.0, e)

@@ -7,20 +7,16 @@ from typing import Final
 
 from wend.compiler.formulas import Operand, where
 from wend.compiler.mathlib.exponential import SHORT as SHORT_EXP
-from wend.compiler.mathlib.exponential import exp, exp_of_small
+from wend.compiler.mathlib.exponential import exp, exp_of_small, expm1_of_small
 from wend.compiler.mathlib.logarithm import log1p
-from wend.compiler.mathlib.parts import wide
+from wend.compiler.mathlib.parts import quotient, wide
 
 # fmt: off
 # (tanh(r) / r - 1) / r**2 as a polynomial in r**2 for |r| <= 0.55
-_TANH: Final = {
-    False: (-0.33333317485975866, 0.13332583392968003, -0.05385199799316422, 0.021070302892331163,
-            -0.006272171026767433),
-    True: (-0.333333333333333, 0.13333333333326558, -0.05396825396372295, 0.021869488384747893,
-           -0.008863232582794551, 0.003592091837046335, -0.001455541567834728,
-           0.0005884390935167249, -0.00023336750046842644, 8.32957966934245e-05,
-           -1.9481636613246164e-05),
-}
+_TANH: Final = (-0.333333333333333, 0.13333333333326558, -0.05396825396372295,
+                0.021869488384747893, -0.008863232582794551, 0.003592091837046335,
+                -0.001455541567834728, 0.0005884390935167249, -0.00023336750046842644,
+                8.32957966934245e-05, -1.9481636613246164e-05)
 # (sinh(r) / r - 1) / r**2 as a polynomial in r**2 for |r| <= 1
 _SINH: Final = (0.16666666666666669, 0.008333333333333137, 0.00019841269841438524,
                 2.7557319155061212e-06, 2.5052123443796283e-08, 1.6057236715186739e-10,
@@ -37,8 +33,11 @@ _ASINH: Final = (-0.16666666666666663, 0.07499999999998964, -0.04464285714169531
 def tanh(x: Operand) -> Operand:
     """Hyperbolic tangent."""
     a = abs(x)
+    if not x.is_double:
+        t = expm1_of_small((a + a).at_most(40.0))
+        return quotient(t, 2.0, t).copysign(x)
     z = x * x
-    near = (x * z).fma(z.polynomial(_TANH[x.is_double]), x)
+    near = (x * z).fma(z.polynomial(_TANH), x)
     far = 1.0 - 2.0 / (exp_of_small((a + a).at_most(80.0)) + 1.0)
     return where(a < 0.55, near, far).copysign(x)
 

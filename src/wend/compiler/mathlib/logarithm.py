@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from wend.compiler.formulas import Operand, where
-from wend.compiler.mathlib.parts import layout, power_of_two, split, two_product, two_sum
+from wend.compiler.mathlib.parts import (
+    is_ordinary,
+    power_of_two,
+    rarely,
+    split,
+    split_ordinary,
+    two_product,
+    two_sum,
+)
 
 # ln 2 in two parts; products of the first with an exponent are exact.
 _LN2: Final = {
@@ -51,10 +59,20 @@ def _ends(x: Operand, y: Operand) -> Operand:
     return where(x >= 0.0, y, math.nan)
 
 
+def _logarithm(x: Operand, formula: Callable[[Operand, Operand], Operand]) -> Operand:
+    """formula(m - 1, e) of x = m * 2**e."""
+    m, e = split_ordinary(x)
+
+    def anything() -> Operand:
+        m, e = split(x)
+        return _ends(x, formula(m - 1.0, e))
+
+    return rarely(~is_ordinary(x), formula(m - 1.0, e), anything)
+
+
 def log(x: Operand) -> Operand:
     """Natural logarithm."""
-    m, e = split(x)
-    return _ends(x, _natural(m - 1.0, e))
+    return _logarithm(x, _natural)
 
 
 def log1p(x: Operand) -> Operand:
@@ -62,21 +80,18 @@ def log1p(x: Operand) -> Operand:
     u = x + 1.0
     back = u - 1.0
     lost = (1.0 - (u - back)) + (x - back)  # 1 + x = u + lost
-    m, e = split(u)
+    m, e = split_ordinary(u)
     # Where e is beyond this, what was lost does not count, and 2**-e would be no number.
     scale = power_of_two((-e).at_least(-60.0))
-    y = where(x.equals(math.inf), x, _natural((m - 1.0) + lost * scale, e))
-    y = where(x.equals(-1.0), -math.inf, y)
-    y = where(x >= -1.0, y, math.nan)
-    return where(abs(x) < layout(x).tiny, x, y)
+    usual = _natural(lost.fma(scale, m - 1.0), e).copysign(x)
+    return rarely(~is_ordinary(u), usual, lambda: _ends(u, usual))
 
 
 def _natural(f: Operand, e: Operand) -> Operand:
     """log(1 + f) + e log 2."""
     high, low = _LN2[f.is_double]
     if not f.is_double:
-        small = (f * f).fma(f.polynomial(_SINGLE), e * low) + f
-        return e.fma(high, small)
+        return e.fma(high, (f * f).fma(f.polynomial(_SINGLE), e.fma(low, f)))
     s = f / (f + 2.0)
     z = s * s
     square = f * f * 0.5
@@ -95,9 +110,7 @@ def natural_of_single(x: Operand, coefficients: Sequence[float] = SHORT) -> Oper
 def log2(x: Operand) -> Operand:
     """Logarithm to base 2."""
     if not x.is_double:
-        m, e = split(x)
-        f = m - 1.0
-        return _ends(x, f.fma(f.polynomial(_SINGLE2), e))
+        return _logarithm(x, lambda f, e: f.fma(f.polynomial(_SINGLE2), e))
     high, low = log2_in_two(x)
     return _ends(x, high + low)
 
@@ -105,13 +118,12 @@ def log2(x: Operand) -> Operand:
 def log10(x: Operand) -> Operand:
     """Logarithm to base 10."""
     if not x.is_double:
-        m, e = split(x)
-        f = m - 1.0
-        small = f.fma(f.polynomial(_SINGLE10), e * _LOG10_2[1])
-        return _ends(x, e.fma(_LOG10_2[0], small))
-    high, low = log2_in_two(x)
-    p, t = two_product(high, _LOG10_OF_2[0])
-    return _ends(x, p + low.fma(_LOG10_OF_2[0], high.fma(_LOG10_OF_2[1], t)))
+        high, low = _LOG10_2
+        return _logarithm(x, lambda f, e: e.fma(high, f.fma(f.polynomial(_SINGLE10), e * low)))
+    high_part, low_part = log2_in_two(x)
+    p, t = two_product(high_part, _LOG10_OF_2[0])
+    rest = low_part.fma(_LOG10_OF_2[0], high_part.fma(_LOG10_OF_2[1], t))
+    return _ends(x, p + rest)
 
 
 def log2_in_two(x: Operand) -> tuple[Operand, Operand]:

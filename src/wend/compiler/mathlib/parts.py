@@ -47,22 +47,56 @@ def power_of_two(n: Operand) -> Operand:
 def scaled(y: Operand, n: Operand) -> Operand:
     """y * 2 ** n of whole n, rounded once; it may overflow or become subnormal."""
     if (found := y.b.scale_by_power(y.value, n.value)) is not None:
-        return y.made(found, y.dtype)
+        return Operand(y.b, found)
     half = (n * 0.5).floor()
     return y * power_of_two(half) * power_of_two(n - half)
+
+
+def nearest(x: Operand, factor: float) -> Operand:
+    """x * factor as the nearest whole number, of which layout(x).digits - 1 binary digits hold."""
+    magic = layout(x).magic
+    return x.fma(factor, magic) - magic
+
+
+def is_ordinary(x: Operand) -> Operand:
+    """Whether it is finite, above 0 and not subnormal: one addition and one comparison."""
+    form = layout(x)
+    bits = 8 * x.dtype.itemsize
+    lowest = 1 << form.digits
+    # Ordinary numbers are moved to the lowest ints.
+    return x.bits() + ((1 << bits - 1) - lowest) < -2 * lowest
 
 
 def split(x: Operand) -> tuple[Operand, Operand]:
     """(m, e) with x = m * 2**e, sqrt(1/2) <= m < sqrt(2), e a whole float; for finite x > 0."""
     form = layout(x)
     small = x < form.tiny
-    bits = where(small, x * 2.0**form.digits, x).bits()
-    above = bits - form.root_half
-    exponent = above >> form.digits
+    m, e = split_ordinary(where(small, x * 2.0**form.digits, x))
+    return m, where(small, e - float(form.digits), e)
+
+
+def split_ordinary(x: Operand) -> tuple[Operand, Operand]:
+    """`split` where x is not subnormal."""
+    form = layout(x)
+    bits = x.bits()
+    exponent = bits - form.root_half >> form.digits
     m = (bits - (exponent << form.digits)).from_bits()
     # An int of few bits becomes a float through the bits of `magic`.
     e = (exponent + x.constant(form.magic).bits()).from_bits() - form.magic
-    return m, where(small, e - float(form.digits), e)
+    return m, e
+
+
+def quotient(x: Operand, a: float, b: Operand) -> Operand:
+    """x / (a + b) of a sum neither tiny nor huge, as if the sum were exact.
+
+    By an estimate of 1 / (a + b), if the processor has one: it divides slowly.
+    """
+    total = b + a
+    found = b.b.estimate_reciprocal(total.value)
+    inverse = 1.0 / total if found is None else Operand(b.b, found)
+    q = x * inverse
+    rest = (-q).fma(b, q.fma(-a, x))
+    return rest.fma(inverse, q)
 
 
 def two_sum(a: Operand, b: Operand) -> tuple[Operand, Operand]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from wend.compiler.formulas import Operand, where
-from wend.compiler.mathlib.parts import rarely, two_sum, whole_bits, wide
+from wend.compiler.mathlib.parts import nearest, rarely, two_sum, whole_bits, wide
 
 # fmt: off
 # (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 in r**2 for |r| <= pi / 4, for
-# results of float32 and of float64
+# results of float32 and of float64 computed in float64, and for float32 alone
 _SIN: Final = {
     False: (-0.16666666641428007, 0.00833332936245005, -0.00019839327189267094,
             2.718237753778253e-06),
@@ -23,6 +24,8 @@ _COS: Final = {
     True: (0.0416666666666666, -0.001388888888887399, 2.4801587289395262e-05,
            -2.755731432612787e-07, 2.0875719571800227e-09, -1.1359449348431038e-11),
 }
+_SIN_SINGLE: Final = (-0.16666654873489306, 0.008332173549436548, -0.00019516656817289955)
+_COS_SINGLE: Final = (0.04166664555482615, -0.0013887309882334678, 2.4432414694532527e-05)
 # (atan(t) / t - 1) / t**2 in t**2 for |t| <= tan(pi / 8)
 _ATAN: Final = {
     False: (-0.33333332510110564, 0.1999990475990264, -0.14282029109053046, 0.11044924024998899,
@@ -50,6 +53,13 @@ _PARTS: Final = (
 _TWO_OVER_PI: Final = 0.6366197723675814
 #: Beyond it the C library reduces the argument.
 _LARGE: Final = 1e6
+# The same three parts of float32, and beyond what float64 reduces the argument.
+_PARTS_SINGLE: Final = (
+    float.fromhex("0x1.921fb6p+0"),
+    float.fromhex("-0x1.777a5cp-25"),
+    float.fromhex("-0x1.ee59dap-50"),
+)
+_LARGE_SINGLE: Final = 3e4
 # Multiples of pi / 4 in two parts.
 _QUARTER: Final = (0.7853981633974483, 3.061616997868383e-17)
 _HALF: Final = (1.5707963267948966, 6.123233995736766e-17)
@@ -58,7 +68,7 @@ _PI: Final = (3.141592653589793, 1.2246467991473532e-16)
 
 
 class _Reduced(NamedTuple):
-    """x = n pi / 2 + r, |r| <= pi / 4: sine and cosine of r, and the last bits of n.
+    """|x| = n pi / 2 + r, |r| <= pi / 4: sine and cosine of r, and the last bits of n.
 
     sine_low, cosine_low: what their last roundings lost, for results of float64
     """
@@ -66,82 +76,109 @@ class _Reduced(NamedTuple):
     sine: Operand
     cosine: Operand
     quadrant: Operand
-    sine_low: Operand | None
-    cosine_low: Operand | None
+    sine_low: Operand | None = None
+    cosine_low: Operand | None = None
 
 
 def _reduced(x: Operand, double: bool) -> _Reduced:
-    n = (x * _TWO_OVER_PI).round()
+    """Of a float64 0 <= x < _LARGE, for results of float32 or float64."""
     first, second, third = _PARTS
-    r = (-n).fma(first, x)
-    if double:
-        high = (-n).fma(second, r)
-        low = (-n).fma(third, (-n).fma(second, r - high))
-        r = high + low
-        low = (high - r) + low
-    else:
-        r = (-n).fma(third, (-n).fma(second, r))
+    n = nearest(x, _TWO_OVER_PI)
+    r = n.fma(-first, x)
+    if not double:
+        r = n.fma(-third, n.fma(-second, r))
+        z = r * r
+        sine = (r * z).fma(z.polynomial(_SIN[False]), r)
+        cosine = (z * z).fma(z.polynomial(_COS[False]), 1.0 - z * 0.5)
+        return _Reduced(sine, cosine, whole_bits(n))
+    high = n.fma(-second, r)
+    low = n.fma(-third, n.fma(-second, r - high))
+    r = high + low
+    low = (high - r) + low
     z = r * r
     half = z * 0.5
     top = 1.0 - half
-    if not double:
-        sine = (r * z).fma(z.polynomial(_SIN[False]), r)
-        cosine = (z * z).fma(z.polynomial(_COS[False]), top)
-        return _Reduced(sine, cosine, whole_bits(n), None, None)
     sine, sine_low = two_sum(r, (r * z).fma(z.polynomial(_SIN[True]), low * top))
     rest = (z * z).fma(z.polynomial(_COS[True]), ((1.0 - top) - half) - r * low)
     cosine, cosine_low = two_sum(top, rest)
     return _Reduced(sine, cosine, whole_bits(n), sine_low, cosine_low)
 
 
-def _periodic(name: str, formula: Callable[[_Reduced], Operand]) -> Callable[[Operand], Operand]:
-    def function(x: Operand) -> Operand:
+def _reduced_single(x: Operand) -> _Reduced:
+    """Of a float32 0 <= x < _LARGE_SINGLE."""
+    n = nearest(x, _TWO_OVER_PI)
+    first, second, third = _PARTS_SINGLE
+    r = n.fma(-third, n.fma(-second, n.fma(-first, x)))
+    z = r * r
+    sine = (r * z).fma(z.polynomial(_SIN_SINGLE), r)
+    cosine = (z * z).fma(z.polynomial(_COS_SINGLE), z.fma(-0.5, 1.0))
+    return _Reduced(sine, cosine, whole_bits(n))
+
+
+_Formula = Callable[[_Reduced, Operand], Operand]
+
+
+def _periodic(name: str, formula: _Formula, single: bool) -> Callable[[Operand], Operand]:
+    """A function of float32 that is computed in it (single), or in float64, and of float64."""
+
+    def by_double(x: Operand) -> Operand:
         y = wide(x)
-        usual = formula(_reduced(y, x.is_double))
+        a = abs(y)
+        usual = formula(_reduced(a, x.is_double), y)
         # Of infinities and NaN it is NaN either way.
-        large = (abs(y) > _LARGE) & (abs(y) < float("inf"))
-
-        def by_library() -> Operand:
-            return Operand(y.b, y.b.intrinsic(name, y.value))
-
-        found = rarely(large, usual, by_library)
-        if name != "cos":
-            found = where(abs(y) < 1e-9, y, found)  # the sign of 0, and its neighbours
+        large = (a > _LARGE) & (a < math.inf)
+        found = rarely(large, usual, lambda: Operand(y.b, y.b.intrinsic(name, y.value)))
         return found.to(x.dtype)
+
+    def function(x: Operand) -> Operand:
+        if x.is_double or not single:
+            return by_double(x)
+        a = abs(x)
+        return rarely(a > _LARGE_SINGLE, formula(_reduced_single(a), x), lambda: by_double(x))
 
     return function
 
 
-def _signed(y: Operand, quadrant: Operand) -> Operand:
-    """y, negated if bit 1 of the quadrant is set."""
-    return (y.bits() ^ ((quadrant & 2) << 62)).from_bits()
+def _with_sign(y: Operand, sign: Operand) -> Operand:
+    """y, negated if the highest bit of the int is set."""
+    top = 1 << 8 * y.dtype.itemsize - 1
+    return (y.bits() ^ (sign & top)).from_bits()
 
 
-def _sine(found: _Reduced) -> Operand:
-    odd = (found.quadrant & 1).differs(0)
-    return _signed(where(odd, found.cosine, found.sine), found.quadrant)
+def _odd(found: _Reduced) -> Operand:
+    return (found.quadrant & 1).differs(0)
 
 
-def _cosine(found: _Reduced) -> Operand:
-    odd = (found.quadrant & 1).differs(0)
-    return _signed(where(odd, found.sine, found.cosine), found.quadrant + 1)
+def _to_top(found: _Reduced, quadrant: Operand) -> Operand:
+    """Bit 1 of the quadrant as the highest bit of an int."""
+    return quadrant << 8 * found.sine.dtype.itemsize - 2
 
 
-def _tangent(found: _Reduced) -> Operand:
-    odd = (found.quadrant & 1).differs(0)
+def _sine(found: _Reduced, x: Operand) -> Operand:
+    y = where(_odd(found), found.cosine, found.sine)
+    return _with_sign(y, _to_top(found, found.quadrant) ^ x.bits())
+
+
+def _cosine(found: _Reduced, x: Operand) -> Operand:
+    y = where(_odd(found), found.sine, found.cosine)
+    return _with_sign(y, _to_top(found, found.quadrant + 1))
+
+
+def _tangent(found: _Reduced, x: Operand) -> Operand:
+    odd = _odd(found)
     above = where(odd, -found.cosine, found.sine)
     below = where(odd, found.sine, found.cosine)
     quotient = above / below
-    if found.sine_low is None or found.cosine_low is None:
-        return quotient
-    rest = (-quotient).fma(below, above) + where(odd, -found.cosine_low, found.sine_low)
-    rest = (-quotient).fma(where(odd, found.sine_low, found.cosine_low), rest)
-    return quotient + rest / below
+    if found.sine_low is not None and found.cosine_low is not None:
+        rest = (-quotient).fma(below, above) + where(odd, -found.cosine_low, found.sine_low)
+        rest = (-quotient).fma(where(odd, found.sine_low, found.cosine_low), rest)
+        quotient = quotient + rest / below
+    return _with_sign(quotient, x.bits())
 
 
-sin = _periodic("sin", _sine)
-cos = _periodic("cos", _cosine)
-tan = _periodic("tan", _tangent)
+sin = _periodic("sin", _sine, single=True)
+cos = _periodic("cos", _cosine, single=True)
+tan = _periodic("tan", _tangent, single=False)
 
 
 def asin(x: Operand) -> Operand:
@@ -191,7 +228,7 @@ def atan2(y: Operand, x: Operand) -> Operand:
     """The angle of the point (x, y), from -pi to pi."""
     v, u = wide(y), wide(x)
     a, b = abs(v), abs(u)
-    infinite = a.equals(float("inf")) & b.equals(float("inf"))
+    infinite = a.equals(math.inf) & b.equals(math.inf)
     a, b = where(infinite, 1.0, a), where(infinite, 1.0, b)
     swap = a > b
     small = Operand(a.b, a.b.minimum(a.value, b.value))
