@@ -1,0 +1,108 @@
+"""How the tests here switch a rule off, and what they count.
+
+A rule is switched off where its mechanism can be reached from outside: an upward call of the core
+(`slot_replaced`), a function of a module (pytest's `monkeypatch`), a table of the core. Where
+neither is to be had, the test does by hand what the engine would do without the rule.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import wend as torch
+from wend.core import _hot
+from wend.runtime import plans
+
+COMPILED = not str(_hot.__file__).endswith(".py")
+SOURCES = Path(torch.__file__).parent.parent
+
+
+@contextmanager
+def slot_replaced(name: str, function: Callable[..., Any]) -> Iterator[None]:
+    """The upward call `name` of the core goes to `function` inside the block."""
+    real = _hot.slot(name)
+    _hot.set_slot(name, function)
+    try:
+        yield
+    finally:
+        _hot.set_slot(name, real)
+
+
+@contextmanager
+def private_trie() -> Iterator[Any]:
+    """Record below a root of its own, so that nothing made inside is met again outside."""
+    torch.synchronize()
+    trace = _hot.current_trace()
+    before = trace.root
+    trace.root = root = _hot.State(None, None)
+    trace.reset()
+    try:
+        yield root
+    finally:
+        torch.synchronize()
+        trace.root = before
+        trace.reset()
+        plans.dismantle(root)
+
+
+@contextmanager
+def fresh_patterns() -> Iterator[Any]:
+    """Type rules run anew inside the block, on a trie of its own, and again after it."""
+    _hot.new_epoch()
+    try:
+        with private_trie() as root:
+            yield root
+    finally:
+        _hot.new_epoch()
+
+
+@contextmanager
+def budget(**limits: int) -> Iterator[None]:
+    """Other bounds on pending work: soft_nodes, hard_nodes, soft_bytes, hard_bytes."""
+    trace = _hot.current_trace()
+    before = {name: getattr(trace, name) for name in limits}
+    try:
+        for name, limit in limits.items():
+            setattr(trace, name, limit)
+        yield
+    finally:
+        for name, limit in before.items():
+            setattr(trace, name, limit)
+
+
+def states() -> int:
+    """States that the tries have gained so far."""
+    return int(_hot.count("states"))
+
+
+def states_made(run: Callable[[], Any]) -> int:
+    """States that a run adds."""
+    before = states()
+    run()
+    return states() - before
+
+
+def plans_made(run: Callable[[], Any]) -> int:
+    """Plans that a run adds."""
+    before = plans.COUNTS["plans"]
+    run()
+    return plans.COUNTS["plans"] - before
+
+
+def run_python(program: str, *args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own, with this Wend and this core."""
+    path = os.pathsep.join(filter(None, [str(SOURCES), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, "-c", program, *args],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )

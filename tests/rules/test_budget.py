@@ -1,0 +1,114 @@
+"""Rule: budget flushes fall on the program's own rhythm."""
+
+from __future__ import annotations
+
+import pytest
+from disabling import budget, plans_made, private_trie, slot_replaced
+
+import wend as torch
+from wend.core import _hot
+
+
+def at_once(trace, code, lasti) -> bool:
+    """The slot `on_beat` without the rule: what is over the budget is flushed there and then."""
+    return True
+
+
+def paths_cut(run) -> int:
+    """How many different paths a run is cut into, the first flush and the last one left out."""
+    ends = []
+    real = _hot.slot("execute")
+
+    def spy(batch, live):
+        ends.append(batch.state)
+        real(batch, live)
+
+    with slot_replaced("execute", spy), private_trie():
+        run()
+        torch.synchronize()
+    return len({id(state) for state in ends[1:-1]})
+
+
+# -- a loop that reads nothing --------------------------------------------------------------
+
+
+def loop(ops_in_body: int, turns: int = 200) -> None:
+    """A loop whose body is a line of so many ops."""
+    body = "x * 0.0" + " + 1.0" * (ops_in_body - 1)
+    program = f"for _ in range({turns}): x = {body}"
+    exec(compile(program, "loop.py", "exec"), {"x": torch.ones(2)})
+
+
+@pytest.mark.parametrize("ops_in_body", [7, 37])
+def test_a_loop_is_cut_where_it_begins_anew(ops_in_body):
+    """Disabled: the slot `on_beat`; a loop of 37 ops is then cut at 37 phases."""
+    with budget(soft_nodes=100):
+        assert paths_cut(lambda: loop(ops_in_body)) == 1
+        with slot_replaced("on_beat", at_once):
+            assert paths_cut(lambda: loop(ops_in_body)) == ops_in_body
+
+
+def test_bytes_count_as_nodes_do():
+    """The soft budget of bytes has the same rhythm, and leaves count."""
+    with budget(soft_bytes=100 * 8):
+        assert paths_cut(lambda: loop(37)) == 1
+        with slot_replaced("on_beat", at_once):
+            assert paths_cut(lambda: loop(37)) == 37
+
+    def leaves() -> None:
+        table = torch.ones(100)
+        torch.synchronize()
+        for _ in range(200):
+            table[:1].add(1.0).sum()
+
+    with budget(soft_bytes=400, hard_bytes=401), private_trie():
+        flushes = _hot.count("flushes")
+        leaves()
+        assert _hot.count("flushes") - flushes >= 50
+
+
+# -- modules --------------------------------------------------------------------------------
+
+
+class Body(torch.nn.Module):
+    """Six ops, all of them on the same line."""
+
+    def forward(self, x):
+        for _ in range(6):
+            x = x + 1.0
+        return x
+
+
+def test_modules_are_not_cut_in_the_middle():
+    """Disabled: the slot `on_beat`; the flush then comes in the middle of a module's call."""
+    module = Body()
+
+    def run() -> None:
+        x = torch.ones(2)
+        for _ in range(200):
+            x = module(x) * 0.0
+
+    with budget(soft_nodes=100):
+        assert paths_cut(run) == 1
+        with slot_replaced("on_beat", at_once):
+            assert paths_cut(run) == 7
+
+
+def test_the_hard_budget_is_the_backstop():
+    """Where the first line of a trace never comes again, a hard budget ends it."""
+    with budget(soft_nodes=50, hard_nodes=100), private_trie():
+        flushes = _hot.count("flushes")
+        x = torch.ones(2) * 3.0
+        for _ in range(1000):
+            x = x + 1.0
+        assert 5 <= _hot.count("flushes") - flushes <= 20
+        assert x.tolist() == [1003.0] * 2
+
+
+def test_plans_stay_few():
+    """Disabled: the slot `on_beat`; a plan for each phase instead of one for the loop."""
+    with budget(soft_nodes=100):
+        with private_trie():
+            assert plans_made(lambda: loop(37)) <= 3
+        with private_trie(), slot_replaced("on_beat", at_once):
+            assert plans_made(lambda: loop(37)) >= 37

@@ -1,0 +1,132 @@
+"""Rule: a sync computes everything pending that is still wanted, and returns to the root."""
+
+from __future__ import annotations
+
+from disabling import plans_made, private_trie, slot_replaced, states, states_made
+
+import wend as torch
+from wend.core import _hot
+from wend.runtime import plans
+
+# -- back to the root -----------------------------------------------------------------------
+
+
+def item(x) -> float:
+    return float(x.item())
+
+
+def peek(x) -> float:
+    """`item` without the rule: one value is computed, the rest stays pending, the path goes on."""
+    trace, value = _hot.current_trace(), x.value
+    if value.buffer is None:
+        batch = _hot.Batch(
+            trace.states,
+            trace.values,
+            trace.args,
+            trace.state,
+            trace.sites,
+            trace.serial,
+            [],
+            trace.extra,
+        )
+        plans.execute(batch, [value.index])
+    return float(value.buffer)
+
+
+def converge(read, turns: int):
+    """Halve a number until it is small, with a log of the way that nobody reads yet."""
+    log, x = torch.zeros(()), torch.tensor(2.0**turns)
+    while read(x) > 1.0:
+        x = x / 2.0
+        log = log + x
+    return log
+
+
+def loops(read) -> None:
+    """A program whose loop ends sooner or later, depending on its data."""
+    for turns in (12, 5, 20, 9, 24):
+        assert converge(read, turns).item() == 2.0**turns - 1
+
+
+def test_a_convergence_loop_with_a_running_log_stays_on_its_path():
+    """Disabled: a read computes what it asks for, and leaves the log pending.
+
+    Each turn of the loop is then a longer path than any before, with a plan of its own.
+    """
+    with private_trie():
+        converge(item, 5)
+        assert states_made(lambda: loops(item)) <= 2
+        assert plans_made(lambda: loops(item)) == 0
+    with private_trie():
+        converge(peek, 5)
+        assert states_made(lambda: loops(peek)) >= 2 * 20
+    with private_trie():
+        converge(peek, 5)
+        assert plans_made(lambda: loops(peek)) >= 20
+
+
+def test_a_sync_computes_what_others_still_want():
+    """One read of one value leaves nothing pending."""
+    x = torch.ones(3)
+    a, b = x * 2.0, x * 3.0
+    flushes = _hot.count("flushes")
+    assert a.tolist() == [2.0] * 3
+    assert b.tolist() == [3.0] * 3
+    assert _hot.count("flushes") == flushes + 1
+    trace = _hot.current_trace()
+    assert trace.n == 0
+    assert trace.state is trace.root
+
+
+# -- unwanted values ------------------------------------------------------------------------
+
+
+def executed(everything: bool) -> list[str]:
+    """Names of the ops that a flush computes, where one of two results is dropped."""
+    names: list[str] = []
+    real = _hot.slot("execute")
+
+    def spy(batch, live):
+        if everything:
+            live = [v.index for v in batch.values if v.buffer is None]
+        plan = plans.find_plan(batch, live)
+        names.extend(step.node.prim.name for step in plan.steps)
+        real(batch, live)
+
+    x = torch.ones(3)
+    torch.synchronize()
+    with slot_replaced("execute", spy):
+        dropped = torch.tanh(x)
+        kept = x + 1.0
+        del dropped
+        torch.synchronize()
+    assert kept.tolist() == [2.0, 2.0, 2.0]
+    return names
+
+
+def test_unwanted_values_are_never_computed():
+    """Disabled: all that is pending is taken for wanted."""
+    assert executed(everything=False) == ["add"]
+    assert sorted(executed(everything=True)) == ["add", "tanh"]
+
+
+# -- other things that return to the root ---------------------------------------------------
+
+
+def test_an_optimizers_step_is_a_sync_point():
+    """Training that reads no loss takes one path, turn after turn."""
+    layer = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def turn() -> None:
+        optimizer.zero_grad()
+        layer(torch.ones(4, 3)).square().mean().backward()
+        optimizer.step()
+        assert _hot.current_trace().n == 0
+
+    for _ in range(3):
+        turn()
+    before = states()
+    for _ in range(10):
+        turn()
+    assert states() == before

@@ -1,0 +1,153 @@
+"""Rule: a flush is a transaction. What an op that fails would have changed stays as it was."""
+
+from __future__ import annotations
+
+import pytest
+from disabling import private_trie
+
+import wend as torch
+from wend.runtime import reference
+
+BAD = 9  # an index that the table below does not have
+
+
+def leave_rebound(batch, env, failed, position) -> None:
+    """`undo` without the rule: handles keep the values that could not be computed."""
+
+
+# -- `except IndexError: continue` ----------------------------------------------------------
+
+
+def train(indices, make_optimizer) -> list[list[float]]:
+    """Train an embedding and a layer; batches with a bad index are caught and passed over."""
+    torch.manual_seed(0)
+    table, layer = torch.nn.Embedding(5, 3), torch.nn.Linear(3, 2)
+    parameters = [*table.parameters(), *layer.parameters()]
+    optimizer = make_optimizer(parameters)
+    for index in indices:
+        optimizer.zero_grad()
+        try:
+            layer(table(torch.tensor([index, 1]))).square().sum().backward()
+            optimizer.step()
+        except IndexError:
+            continue
+    return [p.flatten().tolist() for p in parameters]
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.1),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_except_index_error_continue_leaves_the_parameters_whole(name, monkeypatch):
+    """Disabled: `undo`, by which handles return to their last good value.
+
+    With the rule a bad batch is as if it had not been, moments and step counters included.
+    Without it the parameters are lost at the first bad index.
+    """
+    make = OPTIMIZERS[name]
+    expected = train([1, 2, 3, 2], make)
+    assert train([1, BAD, 2, BAD, BAD, 3, 2], make) == expected
+    monkeypatch.setattr(reference, "undo", leave_rebound)
+    with private_trie(), pytest.raises(IndexError):
+        train([1, BAD, 2, BAD, BAD, 3, 2], make)
+
+
+def in_place_around_a_failure() -> tuple[list[float], float]:
+    """What stands before the op that fails is done, what stands behind it is not."""
+    table = torch.arange(5, dtype=torch.float32)
+    weight, steps = torch.ones(3), torch.zeros(())
+    for index in (1, 7, 2):
+        try:
+            with torch.no_grad():
+                steps += 1
+                weight.add_(table[torch.tensor([index])].sum())
+                steps += 1
+            weight.sum().item()
+        except IndexError:
+            continue
+    return weight.tolist(), steps.item()
+
+
+def test_handles_return_to_the_last_good_value(monkeypatch):
+    """Disabled: `undo`."""
+    assert in_place_around_a_failure() == ([4.0, 4.0, 4.0], 5.0)
+    monkeypatch.setattr(reference, "undo", leave_rebound)
+    with private_trie(), pytest.raises(IndexError):
+        in_place_around_a_failure()
+
+
+# -- values that depend on the failure ------------------------------------------------------
+
+
+def test_values_that_depend_on_a_failed_op_raise_the_same_error():
+    table = torch.ones(3)
+    bad = table[torch.tensor([5])]
+    dependent = bad * 2.0
+    independent = table * 3.0
+    with pytest.raises(IndexError) as first:
+        bad.tolist()
+    with pytest.raises(IndexError) as second:
+        dependent.tolist()
+    assert second.value is first.value
+    assert independent.tolist() == [3.0, 3.0, 3.0]
+
+
+# -- donated writes -------------------------------------------------------------------------
+
+
+def counted_once() -> list[float]:
+    """An accumulating write in place, in a flush in which another op fails later."""
+    counts = torch.zeros(3)
+    torch.synchronize()
+    counts.index_add_(0, torch.tensor([0, 1, 1]), torch.ones(3))
+    bad = torch.ones(3)[torch.tensor([5])]
+    with pytest.raises(IndexError):
+        bad.tolist()
+    return counts.tolist()
+
+
+def test_no_write_is_done_twice_because_another_op_fails(monkeypatch):
+    """Disabled: writes go into any buffer, also into one that is needed if the flush fails.
+
+    What is computed again around the failure then finds its input already changed.
+    """
+    assert counted_once() == [1.0, 2.0, 0.0]
+    monkeypatch.setattr(reference, "_exclusive", lambda arrays: True)
+    with private_trie():
+        assert counted_once() == [2.0, 4.0, 0.0]
+
+
+# -- interrupts -----------------------------------------------------------------------------
+
+
+def weight_after_an_interrupt(monkeypatch) -> list[float]:
+    """Ctrl+C comes in the middle of the flush that computes an update of the weight."""
+    weight = torch.ones(3)
+    torch.synchronize()
+    real = reference.ReferencePlan.compute
+    calls = []
+
+    def interrupted(self, env, types, args):
+        real(self, env, types, args)
+        calls.append(self)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reference.ReferencePlan, "compute", interrupted)
+        weight.add_(torch.ones(3)).mul_(2.0)
+        with pytest.raises(KeyboardInterrupt):
+            torch.synchronize()
+    return weight.tolist()
+
+
+def test_interrupts_are_honoured_between_flushes(monkeypatch):
+    """Disabled: a flush that was interrupted is not brought to its end; the weight is lost."""
+    assert weight_after_an_interrupt(monkeypatch) == [4.0] * 3
+    run_around = "_run_around_failures"
+    monkeypatch.setattr(reference.ReferencePlan, run_around, lambda self, batch, types: None)
+    with private_trie(), pytest.raises(RuntimeError, match="a value was lost"):
+        weight_after_an_interrupt(monkeypatch)
