@@ -1,0 +1,207 @@
+"""A sync across threads and forks: whoever needs a pending value gets it, from whatever trace."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+from disabling import private_trie, run_python
+
+import wend as torch
+from wend.core import _hot
+
+
+def in_thread(function):
+    """What `function` returns, or raises, in a thread of its own."""
+    found = []
+
+    def run() -> None:
+        try:
+            found.append(function())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+# -- a thread that reads another's pending value --------------------------------------------
+
+
+def test_another_thread_reads_a_pending_value():
+    """Disabled: a pending value does not know its trace, so that nobody else can flush that."""
+    x = torch.ones(3) * 2.0
+    assert in_thread(lambda: (x + 1.0).tolist()) == [3.0] * 3
+    assert x.tolist() == [2.0] * 3
+
+    x = torch.ones(3) * 2.0
+    x.value.trace = None
+    lost = in_thread(lambda: (x + 1.0).tolist())
+    assert isinstance(lost, RuntimeError)
+    assert "a value was lost" in str(lost)
+
+
+def entries_of(x, forget: bool) -> int:
+    """How often `x` enters this thread's path if another thread uses it in between."""
+    used, done = threading.Event(), threading.Event()
+
+    def use() -> None:
+        (x + 1.0).tolist()
+        used.set()
+        done.wait()
+
+    with private_trie():
+        trace = _hot.current_trace()
+        a = x * 2.0
+        thread = threading.Thread(target=use)
+        thread.start()
+        used.wait()
+        if forget:
+            trace.foreign = {}
+        b = x * 3.0
+        done.set()
+        thread.join()
+        count = sum(state.prim.name == "leaf" for state in trace.states)
+        assert (a.tolist(), b.tolist()) == ([2.0] * 3, [3.0] * 3)
+    return count
+
+
+def test_what_other_threads_do_is_no_part_of_the_path():
+    """Disabled: a thread forgets what it had entered of the values that others use too.
+
+    Its path then depends on when they use them.
+    """
+    x = torch.ones(3)
+    x.tolist()
+    assert entries_of(x, forget=False) == 1
+    assert entries_of(x, forget=True) == 2
+
+
+def test_threads_record_side_by_side():
+    shared = torch.ones(8)
+    results: dict[int, float] = {}
+
+    def work(k: int) -> None:
+        total = torch.zeros(8)
+        for i in range(200):
+            total = total + shared * float(k)
+            if i % 17 == k:
+                total.sum().item()
+        results[k] = total.sum().item()
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == {k: 8.0 * 200 * k for k in range(6)}
+
+
+# -- forks ----------------------------------------------------------------------------------
+
+FORK = """
+import logging, os, random, sys, threading, time
+import numpy as np
+
+if "unprepared" in sys.argv:
+    real, os.register_at_fork = os.register_at_fork, lambda **handlers: None
+import wend as torch
+from wend.core import _hot
+if "unprepared" in sys.argv:
+    os.register_at_fork = real
+
+def child_prints(function):
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            print(function(), flush=True)
+        finally:
+            os._exit(0)
+    deadline = time.monotonic() + float(sys.argv[2])
+    while time.monotonic() < deadline:
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return
+        time.sleep(0.01)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    print("the child hangs")
+
+executed = []
+execute = _hot.slot("execute")
+in_flush = threading.Event()
+
+def spy(batch, live):
+    executed.append(os.getpid())
+    if threading.current_thread() is not threading.main_thread():
+        in_flush.set()
+        time.sleep(0.3)
+    execute(batch, live)
+
+_hot.set_slot("execute", spy)
+"""
+
+WORK_PENDING = (
+    FORK
+    + """
+y = torch.ones(3) * 2.0 + 1.0
+child_prints(lambda: (y.tolist(), len(executed), executed.count(os.getpid())))
+print((y.tolist(), len(executed)))
+"""
+)
+
+FLUSH_UNDER_WAY = (
+    FORK
+    + """
+made = []
+
+def work():
+    made.append(torch.ones(3) * 2.0)
+    made[0].tolist()
+
+thread = threading.Thread(target=work)
+thread.start()
+in_flush.wait()
+child_prints(lambda: (made[0] + 1.0).tolist())
+thread.join()
+print(made[0].tolist())
+"""
+)
+
+
+def forked(program: str, how: str, patience: float) -> list[str]:
+    """What child and parent print."""
+    done = run_python(program, how, str(patience))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+@needs_fork
+def test_fork_with_work_pending():
+    """Disabled: the handlers that the core registers for forks.
+
+    What is pending is computed before the fork. Without that each child computes it again.
+    """
+    values = [3.0, 3.0, 3.0]
+    child, parent = forked(WORK_PENDING, "prepared", 30)
+    assert (child, parent) == (str((values, 1, 0)), str((values, 1)))
+    child, parent = forked(WORK_PENDING, "unprepared", 30)
+    assert (child, parent) == (str((values, 1, 1)), str((values, 1)))
+
+
+@needs_fork
+def test_fork_while_another_thread_is_in_a_flush():
+    """Disabled: the handlers for forks.
+
+    The fork waits until the flush is over. Without that the child waits for ever, for the lock of
+    a thread that it does not have.
+    """
+    right = [str([3.0] * 3), str([2.0] * 3)]
+    assert forked(FLUSH_UNDER_WAY, "prepared", 30) == right
+    assert forked(FLUSH_UNDER_WAY, "unprepared", 3) == ["the child hangs", right[1]]
