@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import random
+import time
+import warnings
 
 import numpy as np
 import pytest
@@ -217,4 +219,30 @@ def test_a_long_pending_chain_is_freed_without_recursion():
         x = x * 1.0
     assert x.item() == 1.0
     del x
+    gc.collect()
+
+
+@pytest.mark.slow
+def test_a_chain_of_many_segments_is_freed_without_recursion():
+    x = torch.ones(1, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        h = x
+        for _ in range(30_000):
+            h = h + 1
+            h.tolist()
+    start = time.perf_counter()
+    del h
+    gc.collect()
+    assert time.perf_counter() - start < 5
+
+
+def test_a_long_chain_is_freed_after_its_backward_pass():
+    x = torch.ones(1, requires_grad=True)
+    h = x
+    for _ in range(100_000):
+        h = h * 1.0
+    h.backward()
+    assert x.grad.tolist() == [1.0]
+    del h, x
     gc.collect()

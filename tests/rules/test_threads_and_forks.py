@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 
 import pytest
 from disabling import private_trie, run_python
@@ -205,3 +207,60 @@ def test_fork_while_another_thread_is_in_a_flush():
     right = [str([3.0] * 3), str([2.0] * 3)]
     assert forked(FLUSH_UNDER_WAY, "prepared", 30) == right
     assert forked(FLUSH_UNDER_WAY, "unprepared", 3) == ["the child hangs", right[1]]
+
+
+def in_child(function) -> int:
+    """Exit code of `function` run in a forked child: 0 if it returned True."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            code = 0 if function() else 2
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    return 99
+
+
+@needs_fork
+def test_the_child_goes_on_with_what_was_pending():
+    x = torch.ones(3) * 2.0
+    y = x + 1.0
+    assert in_child(lambda: (y * 2.0).tolist() == [6.0, 6.0, 6.0]) == 0
+    assert y.tolist() == [3.0, 3.0, 3.0]
+
+
+@needs_fork
+def test_fork_while_other_threads_record_and_flush():
+    stop = threading.Event()
+
+    def work() -> None:
+        total = torch.zeros(4)
+        while not stop.is_set():
+            total = total + 1.0
+            total.sum().item()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        for _ in range(5):
+            assert in_child(lambda: (torch.ones(2) + 1.0).tolist() == [2.0, 2.0]) == 0
+    finally:
+        stop.set()
+        for t in threads:
+            t.join()
+
+
+@needs_fork
+def test_grad_mode_survives_the_fork():
+    with torch.no_grad():
+        assert in_child(lambda: not torch.is_grad_enabled()) == 0

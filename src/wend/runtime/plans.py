@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.base import config
 from wend.core import _hot
 from wend.core._hot import Batch, State
 from wend.core.graph import PathGraph, path_at
@@ -26,6 +27,9 @@ def find_plan(batch: Batch, live: list[int]) -> Plan:
     state = batch.state
     if state is None:
         path, wanted = path_of(batch), frozenset(live)
+        if config.settings.deterministic:
+            # Which structure is off the trie depends on what has run before in this process.
+            return EXECUTOR.plan(path, wanted, roots_of(batch, wanted))
         return GroupedPlan(path, wanted, roots_of(batch, wanted))
     plans = state.plans
     if plans is None:
