@@ -56,21 +56,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from wend.compiler.blocking import (
-    DEPTH_BYTES,
-    Block,
-    Group,
-    Multiply,
-    Panels,
-    Room,
-    Rows,
-    arguments,
-    is_partial,
-    packed_apart,
-    panels,
-    scratch_size,
-)
+from wend.compiler.blocking import DEPTH_BYTES, Multiply, Room, arguments, panels, scratch_size
 from wend.compiler.llvm import Library, Target, compile_module, host
+from wend.compiler.operands import Matrix, Operands, pack_panel
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, tiles
@@ -234,27 +222,9 @@ def _pack(shape: Shape, dtype: str) -> str:
         to = f.at(a["packed"], f.mul(f.add(f.mul(i, a["batch1"]), j), entry_bytes))
         with panels(f, shape, "0", a["columns"], a["columns"]) as (column, width):
             place = f.at(to, f.mul(column, column_bytes))
-            _pack_panel(f, shape, a, source, a["depth"], column, width, place)
+            matrix = Matrix(source, a["right_column"], a["right_step"])
+            pack_panel(f, shape, matrix, a["columns"], a["depth"], column, width, place)
     return f.text()
-
-
-def _pack_panel(
-    f: Routine,
-    shape: Shape,
-    a: dict[str, str],
-    source: str,
-    depth: str,
-    column: str,
-    width: str,
-    place: str,
-) -> None:
-    here = f.at(source, f.mul(column, a["right_column"]))
-    lanes = f.mul(width, str(shape.lanes))
-    valid = f.minimum(f.sub(a["columns"], column), lanes)
-    f.line(
-        f"call void @pack_right(ptr {here}, i64 {a['right_step']}, i64 {a['right_column']}, "
-        f"i64 {depth}, i64 {valid}, i64 {lanes}, ptr {place})"
-    )
 
 
 def _product(shape: Shape, dtype: str) -> str:
@@ -263,17 +233,20 @@ def _product(shape: Shape, dtype: str) -> str:
     size = str(SOURCES[dtype][1])
     _scaled(f, a, "left_row left_step right_step right_column left0 left1", size)
     _scaled(f, a, "out_row out0 out1", str(shape.size))
-    a["packed"] = f.is_("ne", a["packed"], "0")
-    _scaled(f, a, "right0 right1", f.select(a["packed"], str(shape.size), size))
-    room = Room.of(f, shape, a["scratch"])
+    packed = f.is_("ne", a["packed"], "0")
+    _scaled(f, a, "right0 right1", f.select(packed, str(shape.size), size))
     accumulate = f.is_("ne", a["accumulate"], "0")
+    few = f.is_("sle", f.sub(a["last_row"], a["first_row"]), _DIRECT_ROWS)
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
-        left, right = _place(f, a, "left", i, j), _place(f, a, "right", i, j)
+        left = Matrix(_place(f, a, "left", i, j), a["left_row"], a["left_step"])
+        right = Matrix(_place(f, a, "right", i, j), a["right_column"], a["right_step"])
+        room = Room.of(f, shape, a["scratch"])
+        operands = Operands(f, shape, dtype, room, left, right, a["columns"], few)
         Multiply(
             f,
             shape,
-            right=lambda block: _right(f, shape, dtype, a, right, room, block),
-            left=lambda group: _left(f, shape, dtype, a, left, room, group),
+            right=lambda block: operands.packed(a["depth"], packed, block),
+            left=operands.left_rows,
             room=room,
             part_rows=(a["first_row"], a["last_row"]),
             part_columns=(a["first_column"], a["last_column"]),
@@ -287,66 +260,3 @@ def _product(shape: Shape, dtype: str) -> str:
             place=(i, j),
         ).write()
     return f.text()
-
-
-def _right(
-    f: Routine, shape: Shape, dtype: str, a: dict[str, str], right: str, room: Room, block: Block
-) -> Panels:
-    """Packed before, or as they stand if few rows need them, or packed now."""
-    element, size = SOURCES[dtype]
-    unpacked = f.let(f"xor i1 {a['packed']}, true")
-    direct = "false"
-    if element == shape.element:
-        rows = f.sub(a["last_row"], a["first_row"])
-        direct = f.both(f.is_("eq", a["right_column"], str(size)), f.is_("sle", rows, _DIRECT_ROWS))
-        direct = f.both(direct, unpacked)
-    source = f.at(right, f.mul(block.start, a["right_step"]))
-    bytes_ = f.mul(block.depth, str(shape.size))
-    with f.when(unpacked), panels(f, shape, block.first, block.last, a["columns"]) as at:
-        partial = is_partial(f, shape, *at, a["columns"])
-        with f.when(f.either(partial, f.let(f"xor i1 {direct}, true"))):
-            place = f.select(direct, "0", f.mul(f.sub(at[0], block.first), bytes_))
-            _pack_panel(f, shape, a, source, block.depth, *at, f.at(room.panels, place))
-    whole = f.mul(a["depth"], str(shape.size))
-    scratch = f.at(room.panels, f.sub("0", f.mul(block.first, bytes_)))
-    return Panels(
-        f.select(direct, source, f.select(a["packed"], right, scratch, "ptr"), "ptr"),
-        f.select(direct, str(shape.size), f.select(a["packed"], whole, bytes_)),
-        f.select(a["packed"], f.mul(block.start, str(shape.bytes)), "0"),
-        direct,
-        a["right_step"],
-        room.panels,
-    )
-
-
-def _left(
-    f: Routine, shape: Shape, dtype: str, a: dict[str, str], left: str, room: Room, group: Group
-) -> Rows:
-    """As they stand where steps lie side by side, else packed now."""
-    element, size = SOURCES[dtype]
-    block = group.block
-    offset = f.add(f.mul(group.row, a["left_row"]), f.mul(block.start, a["left_step"]))
-    source = f.at(left, offset)
-    along = f.is_("eq", a["left_step"], str(size))
-    stands = "false"
-    if element == shape.element:
-        # One panel does not pay for packing.
-        single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
-        stands = f.either(along, single)
-    with f.when(f.let(f"xor i1 {stands}, true")):
-        f.line(
-            f"call void @pack_left(ptr {source}, i64 {a['left_row']}, i64 {a['left_step']}, "
-            f"i64 {block.depth}, i64 {group.tiles}, i64 {group.each}, i64 {group.more}, "
-            f"ptr {room.rows}, i64 {packed_apart(shape)})"
-        )
-    # Packed tiles are (rows, depth) if steps lie side by side in the source, else (depth, rows).
-    unit = str(shape.size)
-    row = f.select(along, f.mul(block.depth, unit), unit)
-    return Rows(
-        f.select(stands, source, room.rows, "ptr"),
-        f.select(stands, a["left_row"], row),
-        f.select(stands, a["left_step"], f.select(along, unit, "0")),
-        f.select(f.either(stands, along), "0", unit),
-        f.select(stands, "0", str(packed_apart(shape))),
-        f.select(stands, a["left_row"], "0"),
-    )

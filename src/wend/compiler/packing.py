@@ -32,6 +32,10 @@ SOURCES = {
 }
 
 
+# How the names of LLVM's functions on vectors end.
+_SUFFIX = {"i16": "i16", "half": "f16", "float": "f32", "double": "f64"}
+
+
 class Source:
     """How elements of an operand become elements of the accumulators' type."""
 
@@ -64,12 +68,34 @@ class Source:
         kind = f"<{lanes} x {self.element}>"
         if mask is None:
             return self.widen(f, f.load(kind, pointer, self.size), lanes)
-        word = {"i16": "i16", "half": "f16", "float": "f32", "double": "f64"}[self.element]
+        word = _SUFFIX[self.element]
         loaded = f.let(
             f"call {kind} @llvm.masked.load.v{lanes}{word}.p0(ptr {pointer}, i32 {self.size}, "
             f"<{lanes} x i1> {mask}, {kind} zeroinitializer)"
         )
         return self.widen(f, loaded, lanes)
+
+    def gathered(self, f: Routine, pointer: str, stride: str, mask: str) -> str:
+        """The elements at an address and each `stride` bytes further on."""
+        lanes = self.shape.lanes
+        kind, word = f"<{lanes} x {self.element}>", _SUFFIX[self.element]
+        count = ", ".join(f"i64 {i}" for i in range(lanes))
+        first = f.let(f"insertelement <{lanes} x i64> poison, i64 {stride}, i64 0")
+        spread = f.let(
+            f"shufflevector <{lanes} x i64> {first}, <{lanes} x i64> poison, "
+            f"<{lanes} x i32> zeroinitializer"
+        )
+        offsets = f.let(f"mul <{lanes} x i64> {spread}, <{count}>")
+        places = f.let(f"getelementptr i8, ptr {pointer}, <{lanes} x i64> {offsets}")
+        loaded = f.let(
+            f"call {kind} @llvm.masked.gather.v{lanes}{word}.v{lanes}p0(<{lanes} x ptr> {places}, "
+            f"i32 {self.size}, <{lanes} x i1> {mask}, {kind} zeroinitializer)"
+        )
+        return self.widen(f, loaded, lanes)
+
+    def every_second(self, f: Routine, x: str, y: str) -> str:
+        """Elements 0, 2, 4, ... of two vectors."""
+        return _shuffle(f, self.shape, x, y, list(range(0, 2 * self.shape.lanes, 2)))
 
 
 def pack_right(shape: Shape, dtype: str) -> str:

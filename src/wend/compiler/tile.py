@@ -21,7 +21,7 @@ from functools import cached_property
 from wend.compiler.llvm import Target
 from wend.compiler.routine import Routine
 
-__all__ = ["Shape", "lane_mask", "masked_load", "masked_store", "tile_name", "tiles"]
+__all__ = ["Shape", "lane_mask", "lane_range", "masked_load", "masked_store", "tile_name", "tiles"]
 
 # Steps of depth after which the row of the panel that is fetched now is used.
 _AHEAD = 16
@@ -83,14 +83,28 @@ def tiles(shape: Shape) -> str:
 
 
 def lane_mask(f: Routine, lanes: int, valid: str) -> str:
-    """Which lanes are there: the first `valid` ones."""
-    first = f.let(f"insertelement <{lanes} x i64> poison, i64 {valid}, i64 0")
-    spread = f.let(
-        f"shufflevector <{lanes} x i64> {first}, <{lanes} x i64> poison, "
+    """Which lanes are there: the first `valid` ones, all if they are more."""
+    return f.let(f"icmp slt {_counted(lanes)}, {_spread(f, lanes, valid)}")
+
+
+def lane_range(f: Routine, lanes: int, first: str, last: str) -> str:
+    """The lanes first ... last - 1; both may be below 0 or above the number of lanes."""
+    above = f.let(f"icmp sge {_counted(lanes)}, {_spread(f, lanes, first)}")
+    return f.let(f"and <{lanes} x i1> {above}, {lane_mask(f, lanes, last)}")
+
+
+def _counted(lanes: int) -> str:
+    return f"<{lanes} x i32> <{', '.join(f'i32 {i}' for i in range(lanes))}>"
+
+
+def _spread(f: Routine, lanes: int, number: str) -> str:
+    """An i64 in all lanes, as i32: numbers above the lanes may become smaller ones."""
+    small = f.let(f"trunc i64 {f.minimum(number, str(lanes))} to i32")
+    first = f.let(f"insertelement <{lanes} x i32> poison, i32 {small}, i64 0")
+    return f.let(
+        f"shufflevector <{lanes} x i32> {first}, <{lanes} x i32> poison, "
         f"<{lanes} x i32> zeroinitializer"
     )
-    count = ", ".join(f"i64 {i}" for i in range(lanes))
-    return f.let(f"icmp ult <{lanes} x i64> <{count}>, {spread}")
 
 
 def _tile(shape: Shape, rows: int, width: int) -> str:

@@ -1,0 +1,164 @@
+"""Convolutions of images, for any sizes, strides, dilations, paddings and groups.
+
+`core(dtype)` is a module with one function for each of the three that `wend.ops.conv` derives from
+one sum, compiled once per processor and dtype:
+
+    void convolve(ptr args)
+
+`args` is a block of 64-bit words, one per name in CONVOLVE, in that order. Strides count elements.
+
+CONVOLVE
+    input weight out        pointers: (N, C, H, W), (F, C/groups, KH, KW), (N, F, OH, OW)
+    images groups channels filters      N, groups, C / groups, F / groups
+    input_height input_width out_height out_width kernel_height kernel_width
+    stride_height stride_width dilation_height dilation_width
+    pad_height pad_width    in front; what is behind follows from the output's extents
+    input_image input_channel input_row input_column    strides, any
+    weight_filter           stride; the rest of the weight is dense
+    out_image out_channel   strides; rows and columns of the output are dense
+    first_column last_column    the positions (oh * OW + ow) to compute; all: 0, OH * OW
+    accumulate epilogue state scratch       as in `compiler.matmul`
+
+It is the product of the weight, (F, C * KH * KW), and the patches of an image, whose panels are
+packed block by block. An epilogue gets tiles of (filters of the group, positions); batch0 is the
+image, batch1 the group. With one dim, H = KH = 1.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels, scratch_size
+from wend.compiler.llvm import Library, Target, compile_module, host
+from wend.compiler.matmul import accumulator
+from wend.compiler.operands import Matrix, Operands
+from wend.compiler.packing import SOURCES, pack_left, pack_right
+from wend.compiler.patches import pack_patches
+from wend.compiler.routine import Routine
+from wend.compiler.tile import Shape, tiles
+
+__all__ = ["CONVOLVE", "core", "core_text", "scratch_bytes"]
+
+CONVOLVE = (
+    "input weight out images groups channels filters "
+    "input_height input_width out_height out_width kernel_height kernel_width "
+    "stride_height stride_width dilation_height dilation_width pad_height pad_width "
+    "input_image input_channel input_row input_column weight_filter out_image out_channel "
+    "first_column last_column accumulate epilogue state scratch"
+).split()
+
+# Panels of patches in a chunk: they are read again for each tile of filters.
+_CHUNK = 4
+
+
+def _of(dtype: str, target: Target | None) -> Shape:
+    return Shape.of(host() if target is None else target, SOURCES[accumulator(dtype)][0])
+
+
+def scratch_bytes(dtype: str, target: Target | None = None) -> int:
+    """Bytes that a convolution needs to work in, whatever the sizes."""
+    return scratch_size(_of(dtype, target))
+
+
+@cache
+def core(dtype: str) -> Library:
+    """The functions for this processor; compiles them when first asked."""
+    return compile_module(core_text(dtype), ["convolve"])
+
+
+@cache
+def core_text(dtype: str, target: Target | None = None) -> str:
+    """The module of `core`, as text."""
+    shape = _of(dtype, target)
+    texts = [
+        tiles(shape),
+        pack_right(shape, dtype),
+        pack_left(shape, dtype),
+        pack_patches(shape, dtype, CONVOLVE),
+        _convolve(shape, dtype),
+    ]
+    return "\n".join(texts)
+
+
+def _convolve(shape: Shape, dtype: str) -> str:
+    f = Routine("convolve", [("ptr", "args")])
+    a = arguments(f, CONVOLVE, "input weight out epilogue state scratch")
+    size = SOURCES[dtype][1]
+    for name in "input_image input_channel input_row input_column weight_filter".split():
+        a[name] = f.mul(a[name], str(size))
+    for name in ("out_image", "out_channel"):
+        a[name] = f.mul(a[name], str(shape.size))
+    taps = f.mul(a["kernel_height"], a["kernel_width"])
+    depth = f.mul(a["channels"], taps)
+    positions = f.mul(a["out_height"], a["out_width"])
+    stands = _stands(f, a, taps, str(size))
+    accumulate = f.is_("ne", a["accumulate"], "0")
+    room = Room.of(f, shape, a["scratch"])
+    with f.loop("0", a["images"]) as image, f.loop("0", a["groups"]) as group:
+        channel = f.mul(f.mul(group, a["channels"]), a["input_channel"])
+        source = f.at(a["input"], f.add(f.mul(image, a["input_image"]), channel))
+        filters = f.mul(group, a["filters"])
+        weight = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
+        out = f.add(f.mul(image, a["out_image"]), f.mul(filters, a["out_channel"]))
+        left = Matrix(weight, a["weight_filter"], str(size))
+        right = Matrix(source, str(size), a["input_channel"])
+        operands = Operands(f, shape, dtype, room, left, right, positions, stands)
+
+        def patches(block: Block, operands: Operands = operands) -> Panels:
+            return _patches(f, shape, operands, stands, block)
+
+        Multiply(
+            f,
+            shape,
+            right=patches,
+            left=operands.left_rows,
+            room=room,
+            part_rows=("0", a["filters"]),
+            part_columns=(a["first_column"], a["last_column"]),
+            columns=positions,
+            depth=depth,
+            out=f.at(a["out"], out),
+            out_row=a["out_channel"],
+            accumulate=accumulate,
+            epilogue=a["epilogue"],
+            state=a["state"],
+            place=(image, group),
+            chunk=_CHUNK,
+        ).write()
+    return f.text()
+
+
+def _stands(f: Routine, a: dict[str, str], taps: str, size: str) -> str:
+    """Whether the image, as it stands, is the matrix of patches: one tap, no step, dense."""
+    found = f.is_("eq", taps, "1")
+    equal = [
+        (a["stride_height"], "1"),
+        (a["stride_width"], "1"),
+        (a["pad_height"], "0"),
+        (a["pad_width"], "0"),
+        (a["input_column"], size),
+        (a["input_row"], f.mul(a["input_width"], size)),
+        (a["out_height"], a["input_height"]),
+        (a["out_width"], a["input_width"]),
+    ]
+    for x, y in equal:
+        found = f.both(found, f.is_("eq", x, y))
+    return found
+
+
+def _patches(f: Routine, shape: Shape, operands: Operands, stands: str, block: Block) -> Panels:
+    """The panels of a block: of the image itself where it can be, else patches packed now."""
+    found = operands.panels(block, stands)
+    bytes_ = f.mul(block.depth, str(shape.size))
+    with (
+        f.when(f.let(f"xor i1 {stands}, true")),
+        panels(f, shape, block.first, block.last, operands.columns) as (column, width),
+    ):
+        lanes = f.mul(width, str(shape.lanes))
+        valid = f.minimum(f.sub(operands.columns, column), lanes)
+        place = f.at(operands.room.panels, f.mul(f.sub(column, block.first), bytes_))
+        f.line(
+            f"call void @pack_patches(ptr %args, ptr {operands.right.base}, i64 {column}, "
+            f"i64 {valid}, i64 {lanes}, i64 {block.start}, i64 {block.depth}, ptr {place})"
+        )
+    return found

@@ -1,0 +1,136 @@
+"""Matrices as operands of a blocked product: read as they stand where that is quick, or packed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wend.compiler.blocking import (
+    Block,
+    Group,
+    Panels,
+    Room,
+    Rows,
+    is_partial,
+    packed_apart,
+    panels,
+)
+from wend.compiler.packing import SOURCES
+from wend.compiler.routine import Routine
+from wend.compiler.tile import Shape
+
+__all__ = ["Matrix", "Operands", "pack_panel"]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An operand in memory: strides in bytes, to the next row or column, and along the depth."""
+
+    base: str
+    line: str
+    step: str
+
+
+def pack_panel(
+    f: Routine,
+    shape: Shape,
+    matrix: Matrix,
+    columns: str,
+    depth: str,
+    column: str,
+    width: str,
+    place: str,
+) -> None:
+    """Pack a panel, `width` vectors wide from `column` on, of a right operand."""
+    here = f.at(matrix.base, f.mul(column, matrix.line))
+    lanes = f.mul(width, str(shape.lanes))
+    valid = f.minimum(f.sub(columns, column), lanes)
+    f.line(
+        f"call void @pack_right(ptr {here}, i64 {matrix.step}, i64 {matrix.line}, "
+        f"i64 {depth}, i64 {valid}, i64 {lanes}, ptr {place})"
+    )
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The hooks of `Multiply` for two matrices. few: an i1, that few rows need each panel."""
+
+    f: Routine
+    shape: Shape
+    dtype: str
+    room: Room
+    left: Matrix
+    right: Matrix
+    columns: str
+    few: str
+
+    def packed(self, depth: str, packed: str, block: Block) -> Panels:
+        """Panels of a right operand that may have been packed before (an i1), as a whole."""
+        f, shape = self.f, self.shape
+        unpacked = f.let(f"xor i1 {packed}, true")
+        here = self.panels(block, unpacked)
+        whole = f.mul(depth, str(shape.size))
+        return Panels(
+            f.select(packed, self.right.base, here.base, "ptr"),
+            f.select(packed, whole, here.per_column),
+            f.select(packed, f.mul(block.start, str(shape.bytes)), "0"),
+            here.direct,
+            here.step,
+            here.spare,
+        )
+
+    def panels(self, block: Block, wanted: str = "true") -> Panels:
+        """Panels of the right operand: as they stand if few rows need them, or packed now."""
+        f, shape = self.f, self.shape
+        element, size = SOURCES[self.dtype]
+        direct = "false"
+        if element == shape.element:
+            beside = f.is_("eq", self.right.line, str(size))
+            direct = f.both(f.both(beside, self.few), wanted)
+        source = f.at(self.right.base, f.mul(block.start, self.right.step))
+        matrix = Matrix(source, self.right.line, self.right.step)
+        bytes_ = f.mul(block.depth, str(shape.size))
+        with f.when(wanted), panels(f, shape, block.first, block.last, self.columns) as at:
+            partial = is_partial(f, shape, *at, self.columns)
+            with f.when(f.either(partial, f.let(f"xor i1 {direct}, true"))):
+                place = f.select(direct, "0", f.mul(f.sub(at[0], block.first), bytes_))
+                place = f.at(self.room.panels, place)
+                pack_panel(f, shape, matrix, self.columns, block.depth, *at, place)
+        scratch = f.at(self.room.panels, f.sub("0", f.mul(block.first, bytes_)))
+        return Panels(
+            f.select(direct, source, scratch, "ptr"),
+            f.select(direct, str(shape.size), bytes_),
+            direct=direct,
+            step=self.right.step,
+            spare=self.room.panels,
+        )
+
+    def left_rows(self, group: Group) -> Rows:
+        """Rows of the left operand: as they stand where steps lie side by side, or packed now."""
+        f, shape, left = self.f, self.shape, self.left
+        element, size = SOURCES[self.dtype]
+        block = group.block
+        offset = f.add(f.mul(group.row, left.line), f.mul(block.start, left.step))
+        source = f.at(left.base, offset)
+        along = f.is_("eq", left.step, str(size))
+        stands = "false"
+        if element == shape.element:
+            # One panel does not pay for packing.
+            single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
+            stands = f.either(along, single)
+        with f.when(f.let(f"xor i1 {stands}, true")):
+            f.line(
+                f"call void @pack_left(ptr {source}, i64 {left.line}, i64 {left.step}, "
+                f"i64 {block.depth}, i64 {group.tiles}, i64 {group.each}, i64 {group.more}, "
+                f"ptr {self.room.rows}, i64 {packed_apart(shape)})"
+            )
+        # Packed tiles are (rows, depth) if steps lie side by side in the source; or (depth, rows).
+        unit = str(shape.size)
+        row = f.select(along, f.mul(block.depth, unit), unit)
+        return Rows(
+            f.select(stands, source, self.room.rows, "ptr"),
+            f.select(stands, left.line, row),
+            f.select(stands, left.step, f.select(along, unit, "0")),
+            f.select(f.either(stands, along), "0", unit),
+            f.select(stands, "0", str(packed_apart(shape))),
+            f.select(stands, left.line, "0"),
+        )
