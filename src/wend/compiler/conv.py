@@ -29,6 +29,8 @@ from __future__ import annotations
 from functools import cache
 
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels, scratch_size
+from wend.compiler.conv_weight import convolve_weight, pad_image
+from wend.compiler.lines import line_tiles
 from wend.compiler.llvm import Library, Target, compile_module, host
 from wend.compiler.matmul import accumulator
 from wend.compiler.operands import Matrix, Operands
@@ -37,15 +39,16 @@ from wend.compiler.patches import pack_patches
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, tiles
 
-__all__ = ["CONVOLVE", "core", "core_text", "scratch_bytes"]
+__all__ = ["CONVOLVE", "CONVOLVE_WEIGHT", "core", "core_text", "scratch_bytes"]
 
-CONVOLVE = (
+_COMMON = (
     "input weight out images groups channels filters "
     "input_height input_width out_height out_width kernel_height kernel_width "
     "stride_height stride_width dilation_height dilation_width pad_height pad_width "
     "input_image input_channel input_row input_column weight_filter out_image out_channel "
-    "first_column last_column accumulate epilogue state scratch"
-).split()
+)
+CONVOLVE = (_COMMON + "first_column last_column accumulate epilogue state scratch").split()
+CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch").split()
 
 # Panels of patches in a chunk: they are read again for each tile of filters.
 _CHUNK = 4
@@ -53,6 +56,20 @@ _CHUNK = 4
 
 def _of(dtype: str, target: Target | None) -> Shape:
     return Shape.of(host() if target is None else target, SOURCES[accumulator(dtype)][0])
+
+
+def weight_workspace(
+    channels: int, filters: int, taps: int, height: int, width: int, dtype: str
+) -> int:
+    """Bytes that `convolve_weight` needs besides.
+
+    channels, filters: of a group     taps: KH * KW     height, width: what the kernel touches of
+    the image and its padding, (OH - 1) * stride + (KH - 1) * dilation + 1
+    """
+    shape = _of(dtype, None)
+    rows = channels * taps + shape.rows
+    sums = rows * (filters + shape.lanes) * shape.size
+    return 8 * rows + sums + channels * height * width * shape.size + 128
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
@@ -63,7 +80,7 @@ def scratch_bytes(dtype: str, target: Target | None = None) -> int:
 @cache
 def core(dtype: str) -> Library:
     """The functions for this processor; compiles them when first asked."""
-    return compile_module(core_text(dtype), ["convolve"])
+    return compile_module(core_text(dtype), ["convolve", "convolve_weight"])
 
 
 @cache
@@ -76,6 +93,9 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         pack_left(shape, dtype),
         pack_patches(shape, dtype, CONVOLVE),
         _convolve(shape, dtype),
+        line_tiles(shape),
+        pad_image(shape, dtype, CONVOLVE_WEIGHT),
+        convolve_weight(shape, dtype, CONVOLVE_WEIGHT),
     ]
     return "\n".join(texts)
 

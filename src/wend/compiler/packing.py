@@ -18,7 +18,7 @@ from __future__ import annotations
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, masked_store
 
-__all__ = ["SOURCES", "pack_left", "pack_right"]
+__all__ = ["SOURCES", "Source", "pack_left", "pack_right", "transposed"]
 
 # Steps of depth that are packed for all tiles before the next ones.
 _PIECE = 32
@@ -160,19 +160,19 @@ def _transpose(f: Routine, source: Source, block: str) -> None:
         with f.loop("0", whole, str(lanes)) as k:
             offset = f.mul(k, str(source.size))
             rows = [source.vector(f, f.at(line, offset)) for line in lines]
-            for i, x in enumerate(_transposed(f, shape, rows)):
+            for i, x in enumerate(transposed(f, shape, rows)):
                 f.store(shape.vector, x, f.at(to, f.mul(f.add(k, str(i)), row)), shape.size)
         with f.when(f.is_("ne", rest, "0")):
             offset = f.mul(whole, str(source.size))
             rows = [source.vector(f, f.at(line, offset), mask) for line in lines]
-            for i, x in enumerate(_transposed(f, shape, rows)):
+            for i, x in enumerate(transposed(f, shape, rows)):
                 f.store(shape.vector, x, f.at(block, i * shape.bytes), shape.size)
             with f.loop("0", rest) as j:
                 x = f.load(shape.vector, f.at(block, f.mul(j, str(shape.bytes))), shape.size)
                 f.store(shape.vector, x, f.at(to, f.mul(f.add(whole, j), row)), shape.size)
 
 
-def _transposed(f: Routine, shape: Shape, rows: list[str]) -> list[str]:
+def transposed(f: Routine, shape: Shape, rows: list[str]) -> list[str]:
     """A square of vectors, transposed: blocks change places, each half as large as the last."""
     lanes, rows = shape.lanes, list(rows)
     block = lanes // 2

@@ -21,7 +21,16 @@ from functools import cached_property
 from wend.compiler.llvm import Target
 from wend.compiler.routine import Routine
 
-__all__ = ["Shape", "lane_mask", "lane_range", "masked_load", "masked_store", "tile_name", "tiles"]
+__all__ = [
+    "Shape",
+    "lane_mask",
+    "lane_range",
+    "masked_load",
+    "masked_store",
+    "multiply_step",
+    "tile_name",
+    "tiles",
+]
 
 # Steps of depth after which the row of the panel that is fetched now is used.
 _AHEAD = 16
@@ -178,7 +187,7 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
             at_a, at_b = a_now, b_now
             for step in range(count):
                 part = slice(step * rows * width, (step + 1) * rows * width)
-                fresh = _step(f, shape, lines, at_a, at_b, now[part], width)
+                fresh = multiply_step(f, shape, lines, at_a, at_b, now[part], width)
                 for name, x in zip(now[part], fresh):
                     loop.become(name, x)
                 at_a, at_b = f.add(at_a, "%a_step"), f.at(at_b, "%b_step")
@@ -195,7 +204,7 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
     return sums
 
 
-def _step(
+def multiply_step(
     f: Routine, shape: Shape, lines: list[str], a: str, b: str, sums: list[str], width: int
 ) -> list[str]:
     """The sums after one step of depth."""
