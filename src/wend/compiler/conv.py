@@ -29,6 +29,7 @@ from __future__ import annotations
 from functools import cache
 
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels, scratch_size
+from wend.compiler.conv_input import convolve_input, scatter_phase
 from wend.compiler.conv_weight import convolve_weight, pad_image
 from wend.compiler.lines import line_tiles
 from wend.compiler.llvm import Library, Target, compile_module, host
@@ -39,7 +40,7 @@ from wend.compiler.patches import pack_patches
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, tiles
 
-__all__ = ["CONVOLVE", "CONVOLVE_WEIGHT", "core", "core_text", "scratch_bytes"]
+__all__ = ["CONVOLVE", "CONVOLVE_INPUT", "CONVOLVE_WEIGHT", "core", "core_text", "scratch_bytes"]
 
 _COMMON = (
     "input weight out images groups channels filters "
@@ -48,6 +49,7 @@ _COMMON = (
     "input_image input_channel input_row input_column weight_filter out_image out_channel "
 )
 CONVOLVE = (_COMMON + "first_column last_column accumulate epilogue state scratch").split()
+CONVOLVE_INPUT = (_COMMON + "out_row out_column workspace scratch").split()
 CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch").split()
 
 # Panels of patches in a chunk: they are read again for each tile of filters.
@@ -80,7 +82,7 @@ def scratch_bytes(dtype: str, target: Target | None = None) -> int:
 @cache
 def core(dtype: str) -> Library:
     """The functions for this processor; compiles them when first asked."""
-    return compile_module(core_text(dtype), ["convolve", "convolve_weight"])
+    return compile_module(core_text(dtype), ["convolve", "convolve_input", "convolve_weight"])
 
 
 @cache
@@ -93,6 +95,8 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         pack_left(shape, dtype),
         pack_patches(shape, dtype, CONVOLVE),
         _convolve(shape, dtype),
+        scatter_phase(shape),
+        convolve_input(shape, dtype, CONVOLVE_INPUT, CONVOLVE),
         line_tiles(shape),
         pad_image(shape, dtype, CONVOLVE_WEIGHT),
         convolve_weight(shape, dtype, CONVOLVE_WEIGHT),

@@ -1,0 +1,185 @@
+"""The gradient of a convolution's input: convolutions of the output's gradient, one per phase.
+
+With steps of `stride` between windows, the positions of the input fall into stride_height *
+stride_width phases. Those of one phase meet the same taps of the kernel, and these taps, in reverse
+order, are a kernel of their own, which steps by 1 over the gradient. Nothing is multiplied by the
+zeros that a gradient spread out would have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wend.compiler.blocking import arguments
+from wend.compiler.packing import SOURCES
+from wend.compiler.routine import Routine
+from wend.compiler.tile import Shape
+
+__all__ = ["convolve_input", "scatter_phase"]
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """One dim of one phase: taps last, last - step, ...: `count`; the rest as a convolution has it.
+
+    positions: of the input in this phase     pad, dilation: of the kernel made of these taps
+    """
+
+    last: str
+    step: str
+    count: str
+    positions: str
+    pad: str
+    dilation: str
+
+
+def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str]) -> str:
+    """The function, see `compiler.conv`. inner: the words of `convolve`, which it calls."""
+    f = Routine("convolve_input", [("ptr", "args")])
+    pointers = "input out weight workspace scratch"
+    a = arguments(f, names, pointers)
+    block = f.let(f"alloca [{len(inner)} x i64], align 8")
+    state = f.let("alloca [8 x i64], align 8")
+    size = str(shape.size)
+    single = f.both(f.is_("eq", a["stride_height"], "1"), f.is_("eq", a["stride_width"], "1"))
+    epilogue = f.select(single, "0", "ptrtoint (ptr @scatter_phase to i64)")
+    with f.loop("0", a["stride_height"]) as y, f.loop("0", a["stride_width"]) as x:
+        high, wide = _phase(f, a, "height", y), _phase(f, a, "width", x)
+        _gather_weight(f, shape, dtype, a, high, wide)
+        place = f.add(f.mul(y, a["input_width"]), x)
+        words = {
+            "input": _integer(f, a["out"]),
+            "weight": _integer(f, a["workspace"]),
+            "out": _integer(f, a["input"]),
+            "images": a["images"],
+            "groups": a["groups"],
+            "channels": a["filters"],
+            "filters": a["channels"],
+            "input_height": a["out_height"],
+            "input_width": a["out_width"],
+            "out_height": high.positions,
+            "out_width": wide.positions,
+            "kernel_height": high.count,
+            "kernel_width": wide.count,
+            "stride_height": "1",
+            "stride_width": "1",
+            "dilation_height": high.dilation,
+            "dilation_width": wide.dilation,
+            "pad_height": high.pad,
+            "pad_width": wide.pad,
+            "input_image": a["out_image"],
+            "input_channel": a["out_channel"],
+            "input_row": a["out_row"],
+            "input_column": a["out_column"],
+            "weight_filter": f.mul(a["filters"], f.mul(high.count, wide.count)),
+            "out_image": a["input_image"],
+            "out_channel": a["input_channel"],
+            "first_column": "0",
+            "last_column": f.mul(high.positions, wide.positions),
+            "accumulate": "0",
+            "epilogue": epilogue,
+            "state": _integer(f, state),
+            "scratch": _integer(f, a["scratch"]),
+        }
+        for i, name in enumerate(inner):
+            f.store("i64", words[name], f.at(block, 8 * i), 8)
+        scattered = (
+            f.add(_integer(f, a["input"]), f.mul(place, size)),
+            f.mul(a["input_image"], size),
+            f.mul(f.mul(a["input_channel"], a["channels"]), size),
+            f.mul(a["input_channel"], size),
+            f.mul(f.mul(a["input_width"], a["stride_height"]), size),
+            f.mul(a["stride_width"], size),
+            wide.positions,
+        )
+        for i, word in enumerate(scattered):
+            f.store("i64", word, f.at(state, 8 * i), 8)
+        f.line(f"call void @convolve(ptr {block})")
+    return f.text()
+
+
+def _integer(f: Routine, pointer: str) -> str:
+    return f.let(f"ptrtoint ptr {pointer} to i64")
+
+
+def _phase(f: Routine, a: dict[str, str], dim: str, phase: str) -> _Phase:
+    """Find the taps that positions phase, phase + stride, ... of the input meet."""
+    stride, dilation = a["stride_" + dim], a["dilation_" + dim]
+    start = f.add(phase, a["pad_" + dim])
+    with f.turns("0", a["kernel_" + dim]) as loop:
+        count, last, before = (loop.carry("i64", "0") for _ in range(3))
+        away = f.sub(start, f.mul(loop.index, dilation))
+        meets = f.is_("eq", f.let(f"srem i64 {away}, {stride}"), "0")
+        loop.become(count, f.add(count, f.let(f"zext i1 {meets} to i64")))
+        loop.become(last, f.select(meets, loop.index, last))
+        loop.become(before, f.select(meets, last, before))
+    several = f.is_("sgt", count, "1")
+    step = f.select(several, f.sub(last, before), "1")
+    away = f.let(f"sdiv i64 {f.sub(f.mul(last, dilation), start)}, {stride}")
+    spread = f.select(several, f.div(f.mul(step, dilation), stride), "1")
+    behind = f.sub(f.add(a["input_" + dim], f.sub(stride, "1")), phase)
+    positions = f.div(behind, stride)  # phase < stride: never below 0
+    return _Phase(
+        last, step, count, positions, f.select(f.is_("eq", count, "0"), "0", away), spread
+    )
+
+
+def _gather_weight(
+    f: Routine, shape: Shape, dtype: str, a: dict[str, str], high: _Phase, wide: _Phase
+) -> None:
+    """Write the phase's kernel into the workspace: (channels, filters, taps), taps reversed."""
+    size = SOURCES[dtype][1]
+    element = SOURCES[dtype][0]
+    unit = str(size)
+    taps = f.mul(a["kernel_height"], a["kernel_width"])
+    few = f.mul(high.count, wide.count)
+    filters, channels = a["filters"], a["channels"]
+    filter_bytes = f.mul(a["weight_filter"], unit)
+    channel_bytes = f.mul(taps, unit)
+    back = f.sub("0", f.mul(wide.step, unit))
+    with f.loop("0", a["groups"]) as group, f.loop("0", filters) as filter_:
+        row = f.add(f.mul(group, filters), filter_)
+        source = f.at(a["weight"], f.mul(row, filter_bytes))
+        to = f.mul(f.mul(f.mul(group, channels), filters), few)
+        to = f.at(a["workspace"], f.mul(f.add(to, f.mul(filter_, few)), unit))
+        apart = f.mul(f.mul(filters, few), unit)
+        with f.loop("0", channels) as channel:
+            plane = f.at(source, f.mul(channel, channel_bytes))
+            into = f.at(to, f.mul(channel, apart))
+            with f.loop("0", high.count) as i:
+                kh = f.sub(high.last, f.mul(i, high.step))
+                first = f.add(f.mul(kh, a["kernel_width"]), wide.last)
+                line = f.at(plane, f.mul(first, unit))
+                here = f.at(into, f.mul(f.mul(i, wide.count), unit))
+                with f.loop("0", wide.count) as j:
+                    x = f.load(element, f.at(line, f.mul(j, back)), size)
+                    f.store(element, x, f.at(here, f.mul(j, unit)), size)
+
+
+def scatter_phase(shape: Shape) -> str:
+    """An epilogue that puts a tile where the positions of a phase lie in the input's gradient."""
+    integers = "rows columns row column batch0 batch1".split()
+    parameters = [("ptr", "tile"), *(("i64", word) for word in integers), ("ptr", "state")]
+    f = Routine("scatter_phase", parameters, internal=True)
+    base = f.load("ptr", "%state", 8)
+    image, group, channel, line, step, width = (
+        f.load("i64", f.at("%state", 8 * i), 8) for i in range(1, 7)
+    )
+    entry = f.at(base, f.add(f.mul("%batch0", image), f.mul("%batch1", group)))
+    top = f.div("%column", width)
+    side = f.sub("%column", f.mul(top, width))
+    with f.loop("0", "%rows") as i:
+        plane = f.at(entry, f.mul(f.add("%row", i), channel))
+        sums = f.at("%tile", f.mul(i, str(shape.panel * shape.size)))
+        with f.turns("0", "%columns") as loop:
+            y, x = loop.carry("i64", top), loop.carry("i64", side)
+            count = f.minimum(f.sub(width, x), f.sub("%columns", loop.index))
+            loop.step = count
+            loop.become(y, f.add(y, "1"))
+            loop.become(x, "0")
+            to = f.at(plane, f.add(f.mul(y, line), f.mul(x, step)))
+            source = f.at(sums, f.mul(loop.index, str(shape.size)))
+            with f.loop("0", count) as k:
+                value = f.load(shape.element, f.at(source, f.mul(k, str(shape.size))), shape.size)
+                f.store(shape.element, value, f.at(to, f.mul(k, step)), shape.size)
+    return f.text()
