@@ -1,8 +1,10 @@
 """Calling the functions of `compiler.matmul` on NumPy arrays."""
 
 import ctypes
+import mmap
 
 import numpy as np
+import pytest
 
 from wend.compiler import matmul
 
@@ -90,3 +92,19 @@ def product(left, right, out, dtype, packed=None, **more):
     }
     call("product", dtype, words(matmul.PRODUCT, **{**given, **more}))
     return out
+
+
+def guarded(array, front=False):
+    """A copy whose memory begins or ends where the process may not read or write."""
+    page = mmap.PAGESIZE
+    size = -(-array.nbytes // page) * page
+    room = mmap.mmap(-1, size + 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for guard in (start, start + page + size):
+        if libc.mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(page), 0):
+            pytest.skip("this system does not protect pages")
+    begin = page if front else page + size - array.nbytes
+    copy = np.frombuffer(room, array.dtype, array.size, begin).reshape(array.shape)
+    copy[...] = array
+    return copy

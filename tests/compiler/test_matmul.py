@@ -5,7 +5,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-from products import pack, product
+from products import guarded, pack, product
 
 from wend.compiler import matmul
 from wend.compiler.llvm import compile_module
@@ -181,3 +181,16 @@ def test_halves_are_summed_in_float32(shape, dtype):
         for packed in (None, pack(right, dtype)):
             out = product(left, right, np.empty((shape[0], shape[2]), "f"), dtype, packed)
             close(out, left, right, dtype)
+
+
+@pytest.mark.parametrize("front", [False, True])
+@pytest.mark.parametrize("shape", [(1, 17, 19), (9, 3, 49), (30, 600, 401), (200, 33, 70)])
+def test_nothing_outside_of_the_operands_is_touched(shape, front):
+    for left, right in ways(*shape):
+        x, y = (
+            guarded(a, front) if a.flags.c_contiguous else guarded(a.T, front).T
+            for a in (left, right)
+        )
+        out = guarded(np.zeros((shape[0], shape[2]), "f"), front)
+        close(product(x, y, out, "float32"), left, right)
+        close(product(x, y, out, "float32", pack(y, "float32")), left, right)

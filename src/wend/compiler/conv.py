@@ -3,25 +3,41 @@
 `core(dtype)` is a module with one function for each of the three that `wend.ops.conv` derives from
 one sum, compiled once per processor and dtype:
 
-    void convolve(ptr args)
+    void convolve(ptr args)             out from input and weight
+    void convolve_input(ptr args)       input from out and weight: its gradient, or transposed
+    void convolve_weight(ptr args)      weight from input and out: its gradient
 
-`args` is a block of 64-bit words, one per name in CONVOLVE, in that order. Strides count elements.
+`args` is a block of 64-bit words, one per name in CONVOLVE, CONVOLVE_INPUT or CONVOLVE_WEIGHT, in
+that order. Strides count elements. What is computed has the accumulators' type (see
+`compiler.matmul`), what is read has the dtype.
 
-CONVOLVE
+ALL THREE
     input weight out        pointers: (N, C, H, W), (F, C/groups, KH, KW), (N, F, OH, OW)
     images groups channels filters      N, groups, C / groups, F / groups
     input_height input_width out_height out_width kernel_height kernel_width
     stride_height stride_width dilation_height dilation_width
-    pad_height pad_width    in front; what is behind follows from the output's extents
-    input_image input_channel input_row input_column    strides, any
+    pad_height pad_width    in front, below 0 to crop; what is behind follows from the extents
+    input_image input_channel input_row input_column    strides
     weight_filter           stride; the rest of the weight is dense
-    out_image out_channel   strides; rows and columns of the output are dense
-    first_column last_column    the positions (oh * OW + ow) to compute; all: 0, OH * OW
-    accumulate epilogue state scratch       as in `compiler.matmul`
+    out_image out_channel   strides
+    scratch                 `scratch_bytes(dtype)` of memory for this call, aligned to 64 bytes
 
-It is the product of the weight, (F, C * KH * KW), and the patches of an image, whose panels are
-packed block by block. An epilogue gets tiles of (filters of the group, positions); batch0 is the
-image, batch1 the group. With one dim, H = KH = 1.
+CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may be any.
+    first_column last_column    the positions (oh * OW + ow) to compute; all: 0, OH * OW
+    accumulate epilogue state   as in `compiler.matmul`
+
+An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
+
+CONVOLVE_INPUT      The rows and columns of `input` are dense; the strides of `out` may be any.
+    out_row out_column      its other strides
+    workspace               as large as the weight
+
+CONVOLVE_WEIGHT     The rows and columns of `out` are dense; the strides of `input` may be any.
+    accumulate              1: add to what is in `weight`, else 0
+    workspace               `weight_workspace(...)` bytes, aligned to 64 bytes
+
+With one dim, H = KH = 1. `convolve` is the product of the weight, (F, C * KH * KW), and the patches
+of an image, whose panels are packed block by block.
 """
 
 from __future__ import annotations
