@@ -116,7 +116,7 @@ def erfinv(x: Operand) -> Operand:
     factor = where(w < 5.0, (w - 2.5).polynomial(_NEAR), root.polynomial(_FAR[x.is_double]))
     y = a * factor
     if x.is_double:
-        error = where(a < 0.5, a - _near(y), _tail(y, True) - (1.0 - a))
+        error = where(a < 0.8, a - _near(y), _tail(y, True) - (1.0 - a))
         step = error * exp(y * y) * (math.sqrt(math.pi) / 2)
         y = y + step / (1.0 - y * step)
     y = where(a.equals(1.0), math.inf, y)
