@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -315,10 +315,12 @@ class Pow(Elementwise):
                 return 1 / np.sqrt(x)
         return np.power(x, exponent)
 
+    fault: ClassVar[str] = "pow: Integers to negative integer powers are not allowed."
+
     def _int_power(self, x: Array, exponent: Array) -> Array:
         negative = exponent < 0
         if isinstance(exponent, np.generic) and negative:
-            raise ExecutionError("pow: Integers to negative integer powers are not allowed.")
+            raise ExecutionError(self.fault)
         power = np.power(x, np.where(negative, 0, exponent).astype(x.dtype))
         odd = np.where(exponent & 1, -1, 1) if x.dtype.kind == "i" else 1
         unit = np.where(x == 1, 1, np.where(x == -1, odd, 0) if x.dtype.kind == "i" else 0)
@@ -328,6 +330,11 @@ class Pow(Elementwise):
         yield from super().samples(rng)
         for exponent in (2.0, 0.5, -0.5, 3):
             yield Sample(self.draw(rng, 0, (2, 3)), exponent)
+
+    def emit(self, b: Builder, x: Value, exponent: Value) -> Value:
+        if not b.dtype(x).is_floating_point and 1 not in self._tensors:  # a number, not a tensor
+            b.require(b.ge(exponent, b.constant(0, exponent)), self.fault)
+        return b.pow(x, exponent)
 
     def vjp(self, g: V, y: V, x: V, exponent: V) -> Grads:
         return self._by_base(g, x, exponent), self._by_exponent(g, y, x, exponent)

@@ -32,7 +32,7 @@ from wend.ops import philox
 from wend.ops.numeric import Array, array, require
 
 # Digits of each type's significand: uniform numbers are multiples of 2**-digits below 1.
-_DIGITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
+DIGITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
 
 
 class Draw(Primitive, abstract=True):
@@ -71,7 +71,7 @@ class Uniform(Draw):
 
     def reference(self, size: Any, seed: int, offset: int) -> Array:
         dtype = self.result_dtype()
-        count, digits = math.prod(size), _DIGITS[dtype]
+        count, digits = math.prod(size), DIGITS[dtype]
         if dtype is float64:
             y = philox.unit64(philox.words64(seed, offset, count))
         else:

@@ -181,6 +181,14 @@ cos = _periodic("cos", _cosine, single=True)
 tan = _periodic("tan", _tangent, single=False)
 
 
+def sine_after_quarters(x: Operand, quarters: Operand) -> Operand:
+    """sin(x + quarters * pi / 2) of a float64 0 <= x < _LARGE; quarters: int64."""
+    found = _reduced(x, True)
+    quadrant = found.quadrant + quarters
+    y = where((quadrant & 1).differs(0), found.cosine, found.sine)
+    return _with_sign(y, _to_top(found, quadrant))
+
+
 def asin(x: Operand) -> Operand:
     """Arc sine; NaN beyond -1 and 1."""
     y = wide(x)
