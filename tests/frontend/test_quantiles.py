@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -41,17 +43,35 @@ def test_refusals():
     x = wend.ones(3)
     assert x.quantile(0.5).item() == 1
     for q, message in (
-        (1.5, "range"),
+        (1.5, r"range \[0, 1\] but got 1.5"),
+        (float("nan"), "range"),
+        (wend.tensor([0.5, 1.5]), r"q values must be in the range \[0, 1\]"),
+        (wend.tensor(float("nan")), "range"),
         (wend.ones(1, 1), "scalar or 1D"),
         (wend.ones(1).double(), "same dtype"),
     ):
-        with pytest.raises((ValueError, RuntimeError), match=message):
-            wend.quantile(x, q)
-    with pytest.raises(IndexError):
-        wend.quantile(x, wend.tensor([1.5])).tolist()
+        for function in (wend.quantile, wend.nanquantile):
+            with pytest.raises(RuntimeError, match=message):
+                function(x, q)
     with pytest.raises(RuntimeError, match="non-empty"):
         wend.quantile(x[:0], 0.5)
     with pytest.raises(ValueError, match="interpolation must be one of"):
         wend.quantile(x, 0.5, interpolation="cubic")
     with pytest.raises((TypeError, RuntimeError)):
         wend.quantile(x.long(), 0.5)
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_levels_that_are_not_known_yet_are_checked_when_they_are(name):
+    levels = wend.tensor([0.5, 1.25]) + 0.25
+    found = getattr(wend, name)(wend.ones(3), levels)
+    line = found_line() - 1
+    with pytest.raises(RuntimeError, match=rf"{name}: q values must be in the range") as error:
+        found.tolist()
+    assert f"test_quantiles.py:{line}" in str(error.value)
+    assert (wend.ones(3).quantile(wend.tensor([0.5, 0.25]) + 0.5) == 1).all()
+
+
+def found_line():
+    """The line of the caller."""
+    return sys._getframe(1).f_lineno

@@ -514,3 +514,21 @@ def test_ranges_are_checked(name, args, text):
 def test_errors_of_index_ops(call, error, text):
     with pytest.raises(error, match=text):
         call(zeros(2, 3), harness.tensor(np.array([[0, 1, 0]])))
+
+
+@needs_torch
+@pytest.mark.parametrize("name", ["gather", "scatter_add", "index_select"])
+def test_an_index_out_of_range_is_what_pytorch_raises(name):
+    """Element by element PyTorch raises RuntimeError, along a dim IndexError."""
+
+    def call(library, size, index):
+        index = library.tensor(index if name == "index_select" else [index])
+        x = library.zeros(1, size)
+        source = (library.ones(1, 1),) if name == "scatter_add" else ()
+        getattr(x, name)(1, index, *source).tolist()
+
+    for size, index in ((3, [3]), (3, [-1]), (0, [0])):
+        with pytest.raises((IndexError, RuntimeError)) as theirs:
+            call(torch, size, index)
+        with pytest.raises(theirs.type, match=f"{name}: index {index[0]} is out of bounds"):
+            call(wend, size, index)

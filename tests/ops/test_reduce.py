@@ -135,6 +135,12 @@ def test_extremes_of_nothing_are_refused(name):
     refuses(function, DimError, f"{name}: Expected reduction dim 1 to have non-zero size")
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_places_in_nothing_are_refused(name):
+    function = lambda ns: getattr(ns.torch, name)(ns.torch.zeros(2, 0))  # noqa: E731
+    refuses(function, DimError, f"{name}: Expected reduction dim to be specified")
+
+
 def test_errors():
     zeros = lambda ns: ns.torch.zeros(2, 3)  # noqa: E731
     refuses(lambda ns: zeros(ns).sum(2), DimError, "sum: Dimension out of range")

@@ -72,6 +72,10 @@ class IndexOutOfRange(WendError, IndexError):
     """An index beyond the extent it indexes."""
 
 
+class ElementOutOfRange(IndexOutOfRange, RuntimeError):
+    """An index along a dim (gather, scatter, index_select): PyTorch raises one or the other."""
+
+
 class DimError(WendError, IndexError):
     """A dim beyond the rank of the tensor."""
 

@@ -184,7 +184,8 @@ def rebind(handle: Tensor, value: Value) -> None:
             part = prim.put(whole, part, *prim.arrange([whole], list(args))[1:])
         rebind(root, part.value)
         handle.value = value
-        alias.version = root.version
+        # With gradients, the view is one of the base's new value, and so derived again when used.
+        alias.version = root.version - 1 if root.value.requires_grad else root.version
         return
     handle.value = value
     handle.version += 1

@@ -162,7 +162,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
                 f"destination's shape {tuple(self.shape)}"
             ) from None
     made = ops.cast(src, self.dtype) if src.dtype is not self.dtype else ops.identity(src)
-    aliasing.assign(self, made, copy_)
+    aliasing.assign(self, subscript.overwritten(self, made), copy_)
     return self
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wend.base.dtypes import DType, int64
+from wend.base.errors import DimError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import NO_GRADIENT, Sample, Spec, ops, overload
 from wend.core.symbolic import numel
@@ -137,6 +138,7 @@ class _Arg(Reduction, abstract=True):
     vjp = NO_GRADIENT
     differentiable = False
     needs_elements = True
+    nothing = DimError
     find: ClassVar[Any]
 
     def axes(self, rank: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import int32, int64
-from wend.base.errors import DTypeError, ShapeError
+from wend.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
@@ -64,11 +64,11 @@ class _Elementwise1d(Primitive, abstract=True):
             )
 
     def check(self, x: Any, index: Any) -> None:
-        """Raise IndexOutOfRange if a held index lies beyond the dim."""
+        """Raise ElementOutOfRange if a held index lies beyond the dim."""
         if index is not None:
             dim = self.place(len(x.shape))
             n = x.shape[dim] if len(x.shape) else 1
-            check_range(self.name, index, dim, n, negative=False)
+            check_range(self.name, index, dim, n, error=ElementOutOfRange)
 
     def key(self, x: np.ndarray, index: np.ndarray) -> tuple[Any, ...]:
         """The NumPy key of the elements that index names."""
@@ -88,7 +88,7 @@ class Gather(_Elementwise1d):
     """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and so on for the others.
 
     index: int32 or int64, of the input's rank, no larger than it but in dim `dim`; y has its
-    shape. Raises IndexOutOfRange, ShapeError.
+    shape. Raises ElementOutOfRange, ShapeError.
     """
 
     signature = "input, dim: int, index, *, sparse_grad: bool = False"
@@ -208,7 +208,7 @@ class ScatterSrc(IntoElements):
     """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others.
 
     index: int32 or int64, no larger than src anywhere, nor than the input but in dim `dim`.
-    Of repeated indices the last is taken. Raises IndexOutOfRange, ShapeError, DTypeError.
+    Of repeated indices the last is taken. Raises ElementOutOfRange, ShapeError, DTypeError.
     """
 
     name = "scatter"
@@ -274,7 +274,7 @@ class ScatterValue(_Elementwise1d):
 class ScatterAdd(IntoElements):
     """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others.
 
-    Repeated indices add up. Raises IndexOutOfRange, ShapeError, DTypeError.
+    Repeated indices add up. Raises ElementOutOfRange, ShapeError, DTypeError.
     """
 
     signature = "input, dim: int, index, src"

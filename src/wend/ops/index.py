@@ -19,8 +19,16 @@ from wend.ops.strided import arange
 from wend.ops.views import ANY_DTYPE, Shape
 
 
-def check_range(op: str, index: Any, dim: int, n: int, *, negative: bool) -> None:
-    """Raise IndexOutOfRange for the first element of `index` beyond an extent n of dim `dim`.
+def check_range(
+    op: str,
+    index: Any,
+    dim: int,
+    n: int,
+    *,
+    negative: bool = False,
+    error: type[IndexOutOfRange] = IndexOutOfRange,
+) -> None:
+    """Raise `error` for the first element of `index` beyond an extent n of dim `dim`.
 
     negative: whether indices may count from the end.
     """
@@ -30,9 +38,7 @@ def check_range(op: str, index: Any, dim: int, n: int, *, negative: bool) -> Non
     where = np.argwhere((index < low) | (index >= n))[0]
     value = index[tuple(where)]
     place = f" (at position {tuple(map(int, where))} of the index)" if index.ndim else ""
-    raise IndexOutOfRange(
-        f"{op}: index {value} is out of bounds for dimension {dim} with size {n}{place}"
-    )
+    raise error(f"{op}: index {value} is out of bounds for dimension {dim} with size {n}{place}")
 
 
 def check_index_dtype(op: str, dtype: DType, allowed: tuple[DType, ...] = (int32, int64)) -> None:

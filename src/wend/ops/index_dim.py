@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import DTypeError, ShapeError
+from wend.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints
@@ -44,7 +44,7 @@ class _AlongDim(Primitive, abstract=True):
         if index is not None:
             dim = self.place(len(x.shape))
             n = x.shape[dim] if len(x.shape) else 1
-            check_range(self.name, index, dim, n, negative=False)
+            check_range(self.name, index, dim, n, error=ElementOutOfRange)
 
     def key(self, x: np.ndarray, index: np.ndarray) -> tuple[Any, ...]:
         """The NumPy key of the indexed slices; of all of x if it is 0-d."""
@@ -261,7 +261,7 @@ class Embedding(Primitive):
 
     def checked(self, weight: Any, indices: Any, padding_idx: Any) -> None:
         if indices is not None:
-            check_range("embedding", indices, 0, weight.shape[0], negative=False)
+            check_range("embedding", indices, 0, weight.shape[0])
 
     def reference(self, weight: np.ndarray, indices: np.ndarray, padding_idx: int) -> np.ndarray:
         self.checked(weight, indices, padding_idx)
@@ -317,7 +317,7 @@ class EmbeddingAdjoint(Primitive):
 
     def checked(self, g: Any, indices: Any, num_weights: Any, padding_idx: Any) -> None:
         if indices is not None:
-            check_range("embedding", indices, 0, num_weights, negative=False)
+            check_range("embedding", indices, 0, num_weights)
 
     def reference(
         self, g: np.ndarray, indices: np.ndarray, num_weights: int, padding_idx: int

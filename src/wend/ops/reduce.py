@@ -60,6 +60,8 @@ class Reduction(Primitive, abstract=True):
     empty_means_all: ClassVar[bool] = True
     #: Whether an empty dim cannot be reduced because there is no identity.
     needs_elements: ClassVar[bool] = False
+    #: What is raised where everything is reduced and there is nothing.
+    nothing: ClassVar[type[Exception]] = ShapeError
     dim: Any
     keepdim: bool
     dtype: DType | None = None
@@ -81,7 +83,8 @@ class Reduction(Primitive, abstract=True):
         require(label, self.supports, x.dtype)
         axes = self.axes(x.rank)
         if self.needs_elements:
-            require_elements(label, x.shape, axes, self.dim is None or self.dim == ())
+            all_dims = self.dim is None or self.dim == ()
+            require_elements(label, x.shape, axes, all_dims, self.nothing)
         return Spec(reduced_shape(x.shape, axes, self.keepdim), self.result_dtype(x.dtype))
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
@@ -113,12 +116,21 @@ class Reduction(Primitive, abstract=True):
         yield Sample(rng.integers(0, 2, size=(3, 4)).astype(bool), (0, 1))
 
 
-def require_elements(label: str, shape: Any, axes: tuple[int, ...], all_dims: bool) -> None:
-    """Raise if one of the reduced extents is 0: the op has no value for an empty fold."""
+def require_elements(
+    label: str,
+    shape: Any,
+    axes: tuple[int, ...],
+    all_dims: bool,
+    nothing: type[Exception] = ShapeError,
+) -> None:
+    """Raise if one of the reduced extents is 0: the op has no value for an empty fold.
+
+    nothing: the class of the error where all dims are reduced
+    """
     for axis in axes:
         if shape[axis] == 0:
             if all_dims:
-                raise ShapeError(
+                raise nothing(
                     f"{label}: Expected reduction dim to be specified for input.numel() == 0: "
                     "the input is empty. Specify the reduction dim with the 'dim' argument."
                 )

@@ -13,7 +13,7 @@ import numpy as np
 from wend.base.errors import ArgumentError, DimError, IndexOutOfRange, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, Spec, ops
-from wend.core.symbolic import hints, sym_max
+from wend.core.symbolic import hints, numel, sym_max
 from wend.ops.views import Shape, Strides, View
 
 
@@ -275,6 +275,11 @@ class Expand(View):
         return _expanded_batch(x, target, broadcast_axes(tuple(x.shape)[1:], target))
 
     def put(self, x: Any, v: Any, size: Any) -> Any:
+        count = numel(v.shape)
+        if count == 0:
+            return ops.clone(x)
+        if count == numel(x.shape):  # each element is there once
+            return ops.reshape(v, x.shape)
         raise ShapeError(
             "expand: unsupported operation: more than one element of the written-to tensor refers "
             "to a single memory location; clone() the tensor before writing to it"

@@ -174,9 +174,16 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
         part = _fitted(value, shape, x.dtype)
         if part is value:
             part = ops.clone(part)
+        if not any(step.op in ("select", "slice") for step in plan.steps):
+            part = overwritten(wholes[-1], part)
     for step, whole in zip(reversed(plan.steps), reversed(wholes[: len(plan.steps)])):
         part = _put_back(step, whole, part, values)
     return part
+
+
+def overwritten(x: Any, value: Any) -> Any:
+    """`value`, which takes the place of all of x; the history of x gets a gradient of zeros."""
+    return ops.overwrite(value, x) if value.requires_grad and x.requires_grad else value
 
 
 def _number(value: Any, x: Any) -> Any:

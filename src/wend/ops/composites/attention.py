@@ -61,6 +61,8 @@ def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
 
 def _weights(scores: Any) -> Any:
     """softmax over the last dim; 0 where a row is masked entirely."""
+    if scores.shape[-1] == 0:  # no maximum to take
+        return scores
     top = ops.amax(ops.detach(scores), -1, True)
     top = ops.where(ops.eq(top, -math.inf), 0, top)
     powers = ops.exp(ops.sub(scores, top))
@@ -79,6 +81,8 @@ def _samples(rng: Any) -> Iterator[Sample]:
     yield Sample(q[0, 0], k[0, 0], v[0, 0])
     yield Sample(q, k[:, :1], v[:, :1], enable_gqa=True)
     yield Sample(q[:0], k[:0], v[:0])
+    yield Sample(q, k[..., :0, :], v[..., :0, :])
+    yield Sample(q[..., :0], k[..., :0], v)
 
 
 @composite(
@@ -117,7 +121,7 @@ def attention(
     rank = len(front)
     batch = tuple(range(rank))
     if scale is None:
-        scale = query.shape[-1] ** -0.5
+        scale = query.shape[-1] ** -0.5 if query.shape[-1] != 0 else 1.0  # no features: scores of 0
     # Scaling the queries costs L * E products, scaling the scores L * S.
     scores = ops.contract(ops.mul(q, scale), k, (rank + 1,), (rank + 1,), batch, batch)
     scores = widened(scores)

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import int64
-from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
 from wend.base.shapes import normalize_dim
+from wend.core._hot import Tensor, value_of
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
+from wend.ops.basic import Identity
 from wend.ops.sugar import sugar
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -27,6 +29,39 @@ def _samples(rng: Any) -> Iterator[Sample]:
     yield Sample(np.array([1.0, np.nan, 3.0]), np.array(0.5), 0)
 
 
+def _check_levels(op: str, q: np.ndarray[Any, Any]) -> None:
+    """Raise ExecutionError unless all of q lies between 0 and 1; NaN does not."""
+    if not np.all((q >= 0) & (q <= 1)):
+        raise ExecutionError(f"{op}: q values must be in the range [0, 1]")
+
+
+class QuantileLevels(Identity):
+    """y = q, all of which lies between 0 and 1.
+
+    Raises ExecutionError (when the value is computed) if not; op: whose error it is.
+    """
+
+    name = "quantile_levels"
+    signature = "input, op: str = 'quantile'"
+    supports = frozenset({"float"})
+    fallible = True
+    op: str
+
+    def reference(self, x: Any) -> Any:
+        """The operand itself, if it is right."""
+        _check_levels(self.op, x)
+        return x
+
+    def batch(self, batched: tuple[bool, ...], size: Any, x: Any) -> Any:
+        """The same op, elementwise as it is."""
+        return ops.quantile_levels(x, self.op)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        """Some levels, and one."""
+        yield Sample(rng.random(3))
+        yield Sample(np.array(0.5), op="nanquantile")
+
+
 @composite(
     "input, q, dim: dim = None, keepdim: bool = False, *, interpolation: str = 'linear', "
     "skip_nan: bool = False",
@@ -34,6 +69,7 @@ def _samples(rng: Any) -> Iterator[Sample]:
     grad_name="SqueezeBackward4",
     samples=_samples,
     supports=frozenset({"float"}),
+    fallible=True,
 )
 def quantiles(
     input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip_nan: bool
@@ -41,7 +77,8 @@ def quantiles(
     """The q-th quantiles along `dim` (of all elements without it), q's dim first.
 
     q: 0-d or 1-d, from 0 to 1   interpolation: what lies between two elements
-    A slice with a NaN gives NaN, unless skip_nan. Raises ArgumentError, ShapeError, DTypeError.
+    A slice with a NaN gives NaN, unless skip_nan. Raises ArgumentError, ShapeError, DTypeError,
+    ExecutionError (when the value is computed) if q is out of range.
     """
     op = "nanquantile" if skip_nan else "quantile"
     _check(op, input, q, interpolation)
@@ -58,7 +95,8 @@ def quantiles(
     values = ops.sort(rows, -1)[0]  # NaN sorts last
     known = ops.sum(ops.cast(ops.logical_not(ops.isnan(values)), int64), -1, True)
     last = ops.clamp(known - 1, min=0) if skip_nan else ops.full_like(known, n - 1)
-    found = _between(values, _ranks(q, last, values.dtype), interpolation)
+    levels = ops.quantile_levels(q, op)
+    found = _between(values, _ranks(levels, last, values.dtype), interpolation)
     if not skip_nan:
         found = ops.where(known < n, float("nan"), found)
     single = len(q.shape) == 0
@@ -107,8 +145,10 @@ def _quantile(op: str, input: Any, q: Any, rest: Any, skip_nan: bool) -> Any:
     dim, keepdim, interpolation = rest
     if not hasattr(q, "shape"):
         if not 0 <= q <= 1:
-            raise ArgumentError(f"{op}: q must be in the range [0, 1] but got {q}")
+            raise ExecutionError(f"{op}: q must be in the range [0, 1] but got {q}")
         q = ops.full((), q, dtype=input.dtype)
+    elif isinstance(q, Tensor) and (known := value_of(q).buffer) is not None:
+        _check_levels(op, known)
     return ops.quantiles(input, q, dim, keepdim, interpolation=interpolation, skip_nan=skip_nan)
 
 

@@ -1,0 +1,83 @@
+"""Which tensor a gradient belongs to after views have been written, as in PyTorch."""
+
+import pytest
+
+VALUES = [1.0, 2.0, 3.0]
+
+
+def gradients(torch, y, *of):
+    return torch.autograd.grad(y, of, allow_unused=True, retain_graph=True)
+
+
+def start(torch):
+    a = torch.tensor(VALUES, requires_grad=True)
+    return a, a * 1
+
+
+def test_a_base_is_no_function_of_its_view(agree):
+    def program(torch):
+        a, x = start(torch)
+        v = x[:2]
+        v.mul_(0.5)
+        return gradients(torch, (x * x).sum(), v, a)
+
+    assert agree(program)[0] is None
+
+
+def test_a_view_is_a_function_of_its_base(agree):
+    def program(torch):
+        a, x = start(torch)
+        v = x[1:]
+        v.zero_()
+        v.add_(3.0)
+        return gradients(torch, (v * v).sum(), x, v, a)
+
+    assert agree(program)[0].tolist() == [0, 6, 6]
+
+
+def test_a_view_of_a_view(agree):
+    def program(torch):
+        a, x = start(torch)
+        v = x[1:]
+        w = v[:1]
+        w += 2
+        found = gradients(torch, (v * v).sum() + (w * w).sum(), x, v, w, a)
+        return [*found, x.detach(), v.detach(), w.detach()]
+
+    agree(program)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, b: x.copy_(b),
+        lambda x, b: x.__setitem__(..., b),
+        lambda x, b: x.__setitem__(slice(None), b),
+        lambda x, b: x.__setitem__((None, slice(None)), b),
+        lambda x, b: x[:].copy_(b),
+        lambda x, b: x.view(3, 1).copy_(b.view(3, 1)),
+        lambda x, b: x.fill_(b[0]),
+        lambda x, b: x[:2].copy_(b[:2]),
+    ],
+)
+def test_what_was_overwritten_has_a_gradient_of_zeros(agree, write):
+    def program(torch):
+        a, x = start(torch)
+        b = torch.tensor(VALUES, requires_grad=True)
+        write(x, b)
+        x[:2].sum().backward()
+        return a.grad, b.grad
+
+    assert agree(program)[0].tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_an_expanded_tensor_without_repetitions_can_be_written(agree, n):
+    def program(torch):
+        a, x = start(torch)
+        v = x.expand(n, 3)
+        v[torch.ones(n, 3, dtype=torch.bool)] = 0.5
+        (x * x).sum().backward()
+        return a.grad, x.detach()
+
+    agree(program)
