@@ -16,7 +16,7 @@ from wend.compiler.text import Module, Text
 from wend.ops.builder import Builder
 
 #: Vectors of one register, of several, and none.
-LANES = (1, 4, 16, 32)
+LANES = (1, 4, 16)
 
 
 def test_the_vector_builder_has_every_instruction():
