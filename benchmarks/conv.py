@@ -77,6 +77,7 @@ class Convolution:
         area = size + 2 * self.padding + self.stride
         taps = self.kernel**2
         space = conv.weight_workspace(channels, filters, taps, area, area, "float32")
+        space = max(space, self.w.nbytes)
         room = [np.empty(n + 64, np.uint8) for n in (space, conv.scratch_bytes("float32"))]
         self.kept += room
         workspace, scratch = (-(-x.ctypes.data // 64) * 64 for x in room)

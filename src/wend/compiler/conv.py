@@ -47,6 +47,7 @@ from functools import cache
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels, scratch_size
 from wend.compiler.conv_input import convolve_input, scatter_phase
 from wend.compiler.conv_weight import convolve_weight, pad_image
+from wend.compiler.direct import convolve_direct, is_small, weight_direct
 from wend.compiler.lines import line_tiles
 from wend.compiler.llvm import Library, Target, compile_module, host
 from wend.compiler.matmul import accumulator
@@ -110,7 +111,9 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         pack_right(shape, dtype),
         pack_left(shape, dtype),
         pack_patches(shape, dtype, CONVOLVE),
+        convolve_direct(shape, dtype, CONVOLVE),
         _convolve(shape, dtype),
+        weight_direct(shape, dtype, CONVOLVE_WEIGHT),
         scatter_phase(shape),
         convolve_input(shape, dtype, CONVOLVE_INPUT, CONVOLVE),
         line_tiles(shape),
@@ -132,6 +135,7 @@ def _convolve(shape: Shape, dtype: str) -> str:
     depth = f.mul(a["channels"], taps)
     positions = f.mul(a["out_height"], a["out_width"])
     stands = _stands(f, a, taps, str(size))
+    small = is_small(f, a)
     accumulate = f.is_("ne", a["accumulate"], "0")
     room = Room.of(f, shape, a["scratch"])
     with f.loop("0", a["images"]) as image, f.loop("0", a["groups"]) as group:
@@ -144,27 +148,34 @@ def _convolve(shape: Shape, dtype: str) -> str:
         right = Matrix(source, str(size), a["input_channel"])
         operands = Operands(f, shape, dtype, room, left, right, positions, stands)
 
+        with f.when(small):
+            f.line(
+                f"call void @convolve_direct(ptr %args, ptr {source}, ptr {weight}, "
+                f"ptr {f.at(a['out'], out)}, i64 {image}, i64 {group})"
+            )
+
         def patches(block: Block, operands: Operands = operands) -> Panels:
             return _patches(f, shape, operands, stands, block)
 
-        Multiply(
-            f,
-            shape,
-            right=patches,
-            left=operands.left_rows,
-            room=room,
-            part_rows=("0", a["filters"]),
-            part_columns=(a["first_column"], a["last_column"]),
-            columns=positions,
-            depth=depth,
-            out=f.at(a["out"], out),
-            out_row=a["out_channel"],
-            accumulate=accumulate,
-            epilogue=a["epilogue"],
-            state=a["state"],
-            place=(image, group),
-            chunk=_CHUNK,
-        ).write()
+        with f.when(f.let(f"xor i1 {small}, true")):
+            Multiply(
+                f,
+                shape,
+                right=patches,
+                left=operands.left_rows,
+                room=room,
+                part_rows=("0", a["filters"]),
+                part_columns=(a["first_column"], a["last_column"]),
+                columns=positions,
+                depth=depth,
+                out=f.at(a["out"], out),
+                out_row=a["out_channel"],
+                accumulate=accumulate,
+                epilogue=a["epilogue"],
+                state=a["state"],
+                place=(image, group),
+                chunk=_CHUNK,
+            ).write()
     return f.text()
 
 

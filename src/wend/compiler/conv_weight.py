@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wend.compiler.blocking import COLUMN_PANELS, DEPTH_BYTES, arguments, panels
+from wend.compiler.direct import is_small
 from wend.compiler.operands import Matrix, pack_panel
 from wend.compiler.packing import SOURCES, Source, transposed
 from wend.compiler.routine import Routine
@@ -51,6 +52,9 @@ def convolve_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     line = f.select(stands, a["input_row"], f.mul(width, unit))
     plane = f.select(stands, a["input_channel"], f.mul(f.mul(height, width), unit))
     column = f.select(stands, a["input_column"], unit)
+    with f.when(is_small(f, a)):
+        _directly(f, a)
+        f.leave_when("true")
     _find_places(f, a, taps, rows, _Image("", plane, line, column), shape)
     with f.loop("0", a["groups"]) as group:
         with f.loop("0", sums_bytes, str(shape.bytes)) as at:
@@ -71,6 +75,16 @@ def convolve_weight(shape: Shape, dtype: str, names: list[str]) -> str:
         to = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
         _turn(f, shape, a, rows, sums, to)
     return f.text()
+
+
+def _directly(f: Routine, a: dict[str, str]) -> None:
+    """With few filters in a group, tiles would be mostly empty."""
+    with f.loop("0", a["groups"]) as group:
+        source = f.at(a["input"], f.mul(f.mul(group, a["channels"]), a["input_channel"]))
+        filters = f.mul(group, a["filters"])
+        g = f.at(a["out"], f.mul(filters, a["out_channel"]))
+        to = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
+        f.line(f"call void @weight_direct(ptr %args, ptr {source}, ptr {g}, ptr {to})")
 
 
 def _up(f: Routine, size: str) -> str:

@@ -23,11 +23,14 @@ from wend.compiler.routine import Routine
 
 __all__ = [
     "Shape",
+    "counted",
     "lane_mask",
     "lane_range",
     "masked_load",
     "masked_store",
     "multiply_step",
+    "spread",
+    "spread_integer",
     "tile_name",
     "tiles",
 ]
@@ -93,27 +96,33 @@ def tiles(shape: Shape) -> str:
 
 def lane_mask(f: Routine, lanes: int, valid: str) -> str:
     """Which lanes are there: the first `valid` ones, all if they are more."""
-    return f.let(f"icmp slt {_counted(lanes)}, {_spread(f, lanes, valid)}")
+    return f.let(f"icmp slt <{lanes} x i32> {counted(lanes)}, {_limited(f, lanes, valid)}")
 
 
 def lane_range(f: Routine, lanes: int, first: str, last: str) -> str:
     """The lanes first ... last - 1; both may be below 0 or above the number of lanes."""
-    above = f.let(f"icmp sge {_counted(lanes)}, {_spread(f, lanes, first)}")
+    above = f.let(f"icmp sge <{lanes} x i32> {counted(lanes)}, {_limited(f, lanes, first)}")
     return f.let(f"and <{lanes} x i1> {above}, {lane_mask(f, lanes, last)}")
 
 
-def _counted(lanes: int) -> str:
-    return f"<{lanes} x i32> <{', '.join(f'i32 {i}' for i in range(lanes))}>"
+def counted(lanes: int) -> str:
+    """The number of each lane, as i32."""
+    return f"<{', '.join(f'i32 {i}' for i in range(lanes))}>"
 
 
-def _spread(f: Routine, lanes: int, number: str) -> str:
-    """An i64 in all lanes, as i32: numbers above the lanes may become smaller ones."""
-    small = f.let(f"trunc i64 {f.minimum(number, str(lanes))} to i32")
+def spread_integer(f: Routine, lanes: int, number: str) -> str:
+    """The lower half of an i64 in all lanes, as i32."""
+    small = f.let(f"trunc i64 {number} to i32")
     first = f.let(f"insertelement <{lanes} x i32> poison, i32 {small}, i64 0")
     return f.let(
         f"shufflevector <{lanes} x i32> {first}, <{lanes} x i32> poison, "
         f"<{lanes} x i32> zeroinitializer"
     )
+
+
+def _limited(f: Routine, lanes: int, number: str) -> str:
+    """A number in all lanes; above the lanes it may become smaller."""
+    return spread_integer(f, lanes, f.minimum(number, str(lanes)))
 
 
 def _tile(shape: Shape, rows: int, width: int) -> str:
@@ -146,6 +155,15 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
         for w in range(width):
             masked_store(f, shape, sums[row * width + w], f.at(line, w * shape.bytes), masks[w])
     return f.text()
+
+
+def spread(f: Routine, shape: Shape, one: str) -> str:
+    """An accumulator in all lanes of a vector."""
+    first = f.let(f"insertelement {shape.vector} poison, {shape.element} {one}, i64 0")
+    return f.let(
+        f"shufflevector {shape.vector} {first}, {shape.vector} poison, "
+        f"<{shape.lanes} x i32> zeroinitializer"
+    )
 
 
 def masked_load(f: Routine, shape: Shape, pointer: str, mask: str | None) -> str:
@@ -217,15 +235,11 @@ def multiply_step(
     result = []
     for row, line in enumerate(lines):
         one = f.load(shape.element, f.at(line, a), shape.size)
-        first = f.let(f"insertelement {shape.vector} poison, {shape.element} {one}, i64 0")
-        spread = f.let(
-            f"shufflevector {shape.vector} {first}, {shape.vector} poison, "
-            f"<{shape.lanes} x i32> zeroinitializer"
-        )
+        factor = spread(f, shape, one)
         for w in range(width):
             result.append(
                 f.let(
-                    f"call {shape.vector} @llvm.fmuladd.{shape.suffix}({shape.vector} {spread}, "
+                    f"call {shape.vector} @llvm.fmuladd.{shape.suffix}({shape.vector} {factor}, "
                     f"{shape.vector} {panel[w]}, {shape.vector} {sums[row * width + w]})"
                 )
             )
