@@ -169,8 +169,9 @@ def _expanded(handle: Tensor, name: str) -> None:
 def rebind(handle: Tensor, value: Value) -> None:
     """Make `value` the handle's value, and that of everything that shares its data."""
     trace = _hot.current_trace()
-    note_rebinding(trace, handle)
+    note_rebinding(trace, handle, handle.value)
     old = _hot.refreshed(handle)
+    give_back(trace, old)
     value = with_history_of(old, value)
     value.inference = old.inference
     alias = handle.alias
@@ -196,12 +197,22 @@ def rebind(handle: Tensor, value: Value) -> None:
             with _Grad(False):
                 data = ops.stop_gradient(_hot.wrap(value)).value
         memory = storage.shared
+        note_rebinding(trace, storage, storage.data)
         storage.data = data
         storage.version += 1
         alias.storage_version = storage.version
         if memory is not None:
             storage.shared = memory
             write_shared(storage, data)
+
+
+def give_back(trace: Trace, old: Value) -> None:
+    """Let the memory budget know that a pending value has lost its handle.
+
+    What replaces it is written into its memory: filling a tensor row by row needs no more.
+    """
+    if old.trace is trace and old.buffer is None:
+        trace.nbytes = max(trace.nbytes - old.type.nbytes, 0)
 
 
 def with_history_of(old: Value, value: Value) -> Value:
@@ -218,11 +229,10 @@ def with_history_of(old: Value, value: Value) -> Value:
     return found
 
 
-def note_rebinding(trace: Trace, handle: Tensor) -> None:
-    """Remember what a handle held, in case a later op of this flush fails."""
-    old = handle.value
+def note_rebinding(trace: Trace, holder: Tensor | Storage, old: Value) -> None:
+    """Remember what a handle or a storage held, in case a later op of this flush fails."""
     pending_here = old.trace is trace and old.buffer is None
-    trace.touched.append((handle, old.index if pending_here else old, trace.n))
+    trace.touched.append((holder, old.index if pending_here else old, trace.n))
 
 
 # -- shared storage -------------------------------------------------------------------------
@@ -261,7 +271,7 @@ def attach_detached(new: Tensor, source: Tensor) -> None:
 
 def share(handle: Tensor, other: Tensor) -> None:
     """`handle.data = other`: take over value and storage of `other`."""
-    note_rebinding(_hot.current_trace(), handle)
+    note_rebinding(_hot.current_trace(), handle, handle.value)
     plain = other.detach()
     handle.value = plain.value
     handle.alias = plain.alias

@@ -8,6 +8,7 @@ others: they meet in groups of their own.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class GroupedPlan(ReferencePlan):
         """Run by groups and one by one; raise ExecutionError at the first op that differs."""
         alone = list(env)
         self.compute(env, types, args)
+        for step in self.steps:  # in another order now
+            step.frees = ()
         super().compute_verified(alone, types, args)
         for step in self.steps:
             for i in step.outputs:
@@ -77,7 +80,19 @@ class GroupedPlan(ReferencePlan):
             while len(levels) <= at:
                 levels.append([])
             levels[at].append(step)
+        if any(step.donates for step in self.steps):
+            self.let_write(levels)
         return levels
+
+    def let_write(self, levels: list[list[_Step]]) -> None:
+        """Let steps that write in place have their operand, where they are the last to use it."""
+        needed = set(self.wanted | self.saved)
+        for level in reversed(levels):
+            users = Counter(i for step in level for i in set(step.inputs))
+            for step in level:
+                if step.donates and users[step.inputs[0]] == 1 and step.inputs[0] not in needed:
+                    step.frees = (step.inputs[0],)
+            needed.update(users)
 
     def key(self, step: _Step, env: list[Any]) -> Any:
         """What members of a group have in common; None for what is better run alone."""

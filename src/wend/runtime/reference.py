@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +10,15 @@ import numpy as np
 from wend.base import config
 from wend.base.errors import ExecutionError
 from wend.core import _hot
-from wend.core._hot import Batch, Segment
+from wend.core._hot import Batch, Segment, Storage
 from wend.core.graph import Node, PathGraph
 from wend.core.provenance import locate
 from wend.core.types import Number, Spec
+from wend.runtime.donation import Lending, may_write
 from wend.transforms.differentiate import saved_ids
 from wend.transforms.history import note_history
 
 Runner = Callable[[list[Any], Any], Any]
-#: References to an array that only the step about to overwrite it holds (see `_Step.call`).
-_OWNED = 2
 
 
 def make_runner(program: Any) -> Runner:
@@ -62,7 +60,7 @@ class _Step:
         values = [_hot.evaluate(e, types, args) for e in self.args] if self.args else ()
         for i in self.frees:
             env[i] = None
-        if self.donates and _exclusive(arrays):
+        if self.donates and may_write(env, self.node.prim, arrays, values):
             result = self.node.prim.reference_inplace(*self.node.prim.arrange(arrays, values))
         else:
             result = self.runner(arrays, values)
@@ -71,15 +69,6 @@ class _Step:
         else:
             for i, item in zip(self.outputs, result, strict=True):
                 env[i] = item
-
-
-def _exclusive(arrays: list[Any]) -> bool:
-    array = arrays[0]
-    if type(array) is not np.ndarray or array.base is not None or not array.flags.writeable:
-        return False
-    if any(other is array for other in arrays[1:]):
-        return False
-    return sys.getrefcount(array) <= _OWNED + 1
 
 
 class ReferencePlan:
@@ -110,19 +99,27 @@ class ReferencePlan:
             if i not in keep:
                 frees[k].append(i)
         self.steps = [_Step(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)]
+        entering = set(self.leaves)
+        self.lendable = [
+            step.inputs[0]
+            for step in self.steps
+            if step.donates and step.inputs[0] in entering and hasattr(step.node.prim, "part")
+        ]
         self.size = len(path.types) + path.inner
 
     def run(self, batch: Batch) -> None:
         """Compute; on a failure mark what failed and undo later rebindings."""
         values = batch.values
         types = [v.type for v in values]
-        if not self.fallible:
-            batch.touched.clear()
-        env: list[Any] = [None] * self.size
+        env: list[Any] = Lending(self.size) if self.lendable else [None] * self.size
         volatile = False
         for i in self.leaves:
             env[i] = values[i].buffer
             volatile = volatile or values[i].extra is not None
+        if isinstance(env, Lending) and not config.settings.verify:
+            env.lend(batch, self.lendable)
+        if not self.fallible:
+            batch.touched.clear()
         interrupt: BaseException | None = None
         with np.errstate(all="ignore"):
             try:
@@ -133,10 +130,10 @@ class ReferencePlan:
             except KeyboardInterrupt as stop:
                 interrupt = stop
             except Exception:
-                self._run_around_failures(batch, types)
+                self._run_around_failures(batch, types, env)
                 return
             if interrupt is not None:
-                self._run_around_failures(batch, types)
+                self._run_around_failures(batch, types, env)
         if interrupt is not None:
             raise interrupt
         if volatile:
@@ -213,9 +210,14 @@ class ReferencePlan:
 
     # -- failures ---------------------------------------------------------------------------
 
-    def _run_around_failures(self, batch: Batch, types: list[Any]) -> None:
-        """Compute what does not depend on a failing op; poison the rest; undo rebindings."""
+    def _run_around_failures(self, batch: Batch, types: list[Any], spoilt: list[Any]) -> None:
+        """Compute what does not depend on a failing op; poison the rest; undo rebindings.
+
+        spoilt: the values of the run that failed
+        """
         values = batch.values
+        if isinstance(spoilt, Lending):
+            spoilt.put_back(batch)
         env: list[Any] = [None] * self.size
         for i in self.leaves:
             env[i] = values[i].buffer
@@ -271,7 +273,10 @@ def _position(step: _Step, path: PathGraph) -> int:
 
 
 def undo(batch: Batch, env: list[Any], failed: dict[int, BaseException], position: int) -> None:
-    """Handles rebound since the failing op return to the value they had before it."""
+    """Handles rebound since the failing op return to the value they had before it.
+
+    So does the data that handles share; they come to it when they are next used.
+    """
     restored: set[int] = set()
     for handle, old, at in batch.touched:
         if at < position or id(handle) in restored:
@@ -284,7 +289,11 @@ def undo(batch: Batch, env: list[Any], failed: dict[int, BaseException], positio
             if value.buffer is None and env[old] is not None:
                 value.buffer = _as_array(env[old])
             old = value
-        handle.value = old
+        if isinstance(handle, Storage):
+            handle.data = old
+            handle.version += 1
+        else:
+            handle.value = old
 
 
 def _as_array(array: Any) -> Any:
