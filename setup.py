@@ -14,6 +14,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CORE = Path("src") / "wend" / "core"
+RUNTIME = Path("src") / "wend" / "runtime"
 # Python's own flags ask for debug information, which would be six sevenths of the library.
 COMPILE = ["-O3", "-g0", "-fno-plt", "-Wno-unused-function"]
 LINK = ["-Wl,--strip-debug"]
@@ -64,7 +65,20 @@ def extensions() -> list[Any]:
         extra_compile_args=[] if os.name == "nt" else COMPILE,
         extra_link_args=LINK if sys.platform == "linux" else [],
     )
-    return cythonize([core], language_level=3, build_dir="build/cython", annotate=False)
+    launcher = Extension(
+        "wend.runtime._launch",
+        [str(RUNTIME / "_launch.py")],
+        include_dirs=[str(CORE), str(RUNTIME)],
+        depends=[str(RUNTIME / "_launch.pxd"), str(RUNTIME / "_launch_shim.h")],
+        extra_compile_args=core.extra_compile_args,
+    )
+    return cythonize(
+        [core, launcher],
+        language_level=3,
+        build_dir="build/cython",
+        annotate=False,
+        include_path=["src"],
+    )
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore})

@@ -3,6 +3,7 @@
     WEND_EAGER=1    compute after each op (as `with wend.eager():` everywhere)
     WEND_VERIFY=1   check every plan against the reference executor
     WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
+    WEND_COMPILE=1  run plans as machine code once it is ready; 0: never; force: wait for it
 
 Reading a setting takes no lock: a rebinding of an attribute is atomic. Changes take the lock, so
 that two `override` blocks in two threads do not lose one another's values halfway.
@@ -29,7 +30,7 @@ __all__ = [
     "settings",
 ]
 
-ENVIRONMENT: Final = ("WEND_EAGER", "WEND_VERIFY", "WEND_PURE")
+ENVIRONMENT: Final = ("WEND_EAGER", "WEND_VERIFY", "WEND_PURE", "WEND_COMPILE")
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 
@@ -50,10 +51,15 @@ class Settings:
 
     eager: compute after each op     verify: check plans against the reference
     pure: the uncompiled core was asked for     deterministic: bit-equal from run to run
+    compile: run plans as machine code     wait: compile at once, before a plan's first run
     """
 
-    __slots__ = ("_listeners", "_lock", "deterministic", "eager", "pure", "verify")
+    __slots__ = (
+        "_listeners", "_lock", "compile", "deterministic", "eager", "pure", "verify", "wait"
+    )  # fmt: skip
 
+    compile: bool
+    wait: bool
     eager: bool
     verify: bool
     pure: bool
@@ -66,6 +72,9 @@ class Settings:
         self.verify = flag("WEND_VERIFY", environment)
         self.pure = flag("WEND_PURE", environment)
         self.deterministic = False
+        asked = (os.environ if environment is None else environment).get("WEND_COMPILE", "")
+        self.wait = asked.strip().lower() == "force"
+        self.compile = self.wait or flag("WEND_COMPILE", environment)
 
     def set(self, **changes: bool) -> dict[str, bool]:
         """Change settings by name, all or none; returns what they were before."""

@@ -269,7 +269,7 @@ class Any_(_Logical):
     fold = np.logical_or
 
     def combine(self, b: Any, a: Any, x: Any) -> Any:
-        return b.logical_or(a, x)
+        return b.bitwise_or(a, x)
 
 
 class All(_Logical):
@@ -281,4 +281,4 @@ class All(_Logical):
     fold = np.logical_and
 
     def combine(self, b: Any, a: Any, x: Any) -> Any:
-        return b.logical_and(a, x)
+        return b.bitwise_and(a, x)

@@ -10,9 +10,9 @@ from wend.core._hot import Batch, State
 from wend.core.graph import PathGraph, path_at
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
 from wend.runtime.groups import GroupedPlan
-from wend.runtime.reference import ReferenceExecutor
+from wend.runtime.tiers import TieredExecutor
 
-EXECUTOR: Executor = ReferenceExecutor()
+EXECUTOR: Executor = TieredExecutor()
 COUNTS = {"plans": 0, "hits": 0}
 
 

@@ -1,0 +1,349 @@
+"""Extents as polynomials, and the equalities that a path's guards prove.
+
+An extent is a polynomial over *atoms*: the dims of leaves, the run-time args of the path, and what
+is no polynomial of these (a quotient, a minimum).  Type rules compared extents while they ran, and
+the outcomes hold for every visit of the path; each equality found true lets one atom be expressed
+by others.  Two extents are taken for equal only if that makes their polynomials the same: that they
+happened to agree proves nothing.
+
+A polynomial is a tuple of (monomial, coefficient), sorted; a monomial is a sorted tuple of atoms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from wend.core import symbolic
+from wend.core.graph import Node, PathGraph
+from wend.core.symbolic import ADD, ARG, DIM, EQ, MUL, NE, NEG, SUB, Expr
+from wend.ops.basic import Identity
+
+Monomial = tuple[int, ...]
+Poly = tuple[tuple[Monomial, int], ...]
+
+ZERO: Poly = ()
+ONE: Poly = (((), 1),)
+
+
+def constant(n: int) -> Poly:
+    """The polynomial that is the number n."""
+    return (((), n),) if n else ()
+
+
+def known(p: Poly) -> int | None:
+    """The number that a polynomial always is, or None."""
+    if not p:
+        return 0
+    return p[0][1] if len(p) == 1 and not p[0][0] else None
+
+
+def _packed(terms: dict[Monomial, int]) -> Poly:
+    return tuple(sorted((m, c) for m, c in terms.items() if c))
+
+
+def add(a: Poly, b: Poly) -> Poly:
+    """a + b."""
+    if not a:
+        return b
+    if not b:
+        return a
+    terms = dict(a)
+    for m, c in b:
+        terms[m] = terms.get(m, 0) + c
+    return _packed(terms)
+
+
+def scale(a: Poly, n: int) -> Poly:
+    """n * a."""
+    return tuple((m, c * n) for m, c in a) if n else ()
+
+
+def sub(a: Poly, b: Poly) -> Poly:
+    """a - b."""
+    return add(a, scale(b, -1))
+
+
+def mul(a: Poly, b: Poly) -> Poly:
+    """a * b."""
+    if a == ONE:
+        return b
+    if b == ONE:
+        return a
+    terms: dict[Monomial, int] = {}
+    for m, c in a:
+        for n, d in b:
+            key = tuple(sorted(m + n))
+            terms[key] = terms.get(key, 0) + c * d
+    return _packed(terms)
+
+
+def product(factors: Iterable[Poly]) -> Poly:
+    """The product of several."""
+    result = ONE
+    for factor in factors:
+        result = mul(result, factor)
+    return result
+
+
+class Extents:
+    """Atoms, what is known to be equal, and the extents of a path's values."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Any] = []  # ("dim", leaf, axis), ("arg", k), (op, Poly, Poly), ("free",)
+        self._ids: dict[Any, int] = {}
+        self._meaning: dict[int, Poly] = {}  # atom -> the polynomial that it equals
+        self._canonical: dict[Poly, Poly] = {}
+        self.shapes: dict[int, tuple[Poly, ...]] = {}
+
+    # -- polynomials ------------------------------------------------------------------------
+
+    def atom(self, key: Any) -> Poly:
+        """The polynomial that is one atom."""
+        found = self._ids.get(key)
+        if found is None:
+            found = self._ids[key] = len(self.atoms)
+            self.atoms.append(key)
+        return (((found,), 1),)
+
+    def of(self, expr: Expr, dim_of: Callable[[int, int], Poly], args: Any) -> Poly:
+        """The polynomial of an expression; args: the expressions or polynomials of its ARGs."""
+        if type(expr) is not tuple:
+            return constant(int(expr))
+        op = expr[0]
+        if op == DIM:
+            return dim_of(expr[1], expr[2])
+        if op == ARG:
+            return args(expr[1])  # type: ignore[no-any-return]
+        a = self.of(expr[1], dim_of, args)
+        if op == NEG:
+            return scale(a, -1)
+        b = self.of(expr[2], dim_of, args)
+        if op == ADD:
+            return add(a, b)
+        if op == SUB:
+            return sub(a, b)
+        if op == MUL:
+            return mul(a, b)
+        return self._opaque(op, self.canonical(a), self.canonical(b))
+
+    def _opaque(self, op: int, a: Poly, b: Poly) -> Poly:
+        x, y = known(a), known(b)
+        if x is not None and y is not None:
+            return constant(int(symbolic.apply_binary(op, x, y)))
+        if a == b and op in (symbolic.MIN, symbolic.MAX):
+            return a
+        if op == symbolic.FLOORDIV and y:
+            return self._quotient(a, y)
+        return self.atom((op, a, b))
+
+    def _quotient(self, a: Poly, n: int) -> Poly:
+        if all(c % n == 0 for _, c in a):
+            return tuple((m, c // n) for m, c in a)
+        return self.atom((symbolic.FLOORDIV, a, constant(n)))
+
+    # -- equalities -------------------------------------------------------------------------
+
+    def canonical(self, p: Poly) -> Poly:
+        """p with every atom that is known to equal others expressed by them."""
+        found = self._canonical.get(p)
+        if found is None:
+            found = p
+            while True:
+                atom = next((a for m, _ in found for a in m if a in self._meaning), None)
+                if atom is None:
+                    break
+                found = self._replace(found, atom, self._meaning[atom])
+            self._canonical[p] = found
+        return found
+
+    @staticmethod
+    def _replace(p: Poly, atom: int, meaning: Poly) -> Poly:
+        result = ZERO
+        for m, c in p:
+            rest = list(m)
+            term: Poly = ONE
+            while atom in rest:
+                rest.remove(atom)
+                term = mul(term, meaning)
+            result = add(result, scale(mul((((tuple(rest)), 1),), term), c))
+        return result
+
+    def equal(self, a: Poly, b: Poly) -> bool:
+        """Whether the two are equal on every visit of the path."""
+        return a == b or self.canonical(a) == self.canonical(b)
+
+    def assume(self, a: Poly, b: Poly) -> None:
+        """Note that a equals b: one atom that occurs alone is expressed by the rest."""
+        rest = self.canonical(sub(a, b))
+        best = -1
+        for m, c in rest:
+            if len(m) == 1 and c in (1, -1) and self._occurs_once(m[0], rest):
+                best = max(best, m[0])  # later atoms are expressed by earlier ones
+        if best < 0:
+            return
+        sign = next(c for m, c in rest if m == (best,))
+        others = tuple(t for t in rest if t[0] != (best,))
+        self._meaning[best] = scale(others, -sign)
+        self._canonical.clear()
+
+    def _occurs_once(self, atom: int, p: Poly) -> bool:
+        count = 0
+        for m, _ in p:
+            for other in m:
+                if other == atom:
+                    count += 1
+                elif self._inside(atom, other):
+                    return False
+        return count == 1
+
+    def _inside(self, atom: int, other: int) -> bool:
+        key = self.atoms[other]
+        if type(key[0]) is not int:
+            return False
+        for part in key[1:]:
+            for m, _ in part:
+                if any(a == atom or self._inside(atom, a) for a in m):
+                    return True
+        return False
+
+    # -- paths ------------------------------------------------------------------------------
+
+    def dim(self, i: int, axis: int) -> Poly:
+        """The extent of dim `axis` of value i."""
+        return self.shapes[i][axis]
+
+    def path_expr(self, expr: Expr) -> Poly:
+        """The polynomial of an expression over the path's values and args."""
+        return self.of(expr, self.dim, lambda k: self.atom(("arg", k)))
+
+    def add_leaf(self, i: int, rank: int) -> None:
+        """Note a value that comes from outside."""
+        self.shapes[i] = tuple(self.atom(("dim", i, axis)) for axis in range(rank))
+
+    def add_node(self, node: Node) -> None:
+        """Note the extents of a node's results, and what its pattern says is equal."""
+
+        def dim_of(k: int, axis: int) -> Poly:
+            return self.shapes[node.inputs[k]][axis]
+
+        def arg_of(k: int) -> Poly:
+            return self.path_expr(node.args[k])
+
+        if isinstance(node.prim, Identity):  # one program serves for all ranks
+            self.shapes[node.outputs[0]] = self.shapes[node.inputs[0]]
+            return
+        for (row, _), out in zip(node.program.outs, node.outputs, strict=True):
+            self.shapes[out] = tuple(self.of(e, dim_of, arg_of) for e in row)
+        self.add_guards(node.program.guards, dim_of, arg_of)
+
+    def add_guards(self, guards: Any, dim_of: Any, arg_of: Any) -> None:
+        """Take the equalities among guards for granted."""
+        for op, a, b, outcome in guards:
+            if (op == EQ and outcome) or (op == NE and not outcome):
+                if is_real(a) or is_real(b):
+                    continue
+                self.assume(self.of(a, dim_of, arg_of), self.of(b, dim_of, arg_of))
+
+    def settle(self) -> None:
+        """Bring all shapes to their canonical form, once every equality is known."""
+        for i, shape in self.shapes.items():
+            self.shapes[i] = tuple(self.canonical(p) for p in shape)
+
+    # -- at run time ------------------------------------------------------------------------
+
+    def evaluator(self, types: Any, args: Any) -> Callable[[Poly], int]:
+        """A function from polynomials to numbers, for the sizes of one visit."""
+        values: dict[int, int] = {}
+        done: dict[Poly, int] = {}
+
+        def atom_value(atom: int) -> int:
+            found = values.get(atom)
+            if found is None:
+                key = self.atoms[atom]
+                if key[0] == "dim":
+                    found = int(types[key[1]].shape[key[2]])
+                elif key[0] == "arg":
+                    found = int(args[key[1]])
+                else:
+                    found = int(symbolic.apply_binary(key[0], value(key[1]), value(key[2])))
+                values[atom] = found
+            return found
+
+        def value(p: Poly) -> int:
+            total = done.get(p)
+            if total is None:
+                total = 0
+                for monomial, factor in p:
+                    for atom in monomial:
+                        factor *= atom_value(atom)
+                    total += factor
+                done[p] = total
+            return total
+
+        return value
+
+    def show(self, p: Poly) -> str:
+        """p for people."""
+        if not p:
+            return "0"
+        parts = []
+        for m, c in p:
+            names = [self._name(a) for a in m]
+            if c != 1 or not names:
+                names.insert(0, str(c))
+            parts.append("*".join(names))
+        return "+".join(parts)
+
+    def _name(self, atom: int) -> str:
+        key = self.atoms[atom]
+        if key[0] == "dim":
+            return f"d{key[1]}.{key[2]}"
+        if key[0] == "arg":
+            return f"a{key[1]}"
+        if key[0] == "free":
+            return f"s{atom}"
+        return f"e{atom}"
+
+
+def is_real(expr: Expr) -> bool:
+    """Whether an expression is of floats, which are no extents."""
+    if type(expr) is float:
+        return True
+    if type(expr) is not tuple or expr[0] in (DIM, ARG):
+        return False
+    return expr[0] in (symbolic.DIV, symbolic.POW) or any(is_real(e) for e in expr[1:])
+
+
+def extents_of(path: PathGraph) -> Extents:
+    """The extents of all values of a path, with all that its guards prove."""
+    extents = Extents()
+    for i, _ in path.leaves:
+        if i not in path.producer:
+            extents.add_leaf(i, len(path.types[i].shape))
+    for node in path.nodes:
+        for i in node.inputs:
+            if i not in extents.shapes:
+                extents.add_leaf(i, len(path.types[i].shape))
+        extents.add_node(node)
+    _add_composites(path, extents)
+    extents.settle()
+    return extents
+
+
+def _add_composites(path: PathGraph, extents: Extents) -> None:
+    """What the bodies of composites asked themselves, beyond the ops in them."""
+    for state in path.states:
+        program = state.program
+        if state.is_step or program is None or not program.prim.is_composite:
+            continue
+        inputs = state.operand_indices()
+        first = state.arg0
+
+        def dim_of(k: int, axis: int, inputs: Any = inputs) -> Poly:
+            return extents.dim(inputs[k], axis)
+
+        def arg_of(k: int, first: int = first) -> Poly:
+            return extents.atom(("arg", first + k))
+
+        extents.add_guards(program.guards, dim_of, arg_of)

@@ -1,0 +1,522 @@
+"""Fusion: which ops share a loop nest.
+
+Ops join the nest of a producer, or one that reads the same values, if their loops are the same for
+all sizes and nothing in between depends on the nest.  Folds whose result is used in the same nest
+fix its *inner* loops: these are run once per phase for each turn of the outer loops, so that a row
+stays in cache (softmax, norms, losses).  All other folds add up in memory while the nest runs, and
+are ready when it ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.compiler.extents import ONE, ZERO, Poly
+from wend.compiler.ir import FOLD, MAP, NESTED, SCATTER, Function, Op
+from wend.compiler.layout import view_of
+
+#: Ops that a nest computes again rather than reading what another nest would have to store.
+MAX_REPEATED = 4
+
+
+class Region:
+    """Ops that run as one step: a loop nest over `axes`, a contraction, or a host op."""
+
+    def __init__(self, number: int, kind: str) -> None:
+        self.number = number
+        self.kind = kind
+        self.ops: list[Op] = []
+        self.axes: list[Poly] = []
+        self.loops: dict[int, tuple[int, ...]] = {}  # result of an op -> axis of each of its loops
+        self.places: dict[int, tuple[int, ...]] = {}  # value -> axis of each of its dims, or -1
+        self.inner: frozenset[int] | None = None
+        self.late: dict[int, frozenset[int]] = {}  # folds not used in here -> axes they fold
+        self.before = 0  # regions that this one needs, as bits
+        self.outputs: list[int] = []  # values that are stored
+        self.repeated: set[int] = set()  # values that another region computes as well
+
+    def __repr__(self) -> str:
+        names = " ".join(op.node.prim.name for op in self.ops)
+        return f"region {self.number} {self.kind} after {bin(self.before)}: {names}"
+
+
+class Fusion:
+    """Sorts the ops of a function into regions."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.regions: list[Region | None] = []
+        self.home: dict[int, Region] = {}  # value -> region that computes it
+        self.readers: dict[int, list[Region]] = {}
+        self.renames: dict[int, Any] = {}
+
+    def run(self) -> list[Region]:
+        """The regions, in an order in which they can run."""
+        for op in self.function.ops:
+            if op.kind in NESTED:
+                self.place(op)
+            else:
+                region = self.new(op.kind)
+                region.ops.append(op)
+                self.settle(region, op)
+        regions = [r for r in self.regions if r is not None]
+        self.repeat_cheap_ops(regions)
+        ordered = in_order(regions)
+        self.mark_outputs(ordered)
+        return ordered
+
+    def new(self, kind: str) -> Region:
+        """An empty region."""
+        region = Region(len(self.regions), kind)
+        self.regions.append(region)
+        return region
+
+    def place(self, op: Op) -> None:
+        """Let an op join a nest, or begin one."""
+        homes: list[Region] = []
+        siblings: list[Region] = []
+        for read in op.reads:
+            base = self.function.base(read.value)
+            home = self.home.get(base)
+            if home is not None and home.kind == "nest" and home not in homes:
+                homes.append(home)
+            for reader in self.readers.get(base, ()):
+                if reader not in siblings:
+                    siblings.append(reader)
+        homes.sort(key=lambda r: -r.number)
+        for other in homes[1:]:
+            if self.merge(homes[0], other):
+                homes = [homes[0], *(h for h in homes[1:] if h is not other)]
+        live = [r for r in siblings if self.regions[r.number] is r and r not in homes]
+        live.sort(key=lambda r: -r.number)
+        for region in homes + live[:4]:
+            if self.may_join(region, op) and self.join(region, op, region in homes):
+                self.settle(region, op)
+                return
+        region = self.new("nest")
+        if not self.join(region, op, True):
+            raise AssertionError(f"{op}: does not fit an empty nest")
+        self.settle(region, op)
+
+    def settle(self, region: Region, op: Op) -> None:
+        """Note what an op in a region means for the order of regions."""
+        for out in op.outputs:
+            self.home[out] = region
+        self.note_reads(region, op)
+
+    def note_reads(self, region: Region, op: Op) -> None:
+        """Note what a region reads."""
+        before = region.before
+        for read in op.reads:
+            base = self.function.base(read.value)
+            home = self.home.get(base)
+            if home is not region:
+                if home is not None:
+                    before |= home.before | 1 << home.number
+                if base not in self.function.uniform:
+                    readers = self.readers.setdefault(base, [])
+                    if region not in readers:
+                        readers.append(region)
+        self.depend(region, before)
+
+    def depend(self, region: Region, before: int) -> None:
+        """Make a region and all behind it come after others."""
+        if before == region.before:
+            return
+        region.before = before
+        bit = 1 << region.number
+        for other in self.regions:
+            if other is not None and other.before & bit:
+                other.before |= before
+
+    def may_join(self, region: Region, op: Op) -> bool:
+        """Whether no operand depends on the region from outside."""
+        bit = 1 << region.number
+        for read in op.reads:
+            home = self.home.get(self.function.base(read.value))
+            if home is not None and home is not region and home.before & bit:
+                return False
+        return True
+
+    def rename(self, value: int) -> tuple[int, tuple[int, ...]] | None:
+        """(base, per dim of the base the dim of `value` that it is) if a view only renames dims."""
+        if value in self.renames:
+            return self.renames[value]  # type: ignore[no-any-return]
+        found = self.renames[value] = self._rename(value)
+        return found
+
+    def _rename(self, value: int) -> tuple[int, tuple[int, ...]] | None:
+        function = self.function
+        base = function.base(value)
+        shape = function.shape(base)
+        if base == value:
+            return value, tuple(range(len(shape)))
+        extents = function.extents
+        strides = tuple(
+            ZERO if n == ONE else extents.atom(("free", d)) for d, n in enumerate(shape)
+        )
+        layout = chain_layout(function, value, base, strides)
+        if layout is None or layout[1] != ZERO:
+            return None
+        places = [-1] * len(shape)
+        for d, stride in enumerate(layout[0]):
+            if stride == ZERO:
+                continue
+            if stride not in strides or places[strides.index(stride)] >= 0:
+                return None
+            places[strides.index(stride)] = d
+        if any(p < 0 and n != ONE for p, n in zip(places, shape, strict=True)):
+            return None
+        return base, tuple(places)
+
+    def join(self, region: Region, op: Op, related: bool) -> bool:
+        """Add an op to a nest if its loops fit; related: it need not have the same loops."""
+        loops: list[int | None] = [None] * len(op.space)
+        wanted: list[int] = []  # folds that would be used in the nest
+        for read in op.reads:
+            base = self.function.base(read.value)
+            if base not in region.places or base in self.function.uniform:
+                continue
+            renamed = self.rename(read.value)
+            if renamed is None or read.shift is not None or read.row >= 0:
+                return False
+            if base in region.late:
+                wanted.append(base)
+            for place, dim in zip(region.places[base], renamed[1], strict=True):
+                loop = read.dims[dim] if dim >= 0 else -1
+                if loop < 0 or op.space[loop] == ONE:
+                    if place >= 0:
+                        return False
+                    continue
+                if place < 0 or loops[loop] not in (None, place):
+                    return False
+                loops[loop] = place
+        inner = region.inner
+        for base in wanted:
+            if inner is None:
+                inner = region.late[base]
+            if region.late[base] != inner or not self.folds_fast_dim(region, base):
+                return False
+        axes = list(region.axes)
+        if not self._fill_loops(op, loops, axes, related, inner):
+            return False
+        placed = tuple(-1 if a is None else a for a in loops)
+        if not self._fold_fits(region, op, placed, axes):
+            return False
+        region.axes = axes
+        region.inner = inner
+        for base in wanted:
+            del region.late[base]
+        self._enter(region, op, placed)
+        return True
+
+    def folds_fast_dim(self, region: Region, value: int) -> bool:
+        """Whether a fold goes along the dim in which its operand's elements are neighbours."""
+        op = next(op for op in region.ops if op.out == value)
+        fast = [a for a in region.loops[value] if a >= 0]
+        return bool(fast) and fast[-1] in region.late[value] and op.kind == FOLD
+
+    def _fill_loops(
+        self, op: Op, loops: list[int | None], axes: list[Poly], related: bool, inner: Any
+    ) -> bool:
+        """Find an axis for each loop that no operand has placed."""
+        new = 0
+        for d, extent in enumerate(op.space):
+            if loops[d] is not None:
+                continue
+            if extent == ONE:
+                loops[d] = -1
+                continue
+            free = [a for a, n in enumerate(axes) if n == extent and a not in loops]
+            if free:
+                loops[d] = free[0]
+                continue
+            axes.append(extent)
+            loops[d] = len(axes) - 1
+            new += 1
+        if not new or new == len(axes):
+            return True
+        return related and inner is None
+
+    def _fold_fits(
+        self, region: Region, op: Op, placed: tuple[int, ...], axes: list[Poly]
+    ) -> bool:
+        """A fold must run exactly once per element: its loops are all, or are placed later."""
+        if not self._all_axes_kept(region, axes):
+            return False
+        if op.kind == MAP:
+            return True
+        covered = {a for a in placed if a >= 0}
+        return covered == set(range(len(axes))) or self._is_row(region, covered, axes)
+
+    def _all_axes_kept(self, region: Region, axes: list[Poly]) -> bool:
+        """Whether no fold would be run more often because an axis is added."""
+        if len(axes) == len(region.axes):
+            return True
+        return not any(op.kind != MAP for op in region.ops)
+
+    def _is_row(self, region: Region, covered: set[int], axes: list[Poly]) -> bool:
+        """Whether a fold of these axes runs once per turn of the outer loops."""
+        return region.inner is not None and covered == set(range(len(axes))) - region.inner
+
+    def _enter(self, region: Region, op: Op, placed: tuple[int, ...]) -> None:
+        region.ops.append(op)
+        region.loops[op.out] = placed
+        region.places[op.out] = tuple(placed[d] if d >= 0 else -1 for d in op.out_dims)
+        if op.kind in (FOLD, SCATTER):
+            folded = frozenset(
+                a for d, a in enumerate(placed) if a >= 0 and d not in op.out_dims
+            )
+            if op.kind == SCATTER:
+                folded |= {-1}  # never used in the nest
+            if folded or op.kind == SCATTER:
+                region.late[op.out] = folded
+
+    # -- merging ----------------------------------------------------------------------------
+
+    def merge(self, into: Region, other: Region) -> bool:
+        """Let a nest take in another one, if their loops are the same and nothing lies between."""
+        if self.between(other, into) or self.between(into, other):
+            return False
+        larger = max(into.axes, other.axes, key=len)
+        if any(larger.count(n) < axes.count(n) for axes in (into.axes, other.axes) for n in axes):
+            return False
+        whole = self.replay(into, other)
+        if whole is None:
+            return False
+        whole.before = (into.before | other.before) & ~(1 << into.number | 1 << other.number)
+        for op in whole.ops:
+            for out in op.outputs:
+                self.home[out] = into
+        for readers in self.readers.values():
+            if other in readers:
+                readers.remove(other)
+                if into not in readers:
+                    readers.append(into)
+        for name, value in whole.__dict__.items():
+            setattr(into, name, value)
+        self.regions[other.number] = None
+        for region in self.regions:
+            if region is not None and region.before & 1 << other.number:
+                region.before |= 1 << into.number
+                region.before &= ~(1 << other.number)
+        self.depend(into, into.before)
+        for region in self.regions:
+            if region is not None and region.before & 1 << into.number:
+                region.before |= into.before
+        return True
+
+    def between(self, first: Region, last: Region) -> bool:
+        """Whether a third region needs `first` and is needed by `last`."""
+        bit = 1 << first.number
+        return any(
+            r is not None and r is not first and r is not last and r.before & bit
+            and last.before & 1 << r.number
+            for r in self.regions
+        )
+
+    def replay(self, a: Region, b: Region) -> Region | None:
+        """The ops of two nests in one, in the order in which they were recorded."""
+        order = {id(op): k for k, op in enumerate(self.function.ops)}
+        whole = Region(a.number, "nest")
+        for op in sorted(a.ops + b.ops, key=lambda op: order[id(op)]):
+            if not self.join(whole, op, True):
+                return None
+        if sorted(whole.axes) != sorted(max(a.axes, b.axes, key=len)):
+            return None
+        return whole
+
+    # -- repeating --------------------------------------------------------------------------
+
+    def repeat_cheap_ops(self, regions: list[Region]) -> None:
+        """Compute cheap elements again where they are used, instead of storing them."""
+        function = self.function
+        producers = function.producers()
+        kept = {function.base(function.resolve(i)) for i in function.outputs}
+        for region in regions:
+            if region.kind != "nest":
+                kept |= {function.base(r.value) for op in region.ops for r in op.reads}
+        for region in regions:
+            if region.kind != "nest":
+                continue
+            for value in self.outside(region):
+                chain = self.chain(value, producers, kept)
+                if chain is not None:
+                    self.repeat(region, chain)
+                elif self.home.get(value) is not None:
+                    kept.add(value)
+
+    def outside(self, region: Region) -> list[int]:
+        """Values of other regions that a nest reads plainly, in order."""
+        found = []
+        for op in region.ops:
+            for read in op.reads:
+                base = self.function.base(read.value)
+                if base not in region.places and base not in found and base in self.home:
+                    if read.shift is None and read.row < 0 and self.rename(read.value):
+                        found.append(base)
+        return found
+
+    def chain(self, value: int, producers: dict[int, Op], kept: set[int]) -> list[Op] | None:
+        """The ops that make a value again from what is stored anyway, if they are few and cheap."""
+        function = self.function
+        chain: list[Op] = []
+        waiting = [value]
+        while waiting:
+            v = waiting.pop()
+            op = producers.get(v)
+            if v in kept or op is None or op in chain:
+                if v == value:
+                    return None
+                continue
+            if v != value and loops_of(function, v) < loops_of(function, value):
+                continue
+            if op.kind != MAP or not op.cheap or len(chain) == MAX_REPEATED:
+                return None
+            chain.append(op)
+            for read in op.reads:
+                if read.shift is not None or read.row >= 0 or self.rename(read.value) is None:
+                    return None
+                base = function.base(read.value)
+                if base not in function.uniform:
+                    waiting.append(base)
+        order = {id(op): k for k, op in enumerate(function.ops)}
+        return sorted(chain, key=lambda op: order[id(op)])
+
+    def repeat(self, region: Region, chain: list[Op]) -> None:
+        """Put a chain in front of a nest's own ops, if it fits."""
+        whole = Region(region.number, "nest")
+        fresh = [op for op in chain if op.out not in region.places]
+        # The nest's own ops come first while loops are placed: the chain follows theirs.
+        whole.axes = list(region.axes)
+        for op in reversed(fresh):
+            if not self._join_like(whole, op, region):
+                return
+        trial = Region(region.number, "nest")
+        trial.axes = list(region.axes)
+        order = {id(op): k for k, op in enumerate(self.function.ops)}
+        for op in sorted(fresh + region.ops, key=lambda op: order[id(op)]):
+            if op in fresh:
+                self._enter(trial, op, whole.loops[op.out])
+            elif not self.join(trial, op, True):
+                return
+        if len(trial.axes) != len(region.axes):
+            return
+        trial.before = region.before
+        trial.repeated = region.repeated | {op.out for op in fresh}
+        for name, value in trial.__dict__.items():
+            setattr(region, name, value)
+        for op in fresh:
+            self.note_reads(region, op)
+
+    def _join_like(self, whole: Region, op: Op, region: Region) -> bool:
+        """Place the loops of an op of another nest as that nest's readers in `region` do."""
+        placed = self._loops_of_readers(op.out, region, whole)
+        if placed is None:
+            return False
+        for a, n in zip(placed, op.space, strict=True):
+            if (a < 0) != (n == ONE) or (a >= 0 and whole.axes[a] != n):
+                return False
+        self._enter(whole, op, placed)
+        return True
+
+    def _loops_of_readers(
+        self, value: int, region: Region, whole: Region
+    ) -> tuple[int, ...] | None:
+        rank = len(self.function.shape(value))
+        for place in (region, whole):
+            for op in reversed(place.ops):
+                for read in op.reads:
+                    if self.function.base(read.value) != value:
+                        continue
+                    renamed = self.rename(read.value)
+                    if renamed is None:
+                        return None
+                    loops = place.loops[op.out]
+                    found = []
+                    for dim in renamed[1]:
+                        loop = read.dims[dim] if dim >= 0 else -1
+                        found.append(loops[loop] if loop >= 0 else -1)
+                    if len(found) == rank:
+                        return tuple(found)
+        return None
+
+    # -- results ----------------------------------------------------------------------------
+
+    def mark_outputs(self, regions: list[Region]) -> None:
+        """Note which values each nest stores."""
+        function = self.function
+        needed = {function.base(function.resolve(i)) for i in function.outputs}
+        for region in regions:
+            for op in region.ops:
+                for read in op.reads:
+                    base = function.base(read.value)
+                    if base not in region.places or region.kind != "nest":
+                        needed.add(base)
+        for region in regions:
+            live: set[int] = set()
+            for op in reversed(region.ops):
+                wanted = [
+                    o for o in op.outputs
+                    if (o in needed or o in region.late) and o not in region.repeated
+                ]
+                region.outputs[:0] = [o for o in wanted if o in needed]
+                if wanted or not live.isdisjoint(op.outputs):
+                    live.update(self.function.base(r.value) for r in op.reads)
+            if region.kind == "nest":
+                drop_unused(region, needed, function)
+
+
+def drop_unused(region: Region, needed: set[int], function: Function) -> None:
+    """Forget ops of a nest whose results nobody uses any more."""
+    used = {o for o in needed if o not in region.repeated}
+    kept = []
+    for op in reversed(region.ops):
+        if op.out in used:
+            kept.append(op)
+            used.update(function.base(r.value) for r in op.reads)
+    kept.reverse()
+    region.ops = kept
+
+
+def in_order(regions: list[Region]) -> list[Region]:
+    """Regions sorted so that each comes after those it needs."""
+    done = 0
+    alive = 0
+    for region in regions:
+        alive |= 1 << region.number
+    ordered: list[Region] = []
+    waiting = sorted(regions, key=lambda r: r.number)
+    while waiting:
+        later = []
+        for region in waiting:
+            if region.before & alive & ~done:
+                later.append(region)
+            else:
+                ordered.append(region)
+                done |= 1 << region.number
+        if len(later) == len(waiting):
+            raise AssertionError("regions depend on one another in a circle")
+        waiting = later
+    return ordered
+
+
+def chain_layout(function: Function, value: int, base: int, strides: Any) -> Any:
+    """(strides, offset) of a chain of views of something that lies so, or None."""
+    views = []
+    while value != base:
+        view = function.views[value]
+        views.append(view)
+        value = view.source
+    layout = (tuple(strides), ZERO)
+    for view in reversed(views):
+        found = view_of(function, view, *layout)
+        if found is None:
+            return None
+        layout = found
+    return layout
+
+
+def loops_of(function: Function, value: int) -> int:
+    """How many dims of a value are not 1 for certain."""
+    return sum(n != ONE for n in function.shape(value))

@@ -1,0 +1,86 @@
+"""Kernels: the text of a nest, and what its argument block holds.
+
+A kernel is a function `void kernel(ptr block)`. The block is a row of 64-bit words, one per slot, in
+the order of `Kernel.slots`; the text says nothing else about sizes, numbers or addresses, so that
+nests of one structure share machine code.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from wend.compiler.extents import Poly
+from wend.core.symbolic import Expr
+
+
+class Slot(NamedTuple):
+    """A word of an argument block.
+
+    kind        a                     b
+    "pointer"   value                 offset in bytes, a polynomial
+    "extent"    polynomial
+    "number"    expression            category: 0 bool, 1 int, 2 float
+    "scratch"   bytes, a polynomial
+    "fault"     (pointer to the word that failures are noted in)
+    "word"      a constant
+    "function"  name of a function of the matrix products
+    """
+
+    kind: str
+    a: Any = None
+    b: Any = None
+
+
+class Kernel:
+    """A piece of a plan that runs as machine code."""
+
+    __slots__ = ("faults", "name", "reads", "slots", "source", "text", "what", "writes")
+
+    def __init__(self, name: str, text: str, what: str) -> None:
+        self.name = name  # of the function
+        self.text = text  # of the module; empty for a function that is there already
+        self.source: Any = None  # where such a function is
+        self.what = what  # for people
+        self.slots: list[Slot] = []
+        self.faults: list[str] = []
+        self.reads: list[int] = []
+        self.writes: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"kernel {self.what}"
+
+
+class Slots:
+    """Collects the slots of a block; each thing gets one."""
+
+    def __init__(self) -> None:
+        self.items: list[Slot] = []
+        self._index: dict[Slot, int] = {}
+
+    def pointer(self, value: int, offset: Poly) -> int:
+        """Slot of the address of a value's element."""
+        return self._find(Slot("pointer", value, offset))
+
+    def extent(self, p: Poly) -> int:
+        """Slot of an integer that follows from the sizes."""
+        return self._find(Slot("extent", p))
+
+    def number(self, expr: Expr, category: int) -> int:
+        """Slot of a run-time number."""
+        return self._find(Slot("number", expr, category))
+
+    def scratch(self, size: Poly) -> int:
+        """Slot of the address of memory that is only used inside of the kernel."""
+        self.items.append(Slot("scratch", size, len(self.items)))
+        return len(self.items) - 1
+
+    def fault(self) -> int:
+        """Slot of the address of the word of failures."""
+        return self._find(Slot("fault"))
+
+    def _find(self, slot: Slot) -> int:
+        found = self._index.get(slot)
+        if found is None:
+            found = self._index[slot] = len(self.items)
+            self.items.append(slot)
+        return found

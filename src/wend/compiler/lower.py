@@ -1,0 +1,511 @@
+"""From a path's nodes to a `Function`: which loops each op is.
+
+The rules are found by family (`RULES`); an op of no family here becomes a host op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wend.base import dtypes
+from wend.base.dtypes import DType
+from wend.compiler.elements import convertible, elementwise_code
+from wend.compiler.extents import ONE, ZERO, Extents, Poly, extents_of, product
+from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, SCATTER, Fold, Function, Op, Read, View
+from wend.compiler.layout import Layout, contiguous, is_dense, ordered, symbolic_call, view_of
+from wend.compiler.products import product_of
+from wend.core.graph import Node, PathGraph, live_nodes
+from wend.core.primitive import Spec
+from wend.core.types import Number
+from wend.ops.basic import FillLike, Graft, Identity
+from wend.ops.contract import Contract
+from wend.ops.creation import Full
+from wend.ops.elementwise import Elementwise, widened
+from wend.ops.gather import Gather, ScatterAdd
+from wend.ops.index_dim import Embedding, EmbeddingAdjoint
+from wend.ops.joining import SumTo
+from wend.ops.reduce import Reduction, Sum
+from wend.ops.reshapes import Reshaping
+from wend.ops.scatters import SliceScatter
+from wend.ops.selection import Cast
+from wend.ops.slicing import slice_bounds
+from wend.ops.views import Alias, Permutation
+from wend.ops.views import View as ViewOp
+
+
+class Lowering:
+    """The state of one lowering."""
+
+    def __init__(self, path: PathGraph, needed: frozenset[int]) -> None:
+        self.path = path
+        self.extents: Extents = extents_of(path)
+        self.function = Function(self.extents)
+        self.known: dict[Any, Node] = {}
+        self.nodes = live_nodes(path.nodes, set(needed))
+        self.needed = needed
+        self.consumers: dict[int, list[Node]] = {}
+        for node in self.nodes:
+            for i in node.inputs:
+                self.consumers.setdefault(i, []).append(node)
+        self.filled: set[int] = set()
+        self.sources: dict[int, Node] = {}  # the nodes of uniform values
+
+    def run(self) -> Function:
+        """Lower all nodes."""
+        f = self.function
+        made = {o for node in self.nodes for o in node.outputs}
+        used = {i for node in self.nodes for i in node.inputs} | self.needed
+        f.inputs = sorted(i for i in used if i not in made)
+        for i in f.inputs:
+            f.dtypes[i] = self.path.dtype_of(i)
+        for node in self.nodes:
+            self.lower(node)
+        f.outputs = sorted(i for i in self.needed if i in made)
+        for i in f.outputs:
+            self.materialise(f.resolve(i))
+            self.lay_out(i)
+        return f
+
+    def lay_out(self, i: int) -> None:
+        """Copy a needed value that shows elements of a computed one in another order."""
+        f = self.function
+        value = f.resolve(i)
+        layout = f.layout(value)
+        if layout.base in f.inputs:
+            return
+        whole = f.extents.canonical(product(f.shape(layout.base)))
+        mine = f.extents.canonical(product(f.shape(value)))
+        if is_dense(f.shape(value), layout.strides) and layout.offset == ZERO and whole == mine:
+            return
+        f.same[value] = self.copy(value)
+
+
+    def materialise(self, i: int) -> None:
+        """Make sure that a value which is one number everywhere lies in memory."""
+        f = self.function
+        while i in f.views:
+            i = f.views[i].source
+        if i not in f.uniform or i in self.filled:
+            return
+        self.filled.add(i)
+        number = f.uniform[i]
+
+        def emit(code: Any, operands: list[Any]) -> Any:
+            return code.uniform(*number)
+
+        node = self.sources[i]
+        space = f.shape(i)
+        dims = tuple(range(len(space)))
+        f.ops.append(Op(MAP, node, (i,), [], space, dims, emit, cheap=True))
+
+    def lower(self, node: Node) -> None:
+        """Add what one node is: ops, a view, or another name for what is there."""
+        f = self.function
+        if isinstance(node.prim, Identity):
+            f.dtypes[node.outputs[0]] = f.dtypes[node.inputs[0]]
+        else:
+            for (_, dtype), out in zip(node.program.outs, node.outputs, strict=True):
+                f.dtypes[out] = dtype
+        inputs = tuple(f.resolve(i) for i in node.inputs)
+        prim: Any = node.prim
+        if prim.pure and not prim.random and not prim.calls_user:
+            key = (prim, inputs, node.args)
+            before = self.known.setdefault(key, node)
+            if before is not node and len(before.outputs) == len(node.outputs):
+                for mine, theirs in zip(node.outputs, before.outputs, strict=True):
+                    f.same[mine] = f.resolve(theirs)
+                return
+        node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
+        rule = rule_of(type(prim))
+        if rule is None or not rule(self, node):
+            self.host(node)
+
+    # -- rules ------------------------------------------------------------------------------
+
+    def host(self, node: Node) -> None:
+        """The reference rule is run."""
+        f = self.function
+        for i in node.inputs:
+            self.materialise(i)
+        reads = [Read(i, tuple(range(len(f.shape(i))))) for i in node.inputs]
+        f.ops.append(Op(HOST, node, node.outputs, reads))
+
+    def alias(self, node: Node, source: int) -> bool:
+        """The result is an operand."""
+        self.function.same[node.outputs[0]] = self.function.resolve(source)
+        return True
+
+    def kernel_types(self, node: Node) -> bool:
+        """Whether code can be made for the dtypes of operands and results."""
+        f = self.function
+        return all(convertible(f.dtypes[i]) for i in (*node.inputs, *node.outputs))
+
+    def read(self, i: int, shape: tuple[Any, ...]) -> Read | None:
+        """Value i broadcast to `shape`, dims aligned at the right."""
+        mine = self.function.shape(i)
+        lead = len(shape) - len(mine)
+        dims = []
+        for axis, extent in enumerate(mine):
+            if extent == shape[lead + axis]:
+                dims.append(lead + axis)
+            elif extent == ONE:
+                dims.append(-1)
+            else:
+                return None
+        return Read(i, tuple(dims))
+
+    def map(self, node: Node) -> bool:
+        """An elementwise op."""
+        f = self.function
+        out = node.outputs[0]
+        if not self.kernel_types(node):
+            return False
+        space = f.shape(out)
+        reads = [self.read(i, space) for i in node.inputs]
+        if any(r is None for r in reads):
+            return False
+        specs = [Spec(t.shape, t.dtype) for t in node.program.sample_types]
+        numbers = [Number(c) for c in node.prim.categories]
+        if any(c == dtypes.COMPLEX for c in node.prim.categories):
+            return False
+        targets, result = node.prim.dtypes_of(*node.prim.arrange(specs, numbers))
+        if not all(t is None or convertible(t) for t in targets):
+            return False
+        emit = elementwise_code(node.prim, targets, result, tuple(s.dtype for s in specs))
+        if emit is None:
+            return False
+        dims = tuple(range(len(space)))
+        cheap = node.prim.kind != "float" or isinstance(node.prim, Cast)
+        given = [r for r in reads if r is not None]
+        f.ops.append(Op(MAP, node, node.outputs, given, space, dims, emit, node.args, cheap=cheap))
+        return True
+
+    def cast(self, node: Node) -> bool:
+        """A cast: nothing where the dtype stays, another number where all elements are one."""
+        f = self.function
+        source = node.inputs[0]
+        if f.dtypes[source] is node.prim.dtype:
+            return self.alias(node, source)
+        if source in f.uniform and f.dtypes[source].category != dtypes.COMPLEX:
+            expr, dtype, category = f.uniform[source]
+            if dtype.category <= node.prim.dtype.category and type(expr) is not tuple:
+                self.spread(node, expr, node.prim.dtype, category)
+                return True
+        return self.map(node)
+
+    def fill(self, node: Node) -> bool:
+        """One number everywhere."""
+        out = node.outputs[0]
+        if not convertible(self.function.dtypes[out]):
+            return False
+        if node.prim.categories[-1] == dtypes.COMPLEX:
+            return False
+        self.spread(node, node.args[-1], self.function.dtypes[out], node.prim.categories[-1])
+        return True
+
+    def spread(self, node: Node, expr: Any, dtype: DType, category: int) -> None:
+        """The result is one number everywhere."""
+        self.sources[node.outputs[0]] = node
+        self.function.uniform[node.outputs[0]] = (expr, dtype, category)
+
+    def view(self, node: Node) -> bool:
+        """The elements of an operand, in another order or fewer of them."""
+        f = self.function
+        source, out = node.inputs[0], node.outputs[0]
+        if source in f.uniform:
+            self.spread(node, *f.uniform[source])
+            return True
+        if node.prim.strides is None or len(node.inputs) != 1:
+            return False
+        if f.shape(out) == f.shape(source) and node.prim.checks_strides:
+            return self.alias(node, source)
+        layout = f.layout(source)
+        view = View(out, source, node)
+        found = view_of(f, view, layout.strides, layout.offset)
+        if found is None and isinstance(node.prim, Reshaping):
+            if not is_dense(f.shape(source), layout.strides):
+                source = self.copy(source)
+                view = View(out, source, node)
+            found = contiguous(f.shape(out)), f.layout(source).offset
+        if found is None:
+            return False
+        f.views[out] = view
+        f.layouts[out] = Layout(f.layout(source).base, *found)
+        return True
+
+    def copy(self, source: int) -> int:
+        """A dense copy of a value that lies otherwise."""
+        f = self.function
+        out = f.fresh(f.shape(source), f.dtypes[source])
+        space = f.shape(out)
+        dims = tuple(range(len(space)))
+        node = self.path.nodes[0]
+        op = Op(MAP, node, (out,), [Read(source, dims)], space, dims, _itself, cheap=True)
+        op.name = "copy"
+        f.ops.append(op)
+        return out
+
+    def fold(self, node: Node) -> bool:
+        """A reduction over some dims."""
+        f = self.function
+        x, out = node.inputs[0], node.outputs[0]
+        prim = node.prim
+        if not self.kernel_types(node) or len(node.outputs) != 1 or prim.identity is None:
+            return False
+        rank = len(f.shape(x))
+        axes = prim.axes(rank)
+        kept = [d for d in range(rank) if d not in axes]
+        out_dims = tuple(-1 if d in axes else d for d in range(rank)) if prim.keepdim else kept
+        wide = dtypes.bool_ if type(prim.identity) is bool else widened(f.dtypes[out])
+        fold = Fold(prim.combine, prim.identity, wide, isinstance(prim, Sum))
+        return self.add_fold(node, x, tuple(out_dims), fold)
+
+    def add_fold(self, node: Node, x: int, out_dims: tuple[int, ...], fold: Fold) -> bool:
+        """Fold value x over the loops that the result does not follow."""
+        space = self.function.shape(x)
+        reads = [Read(x, tuple(range(len(space))))]
+
+        def emit(code: Any, operands: list[Any]) -> Any:
+            return code.b.convert(operands[0], fold.dtype)
+
+        self.function.ops.append(
+            Op(FOLD, node, node.outputs, reads, space, out_dims, emit, fold=fold)
+        )
+        return True
+
+    def sum_to(self, node: Node) -> bool:
+        """The adjoint of a broadcast."""
+        f = self.function
+        x, out = node.inputs[0], node.outputs[0]
+        dtype = f.dtypes[x]
+        if not convertible(dtype) or dtype is dtypes.bool_:
+            return False
+        rank, kept = len(f.shape(x)), len(f.shape(out))
+        dims = tuple(-1 if d in node.prim.axes else d for d in range(rank - kept, rank))
+        fold = Fold(_add, 0, widened(dtype), True)
+        return self.add_fold(node, x, dims, fold)
+
+    def contract(self, node: Node) -> bool:
+        """A matrix product."""
+        f = self.function
+        if f.dtypes[node.outputs[0]] not in (dtypes.float32, dtypes.float64):
+            return False
+        for i in node.inputs:
+            self.materialise(i)
+        prim = node.prim
+        x, y = node.inputs
+        axes = prim.layout(len(f.shape(x)), len(f.shape(y)))
+        out = node.outputs[0]
+        order = self.storage_order(out)
+        f.layouts[out] = Layout(out, ordered(f.shape(out), order), ZERO)
+        if not f.layouts[out].strides == contiguous(f.shape(out)) and not product_of(f, x, y, out, axes):
+            f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
+        found = product_of(f, x, y, out, axes)
+        if found is None:
+            x, y = self.copy(x), self.copy(y)
+            found = product_of(f, x, y, out, axes)
+        if found is None:
+            return False
+        reads = [Read(i, tuple(range(len(f.shape(i))))) for i in (x, y)]
+        op = Op(CONTRACT, node, node.outputs, reads)
+        op.product = found
+        f.ops.append(op)
+        return True
+
+    def storage_order(self, out: int) -> tuple[int, ...]:
+        """The order of dims in which a product is best stored: that of the only view of it."""
+        rank = len(self.function.shape(out))
+        plain = tuple(range(rank))
+        if out in self.needed:
+            return plain
+        orders = {
+            tuple(node.prim.order(rank)) if isinstance(node.prim, Permutation) else plain
+            for node in self.consumers.get(out, ())
+        }
+        return orders.pop() if len(orders) == 1 else plain
+
+    def pick(self, node: Node) -> bool:
+        """gather of one element a row: a fold that lets only that element pass."""
+        f = self.function
+        x, index = node.inputs
+        out = node.outputs[0]
+        rank = len(f.shape(x))
+        dim = node.prim.place(rank) if rank else 0
+        shape = f.shape(index)
+        if not self.kernel_types(node) or rank == 0 or shape[dim] != ONE:
+            return False
+        if any(n != m for d, (n, m) in enumerate(zip(f.shape(x), shape)) if d != dim):
+            return False
+        dtype = f.dtypes[out]
+        if dtype.category != dtypes.FLOAT:
+            return False
+        space = f.shape(x)
+        follow = tuple(-1 if d == dim else d for d in range(rank))
+        reads = [Read(x, tuple(range(rank))), Read(index, follow)]
+        wide = widened(dtype)
+
+        def emit(code: Any, operands: list[Any]) -> Any:
+            b = code.b
+            value, place = b.convert(operands[0], wide), code.checked_place(operands[1], dim)
+            # -0.0 is what leaves every number as it is when added.
+            return b.select(b.eq(code.place(dim), place), value, code.constant(-0.0, wide))
+
+        fold = Fold(_add, -0.0, wide, True)
+        op = Op(FOLD, node, node.outputs, reads, space, follow, emit, fold=fold)
+        op.placed = True
+        f.ops.append(op)
+        return True
+
+    def drop(self, node: Node) -> bool:
+        """scatter_add of one element a row: added where the loop comes to its place."""
+        f = self.function
+        base, index, source = node.inputs
+        rank = len(f.shape(base))
+        dim = node.prim.place(rank) if rank else 0
+        if not self.kernel_types(node) or rank == 0 or f.shape(index)[dim] != ONE:
+            return False
+        if f.shape(source) != f.shape(index) or f.dtypes[base] is dtypes.bool_:
+            return False
+        space = f.shape(base)
+        if any(n != m for d, (n, m) in enumerate(zip(space, f.shape(index))) if d != dim):
+            return False
+        follow = tuple(-1 if d == dim else d for d in range(rank))
+        every = tuple(range(rank))
+        reads = [Read(base, every), Read(index, follow), Read(source, follow)]
+        dtype = f.dtypes[base]
+        wide = widened(dtype)
+
+        def emit(code: Any, operands: list[Any]) -> Any:
+            b = code.b
+            x, y = b.convert(operands[0], wide), b.convert(operands[2], wide)
+            here = b.eq(code.place(dim), code.checked_place(operands[1], dim))
+            return b.convert(b.select(here, b.add(x, y), x), dtype)
+
+        op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
+        op.placed = True
+        f.ops.append(op)
+        return True
+
+    def rows(self, node: Node) -> bool:
+        """embedding: rows of a table, by an index."""
+        f = self.function
+        table, index = node.inputs
+        if not self.kernel_types(node):
+            return False
+        space = f.shape(node.outputs[0])
+        rank = len(space)
+        reads = [
+            Read(table, (-1, rank - 1), row=1),
+            Read(index, tuple(range(rank - 1))),
+        ]
+
+        def emit(code: Any, operands: list[Any]) -> Any:
+            return operands[0]
+
+        f.ops.append(Op(MAP, node, node.outputs, reads, space, tuple(range(rank)), emit))
+        return True
+
+    def add_rows(self, node: Node) -> bool:
+        """The adjoint of embedding: rows added up by an index."""
+        f = self.function
+        x, index = node.inputs
+        dtype = f.dtypes[x]
+        if not self.kernel_types(node) or node.prim.scale_grad_by_freq:
+            return False
+        if dtype not in (dtypes.float32, dtypes.float64):
+            return False
+        space = f.shape(x)
+        rank = len(space)
+        reads = [Read(x, tuple(range(rank))), Read(index, tuple(range(rank - 1)))]
+
+        def emit(code: Any, operands: list[Any]) -> Any:
+            b = code.b
+            padding = b.convert(code.number(1), f.dtypes[index])
+            left_out = b.eq(operands[1], padding)
+            return b.select(left_out, code.constant(0.0, dtype), operands[0])
+
+        fold = Fold(_add, 0, dtype, True)
+        f.ops.append(
+            Op(SCATTER, node, node.outputs, reads, space, (-1, rank - 1), emit, node.args, fold)
+        )
+        return True
+
+    def inject(self, node: Node) -> bool:
+        """slice_scatter: a part of the input replaced."""
+        f = self.function
+        x, source = node.inputs
+        if not self.kernel_types(node):
+            return False
+        space = f.shape(x)
+        rank = len(space)
+        dim = node.prim.dim % rank
+        first = slice_start(self.extents, node, space, dim)
+        if first is None:
+            return False
+        every = tuple(range(rank))
+        part = f.shape(source)
+        if any(n != m for d, (n, m) in enumerate(zip(part, space)) if d != dim):
+            return False
+        reads = [Read(x, every), Read(source, every, (dim, first, part[dim]))]
+        dtype = f.dtypes[x]
+
+        def emit(code: Any, operands: list[Any]) -> Any:
+            b = code.b
+            return b.select(code.inside(1), b.convert(operands[1], dtype), operands[0])
+
+        f.ops.append(Op(MAP, node, node.outputs, reads, space, every, emit))
+        return True
+
+
+def _add(b: Any, a: Any, x: Any) -> Any:
+    return b.add(a, x)
+
+
+def _itself(code: Any, operands: list[Any]) -> Any:
+    return operands[0]
+
+
+def slice_start(extents: Extents, node: Node, shape: tuple[Poly, ...], dim: int) -> Poly | None:
+    """First place of a slice of step 1 along a dim, as a polynomial; None if it cannot be told."""
+
+    def rule(symbols: Any, marks: Any, sizes: list[Any]) -> Any:
+        start, end, step = node.prim.arrange([None, None], sizes)[2:]
+        first, _, _ = slice_bounds("slice", symbols[dim], start, end, step)
+        return first, 1 if step == 1 else 0
+
+    found = symbolic_call(extents, node, rule, shape, shape, node.args)
+    if found is None:
+        return None
+    (first, dense), poly = found
+    return poly(first) if dense else None
+
+
+Rule = Callable[[Lowering, Node], bool]
+#: What an op of a family becomes; the nearest base class counts.
+RULES: dict[type, Rule] = {
+    Identity: lambda low, node: low.alias(node, node.inputs[0]),
+    Alias: lambda low, node: low.alias(node, node.inputs[0]),
+    Graft: lambda low, node: low.alias(node, node.inputs[0]),
+    Elementwise: Lowering.map,
+    Cast: Lowering.cast,
+    Full: Lowering.fill,
+    FillLike: Lowering.fill,
+    ViewOp: Lowering.view,
+    Reduction: Lowering.fold,
+    SumTo: Lowering.sum_to,
+    Contract: Lowering.contract,
+    Gather: Lowering.pick,
+    ScatterAdd: Lowering.drop,
+    Embedding: Lowering.rows,
+    EmbeddingAdjoint: Lowering.add_rows,
+    SliceScatter: Lowering.inject,
+}
+
+
+def rule_of(cls: type) -> Rule | None:
+    """The rule of the nearest base class that has one."""
+    for base in cls.__mro__:
+        if base in RULES:
+            return RULES[base]
+    return None

@@ -1,0 +1,291 @@
+"""The loops of a region: their order, which of them merge, and what is computed in which phase.
+
+Outer loops run around; for each of their turns the *inner* loops run once per phase.  A fold over
+just the inner loops (a row fold) ends with its phase: what uses its result belongs to a later one.
+The last inner loop is the one that vectors go along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base import dtypes
+from wend.compiler.extents import ONE, ZERO, Poly, add, mul, scale
+from wend.compiler.fuse import Region, chain_layout
+from wend.compiler.ir import FOLD, MAP, SCATTER, Function, Layout, Op, Read
+
+#: Elements that are cheaper to compute again in a later phase than to keep.
+MAX_AGAIN = 2
+
+
+class Access:
+    """Memory that a nest reads or writes: elements apart per axis, from `offset` on.
+
+    row: the access whose element says the place along dim 0 (its stride is `row_stride`)
+    shift: (axis, first, count): nothing is there outside of these places
+    """
+
+    __slots__ = ("base", "dtype", "offset", "row", "row_extent", "row_stride", "shift", "strides")
+
+    def __init__(self, base: int, dtype: Any, strides: list[Poly], offset: Poly) -> None:
+        self.base = base
+        self.dtype = dtype
+        self.strides = strides
+        self.offset = offset
+        self.row = -1
+        self.row_stride = ZERO
+        self.row_extent = ZERO
+        self.shift: Any = None
+
+
+class Nest:
+    """A region as loops, ready for code."""
+
+    def __init__(self, function: Function, region: Region) -> None:
+        self.function = function
+        self.region = region
+        self.extents: list[Poly] = list(region.axes)
+        self.loads: dict[tuple[int, int], Access] = {}  # (result of an op, operand) -> where
+        self.stores: dict[int, Access] = {}
+        self.loops: dict[int, tuple[int, ...]] = dict(region.loops)
+        self.inside: dict[tuple[int, int], int] = {}  # (result of an op, operand) -> value in here
+        self.find_accesses()
+        self.outer, self.inner = self.order_axes()
+        self.merge_axes()
+        if not self.inner:
+            self.inner = [self.outer.pop()] if self.outer else [self.unit_axis()]
+        self.find_phases()
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def find_accesses(self) -> None:
+        """What each op reads from memory, and what is stored."""
+        f, region = self.function, self.region
+        made = {op.out for op in region.ops}
+        for op in region.ops:
+            for k, read in enumerate(op.reads):
+                base = f.base(read.value)
+                if base in f.uniform:
+                    continue
+                if base in made and base in region.places:
+                    self.inside[op.out, k] = base
+                else:
+                    self.loads[op.out, k] = self.access(read, region.loops[op.out], f.layout(read.value))
+            for k, read in enumerate(op.reads):
+                if read.row >= 0:
+                    load = self.loads[op.out, k]
+                    load.row = read.row
+                    load.row_stride = f.layout(read.value).strides[0]
+                    load.row_extent = f.shape(read.value)[0]
+        for op in region.ops:
+            if op.out in region.outputs or op.out in region.late:
+                self.stores[op.out] = self.store(op)
+
+    def access(self, read: Read, loops: tuple[int, ...], layout: Layout) -> Access:
+        """How an operand is read while the nest's loops run."""
+        strides = [ZERO] * len(self.extents)
+        offset = layout.offset
+        found = Access(layout.base, self.function.dtypes[read.value], strides, offset)
+        for d, loop in enumerate(read.dims):
+            axis = loops[loop] if loop >= 0 else -1
+            if axis >= 0:
+                strides[axis] = add(strides[axis], layout.strides[d])
+            if read.shift is not None and read.shift[0] == d:
+                first = read.shift[1]
+                found.offset = add(found.offset, scale(mul(first, layout.strides[d]), -1))
+                found.shift = (axis, first, read.shift[2])
+        found.offset = self.function.extents.canonical(found.offset)
+        return found
+
+    def store(self, op: Op) -> Access:
+        """How a result is written."""
+        f = self.function
+        layout = f.layout(op.out)
+        strides = [ZERO] * len(self.extents)
+        for d, axis in enumerate(self.region.places[op.out]):
+            if axis >= 0:
+                strides[axis] = add(strides[axis], layout.strides[d])
+        found = Access(op.out, f.dtypes[op.out], strides, layout.offset)
+        if op.kind == SCATTER:
+            found.row = 1
+            found.row_stride = layout.strides[0]
+            found.row_extent = f.shape(op.out)[0]
+        return found
+
+    def accesses(self) -> list[Access]:
+        """All reads and writes."""
+        return [*self.loads.values(), *self.stores.values()]
+
+    # -- loops ------------------------------------------------------------------------------
+
+    def order_axes(self) -> tuple[list[int], list[int]]:
+        """(outer, inner) axes, fastest last; without row folds all are outer for now."""
+        region = self.region
+        order: list[int] = []
+        for op in sorted(region.ops, key=lambda op: -sum(a >= 0 for a in region.loops[op.out])):
+            for axis in region.loops[op.out]:
+                if axis >= 0 and axis not in order:
+                    order.append(axis)
+        if region.inner:
+            inner = [a for a in order if a in region.inner]
+            return [a for a in order if a not in region.inner], inner
+        if order:
+            fast = max(reversed(order), key=self.fast_accesses)
+            order.remove(fast)
+            order.append(fast)
+        return order, []
+
+    def fast_accesses(self, axis: int) -> int:
+        """How many accesses go from neighbour to neighbour along an axis."""
+        return sum(a.strides[axis] == ONE for a in self.accesses())
+
+    def merge_axes(self) -> None:
+        """Let neighbouring axes be one loop where nothing tells them apart."""
+        self.outer = self.merged(self.outer)
+        self.inner = self.merged(self.inner)
+
+    def merged(self, axes: list[int]) -> list[int]:
+        """Merge what can be merged among axes that follow one another."""
+        result: list[int] = []
+        for axis in axes:
+            if result and self.may_merge(result[-1], axis):
+                self.merge(result.pop(), axis)
+            result.append(axis)
+        return result
+
+    def may_merge(self, a: int, b: int) -> bool:
+        """Whether loop b within loop a is one loop."""
+        canonical = self.function.extents.canonical
+        extent = self.extents[b]
+        for access in self.accesses():
+            if access.shift is not None and access.shift[0] in (a, b):
+                return False
+            if access.strides[a] != canonical(mul(extent, access.strides[b])):
+                return False
+        for op in self.region.ops:
+            loops = self.loops[op.out]
+            if (a in loops) != (b in loops) or (op.placed and a in loops):
+                return False
+        return all((a in folded) == (b in folded) for folded in self.region.late.values())
+
+    def merge(self, a: int, b: int) -> None:
+        """Make loop a part of loop b."""
+        self.extents[b] = self.function.extents.canonical(mul(self.extents[a], self.extents[b]))
+        for out, loops in self.loops.items():
+            self.loops[out] = tuple(b if axis == a else axis for axis in loops)
+        self.folded_away(a)
+
+    def folded_away(self, axis: int) -> None:
+        """An axis is no more; folds over it are folds over what it became part of."""
+        late = self.region.late
+        for value, folded in late.items():
+            late[value] = folded - {axis}
+
+    def unit_axis(self) -> int:
+        """A loop of one turn, for a nest of single elements."""
+        self.extents.append(ONE)
+        for access in self.accesses():
+            access.strides.append(ZERO)
+        return len(self.extents) - 1
+
+    # -- phases -----------------------------------------------------------------------------
+
+    def find_phases(self) -> None:
+        """Sort ops into rows (once per turn of the outer loops) and elements, and into phases."""
+        inner = frozenset(self.inner)
+        self.is_row: dict[int, bool] = {}
+        self.row_folds: set[int] = set()
+        self.phase: dict[int, int] = {}
+        outer = set(self.outer)
+        for op in self.region.ops:
+            loops = {a for a in self.loops[op.out] if a >= 0}
+            self.is_row[op.out] = not loops & inner
+            if op.kind == FOLD and loops & inner:
+                folded = {a for d, a in enumerate(self.loops[op.out]) if d in op.reduced} - {-1}
+                if folded == inner and loops - folded == outer:
+                    self.row_folds.add(op.out)
+            phase = 0
+            for k in range(len(op.reads)):
+                value = self.inside.get((op.out, k))
+                if value is not None:
+                    ends = value in self.row_folds
+                    phase = max(phase, self.phase[value] + ends)
+            self.phase[op.out] = phase
+        self.phases = max(self.phase.values(), default=0) + 1
+        self.find_kept()
+
+    def find_kept(self) -> None:
+        """Elements that a later phase reads: kept in a row of scratch, unless stored or cheap."""
+        ops = {op.out: op for op in self.region.ops}
+        self.kept: list[int] = []
+        for op in self.region.ops:
+            for k in range(len(op.reads)):
+                value = self.inside.get((op.out, k))
+                if value is None or self.is_row[value] or value in self.row_folds:
+                    continue
+                if self.phase[op.out] == self.phase[value] or value in self.stores:
+                    continue
+                if value not in self.kept and self.cost(ops, value) > MAX_AGAIN:
+                    self.kept.append(value)
+
+    def cost(self, ops: dict[int, Op], value: int) -> int:
+        """How many ops it takes to compute an element again."""
+        op = ops[value]
+        if not op.cheap or op.kind != MAP:
+            return 100
+        total = 0 if op.name == "copy" else 1
+        for k in range(len(op.reads)):
+            source = self.inside.get((value, k))
+            if source is None or self.is_row[source] or source in self.row_folds:
+                continue
+            if source in self.kept or source in self.stores:
+                continue
+            total += self.cost(ops, source)
+        return total
+
+    def demanded(self, phase: int) -> tuple[list[Op], set[int]]:
+        """(ops whose elements phase computes, values that it reads back from memory)."""
+        ops = {op.out: op for op in self.region.ops}
+        wanted: set[int] = set()
+        again: set[int] = set()
+        waiting = [
+            op.out
+            for op in self.region.ops
+            if not self.is_row[op.out]
+            and self.phase[op.out] == phase
+            and (op.kind != MAP or op.out in self.stores or op.out in self.kept)
+        ]
+        while waiting:
+            value = waiting.pop()
+            if value in wanted:
+                continue
+            wanted.add(value)
+            for k in range(len(ops[value].reads)):
+                source = self.inside.get((value, k))
+                if source is None or self.is_row[source] or source in self.row_folds:
+                    continue
+                if self.phase[source] < phase and (source in self.kept or source in self.stores):
+                    again.add(source)
+                else:
+                    waiting.append(source)
+        return [op for op in self.region.ops if op.out in wanted], again
+
+    @property
+    def lane_bytes(self) -> int:
+        """Size of the elements that decide how many make a vector."""
+        sizes = [a.dtype.itemsize for a in self.accesses() if a.dtype.category == dtypes.FLOAT]
+        return max(4, max(sizes, default=4))
+
+    def __repr__(self) -> str:
+        show = self.function.extents.show
+        outer = " ".join(f"i{a}<{show(self.extents[a])}" for a in self.outer)
+        inner = " ".join(f"i{a}<{show(self.extents[a])}" for a in self.inner)
+        lines = [f"for {outer}:"]
+        for phase in range(self.phases):
+            rows = [op for op in self.region.ops if self.is_row[op.out]]
+            lines += [f"    {op!r}" for op in rows if self.phase[op.out] == phase]
+            ops, again = self.demanded(phase)
+            lines.append(f"    for {inner}:  # phase {phase}, read back {sorted(again)}")
+            lines += [f"        {op!r}" for op in ops]
+        return "\n".join(lines)
+

@@ -1,0 +1,159 @@
+"""The recipe of a plan: kernels and host steps in order, where values live, what comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.compiler import matmul
+from wend.compiler.codegen import NestCode
+from wend.compiler.extents import ONE, ZERO, Poly, constant, product, scale
+from wend.compiler.fuse import Fusion, Region
+from wend.compiler.ir import CONTRACT, Function, Op
+from wend.compiler.kernels import Kernel, Slot
+from wend.compiler.layout import is_dense
+from wend.compiler.lower import Lowering
+from wend.compiler.nest import Nest
+from wend.core.graph import PathGraph
+
+
+class Result:
+    """A value that outlives the plan: an array of its own, or one that shows another's elements."""
+
+    __slots__ = ("base", "dtype", "offset", "owns", "shape", "strides", "value")
+
+    def __init__(self, value: int, base: int, owns: bool, function: Function) -> None:
+        source = function.resolve(value)
+        layout = function.layout(source)
+        self.value = value
+        self.base = base
+        self.owns = owns
+        self.shape = function.shape(source)
+        self.strides = layout.strides
+        self.offset = layout.offset
+        self.dtype = function.dtypes[source]
+
+
+class Recipe:
+    """What a plan does, for all sizes."""
+
+    def __init__(self, path: PathGraph, needed: frozenset[int]) -> None:
+        self.path = path
+        self.needed = needed
+        self.stages: dict[str, str] = {}
+        self.function = Lowering(path, needed).run()
+        self.regions = Fusion(self.function).run()
+        self.steps: list[Kernel | Op] = []
+        self.nonempty: list[tuple[Poly, ...]] = []  # extents of which none may be 0
+        for region in self.regions:
+            step = self.step(region)
+            if step is not None:
+                self.steps.append(step)
+        self.results = self.find_results()
+        self.lifetimes = self.find_lifetimes()
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def step(self, region: Region) -> Kernel | Op | None:
+        """A region as a kernel or a host step."""
+        if region.kind == "nest":
+            return self.nest(region) if region.ops else None
+        op = region.ops[0]
+        return self.multiply(op) if op.kind == CONTRACT else op
+
+    def nest(self, region: Region) -> Kernel:
+        """A region of elementwise ops and folds."""
+        nest = Nest(self.function, region)
+        names = " ".join(op.name for op in region.ops)
+        for out in nest.stores:
+            if out in nest.row_folds or out in region.late:
+                continue
+            present = {a for a in nest.loops[out] if a >= 0}
+            missing = [a for a in nest.outer + nest.inner if a not in present]
+            if nest.is_row[out]:
+                missing = [a for a in missing if a in nest.outer]
+            if missing:
+                self.nonempty.append(tuple(nest.extents[a] for a in missing))
+        return NestCode(nest).write(names)
+
+    def multiply(self, op: Op) -> Kernel:
+        """A matrix product."""
+        f = self.function
+        p = op.product
+        dtype = f.dtypes[op.out]
+        kernel = Kernel("product", "", f"contract {op.out}")
+        kernel.source = dtype.name
+        kernel.reads = [p.x.base, p.y.base]
+        kernel.writes = [op.out]
+
+        def at(layout: Any) -> Slot:
+            return Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
+
+        def number(p: Poly) -> Slot:
+            return Slot("extent", p)
+
+        batch = [*p.batch]
+        while len(batch) < 2:
+            batch.insert(0, type(p.m)(ONE, ZERO, ZERO, ZERO))
+        outer, inner = batch
+        zero, one = Slot("word", 0), Slot("word", 1)
+        words = {
+            "left": at(p.x), "right": at(p.y), "out": at(p.out),
+            "rows": number(p.m.extent), "columns": number(p.n.extent),
+            "depth": number(p.k.extent),
+            "left_row": number(p.m.x), "left_step": number(p.k.x),
+            "right_step": number(p.k.y), "right_column": number(p.n.y),
+            "packed": zero, "out_row": number(p.m.out),
+            "batch0": number(outer.extent), "batch1": number(inner.extent),
+            "left0": number(outer.x), "left1": number(inner.x),
+            "right0": number(outer.y), "right1": number(inner.y),
+            "out0": number(outer.out), "out1": number(inner.out),
+            "first_row": zero, "last_row": number(p.m.extent),
+            "first_column": zero, "last_column": number(p.n.extent),
+            "accumulate": zero, "epilogue": zero, "state": zero,
+            "scratch": Slot("scratch", constant(matmul.scratch_bytes(dtype.name)), "product"),
+        }  # fmt: skip
+        del one
+        kernel.slots = [words[name] for name in matmul.PRODUCT]
+        return kernel
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def find_results(self) -> list[Result]:
+        """How each needed value is handed out."""
+        f = self.function
+        made = {o for step in self.steps if isinstance(step, Kernel) for o in step.writes}
+        owned: set[int] = set()
+        results = []
+        for i in f.outputs:
+            value = f.resolve(i)
+            layout = f.layout(value)
+            owns = layout.base in made and layout.base not in owned
+            if owns:
+                owned.add(layout.base)
+                assert is_dense(f.shape(value), layout.strides), f"%{i} is not dense"
+            results.append(Result(i, layout.base, owns, f))
+        return results
+
+    def find_lifetimes(self) -> dict[int, tuple[Poly, int, int]]:
+        """Temporaries of kernels: (bytes, first step, last step)."""
+        f = self.function
+        owned = {r.base for r in self.results if r.owns}
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for k, step in enumerate(self.steps):
+            if isinstance(step, Kernel):
+                for value in step.writes:
+                    first.setdefault(value, k)
+                used = step.reads + step.writes
+            else:
+                used = [f.base(r.value) for r in step.reads]
+            for value in used:
+                last[value] = k
+        return {
+            value: (scale(product(f.shape(value)), f.dtypes[value].itemsize), k, last[value])
+            for value, k in first.items()
+            if value not in owned
+        }
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.steps))

@@ -1,0 +1,101 @@
+"""Chooses between the compiled and the uncompiled launcher, and gives the latter its C helpers."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from wend.core import _hot
+
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def array_data(array: Any) -> int:
+    """Address of the elements of a C-contiguous, aligned array; -1 for anything else."""
+    if type(array) is not np.ndarray or not (array.flags.c_contiguous and array.flags.aligned):
+        return -1
+    return int(array.ctypes.data)
+
+
+def put(address: int, word: int) -> None:
+    """Write a 64-bit word."""
+    ctypes.c_int64.from_address(address).value = word
+
+
+def put_double(address: int, number: float) -> None:
+    """Write a float64."""
+    ctypes.c_double.from_address(address).value = number
+
+
+def get(address: int) -> int:
+    """Read a 64-bit word."""
+    return ctypes.c_int64.from_address(address).value
+
+
+def patch(patches: int, n: int, table: int) -> None:
+    """Fill in addresses: n times (address of a word, place in the table, offset in bytes)."""
+    words = (ctypes.c_int64 * (3 * n)).from_address(patches)
+    for k in range(0, 3 * n, 3):
+        put(words[k], get(table + 8 * words[k + 1]) + words[k + 2])
+
+
+def run_kernels(code: int, n: int, release: bool) -> None:
+    """Call n functions, each with its block.  ctypes gives the interpreter lock away."""
+    words = (ctypes.c_int64 * (2 * n)).from_address(code)
+    for k in range(0, 2 * n, 2):
+        _KERNEL(words[k])(words[k + 1])
+
+
+_STAND_INS = {
+    "array_data": array_data,
+    "put": put,
+    "put_double": put_double,
+    "get": get,
+    "patch": patch,
+    "run_kernels": run_kernels,
+    "set_array_type": lambda cls: None,
+    "COMPILED": False,
+}
+
+
+def select() -> ModuleType:
+    """The launcher that this process uses, registered as `wend.runtime._launch`."""
+    name = "wend.runtime._launch"
+    if name in sys.modules:
+        return sys.modules[name]
+    here = os.path.dirname(os.path.abspath(__file__))
+    if isinstance(_hot.__loader__, importlib.machinery.ExtensionFileLoader):
+        spec = importlib.machinery.PathFinder.find_spec(name, [here])
+        if spec is not None and isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
+            module = importlib.import_module(name)
+            module.use_arrays(np.ndarray)
+            if _reads_arrays(module):
+                return module
+    return _load_plain(name, os.path.join(here, "_launch.py"))
+
+
+def _reads_arrays(module: ModuleType) -> bool:
+    """Whether the compiled launcher finds an array's elements where NumPy says they are."""
+    for array in (np.arange(12.0).reshape(3, 4), np.zeros((), np.bool_), np.zeros((0, 2))):
+        if module.address_of(array) != array.ctypes.data:
+            return False
+    return bool(module.address_of(np.arange(12.0)[::2]) == -1)
+
+
+def _load_plain(name: str, path: str) -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__dict__.update(_STAND_INS)
+    sys.modules[name] = module
+    loader.exec_module(module)
+    return module

@@ -1,0 +1,62 @@
+/* What the compiled launcher needs of C: addresses of arrays, words of memory, calls of kernels. */
+#pragma once
+#include <Python.h>
+#include <stdint.h>
+
+#define WEND_LAUNCH_COMPILED 1
+
+/* The head of NumPy's array object, which is the same in all versions of its binary interface;
+   `wend_array_data` is checked against the array's own words before it is used. */
+typedef struct {
+    PyObject_HEAD
+    char *data;
+    int nd;
+    Py_ssize_t *dimensions;
+    Py_ssize_t *strides;
+    PyObject *base;
+    PyObject *descr;
+    int flags;
+} wend_array;
+
+static PyTypeObject *wend_array_type = NULL;
+
+static void wend_set_array_type(PyObject *cls) {
+    Py_INCREF(cls);
+    wend_array_type = (PyTypeObject *)cls;
+}
+
+/* Address of the elements of a C-contiguous, aligned array; -1 for anything else. */
+static inline long long wend_array_data(PyObject *array) {
+    if (Py_TYPE(array) != wend_array_type) return -1;
+    wend_array *a = (wend_array *)array;
+    if ((a->flags & 0x101) != 0x101) return -1;
+    return (long long)(intptr_t)a->data;
+}
+
+static inline void wend_put(long long address, long long word) {
+    *(int64_t *)(intptr_t)address = word;
+}
+
+static inline void wend_put_double(long long address, double number) {
+    *(double *)(intptr_t)address = number;
+}
+
+static inline long long wend_get(long long address) {
+    return *(int64_t *)(intptr_t)address;
+}
+
+/* patches: n times (address of a word, place in the table, offset in bytes) */
+static void wend_patch(long long patches, Py_ssize_t n, long long table) {
+    const int64_t *p = (const int64_t *)(intptr_t)patches;
+    const int64_t *t = (const int64_t *)(intptr_t)table;
+    for (Py_ssize_t k = 0; k < n; k++, p += 3) *(int64_t *)(intptr_t)p[0] = t[p[1]] + p[2];
+}
+
+/* code: n times (address of a function, address of its block) */
+static void wend_run_kernels(long long code, Py_ssize_t n, int release) {
+    const int64_t *c = (const int64_t *)(intptr_t)code;
+    PyThreadState *state = release ? PyEval_SaveThread() : NULL;
+    for (Py_ssize_t k = 0; k < n; k++, c += 2)
+        ((void (*)(void *))(intptr_t)c[0])((void *)(intptr_t)c[1]);
+    if (state) PyEval_RestoreThread(state);
+}

@@ -1,0 +1,72 @@
+"""Memory for what lives no longer than a flush: one block, handed out by lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+ALIGNMENT = 64
+
+
+class Arena:
+    """A block of memory, in use by one execution at a time."""
+
+    __slots__ = ("address", "memory", "size")
+
+    def __init__(self, size: int) -> None:
+        self.memory = np.empty(size + ALIGNMENT, np.uint8)
+        self.address = -(-self.memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+        self.size = size
+
+    def free(self) -> None:
+        """Let the next execution have it."""
+        _free.append(self)
+
+    def view(self, place: int, function: Any, i: int, value: Any) -> Any:
+        """The elements of a dense value at a place."""
+        dtype = function.dtypes[i].numpy
+        layout = function.layout(i)
+        shape = tuple([value(n) for n in function.shape(i)])
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        offset = self.address - self.memory.ctypes.data + place
+        strides = tuple([value(s) * dtype.itemsize for s in layout.strides])
+        return np.ndarray(shape, dtype, self.memory, offset, strides)
+
+
+_free: list[Arena] = []
+
+
+def take_arena(size: int) -> Arena:
+    """A free arena of at least this size; too small ones are dropped."""
+    while _free:
+        arena = _free.pop()
+        if arena.size >= size:
+            return arena
+    return Arena(size)
+
+
+def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, int], int]:
+    """Places for (name, bytes, first step, last step), so that none overlap while they live.
+
+    Returns (places by name, bytes in all).  The largest come first, each to the lowest gap.
+    """
+    places: dict[Any, int] = {}
+    taken: list[tuple[int, int, int, int]] = []  # (from, to, first, last), by place
+    total = 0
+    for name, size, first, last in sorted(wanted, key=lambda w: -w[1]):
+        size = -(-size // ALIGNMENT) * ALIGNMENT
+        at = 0
+        for start, end, begin, finish in taken:
+            if begin > last or finish < first:
+                continue
+            if start - at >= size:
+                break
+            at = max(at, end)
+        places[name] = at
+        taken.append((at, at + size, first, last))
+        taken.sort()
+        total = max(total, at + size)
+    return places, total

@@ -1,0 +1,60 @@
+"""Which tier runs a path: the reference at once, machine code when a path has come back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base import config
+from wend.base.errors import CompileError
+from wend.core._hot import Batch
+from wend.core.graph import PathGraph
+from wend.runtime.reference import ReferencePlan
+
+#: The flush of a path with which its compilation begins.
+THIRD = 3
+COUNTS = {"compiled": 0, "failed": 0, "runs": 0}
+
+
+class TieredPlan:
+    """Runs the reference until machine code is ready."""
+
+    def __init__(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> None:
+        self.reference = ReferencePlan(path, wanted, roots)
+        self.wanted = wanted
+        self.compiled: Any = None
+        self.visits = 0
+        self.hopeless = False
+
+    def run(self, batch: Batch) -> None:
+        """Compute; on a failure mark what failed and undo later rebindings."""
+        compiled = self.compiled
+        if compiled is None and not self.hopeless:
+            self.visits += 1
+            if config.settings.wait or self.visits >= THIRD:
+                self.compile()
+                compiled = self.compiled
+        if compiled is not None and compiled.run(batch):
+            COUNTS["runs"] += 1
+            return
+        self.reference.run(batch)
+
+    def compile(self) -> None:
+        """Make machine code of the plan."""
+        from wend.runtime.cpu import compile_plan
+
+        try:
+            self.compiled = compile_plan(self.reference)
+            COUNTS["compiled"] += 1
+        except CompileError:
+            self.hopeless = True
+            COUNTS["failed"] += 1
+
+
+class TieredExecutor:
+    """Plans that become machine code when their path comes back."""
+
+    def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> Any:
+        """A plan that computes `wanted` and keeps what backward from `roots` needs."""
+        if not config.settings.compile:
+            return ReferencePlan(path, wanted, roots)
+        return TieredPlan(path, wanted, roots)
