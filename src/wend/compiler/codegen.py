@@ -186,9 +186,7 @@ class NestCode:
     def row(self, op: Op) -> None:
         """One op on scalars."""
         nest = self.nest
-        operands = []
-        for k in range(len(op.reads)):
-            operands.append(self.scalar_operand(op, k, operands))
+        operands = [self.scalar_operand(op, k) for k in range(len(op.reads))]
         code = ElementCode(self, op, self.scalar, None)
         code.operands = operands
         assert op.emit is not None
@@ -200,7 +198,7 @@ class NestCode:
         if op.out in nest.stores:
             self.scalar.store(value, self.address(nest.stores[op.out], nest.outer))
 
-    def scalar_operand(self, op: Op, k: int, before: list[Value]) -> Value:
+    def scalar_operand(self, op: Op, k: int) -> Value:
         """An operand of a row op."""
         nest = self.nest
         value = nest.inside.get((op.out, k))
@@ -211,7 +209,7 @@ class NestCode:
             number = self.function.uniform[self.function.base(op.reads[k].value)]
             return self.uniform(self.scalar, *number)
         if access.row >= 0:
-            index = self.scalar_operand(op, access.row, before)
+            index = self.scalar_operand(op, access.row)
             self.row_place = self.checked(index, access.row_extent)
         return self.scalar.load(self.address(access, nest.outer), access.dtype)
 
@@ -417,8 +415,11 @@ class PhaseCode:
                 if value is not None:
                     if value in code.rows and value not in self.fixed:
                         row = code.rows[value]
-                        self.fixed[value] = b.spread(row.name, row.dtype) if not row.is_constant \
+                        self.fixed[value] = (
+                            b.spread(row.name, row.dtype)
+                            if not row.is_constant
                             else b.convert(self._constant(b, row), row.dtype)
+                        )
                     continue
                 access = nest.loads.get((op.out, k))
                 if access is None:
@@ -426,9 +427,7 @@ class PhaseCode:
                     self.fixed[op.out, k] = code.uniform(b, *number)
                     continue
                 if access.row >= 0:
-                    code.row_place = code.checked(
-                        self.index_of_row(op, access), access.row_extent
-                    )
+                    code.row_place = code.checked(self.index_of_row(op, access), access.row_extent)
                 where = code.address(access, self.around)
                 if access.strides[self.axis] == ZERO and access.shift is None:
                     scalar = code.scalar.load(where, access.dtype)
@@ -592,8 +591,11 @@ class PhaseCode:
         where = self.where[id(access)]
         element = memory_type(access.dtype)
         if access.strides[self.axis] == ONE or b.lanes == 1:
-            place = text.let(f"getelementptr {element}, ptr {where}, i64 {self.position(c)}") \
-                if access.strides[self.axis] == ONE else self.pointers(access, where, c)
+            place = (
+                text.let(f"getelementptr {element}, ptr {where}, i64 {self.position(c)}")
+                if access.strides[self.axis] == ONE
+                else self.pointers(access, where, c)
+            )
             b.store(value, place)
             return
         kind = vector_type(element, b.lanes)

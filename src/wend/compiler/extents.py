@@ -18,6 +18,7 @@ from wend.core import symbolic
 from wend.core.graph import Node, PathGraph
 from wend.core.symbolic import ADD, ARG, DIM, EQ, MUL, NE, NEG, SUB, Expr
 from wend.ops.basic import Identity
+from wend.ops.slicing import ExpandTo
 
 Monomial = tuple[int, ...]
 Poly = tuple[tuple[Monomial, int], ...]
@@ -236,6 +237,11 @@ class Extents:
         for (row, _), out in zip(node.program.outs, node.outputs, strict=True):
             self.shapes[out] = tuple(self.of(e, dim_of, arg_of) for e in row)
         self.add_guards(node.program.guards, dim_of, arg_of)
+        if isinstance(node.prim, ExpandTo):  # asks nothing, and repeats along its axes only
+            source, target = self.shapes[node.inputs[0]], self.shapes[node.outputs[0]]
+            for d, n in enumerate(source, len(target) - len(source)):
+                if d not in node.prim.axes:
+                    self.assume(n, target[d])
 
     def add_guards(self, guards: Any, dim_of: Any, arg_of: Any) -> None:
         """Take the equalities among guards for granted."""

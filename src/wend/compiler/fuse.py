@@ -164,6 +164,8 @@ class Fusion:
                 continue
             if stride not in strides or places[strides.index(stride)] >= 0:
                 return None
+            if shape[strides.index(stride)] != function.shape(value)[d]:
+                return None
             places[strides.index(stride)] = d
         if any(p < 0 and n != ONE for p, n in zip(places, shape, strict=True)):
             return None
@@ -238,9 +240,7 @@ class Fusion:
             return True
         return related and inner is None
 
-    def _fold_fits(
-        self, region: Region, op: Op, placed: tuple[int, ...], axes: list[Poly]
-    ) -> bool:
+    def _fold_fits(self, region: Region, op: Op, placed: tuple[int, ...], axes: list[Poly]) -> bool:
         """A fold must run exactly once per element: its loops are all, or are placed later."""
         if not self._all_axes_kept(region, axes):
             return False
@@ -264,9 +264,7 @@ class Fusion:
         region.loops[op.out] = placed
         region.places[op.out] = tuple(placed[d] if d >= 0 else -1 for d in op.out_dims)
         if op.kind in (FOLD, SCATTER):
-            folded = frozenset(
-                a for d, a in enumerate(placed) if a >= 0 and d not in op.out_dims
-            )
+            folded = frozenset(a for d, a in enumerate(placed) if a >= 0 and d not in op.out_dims)
             if op.kind == SCATTER:
                 folded |= {-1}  # never used in the nest
             if folded or op.kind == SCATTER:
@@ -278,7 +276,7 @@ class Fusion:
         """Let a nest take in another one, if their loops are the same and nothing lies between."""
         if self.between(other, into) or self.between(into, other):
             return False
-        larger = max(into.axes, other.axes, key=len)
+        larger = into.axes if len(into.axes) >= len(other.axes) else other.axes
         if any(larger.count(n) < axes.count(n) for axes in (into.axes, other.axes) for n in axes):
             return False
         whole = self.replay(into, other)
@@ -310,7 +308,10 @@ class Fusion:
         """Whether a third region needs `first` and is needed by `last`."""
         bit = 1 << first.number
         return any(
-            r is not None and r is not first and r is not last and r.before & bit
+            r is not None
+            and r is not first
+            and r is not last
+            and r.before & bit
             and last.before & 1 << r.number
             for r in self.regions
         )
@@ -322,7 +323,7 @@ class Fusion:
         for op in sorted(a.ops + b.ops, key=lambda op: order[id(op)]):
             if not self.join(whole, op, True):
                 return None
-        if sorted(whole.axes) != sorted(max(a.axes, b.axes, key=len)):
+        if len(whole.axes) != max(len(a.axes), len(b.axes)):
             return None
         return whole
 
@@ -352,9 +353,11 @@ class Fusion:
         for op in region.ops:
             for read in op.reads:
                 base = self.function.base(read.value)
-                if base not in region.places and base not in found and base in self.home:
-                    if read.shift is None and read.row < 0 and self.rename(read.value):
-                        found.append(base)
+                plain = read.shift is None and read.row < 0
+                if base in region.places or base in found or base not in self.home or not plain:
+                    continue
+                if self.rename(read.value):
+                    found.append(base)
         return found
 
     def chain(self, value: int, producers: dict[int, Op], kept: set[int]) -> list[Op] | None:
@@ -457,7 +460,8 @@ class Fusion:
             live: set[int] = set()
             for op in reversed(region.ops):
                 wanted = [
-                    o for o in op.outputs
+                    o
+                    for o in op.outputs
                     if (o in needed or o in region.late) and o not in region.repeated
                 ]
                 region.outputs[:0] = [o for o in wanted if o in needed]

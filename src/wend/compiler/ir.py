@@ -124,7 +124,7 @@ class Op:
 
 
 class Layout:
-    """How a value lies in the memory of another: elements from its start, per dim elements apart."""
+    """How a value lies in another's memory: elements from its start, per dim elements apart."""
 
     __slots__ = ("base", "offset", "strides")
 

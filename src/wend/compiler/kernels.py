@@ -1,8 +1,8 @@
 """Kernels: the text of a nest, and what its argument block holds.
 
-A kernel is a function `void kernel(ptr block)`. The block is a row of 64-bit words, one per slot, in
-the order of `Kernel.slots`; the text says nothing else about sizes, numbers or addresses, so that
-nests of one structure share machine code.
+A kernel is a function `void kernel(ptr block)`. The block is a row of 64-bit words, one per slot,
+in the order of `Kernel.slots`; the text says nothing else about sizes, numbers or addresses, so
+that nests of one structure share machine code.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ answered by the sizes of the moment.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from wend.compiler.extents import ONE, ZERO, Extents, Poly, add, known, mul, product
@@ -47,7 +48,8 @@ def view_of(function: Function, view: View, strides: Strides, offset: Poly) -> A
         found = reshaped(function.extents, shape, strides, target)
         return None if found is None else (found, offset)
     if isinstance(view.node.prim, (Expand, ExpandTo)):
-        return repeated(view.node.prim, shape, strides, target), offset
+        repeats = repeated(view.node.prim, shape, strides, target)
+        return None if repeats is None else (repeats, offset)
     result = strided(function.extents, view.node, shape, strides, target)
     if result is None:
         return None
@@ -55,14 +57,18 @@ def view_of(function: Function, view: View, strides: Strides, offset: Poly) -> A
     return found, add(offset, more)
 
 
-def repeated(prim: Any, shape: Any, strides: Strides, target: tuple[Poly, ...]) -> Strides:
+def repeated(prim: Any, shape: Any, strides: Strides, target: Any) -> Strides | None:
     """Strides of something expanded: 0 along the dims where its elements are repeated."""
     lead = len(target) - len(shape)
-    axes = prim.axes if isinstance(prim, ExpandTo) else ()
     found = [ZERO] * len(target)
     for d, (n, stride) in enumerate(zip(shape, strides, strict=True), lead):
-        if d not in axes and n == target[d]:
+        if isinstance(prim, ExpandTo):
+            if d not in prim.axes:
+                found[d] = stride
+        elif n == target[d]:
             found[d] = stride
+        elif n != ONE:
+            return None
     return tuple(found)
 
 
@@ -156,7 +162,7 @@ def reshaped(
             return None
         a, b = group
         dims = [(n, s) for n, s in zip(shape[i:a], strides[i:a], strict=True) if n != ONE]
-        for (_, outer), (n, inner) in zip(dims, dims[1:], strict=False):
+        for (_, outer), (n, inner) in pairwise(dims):
             if outer != extents.canonical(mul(n, inner)):
                 return None
         step = dims[-1][1] if dims else ZERO

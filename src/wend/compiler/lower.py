@@ -80,7 +80,6 @@ class Lowering:
             return
         f.same[value] = self.copy(value)
 
-
     def materialise(self, i: int) -> None:
         """Make sure that a value which is one number everywhere lies in memory."""
         f = self.function
@@ -269,10 +268,17 @@ class Lowering:
         def emit(code: Any, operands: list[Any]) -> Any:
             return code.b.convert(operands[0], fold.dtype)
 
-        self.function.ops.append(
-            Op(FOLD, node, node.outputs, reads, space, out_dims, emit, fold=fold)
-        )
+        self.folding(Op(FOLD, node, node.outputs, reads, space, out_dims, emit, fold=fold))
         return True
+
+    def folding(self, op: Op) -> None:
+        """Append a fold; one of single elements is a map."""
+        if all(op.space[d] == ONE for d in op.reduced):
+            inner, dtype = op.emit, self.function.dtypes[op.out]
+            assert inner is not None
+            op.kind = MAP
+            op.emit = lambda code, operands: code.b.convert(inner(code, operands), dtype)
+        self.function.ops.append(op)
 
     def sum_to(self, node: Node) -> bool:
         """The adjoint of a broadcast."""
@@ -299,7 +305,7 @@ class Lowering:
         out = node.outputs[0]
         order = self.storage_order(out)
         f.layouts[out] = Layout(out, ordered(f.shape(out), order), ZERO)
-        if not f.layouts[out].strides == contiguous(f.shape(out)) and not product_of(f, x, y, out, axes):
+        if product_of(f, x, y, out, axes) is None:
             f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
         found = product_of(f, x, y, out, axes)
         if found is None:
@@ -354,7 +360,7 @@ class Lowering:
         fold = Fold(_add, -0.0, wide, True)
         op = Op(FOLD, node, node.outputs, reads, space, follow, emit, fold=fold)
         op.placed = True
-        f.ops.append(op)
+        self.folding(op)
         return True
 
     def drop(self, node: Node) -> bool:

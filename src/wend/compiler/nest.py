@@ -11,7 +11,7 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.compiler.extents import ONE, ZERO, Poly, add, mul, scale
-from wend.compiler.fuse import Region, chain_layout
+from wend.compiler.fuse import Region
 from wend.compiler.ir import FOLD, MAP, SCATTER, Function, Layout, Op, Read
 
 #: Elements that are cheaper to compute again in a later phase than to keep.
@@ -70,7 +70,9 @@ class Nest:
                 if base in made and base in region.places:
                     self.inside[op.out, k] = base
                 else:
-                    self.loads[op.out, k] = self.access(read, region.loops[op.out], f.layout(read.value))
+                    self.loads[op.out, k] = self.access(
+                        read, region.loops[op.out], f.layout(read.value)
+                    )
             for k, read in enumerate(op.reads):
                 if read.row >= 0:
                     load = self.loads[op.out, k]
@@ -288,4 +290,3 @@ class Nest:
             lines.append(f"    for {inner}:  # phase {phase}, read back {sorted(again)}")
             lines += [f"        {op!r}" for op in ops]
         return "\n".join(lines)
-

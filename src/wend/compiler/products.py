@@ -48,9 +48,7 @@ def product_of(function: Function, x: int, y: int, out: int, axes: Any) -> Produ
     ]
     m = [Axis(shape_x[i], lx.strides[i], ZERO, lo.strides[nb + k]) for k, i in enumerate(fx)]
     n = [Axis(shape_y[j], ZERO, ly.strides[j], lo.strides[nb + nm + k]) for k, j in enumerate(fy)]
-    k = [
-        Axis(shape_x[i], lx.strides[i], ly.strides[j], ZERO) for i, j in zip(sx, sy, strict=True)
-    ]
+    k = [Axis(shape_x[i], lx.strides[i], ly.strides[j], ZERO) for i, j in zip(sx, sy, strict=True)]
     batch, m, n, k = (merged(function, axis) for axis in (batch, m, n, k))
     if len(k) > 1:
         return None

@@ -1,6 +1,6 @@
 # C types of `_launch.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Value
+from wend.core._hot cimport Segment, Value, held
 
 cdef extern from "_launch_shim.h":
     bint COMPILED "WEND_LAUNCH_COMPILED"
@@ -12,6 +12,8 @@ cdef extern from "_launch_shim.h":
     void patch "wend_patch" (long long patches, Py_ssize_t n, long long table)
     void run_kernels "wend_run_kernels" (long long code, Py_ssize_t n, bint release)
 
+cdef list NOTE
+
 cdef class Frame:
     cdef public object memory
     cdef public long long table
@@ -19,17 +21,44 @@ cdef class Frame:
     cdef public Py_ssize_t n_patches
     cdef public long long fault
     cdef public tuple leaves
+    cdef public tuple types
+    cdef public tuple places
+    cdef public tuple sizes
     cdef public tuple outs
+    cdef public tuple results
     cdef public tuple numbers
     cdef public tuple steps
     cdef public Py_ssize_t arena_bytes
     cdef public bint release
+    cdef public bint busy
+    cdef public bint plain
+    cdef public bint needs_types
     cdef public object owner
     cdef public object arena
     cdef public object found
 
-@cython.locals(v=Value, k=Py_ssize_t, at="long long", data="long long", made=list, kept=list)
-cpdef list launch(Frame frame, list values, list types, list args, object arena)
+cdef class Track:
+    cdef public object path
+    cdef public tuple roots
+    cdef public tuple grad_leaves
+    cdef public tuple saved
+    cdef public object type_of
+    cdef public Frame frame
+
+@cython.locals(v=Value, at="long long", data="long long", made=list, kept=list, step=tuple)
+cpdef list launch(Frame frame, list values, list types, list args, long long arena)
+
+@cython.locals(frame=Frame, values=list, args=list)
+cpdef int run(Track track, object batch) except -2
+
+@cython.locals(v=Value, k=Py_ssize_t, made=list, types=list, arena="long long")
+cpdef int run_bound(Track track, Frame frame, object batch, list values, list args) except -2
+
+@cython.locals(v=Value, slim=Value, segment=Segment, inputs=dict, nested=bint)
+cpdef keep_segment(Track track, object batch, list values, dict env)
+
+@cython.locals(v=Value, saved=dict)
+cdef dict env_of_saved(Track track, list values, dict env)
 
 @cython.locals(v=Value, k=Py_ssize_t, n=Py_ssize_t)
 cpdef bint same_sizes(tuple leaves, tuple types, list values, tuple places, tuple sizes, list args) except -1

@@ -5,15 +5,18 @@ Compiled by Cython with the types in `_launch.pxd`; runs as plain Python too, on
 fixed addresses.  `patches` say which of their words are addresses that differ from run to run.
 """
 
-from wend.core._hot import evaluate
+from wend.core._hot import Segment, evaluate, fresh_serial, held
 
 
 class Frame:
-    """Blocks of a bound plan, filled but for addresses and run-time numbers.
+    """Blocks of a plan bound to certain sizes, filled but for addresses and run-time numbers.
 
     table      address of a row of addresses: arena, leaves, results, what host steps made
-    leaves     indices of the leaves
+    leaves     indices of the leaves             types     the types for which it is bound
+    places     places of the args that extents depend on     sizes     their values
     outs       (make, shape, dtype) of each array that is made, in the order of the table
+    results    the values that the arrays made are
+    plain      whether these are all that is wanted, and nothing is saved for a backward pass
     numbers    (address of a word, expression, category) of each run-time number
     steps      in order: (0, code, number of kernels), or (1, host step)
     """
@@ -22,8 +25,20 @@ class Frame:
         self.memory = memory
         self.n_patches = 0
         self.release = False
+        self.busy = False
         self.found = None
         self.arena = None
+
+
+class Track:
+    """What the runs of one plan have in common; `frame` is of the sizes seen last."""
+
+    def __init__(self, path, roots, grad_leaves, saved):
+        self.path = path
+        self.roots = roots
+        self.grad_leaves = grad_leaves
+        self.saved = saved
+        self.frame = None
 
 
 def use_arrays(cls):
@@ -77,6 +92,114 @@ def launch(frame, values, types, args, arena):
     if get(frame.fault) != 0:
         return None
     return made
+
+
+def run(track, batch):
+    """Run a plan: 1 done, 0 not bound to these sizes, -1 to be left to the reference."""
+    frame = track.frame
+    if frame is None or frame.busy:
+        return 0
+    values = batch.values
+    args = batch.args
+    if not same_sizes(frame.leaves, frame.types, values, frame.places, frame.sizes, args):
+        return 0
+    return run_bound(track, frame, batch, values, args)
+
+
+def run_bound(track, frame, batch, values, args):
+    """Run a plan in a frame of the right sizes: 1 done, -1 to be left to the reference."""
+    frame.busy = True
+    env = None
+    try:
+        arena = 0
+        if frame.arena_bytes:
+            arena = frame.owner.take_arena(frame)
+        types = values
+        if frame.needs_types:
+            types = [v.type for v in values]
+        made = launch(frame, values, types, args, arena)
+        if made is None:
+            return -1
+        if frame.plain:
+            k = 0
+            for i in frame.results:
+                v = values[i]
+                if v.buffer is None:
+                    v.buffer = made[k]
+                k += 1
+        else:
+            env = frame.owner.settle(frame, values, made)
+    except Exception:  # of a host step, or of a number: the reference raises it with its line
+        return -1
+    finally:
+        frame.busy = False
+        frame.found = None
+        if frame.arena is not None:
+            frame.arena.free()
+            frame.arena = None
+    if track.roots:
+        keep_segment(track, batch, values, env)
+    return 1
+
+
+def keep_segment(track, batch, values, env):
+    """Keep what a later backward pass from the results needs."""
+    segment = None
+    for i in track.roots:
+        v = values[i]
+        if not v.requires_grad or v.leaf is not None:
+            continue
+        if segment is None:
+            # Numbered by its end: a segment of another thread that this one uses is older.
+            segment = Segment(fresh_serial(), track.path)
+        v.segment = segment
+        v.seg_index = i
+    if segment is None:
+        return
+    segment.origin = batch.serial
+    segment.types = [v.type for v in values]
+    segment.args = batch.args
+    inputs = {}
+    nested = False
+    for i in track.grad_leaves:
+        v = values[i]
+        slim = held(v.type, None)
+        slim.leaf = v.leaf
+        slim.segment = v.segment
+        slim.seg_index = v.seg_index
+        slim.requires_grad = True
+        inputs[i] = slim
+        if v.segment is not None:
+            nested = True
+    segment.inputs = inputs
+    segment.saved = {} if env is None else env_of_saved(track, values, env)
+    if batch.extra is not None:
+        segment.hooks = batch.extra
+    segment.sites = batch.sites
+    if nested:
+        NOTE[0](segment, batch)
+
+
+NOTE = [None]  # what looks at a history that grows through other segments
+
+
+def set_note(function):
+    """Say what is called for each segment that uses others."""
+    NOTE[0] = function
+
+
+def env_of_saved(track, values, env):
+    """(type, array) of each value that is saved."""
+    saved = {}
+    for i in track.saved:
+        array = env.get(i)
+        if array is None:
+            v = values[i]
+            array = v.buffer
+            if v.extra is not None:
+                array = array.copy()
+        saved[i] = (track.type_of(i, values, array), array)
+    return saved
 
 
 def same_sizes(leaves, types, values, places, sizes, args):

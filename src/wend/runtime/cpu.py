@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.dtypes import from_numpy
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
 from wend.compiler.ir import Op
@@ -21,8 +22,10 @@ from wend.core._hot import Batch
 from wend.runtime import _launch_select
 from wend.runtime.arena import place_all, take_arena
 from wend.runtime.reference import ReferencePlan, make_runner
+from wend.transforms.history import note_history
 
 _launch: Any = _launch_select.select()
+_launch.set_note(note_history)
 
 #: Bound plans that one plan keeps, and work in bytes from which on others may run meanwhile.
 MAX_BOUND = 128
@@ -45,10 +48,15 @@ class CompiledPlan:
         self.leaves = tuple(function.inputs)
         self.sized_args = tuple(sorted(sizes_used(recipe)))
         self.bound: dict[Any, Bound | None] = {}
-        self.last: Bound | None = None
-        self.runners: dict[int, Any] = {}
         self.wanted = reference.wanted
-        self.kept_ids = reference.saved
+        self.saved = reference.saved
+        self.track = _launch.Track(
+            reference.path,
+            tuple(sorted(reference.roots)),
+            tuple(reference.grad_leaves),
+            tuple(sorted(reference.saved)),
+        )
+        self.track.type_of = type_of
 
     def address(self, kernel: Kernel) -> int:
         """Where a kernel's code is."""
@@ -62,65 +70,51 @@ class CompiledPlan:
         sizes = tuple([args[k] for k in self.sized_args])
         key = (types, sizes)
         if key in self.bound:
-            found = self.bound[key]
-        else:
-            if len(self.bound) >= MAX_BOUND:
-                self.bound.pop(next(iter(self.bound)))
-            try:
-                found = Bound(self, [v.type for v in values], args, types, sizes)
-            except (Unbound, OverflowError, ZeroDivisionError):
-                found = None
-            self.bound[key] = found
-        if found is not None:
-            self.last = found
+            return self.bound[key]
+        if len(self.bound) >= MAX_BOUND:
+            self.bound.pop(next(iter(self.bound)))
+        try:
+            found = Bound(self, [v.type for v in values], args, types, sizes)
+        except (Unbound, OverflowError, ZeroDivisionError):
+            found = None
+        self.bound[key] = found
         return found
 
     def run(self, batch: Batch) -> bool:
         """Compute; False if the reference has to (a kernel noted a failure, say)."""
-        values, args = batch.values, batch.args
-        bound = self.last
-        if bound is None or not _launch.same_sizes(
-            self.leaves, bound.types, values, self.sized_args, bound.sizes, args
-        ):
-            bound = self.find(values, args)
+        outcome = _launch.run(self.track, batch)
+        if outcome == 0:
+            bound = self.find(batch.values, batch.args)
             if bound is None:
                 return False
-        frame = bound.frames.pop() if bound.frames else bound.new_frame()
-        arena = take_arena(bound.arena_bytes)
-        frame.arena = arena
-        types = [v.type for v in values] if bound.needs_types else values
-        try:
-            made = _launch.launch(frame, values, types, args, arena.address)
-        except (OverflowError, ZeroDivisionError):
-            made = None
-        finally:
-            arena.free()
-            bound.frames.append(frame)
-        if made is None:
-            return False
-        self.finish(batch, bound, frame, made)
-        return True
+            frame = bound.frame
+            if frame.busy:  # in another thread
+                frame = bound.new_frame()
+            self.track.frame = frame
+            outcome = _launch.run_bound(self.track, frame, batch, batch.values, batch.args)
+        return bool(outcome == 1)
 
-    def finish(self, batch: Batch, bound: Bound, frame: Any, made: list[Any]) -> None:
-        """Hand the results to their values."""
-        values = batch.values
-        env = dict(zip(bound.made, made, strict=True))
-        if bound.shown:
-            bound.show(env, values, frame)
-        for i in bound.given:
-            value = values[i]
-            if value.buffer is None:
-                value.buffer = env[i]
-        frame.found = None
-        reference = self.reference
-        if reference.roots:
-            roots = [
-                i for i in reference.roots if values[i].requires_grad and values[i].leaf is None
-            ]
-            if roots:
-                for i in self.kept_ids:
-                    env.setdefault(i, None)
-                reference._keep_segment(batch, env, roots)
+    def execute(self, values: list[Any], args: list[Any]) -> dict[int, Any] | None:
+        """The arrays of all results, handed to nobody; None if the reference has to run."""
+        bound = self.find(values, args)
+        if bound is None:
+            return None
+        frame = bound.new_frame()
+        address = frame.owner.take_arena(frame)
+        try:
+            made = _launch.launch(frame, values, [v.type for v in values], args, address)
+            return None if made is None else frame.owner.environment(frame, values, made)
+        except Exception:
+            return None
+        finally:
+            frame.arena.free()
+
+
+def type_of(i: int, values: list[Any], array: Any) -> Any:
+    """The type of a saved value."""
+    if i >= 0:
+        return values[i].type
+    return _hot.intern_type(tuple(array.shape), from_numpy(array.dtype), values[0].type.device)
 
 
 def sizes_used(recipe: Recipe) -> set[int]:
@@ -145,8 +139,7 @@ class Bound:
                 raise Unbound
         self.find_memory()
         self.find_results()
-        self.needs_types = False
-        self.frames = [self.new_frame()]
+        self.frame = self.new_frame()
 
     # -- memory -----------------------------------------------------------------------------
 
@@ -279,7 +272,13 @@ class FrameMaker:
         frame.steps = tuple(tuple(step) for step in done)
         frame.owner = Owner(bound, self.source)
         frame.release = self.work > RELEASE_BYTES
-        bound.needs_types = bound.needs_types or bool(self.numbers) or len(done) > 1
+        frame.types, frame.sizes = bound.types, bound.sizes
+        frame.places = bound.plan.sized_args
+        frame.results = tuple(bound.made)
+        frame.arena_bytes = bound.arena_bytes
+        frame.plain = not bound.shown and set(bound.made) == set(bound.given)
+        frame.plain = frame.plain and not bound.plan.saved
+        frame.needs_types = bool(self.numbers) or len(done) > 1 or any(k for k, *_ in done)
         return frame
 
     def fill(self, memory: Any, address: int, place: int, k: int, kernel: Kernel) -> None:
@@ -319,6 +318,26 @@ class Owner:
         self.bound = bound
         self.source = source
 
+    def take_arena(self, frame: Any) -> int:
+        """Memory for temporaries while the frame runs; its address."""
+        frame.arena = take_arena(frame.arena_bytes)
+        return int(frame.arena.address)
+
+    def environment(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
+        """The arrays of all results by value."""
+        env = dict(zip(self.bound.made, made, strict=True))
+        self.bound.show(env, values, frame)
+        return env
+
+    def settle(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
+        """Hand the wanted results to their values; all of them by value."""
+        env = self.environment(frame, values, made)
+        for i in self.bound.given:
+            value = values[i]
+            if value.buffer is None:
+                value.buffer = env[i]
+        return env
+
     def dense(self, array: Any) -> Any:
         """A C-contiguous array of the same elements."""
         return np.ascontiguousarray(array)
@@ -330,7 +349,6 @@ class Owner:
         """Run an op's reference rule on arrays."""
         if frame.found is None:
             frame.found = {}
-        bound = self.bound
         arrays = [self.array(frame, read.value, values, made) for read in op.reads]
         program = op.node.program
         if program.runner is None:
@@ -344,7 +362,6 @@ class Owner:
                 array = np.array(array, order="C")
             frame.found[out] = array
             _launch.write_word(frame.table + 8 * self.source[out], _launch.address_of(array))
-        del bound
 
     def array(self, frame: Any, i: int, values: list[Any], made: list[Any]) -> Any:
         """The elements of a value as an array."""
@@ -373,9 +390,12 @@ class Owner:
         return np.ndarray(shape, dtype, array, value(layout.offset) * dtype.itemsize, strides)
 
 
-def compile_plan(reference: ReferencePlan) -> CompiledPlan:
-    """The plan for what a reference plan computes, compiled now.  Raises CompileError."""
-    recipe = Recipe(reference.path, reference.wanted | reference.saved)
+def compile_plan(reference: ReferencePlan, needed: frozenset[int] | None = None) -> CompiledPlan:
+    """The plan for what a reference plan computes, compiled now.  Raises CompileError.
+
+    needed: the values to compute, if they are not the wanted and saved ones
+    """
+    recipe = Recipe(reference.path, needed or reference.wanted | reference.saved)
     libraries: dict[str, Any] = {}
     for step in recipe.steps:
         if isinstance(step, Kernel) and step.text and step.text not in libraries:

@@ -172,7 +172,7 @@ class ReferencePlan:
         if roots:
             self._keep_segment(batch, env, roots)
 
-    def _keep_segment(self, batch: Batch, env: list[Any], roots: list[int]) -> None:
+    def _keep_segment(self, batch: Batch, env: Any, roots: list[int]) -> None:
         values = batch.values
         # Numbered by its end: a segment of another thread that this one uses is older.
         segment = Segment(_hot.fresh_serial(), self.path)

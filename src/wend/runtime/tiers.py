@@ -9,6 +9,7 @@ from wend.base.errors import CompileError
 from wend.core._hot import Batch
 from wend.core.graph import PathGraph
 from wend.runtime.reference import ReferencePlan
+from wend.runtime.shadow import verify
 
 #: The flush of a path with which its compilation begins.
 THIRD = 3
@@ -33,10 +34,18 @@ class TieredPlan:
             if config.settings.wait or self.visits >= THIRD:
                 self.compile()
                 compiled = self.compiled
-        if compiled is not None and compiled.run(batch):
-            COUNTS["runs"] += 1
-            return
+        if compiled is not None:
+            if config.settings.verify:
+                verify(compiled, batch)
+            if compiled.run(batch):
+                COUNTS["runs"] += 1
+                return
         self.reference.run(batch)
+
+    @property
+    def steps(self) -> Any:
+        """The ops that the reference would run."""
+        return self.reference.steps
 
     def compile(self) -> None:
         """Make machine code of the plan."""
