@@ -67,7 +67,7 @@ def test_neighbours_of_halves(dtype, numpy):
         )
         with np.errstate(all="ignore"):
             want = np.nextafter(x, towards).astype(numpy)
-        want[x == towards] = towards  # as C has it: of two zeros, the second
+            want[x == towards] = towards  # as C has it: of two zeros, the second
         same(got, want)
 
 

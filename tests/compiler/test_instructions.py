@@ -68,9 +68,9 @@ def test_machine_code_agrees_with_reference(op, dtype):
             operands = arrays(prim, params)
         code = rule(prim, params, params)
         types = tuple(dtypes.from_numpy(a.dtype) for a in operands)
-        for lanes in LANES:
-            key = prim, tuple(p is None for p in params), types
-            got, failed = elementwise.run(code, operands, lanes, key=key)
+        key = prim, tuple(p is None for p in params), types
+        found = elementwise.run_each(code, operands, LANES, key=key)
+        for lanes, (got, failed) in zip(LANES, found, strict=True):
             if failed:
                 faults.append(snippet(op, sample, f"of {lanes} lanes: {failed}"))
                 continue
@@ -187,7 +187,9 @@ def test_constants_are_written_as_numpy_casts_them():
 
 
 def test_one_rule_is_one_text():
-    texts = {elementwise.kernel(lambda b, x: b.tanh(x), [dtypes.float32], 16)[0] for _ in "ab"}
+    texts = {
+        elementwise.text_of(lambda b, x: b.tanh(x), [dtypes.float32], (1, 16))[0] for _ in "ab"
+    }
     assert len(texts) == 1
 
 
