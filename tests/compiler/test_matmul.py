@@ -76,10 +76,12 @@ def test_any_strides(packing):
 
 
 @pytest.mark.parametrize("depth", [5, 700])
-def test_accumulate(depth):
-    left, right, out = normal(1, 11, depth), normal(2, depth, 70), normal(3, 11, 70)
-    before = out.copy()
-    close(product(left, right, out, "float32", accumulate=1), left, right, plus=before)
+@pytest.mark.parametrize("rows", [2, 11])
+def test_accumulate(rows, depth):
+    for left, right in ways(rows, depth, 70):
+        before = normal(3, rows, 70)
+        out = product(left, right, before.copy(), "float32", accumulate=1)
+        close(out, left, right, plus=before)
 
 
 def test_batches():
@@ -153,11 +155,14 @@ def bias_and_rectify(f, site):
 
 
 @pytest.mark.parametrize("depth", [0, 3, 40, 1100])
-@pytest.mark.parametrize(("rows", "columns"), [(1, 10), (9, 64), (20, 401)])
-def test_epilogue(rows, columns, depth):
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 10), (3, 61), (9, 64), (20, 401)])
+def test_epilogue(rows, columns, depth, turned):
     text = matmul.epilogue("finish", "float32", bias_and_rectify)
     library = compile_module(text, ["finish"])
     left, right, bias = normal(1, 2, rows, depth), normal(2, 2, depth, columns), normal(3, columns)
+    if turned:
+        right = np.ascontiguousarray(right.swapaxes(1, 2)).swapaxes(1, 2)
     out = np.full((2, rows, columns), 7, "f")
     state = np.array([bias.ctypes.data, out.ctypes.data, columns, rows * columns], np.int64)
     sums = np.empty_like(out)
@@ -184,7 +189,9 @@ def test_halves_are_summed_in_float32(shape, dtype):
 
 
 @pytest.mark.parametrize("front", [False, True])
-@pytest.mark.parametrize("shape", [(1, 17, 19), (9, 3, 49), (30, 600, 401), (200, 33, 70)])
+@pytest.mark.parametrize(
+    "shape", [(1, 17, 19), (3, 31, 50), (9, 3, 49), (30, 600, 401), (200, 33, 70)]
+)
 def test_nothing_outside_of_the_operands_is_touched(shape, front):
     for left, right in ways(*shape):
         x, y = (

@@ -57,6 +57,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from wend.compiler.blocking import DEPTH_BYTES, Multiply, Room, arguments, panels, scratch_size
+from wend.compiler.dots import FEW_ROWS, dots
 from wend.compiler.llvm import Library, Target, compile_module, host
 from wend.compiler.operands import Matrix, Operands, pack_panel
 from wend.compiler.packing import SOURCES, pack_left, pack_right
@@ -169,6 +170,7 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         tiles(shape),
         pack_right(shape, dtype),
         pack_left(shape, dtype),
+        dots(shape, dtype),
         _product(shape, dtype),
         _pack(shape, dtype),
     ]
@@ -236,27 +238,41 @@ def _product(shape: Shape, dtype: str) -> str:
     packed = f.is_("ne", a["packed"], "0")
     _scaled(f, a, "right0 right1", f.select(packed, str(shape.size), size))
     accumulate = f.is_("ne", a["accumulate"], "0")
-    few = f.is_("sle", f.sub(a["last_row"], a["first_row"]), _DIRECT_ROWS)
+    rows = f.sub(a["last_row"], a["first_row"])
+    few = f.is_("sle", rows, _DIRECT_ROWS)
+    along = f.both(f.is_("eq", a["left_step"], size), f.is_("eq", a["right_step"], size))
+    along = f.both(along, f.let(f"xor i1 {packed}, true"))
+    dotted = f.both(along, f.is_("sle", rows, str(FEW_ROWS)))
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
         left = Matrix(_place(f, a, "left", i, j), a["left_row"], a["left_step"])
         right = Matrix(_place(f, a, "right", i, j), a["right_column"], a["right_step"])
         room = Room.of(f, shape, a["scratch"])
+        out = _place(f, a, "out", i, j)
+        with f.when(dotted):
+            f.line(
+                f"call void @dots(ptr {left.base}, i64 {left.line}, ptr {right.base}, "
+                f"i64 {right.line}, i64 {a['depth']}, i64 {a['first_row']}, i64 {a['last_row']}, "
+                f"i64 {a['first_column']}, i64 {a['last_column']}, ptr {out}, i64 {a['out_row']}, "
+                f"i1 {accumulate}, ptr {a['epilogue']}, ptr {a['state']}, i64 {i}, i64 {j}, "
+                f"ptr {room.tile})"
+            )
         operands = Operands(f, shape, dtype, room, left, right, a["columns"], few)
-        Multiply(
-            f,
-            shape,
-            right=lambda block: operands.packed(a["depth"], packed, block),
-            left=operands.left_rows,
-            room=room,
-            part_rows=(a["first_row"], a["last_row"]),
-            part_columns=(a["first_column"], a["last_column"]),
-            columns=a["columns"],
-            depth=a["depth"],
-            out=_place(f, a, "out", i, j),
-            out_row=a["out_row"],
-            accumulate=accumulate,
-            epilogue=a["epilogue"],
-            state=a["state"],
-            place=(i, j),
-        ).write()
+        with f.when(f.let(f"xor i1 {dotted}, true")):
+            Multiply(
+                f,
+                shape,
+                right=lambda block: operands.packed(a["depth"], packed, block),
+                left=operands.left_rows,
+                room=room,
+                part_rows=(a["first_row"], a["last_row"]),
+                part_columns=(a["first_column"], a["last_column"]),
+                columns=a["columns"],
+                depth=a["depth"],
+                out=out,
+                out_row=a["out_row"],
+                accumulate=accumulate,
+                epilogue=a["epilogue"],
+                state=a["state"],
+                place=(i, j),
+            ).write()
     return f.text()

@@ -1,0 +1,129 @@
+"""Products of few rows with a right operand whose columns lie along the depth: dot products.
+
+Packing would cost more than the product. This is how one example goes through a linear layer whose
+weight, (columns, depth), is not packed.
+
+    void dots(left, left_row, right, right_column, depth, first_row, last_row, first_column,
+              last_column, out, out_row, accumulate, epilogue, state, at0, at1, tile)
+
+Strides are in bytes, `accumulate` is an i1, `tile` is room for a tile of sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wend.compiler.packing import Source
+from wend.compiler.routine import Routine
+from wend.compiler.tile import Shape, lane_mask
+
+__all__ = ["FEW_ROWS", "dots"]
+
+#: With more rows, packing pays.
+FEW_ROWS = 3
+
+_PARAMETERS = (
+    "left left_row right right_column depth first_row last_row first_column last_column "
+    "out out_row accumulate epilogue state at0 at1 tile"
+).split()
+_KINDS = {"accumulate": "i1"} | dict.fromkeys("left right out epilogue state tile".split(), "ptr")
+
+
+def dots(shape: Shape, dtype: str) -> str:
+    """The function."""
+    parameters = [(_KINDS.get(name, "i64"), name) for name in _PARAMETERS]
+    f = Routine("dots", parameters, internal=True)
+    handed = f.is_("ne", "%epilogue", "null", "ptr")
+    rows = f.sub("%last_row", "%first_row")
+    tile_row = str(shape.panel * shape.size)
+    into_row = f.select(handed, tile_row, "%out_row")
+    left = f.at("%left", f.mul("%first_row", "%left_row"))
+    above = f.at("%out", f.mul("%first_row", "%out_row"))
+    with f.loop("%first_column", "%last_column", str(shape.panel)) as first:
+        count = f.minimum(f.sub("%last_column", first), str(shape.panel))
+        out = f.at(above, f.mul(first, str(shape.size)))
+        into = f.select(handed, "%tile", out, "ptr")
+        for height in range(1, FEW_ROWS + 1):
+            with f.when(f.is_("eq", rows, str(height))):
+                _Block(f, shape, Source(shape, dtype), height, left, out, into, into_row).write(
+                    first, count
+                )
+        with f.when(handed):
+            f.line(
+                f"call void %epilogue(ptr %tile, i64 {rows}, i64 {count}, i64 %first_row, "
+                f"i64 {first}, i64 %at0, i64 %at1, ptr %state)"
+            )
+    return f.text()
+
+
+@dataclass(frozen=True)
+class _Block:
+    """All rows, some columns. out: where sums are to be added to; into, into_row: where they go."""
+
+    f: Routine
+    shape: Shape
+    source: Source
+    height: int
+    left: str
+    out: str
+    into: str
+    into_row: str
+
+    def write(self, first: str, count: str) -> None:
+        """Append the loop over columns: so many at once that their sums fill the registers."""
+        f, shape = self.f, self.shape
+        wide = shape.rows * shape.vectors // self.height // 4 * 4
+        wide = max(2, min(8, wide))
+        with f.loop("0", count, str(wide)) as column:
+            sums = self._sums(f.add(first, column), wide)
+            for i in range(wide):
+                place = f.add(column, str(i))
+                with f.when(f.is_("slt", place, count)):
+                    for row in range(self.height):
+                        self._put(sums[i * self.height + row], row, place)
+
+    def _sums(self, first: str, wide: int) -> list[str]:
+        """Vectors of sums, column by column; the last column stands in for missing ones."""
+        f, shape, source = self.f, self.shape, self.source
+        lanes, kind = shape.lanes, shape.vector
+        last = f.sub("%last_column", "1")
+        columns = [
+            f.at("%right", f.mul(f.minimum(f.add(first, str(i)), last), "%right_column"))
+            for i in range(wide)
+        ]
+        lines = [f.at(self.left, f.mul("%left_row", str(row))) for row in range(self.height)]
+        whole = f.mul(f.div("%depth", str(lanes)), str(lanes))
+        rest = lane_mask(f, lanes, f.sub("%depth", whole))
+        sums = ["zeroinitializer"] * (wide * self.height)
+        for start, stop, mask in (("0", whole, None), (whole, "%depth", rest)):
+            with f.turns(start, stop, str(lanes)) as loop:
+                now = [loop.carry(kind, x) for x in sums]
+                offset = f.mul(loop.index, str(source.size))
+                rows = [source.vector(f, f.at(line, offset), mask) for line in lines]
+                for i, column in enumerate(columns):
+                    y = source.vector(f, f.at(column, offset), mask)
+                    for row, x in enumerate(rows):
+                        total = now[i * self.height + row]
+                        new = (
+                            f"call {kind} @llvm.fmuladd.{shape.suffix}"
+                            f"({kind} {x}, {kind} {y}, {kind} {total})"
+                        )
+                        loop.become(total, f.let(new))
+            sums = now
+        return sums
+
+    def _put(self, total: str, row: int, place: str) -> None:
+        """Add a vector up, and put the sum in its place."""
+        f, element, size = self.f, self.shape.element, self.shape.size
+        offset = f.mul(place, str(size))
+        x = f.let(
+            f"call reassoc {element} @llvm.vector.reduce.fadd.{self.shape.suffix}"
+            f"({element} 0.0, {self.shape.vector} {total})"
+        )
+        to = f.at(f.at(self.into, f.mul(self.into_row, str(row))), offset)
+        with f.when("%accumulate"):
+            before = f.at(f.at(self.out, f.mul("%out_row", str(row))), offset)
+            y = f.let(f"fadd {element} {x}, {f.load(element, before, size)}")
+            f.store(element, y, to, size)
+        with f.when(f.let("xor i1 %accumulate, true")):
+            f.store(element, x, to, size)
