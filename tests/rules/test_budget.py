@@ -94,15 +94,24 @@ def test_modules_are_not_cut_in_the_middle():
             assert paths_cut(run) == 7
 
 
-def test_the_hard_budget_is_the_backstop():
-    """Where the first line of a trace never comes again, a hard budget ends it."""
-    with budget(soft_nodes=50, hard_nodes=100), private_trie():
-        flushes = _hot.count("flushes")
-        x = torch.ones(2) * 3.0
+def flushes_without_a_beat(**limits: int) -> int:
+    """Flushes of a program whose first line never comes again."""
+    with budget(soft_nodes=50, **limits), private_trie():
+        x = torch.ones(2)
+        torch.synchronize()
+        before = _hot.count("flushes")
+        y = x * 3.0
         for _ in range(1000):
-            x = x + 1.0
-        assert 5 <= _hot.count("flushes") - flushes <= 20
-        assert x.tolist() == [1003.0] * 2
+            y = y + 1.0
+        found = _hot.count("flushes") - before
+        assert y.tolist() == [1003.0] * 2
+    return found
+
+
+def test_the_hard_budget_is_the_backstop():
+    """Disabled: the hard budget; where the first line never comes again, nothing ends the trace."""
+    assert 10 <= flushes_without_a_beat(hard_nodes=100) <= 25
+    assert flushes_without_a_beat(hard_nodes=1 << 40) == 0
 
 
 def test_plans_stay_few():
