@@ -11,8 +11,12 @@ cdef extern from "_shim.h":
     size_t vectorcall_address "wend_vectorcall_address" ()
     int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
     int install_lazy_dict "wend_install_lazy_dict" (object probe, int k) except -1
-    void drop_dict "wend_drop_dict" (object tensor)
-    int keep_memory "wend_keep_memory" (object value, object tensor, object alias) except -1
+    int keep_memory "wend_keep_memory" (object value, object tensor, object alias,
+                                        object state) except -1
+    size_t address "wend_address" (object o)
+    object slice_start "wend_slice_start" (object key)
+    object slice_stop "wend_slice_stop" (object key)
+    object slice_step "wend_slice_step" (object key)
     int unlock_type "wend_unlock_type" (object cls) except -1
     object native_call1 "wend_call1" (object f, object x)
     object native_call2 "wend_call2" (object f, object x, object y)
@@ -42,17 +46,23 @@ cdef class Kind:
     cdef readonly object device
     cdef readonly dict types
     cdef readonly list leaves
+    cdef Py_ssize_t itemsize
 
 @cython.no_gc
 cdef class TensorType:
-    cdef readonly object shape
+    cdef object size
     cdef readonly tuple dims
     cdef readonly object dtype
     cdef readonly object device
     cdef readonly Kind kind
     cdef readonly Py_ssize_t nbytes
 
+@cython.locals(found=TensorType)
 cdef TensorType type_in_kind(Kind kind, tuple shape)
+@cython.locals(n=Py_ssize_t, t=TensorType)
+cdef TensorType new_type(Kind kind, tuple dims)
+cdef int C_DIM, C_ARG, C_NUMBER, C_EQUAL, C_GUARD, C_ROW, C_PUT, C_PUT_DIM, C_TYPE
+cdef long long LARGE
 @cython.locals(e=tuple, t=TensorType, op=int)
 cpdef evaluate(object expr, list types, list args)
 cdef binary(int op, object a, object b)
@@ -62,6 +72,10 @@ cdef class Program:
     cdef public tuple guards
     cdef public tuple outs
     cdef public tuple kinds
+    cdef public bytes code
+    cdef public tuple numbers
+    cdef public Py_ssize_t n_guards
+    cdef public int as_operand
     cdef public object graph
     cdef public dict templates
     cdef public object runner
@@ -74,6 +88,10 @@ cdef class Program:
     cpdef bint matches(self, list types, list args) except -1
     @cython.locals(i=Py_ssize_t, result=list, row=tuple, shape=list)
     cpdef tuple out_types(self, list types, list args)
+    @cython.locals(code=bytes, stack="long long[16]", top=int, i=Py_ssize_t, n=Py_ssize_t,
+                   result=list, shape=list, op=int, k=int, t=TensorType, a="long long",
+                   b="long long", holds=bint)
+    cdef tuple resize(self, TensorType t0, TensorType t1, TensorType t2, list more, list args)
 
 cdef class PrimitiveBase:
     cdef public tuple form
@@ -270,9 +288,9 @@ cdef Py_ssize_t BASELINE
 
 @cython.locals(t="long long")
 cpdef Trace current_trace()
-cdef object LAST_CODE
-cdef bint LAST_INTERNAL
-@cython.locals(row=tuple, flag=bint)
+cdef list CODES
+cdef list FLAGS
+@cython.locals(row=tuple, flag=bint, k=Py_ssize_t)
 cpdef bint is_internal(object code) except -1
 cdef note_site(Trace trace, State state, object code, int lasti)
 @cython.locals(storage=Storage)
@@ -293,11 +311,22 @@ cdef bint admit(State state) except -1
 cdef count_pass(list states)
 @cython.locals(state=State, h="long long")
 cdef note_stranger(list states)
-@cython.locals(trace=Trace, v0=Value, v1=Value, v2=Value, v=Value, i0=Py_ssize_t, i1=Py_ssize_t,
-               i2=Py_ssize_t, serial="long long", state=State, child=State, out_type=TensorType,
-               t=Tensor, others=list, other_types=tuple, indices=list, types=list, h=Tensor,
-               args=list)
-cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest, list values)
+@cython.locals(alias=Alias, base=Tensor)
+cdef bint current(Tensor handle) except -1
+@cython.locals(trace=Trace, state=State, child=State, serial="long long", v=Value)
+cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
+            list values, OpFunction inplace)
+@cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor, v=Value)
+cdef bint same_rest(Trace trace, State child, list rest) except -1
+@cython.locals(v0=Value, v1=Value, v2=Value, i0=Py_ssize_t, i1=Py_ssize_t, i2=Py_ssize_t,
+               serial="long long", state=State, child=State, others=list, indices=tuple, h=Tensor)
+cdef record_new(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
+                list rest, list values, OpFunction inplace)
+@cython.locals(v=Value)
+cdef tuple indices_of(Trace trace, list others)
+@cython.locals(serial="long long", v=Value, t=Tensor, old=Value, out_type=TensorType, args=list)
+cdef commit(Trace trace, PrimitiveBase prim, State child, Tensor h0, list values,
+            OpFunction inplace)
 @cython.locals(v=Value, serial="long long", state=State, child=State, indices=list)
 cpdef record_step(Trace trace, StepPrimitive prim, list seeds, list operands, list values,
                   list outs, object build, object leaves)
@@ -306,13 +335,18 @@ cdef list operand_list(Py_ssize_t n, h0, h1, h2, list rest)
 cdef bint same_args(list a, list b) except -1
 @cython.locals(v=Value, i=Py_ssize_t)
 cdef bint same_types(list types, list values) except -1
-@cython.locals(program=Program, v=Value, types=list, args=list)
-cdef State retype(Trace trace, State child, PrimitiveBase prim, Py_ssize_t n, Value v0, Value v1,
-                  Value v2, list others, list values)
-cdef set_types(State child, Py_ssize_t n, list types, tuple outs, list values)
-@cython.locals(child=State, grad=bint, v=Value, args=list, program=Program, outs=tuple)
+@cython.locals(v=Value)
+cdef list types_of(Py_ssize_t n, Value v0, Value v1, Value v2, list others)
+@cython.locals(program=Program, v=Value, t0=TensorType, t1=TensorType, t2=TensorType, more=list,
+               outs=tuple)
+cdef State retype(State child, Py_ssize_t n, Value v0, Value v1, Value v2, list others,
+                  list values)
+cdef set_types(State child, TensorType t0, TensorType t1, TensorType t2, list more, tuple outs,
+               list values)
+@cython.locals(child=State, grad=bint, v=Value, program=Program, outs=tuple, t0=TensorType,
+               t1=TensorType, t2=TensorType, more=list, types=list)
 cdef State find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t i0,
-                      Py_ssize_t i1, Py_ssize_t i2, tuple rest, list types, list values,
+                      Py_ssize_t i1, Py_ssize_t i2, tuple rest, list values,
                       Value v0, Value v1, Value v2, list others)
 @cython.locals(v=Value, t=Tensor, serial="long long", fresh=list)
 cdef commit_many(Trace trace, object prim, State child, list values)
@@ -330,7 +364,7 @@ cdef bint same_constant(object a, object b) except -1
 cdef class CallPlan:
     cdef readonly PrimitiveBase prim
     cdef readonly Py_ssize_t nargs
-    cdef readonly tuple kwnames
+    cdef public tuple kwnames
     cdef readonly Py_ssize_t n_slots
     cdef readonly bytes raws
     cdef readonly bytes roles
@@ -340,6 +374,7 @@ cdef class CallPlan:
     cdef readonly tuple const_values
     cdef public object same_dtype
     cdef readonly bint has_args
+    cdef bint is_quick(self) except -1
 
 cdef class OpFunction:
     cdef size_t vectorcall
@@ -347,6 +382,12 @@ cdef class OpFunction:
     cdef public bint inplace
     cdef public list plans
     cdef public CallPlan plan0
+    cdef PrimitiveBase one
+    cdef PrimitiveBase two
+    cdef PrimitiveBase with_float
+    cdef PrimitiveBase with_int
+    cdef PrimitiveBase from_float
+    cdef PrimitiveBase from_int
     cdef public object overloads
     cdef public object primitive
     cdef public object general
@@ -354,6 +395,9 @@ cdef class OpFunction:
     cdef object __weakref__
     cdef call1(self, object x)
     cdef call2(self, object x, object y)
+    @cython.locals(prim=PrimitiveBase)
+    cdef quick2(self, object x, object y)
+    cdef remember(self, CallPlan plan)
     @cython.locals(plan=CallPlan, k=Py_ssize_t, j=Py_ssize_t, n=Py_ssize_t, ok=bint, role=int,
                    h0=Tensor, h1=Tensor, h2=Tensor, rest=list, values=list)
     cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
@@ -369,7 +413,7 @@ cdef object FULL
 cdef getitem(Tensor x, object key)
 @cython.locals(dim=Py_ssize_t, out=Tensor)
 cdef getitem_tuple(Tensor x, tuple key)
-@cython.locals(code=Py_ssize_t, values=list)
+cdef bint is_full(object key) except -1
 cdef getitem_slice(Tensor x, Py_ssize_t dim, object key)
 @cython.locals(n=Py_ssize_t)
 cpdef record_list(PrimitiveBase prim, list tensors, list values)

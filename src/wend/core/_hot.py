@@ -1,4 +1,5 @@
 # mypy: ignore-errors
+# cython: boundscheck=False, wraparound=False
 """The hot core: handles, values, the trie of paths, and the step that records one op.
 
 Compiled with Cython in pure-Python mode (types in `_hot.pxd`) and also run as it stands: one
@@ -69,6 +70,7 @@ class Kind:
         self.dtype = dtype
         self.rank = rank
         self.device = device
+        self.itemsize = dtype.itemsize
         self.types = {}
         self.leaves = [LeafPrimitive(self, g) for g in range(4)]
 
@@ -82,24 +84,31 @@ class TensorType:
     Identity implies equality; the tables are bounded, so that equality does not imply identity.
     """
 
-    def __init__(self, shape, dtype, device, kind, nbytes):
-        self.shape = shape
-        self.dims = tuple(shape)  # a plain tuple: indexing a Size runs Python code
+    def __init__(self, dims, dtype, device, kind, nbytes):
+        self.dims = dims  # a plain tuple: indexing a Size runs Python code
+        self.size = None
         self.dtype = dtype
         self.device = device
         self.kind = kind
         self.nbytes = nbytes
 
     @property
+    def shape(self):
+        """Extents of the dims, as a Size (made when it is first asked for)."""
+        if self.size is None:
+            self.size = tuple.__new__(Size, self.dims)
+        return self.size
+
+    @property
     def rank(self):
         """Number of dims."""
-        return len(self.shape)
+        return len(self.dims)
 
     def __repr__(self):
         return f"{self.dtype}{list(self.shape)}"
 
     def __reduce__(self):
-        return intern_type, (tuple(self.shape), self.dtype, self.device)
+        return intern_type, (self.dims, self.dtype, self.device)
 
 
 KINDS = {}
@@ -124,14 +133,18 @@ def type_in_kind(kind, shape):
             for other in KINDS.values():
                 other.types.clear()
             COUNTS["types"] = 0
-        n = kind.dtype.itemsize
-        for extent in shape:
-            n = n * extent
-        size = tuple.__new__(Size, shape)
-        found = TensorType(size, kind.dtype, kind.device, kind, n)
+        found = new_type(kind, shape)
         kind.types[shape] = found
         COUNTS["types"] += 1
     return found
+
+
+def new_type(kind, dims):
+    """A type of this kind, not interned yet."""
+    n = kind.itemsize
+    for extent in dims:
+        n = n * extent
+    return TensorType(dims, kind.dtype, kind.device, kind, n)
 
 
 def intern_type(shape, dtype, device):
@@ -141,7 +154,9 @@ def intern_type(shape, dtype, device):
 
 def symbolic_type(shape, dtype, device):
     """A type whose extents may be symbolic; not interned, never leaves a trace of a rule."""
-    return TensorType(shape, dtype, device, None, 0)
+    found = TensorType(tuple(shape), dtype, device, None, 0)
+    found.size = shape
+    return found
 
 
 # -- expressions of extents (see symbolic.py for the opcodes) -------------------------------
@@ -227,6 +242,10 @@ class Program:
         self.guards = guards
         self.outs = outs
         self.kinds = None
+        self.code = None
+        self.numbers = ()
+        self.as_operand = -1
+        translate(self)
         self.graph = None
         self.templates = {}
         self.runner = None
@@ -245,11 +264,116 @@ class Program:
                 return False
         return True
 
+    def resize(self, t0, t1, t2, more, args):
+        """Types of the results for other sizes of the same kinds, natively.
+
+        t0, t1, t2, more: types of the operands     args: run-time args
+        Returns None where a guard does not hold, or where only `matches` can tell.
+        """
+        code = self.code
+        if code is None or self.kinds is None:
+            return None
+        stack = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        top = -1
+        i = 0
+        n = len(code)
+        result = None
+        shape = None
+        while i < n:
+            op = code[i]
+            if op == C_EQUAL or op == C_DIM or op == C_PUT_DIM:
+                k = code[i + 1]
+                t = t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
+                extent = t.dims[code[i + 2]]
+                i += 3
+                if op == C_EQUAL:
+                    k = code[i]
+                    t = t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
+                    other = t.dims[code[i + 1]]
+                    if extent is not other and extent != other:
+                        return None
+                    i += 2
+                elif op == C_DIM:
+                    top += 1
+                    stack[top] = extent
+                else:
+                    shape.append(extent)
+            elif op == C_ARG:
+                top += 1
+                stack[top] = args[code[i + 1]]
+                i += 2
+            elif op == C_NUMBER:
+                top += 1
+                stack[top] = self.numbers[code[i + 1]]
+                i += 2
+            elif op == C_PUT:
+                shape.append(stack[top])
+                top -= 1
+                i += 1
+            elif op == C_ROW:
+                shape = []
+                i += 1
+            elif op == C_TYPE:
+                if result is None:
+                    result = []
+                result.append(type_in_kind(self.kinds[len(result)], tuple(shape)))
+                i += 1
+            elif op == C_GUARD:
+                a = stack[top - 1]
+                b = stack[top]
+                top -= 2
+                op = code[i + 1]
+                if op == 20:
+                    holds = a == b
+                elif op == 21:
+                    holds = a != b
+                elif op == 22:
+                    holds = a < b
+                elif op == 23:
+                    holds = a <= b
+                elif op == 24:
+                    holds = a > b
+                else:
+                    holds = a >= b
+                if holds != (code[i + 2] == 1):
+                    return None
+                i += 3
+            elif op == 7:
+                stack[top] = -stack[top]
+                i += 1
+            else:
+                b = stack[top]
+                top -= 1
+                a = stack[top]
+                if op == 2:
+                    a = a + b
+                elif op == 3:
+                    a = a - b
+                elif op == 4:
+                    if not (-LARGE < a < LARGE and -LARGE < b < LARGE):
+                        return None  # beyond what 64 bits hold
+                    a = a * b
+                elif op == 8:
+                    a = b if b < a else a
+                elif op == 9:
+                    a = b if b > a else a
+                else:
+                    if b <= 0 or a < 0:
+                        return None  # Python and C divide negative numbers differently
+                    a = a // b if op == 5 else a % b
+                stack[top] = a
+                i += 1
+        if self.as_operand >= 0:
+            k = self.as_operand
+            return (t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3],)
+        return tuple(result)
+
     def out_types(self, types, args):
         """Types of the results for these operand types and run-time args."""
         if self.kinds is None:
             device = types[0].device if types else self.prim.device_of_result()
             self.kinds = tuple([intern_kind(d, len(s), device) for s, d in self.outs])
+            settle_operand(self, types)
         result = []
         for i in range(len(self.outs)):
             row = self.outs[i][0]
@@ -258,6 +382,89 @@ class Program:
                 shape.append(evaluate(expr, types, args))
             result.append(type_in_kind(self.kinds[i], tuple(shape)))
         return tuple(result)
+
+
+# Instructions of `Program.code`, beside the opcodes of expressions (2..9) on a stack of ints.
+C_DIM = 64  # push types[k].dims[axis]
+C_ARG = 65  # push args[k]
+C_NUMBER = 66  # push numbers[k]
+C_EQUAL = 67  # give up unless two dims are equal
+C_GUARD = 68  # pop two; give up unless the comparison has this outcome
+C_ROW = 69  # begin a result
+C_PUT = 70  # pop the next extent of the result
+C_PUT_DIM = 71  # the next extent is types[k].dims[axis]
+C_TYPE = 72  # end a result
+LARGE = 1 << 31
+
+
+def translate(program):
+    """Write a program's guards and extents as code for `Program.resize`; None where it cannot."""
+    code = []
+    numbers = []
+    for op, a, b, outcome in program.guards:
+        if op == 20 and outcome and is_dim(a) and is_dim(b):
+            code.extend([C_EQUAL, a[1], a[2], b[1], b[2]])
+            continue
+        if not translate_expr(a, code, numbers, 0) or not translate_expr(b, code, numbers, 1):
+            return
+        code.extend([C_GUARD, op, 1 if outcome else 0])
+    n_guards = len(code)
+    for row, _ in program.outs:
+        code.append(C_ROW)
+        for expr in row:
+            if is_dim(expr):
+                code.extend([C_PUT_DIM, expr[1], expr[2]])
+                continue
+            if not translate_expr(expr, code, numbers, 0):
+                return
+            code.append(C_PUT)
+        code.append(C_TYPE)
+    if len(numbers) > 255 or max(code, default=0) > 255:
+        return
+    program.numbers = tuple(numbers)
+    program.code = bytes(code)
+    program.n_guards = n_guards
+
+
+def is_dim(expr):
+    """Whether an expression is one dim of one operand."""
+    return type(expr) is tuple and expr[0] == 0
+
+
+def translate_expr(expr, code, numbers, depth):
+    """Append the code of an expression; whether it could be written."""
+    if type(expr) is not tuple:
+        if type(expr) is not int or not -LARGE < expr < LARGE:
+            return False
+        code.extend([C_NUMBER, len(numbers)])
+        numbers.append(expr)
+        return True
+    op = expr[0]
+    if op == 0:
+        code.extend([C_DIM, expr[1], expr[2]])
+        return True
+    if op == 1:
+        code.extend([C_ARG, expr[1]])
+        return True
+    if op > 9 or depth > 12 or not translate_expr(expr[1], code, numbers, depth):
+        return False
+    if op != 7 and not translate_expr(expr[2], code, numbers, depth + 1):
+        return False
+    code.append(op)
+    return True
+
+
+def settle_operand(program, types):
+    """Where the only result has the type of an operand, its extents need not be computed."""
+    if len(program.outs) != 1 or program.code is None:
+        return
+    row = program.outs[0][0]
+    if not row or not is_dim(row[0]):
+        return
+    k = row[0][1]
+    if types[k].kind is program.kinds[0] and row == tuple([(0, k, a) for a in range(len(row))]):
+        program.as_operand = k
+        program.code = program.code[: program.n_guards]
 
 
 def differentiable_dtypes(outs):
@@ -336,6 +543,7 @@ class PrimitiveBase:
     def typed(self, types, args):
         """(program, result types) for operand types and run-time args; cold ones run the rule."""
         if self.epoch != EPOCH:
+            self.last_n = -1
             self.memo.clear()
             self.programs.clear()
             self.epoch = EPOCH
@@ -575,7 +783,6 @@ class Tensor:
     def __pos__(self): return operator1(33, self)
     def __abs__(self): return operator1(34, self)
     def __invert__(self): return operator1(35, self)
-    def __dealloc__(self): drop_dict(self)
     def __hash__(self): return id(self)
     def __bool__(self): return SLOTS["bool"](self)
     def __int__(self): return SLOTS["int"](self)
@@ -929,15 +1136,15 @@ INTERNAL = {}
 INTERNAL_PREFIX = ["\0"]
 
 
-LAST_CODE = None
-LAST_INTERNAL = False
+CODES = [None] * 256  # code objects met lately, by address, and whether they are internal
+FLAGS = [False] * 256
 
 
 def is_internal(code):
     """Whether a code object belongs to the package, so that the user's line is further out."""
-    global LAST_CODE, LAST_INTERNAL
-    if code is LAST_CODE:
-        return LAST_INTERNAL
+    k = (address(code) >> 6) & 255
+    if CODES[k] is code:
+        return FLAGS[k]
     # Keyed by identity: hashing a code object reads all of it.
     row = INTERNAL.get(id(code))
     if row is None:
@@ -946,9 +1153,9 @@ def is_internal(code):
         if len(INTERNAL) > 20_000:
             INTERNAL.clear()
         row = INTERNAL[id(code)] = (code, flag)
-    LAST_CODE = code
-    LAST_INTERNAL = row[1]
-    return LAST_INTERNAL
+    CODES[k] = code
+    FLAGS[k] = row[1]
+    return FLAGS[k]
 
 
 def note_site(trace, state, code, lasti):
@@ -1160,15 +1367,101 @@ def count_pass(states):
             state.gained = state.gained >> 1
 
 
-def record(prim, n, h0, h1, h2, rest, values):
+def current(handle):
+    """Whether the handle of a view is up to date, and so is what it views."""
+    alias = handle.alias
+    base = alias.base
+    return base is not None and base.alias is None and alias.version == base.version
+
+
+def record(prim, n, h0, h1, h2, rest, values, inplace):
     """One step: record an op, return the handle (or tuple of handles) of its result.
 
     prim: an interned primitive     n: number of tensor operands, the first three of them h0..h2,
     the others in the list `rest`     values: list of run-time ints and numbers, or None
+    inplace: None, or the in-place op on whose behalf h0 is to be rebound to the result
+
+    Here is the step that was taken last time, with the same types; all others are `record_new`'s.
     """
     trace = current_trace()
+    state = trace.state
+    if state is None or trace.symbolic is not None:
+        return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
+    child = state.child
+    if (
+        child is None
+        or child.prim is not prim
+        or child.mode is not trace.mode
+        or child.out_type is None
+        or trace.n >= trace.soft_nodes
+        or trace.nbytes >= trace.soft_bytes
+        or (rest is not None and not same_rest(trace, child, rest))
+    ):
+        return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
+    serial = trace.serial
+    if n > 0:
+        v = h0.value
+        if (
+            v.serial != serial
+            or v.index != child.i0
+            or v.type is not child.t0
+            or v.leaf is not h0.leaf
+            or (h0.alias is not None and not current(h0))
+        ):
+            return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
+        if n > 1:
+            v = h1.value
+            if (
+                v.serial != serial
+                or v.index != child.i1
+                or v.type is not child.t1
+                or v.leaf is not h1.leaf
+                or (h1.alias is not None and not current(h1))
+            ):
+                return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
+            if n > 2:
+                v = h2.value
+                if (
+                    v.serial != serial
+                    or v.index != child.i2
+                    or v.type is not child.t2
+                    or v.leaf is not h2.leaf
+                    or (h2.alias is not None and not current(h2))
+                ):
+                    return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
+    if prim.sized and not same_args(child.last_args, values):
+        return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
+    t = commit(trace, prim, child, h0, values, inplace)
+    if t is None:
+        return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
+    return t
+
+
+def same_rest(trace, child, rest):
+    """Whether the fourth and later operands are the ones, of the types, that `child` saw last."""
+    indices = child.rest
+    types = child.trest
+    if indices is None or len(indices) != len(rest):
+        return False
+    i = 0
+    for h in rest:
+        v = h.value
+        if v.serial != trace.serial or v.type is not types[i] or v.leaf is not h.leaf:
+            return False
+        if v.index != indices[i] or (h.alias is not None and not current(h)):
+            return False
+        i += 1
+    return True
+
+
+def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
+    """A step that is not just the last one again: leaves enter, types and children are found."""
     if trace.symbolic is not None:
-        return trace.symbolic.record(prim, operand_list(n, h0, h1, h2, rest), values or [])
+        t = trace.symbolic.record(prim, operand_list(n, h0, h1, h2, rest), values or [])
+        if inplace is not None:
+            assign(h0, t, inplace)
+            return h0
+        return t
     if trace.n >= trace.soft_nodes or trace.nbytes >= trace.soft_bytes:
         check_budget(trace)
     v0 = None
@@ -1178,7 +1471,7 @@ def record(prim, n, h0, h1, h2, rest, values):
     i1 = -1
     i2 = -1
     others = None
-    other_types = None
+    indices = None
     if n > 0:
         v0 = h0.value
         if h0.alias is not None or h0.leaf is not v0.leaf:
@@ -1202,10 +1495,7 @@ def record(prim, n, h0, h1, h2, rest, values):
                 if n > 2:
                     i2 = v2.index if v2.serial == serial else enter(trace, v2)
                     if others is not None:
-                        indices = []
-                        for v in others:
-                            indices.append(v.index if v.serial == serial else enter(trace, v))
-                        other_types = tuple(indices)
+                        indices = indices_of(trace, others)
         if trace.serial == serial:
             break
     state = trace.state
@@ -1214,55 +1504,78 @@ def record(prim, n, h0, h1, h2, rest, values):
         child = state.child
         if child is not None:
             if (
-                child.prim is prim
-                and child.i0 == i0
-                and child.i1 == i1
-                and child.i2 == i2
-                and child.mode is trace.mode
-                and (others is None or child.rest == other_types)
+                child.prim is not prim
+                or child.i0 != i0
+                or child.i1 != i1
+                or child.i2 != i2
+                or child.mode is not trace.mode
+                or (others is not None and child.rest != indices)
             ):
-                if (
-                    (n > 0 and child.t0 is not v0.type)
-                    or (n > 1 and child.t1 is not v1.type)
-                    or (n > 2 and child.t2 is not v2.type)
-                    or (prim.sized and not same_args(child.last_args, values))
-                    or (others is not None and not same_types(child.trest, others))
-                ):
-                    child = retype(trace, child, prim, n, v0, v1, v2, others, values)
-            else:
                 child = None
+            elif (
+                (n > 0 and child.t0 is not v0.type)
+                or (n > 1 and child.t1 is not v1.type)
+                or (n > 2 and child.t2 is not v2.type)
+                or (prim.sized and not same_args(child.last_args, values))
+                or (others is not None and not same_types(child.trest, others))
+            ):
+                child = retype(child, n, v0, v1, v2, others, values)
     if child is None:
-        types = []
-        if n > 0:
-            types.append(v0.type)
-            if n > 1:
-                types.append(v1.type)
-                if n > 2:
-                    types.append(v2.type)
-                    if others is not None:
-                        for v in others:
-                            types.append(v.type)
         child = find_child(
-            trace, state, prim, n, i0, i1, i2, other_types, types, values, v0, v1, v2, others
+            trace, state, prim, n, i0, i1, i2, indices, values, v0, v1, v2, others
         )
         if trace.serial != serial:
-            return record(prim, n, h0, h1, h2, rest, values)
+            return record(prim, n, h0, h1, h2, rest, values, inplace)
     # -- commit: from here to the end nothing can run other Python code in between
-    out_type = child.out_type
-    if out_type is None:
-        return commit_many(trace, prim, child, values)
+    if child.out_type is None:
+        made = commit_many(trace, prim, child, values)
+        if inplace is not None:
+            assign(h0, made, inplace)
+            return h0
+        return made
+    t = commit(trace, prim, child, h0, values, inplace)
+    if t is None:
+        return record(prim, n, h0, h1, h2, rest, values, inplace)
+    return t
+
+
+def indices_of(trace, others):
+    """Indices of operands in the trace; those from outside enter."""
+    out = []
+    for v in others:
+        out.append(v.index if v.serial == trace.serial else enter(trace, v))
+    return tuple(out)
+
+
+def commit(trace, prim, child, h0, values, inplace):
+    """Append the step `child`; the handle of its result, or None if the trace was flushed."""
+    serial = trace.serial
     v = Value.__new__(Value)
-    t = Tensor.__new__(Tensor)
+    t = None
+    old = None
+    if inplace is not None:
+        old = h0.value
+        if (
+            h0.alias is not None
+            or h0.leaf is not None
+            or child.out_type is not old.type
+            or (old.requires_grad and not child.requires_grad)
+            or old.inference is not trace.mode.inference
+            or trace.eager
+            or trace.volatile
+        ):
+            old = None
+    if old is None:
+        t = Tensor.__new__(Tensor)
     if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
-        return record(prim, n, h0, h1, h2, rest, values)
+        return None
+    out_type = child.out_type
     v.type = out_type
     v.serial = serial
     v.index = trace.n
     v.trace = trace
     v.requires_grad = child.requires_grad
-    if trace.mode.inference:
-        v.inference = True
-    t.value = v
+    v.inference = trace.mode.inference
     trace.values.append(v)
     trace.states.append(child)
     trace.n += 1
@@ -1276,11 +1589,20 @@ def record(prim, n, h0, h1, h2, rest, values):
     code = current_code()
     if code is not child.code or current_lasti() != child.lasti or child.user_code is not None:
         note_site(trace, child, code, current_lasti())
+    if old is not None:
+        trace.touched.append((h0, old if old.trace is not trace else old.index, trace.n))
+        h0.value = v
+        h0.version += 1
+        return h0
+    t.value = v
     if prim.is_view:
         attach_view(t, h0, prim, values)
     if trace.eager or trace.volatile:
         trace.volatile = False
         flush(trace)
+    if inplace is not None:
+        assign(h0, t, inplace)
+        return h0
     return t
 
 
@@ -1366,8 +1688,8 @@ def same_types(types, values):
     return True
 
 
-def retype(trace, child, prim, n, v0, v1, v2, others, values):
-    """A known step with other sizes: the same child if the pattern holds, else None."""
+def types_of(n, v0, v1, v2, others):
+    """The types of the operands as a list."""
     types = []
     if n > 0:
         types.append(v0.type)
@@ -1378,71 +1700,82 @@ def retype(trace, child, prim, n, v0, v1, v2, others, values):
                 if others is not None:
                     for v in others:
                         types.append(v.type)
-    args = values if values is not None else []
-    program = child.program
+    return types
+
+
+def retype(child, n, v0, v1, v2, others, values):
+    """A known step with other sizes: the same child if the pattern holds, else None."""
     if child.is_step:
         return None
-    if not program.matches(types, args):
-        return None
-    outs = program.out_types(types, args)
-    set_types(child, n, types, outs, values)
+    program = child.program
+    t0 = v0.type if n > 0 else None
+    t1 = v1.type if n > 1 else None
+    t2 = v2.type if n > 2 else None
+    more = [v.type for v in others] if others is not None else None
+    outs = program.resize(t0, t1, t2, more, values)
+    if outs is None:
+        types = types_of(n, v0, v1, v2, others)
+        args = values if values is not None else []
+        if not program.matches(types, args):
+            return None
+        outs = program.out_types(types, args)
+    set_types(child, t0, t1, t2, more, outs, values)
     return child
 
 
-def set_types(child, n, types, outs, values):
+def set_types(child, t0, t1, t2, more, outs, values):
     """What the inline cache of a state compares: the types it saw last."""
-    if n > 0:
-        child.t0 = types[0]
-    if n > 1:
-        child.t1 = types[1]
-    if n > 2:
-        child.t2 = types[2]
-    if n > 3:
-        child.trest = types[3:]
+    child.t0 = t0
+    child.t1 = t1
+    child.t2 = t2
+    child.trest = more
     child.last_args = values
     child.outs = outs
     child.out_type = outs[0] if len(outs) == 1 and not child.many else None
 
 
-def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v2, others):
+def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, others):
     """The child for a step that the inline cache does not hold; made if it is new."""
-    args = values if values is not None else []
-    if (
-        n == prim.last_n
-        and not prim.sized
-        and n < 4
-        and (n < 1 or prim.last_t0 is v0.type)
-        and (n < 2 or prim.last_t1 is v1.type)
-        and (n < 3 or prim.last_t2 is v2.type)
-        and prim.epoch == EPOCH
-    ):
+    t0 = v0.type if n > 0 else None
+    t1 = v1.type if n > 1 else None
+    t2 = v2.type if n > 2 else None
+    more = None
+    outs = None
+    program = None
+    if n == prim.last_n and n < 4 and prim.epoch == EPOCH:
         program = prim.last_program
-        outs = prim.last_outs
-    else:
-        program, outs = prim.typed(types, args)
-        if n < 4:
-            prim.last_n = n
-            prim.last_t0 = types[0] if n > 0 else None
-            prim.last_t1 = types[1] if n > 1 else None
-            prim.last_t2 = types[2] if n > 2 else None
-            prim.last_program = program
-            prim.last_outs = outs
+        if prim.last_t0 is t0 and prim.last_t1 is t1 and prim.last_t2 is t2 and not prim.sized:
+            outs = prim.last_outs
+        elif (
+            (n < 1 or prim.last_t0.kind is t0.kind)
+            and (n < 2 or prim.last_t1.kind is t1.kind)
+            and (n < 3 or prim.last_t2.kind is t2.kind)
+        ):
+            outs = program.resize(t0, t1, t2, None, values)
+    if outs is None:
+        types = types_of(n, v0, v1, v2, others)
+        program, outs = prim.typed(types, values if values is not None else [])
+        more = types[3:] if n > 3 else None
+    if n < 4:
+        prim.last_n = n
+        prim.last_t0 = t0
+        prim.last_t1 = t1
+        prim.last_t2 = t2
+        prim.last_program = program
+        prim.last_outs = outs
+    key = None
     if state is not None:
         key = (prim, i0, i1, i2, rest, trace.mode, program)
         if state.children is not None:
             child = state.children.get(key)
             if child is not None:
-                set_types(child, n, types, outs, values)
+                set_types(child, t0, t1, t2, more, outs, values)
                 state.child = child
                 return child
         if not admit(state):
             state = None
     child = State.__new__(State)
     child.prim = prim
-    if state is not None:
-        child.parent = state
-        child.depth = state.depth + 1
-        child.born = COUNTS["flushes"]
     child.i0 = i0
     child.i1 = i1
     child.i2 = i2
@@ -1467,14 +1800,18 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, types, values, v0, v1, v
                     grad = True
     child.requires_grad = grad and program.real
     if child.requires_grad and (
-        (v0 is not None and v0.inference)
-        or (v1 is not None and v1.inference)
-        or (v2 is not None and v2.inference)
+        (n > 0 and v0.inference) or (n > 1 and v1.inference) or (n > 2 and v2.inference)
     ):
         SLOTS["check_saved"](prim, program, [v0, v1, v2])
-    set_types(child, n, types, outs, values)
     if state is not None:
+        child.parent = state
+        child.depth = state.depth + 1
+        child.born = COUNTS["flushes"]
+        set_types(child, t0, t1, t2, more, outs, values)
         adopt(state, key, child)
+    else:
+        child.outs = outs
+        child.out_type = outs[0] if len(outs) == 1 and not child.many else None
     return child
 
 
@@ -1684,6 +2021,17 @@ class CallPlan:
         self.same_dtype = None  # a tensor of this dtype is returned as it is
         self.has_args = len(prim.size_mask) > 0
 
+    def is_quick(self):
+        """Whether a call of this form is its arguments in order, and nothing needs a look."""
+        return (
+            self.kwnames is None
+            and self.n_const == 0
+            and self.same_dtype is None
+            and not self.prim.check_strides
+            and self.n_slots == self.nargs
+            and self.raws == bytes(range(self.nargs))
+        )
+
 
 class OpFunction:
     """The callable behind a public name: an op, found and recorded without a Python frame."""
@@ -1697,6 +2045,12 @@ class OpFunction:
         self.inplace = inplace
         self.plans = []
         self.plan0 = None
+        self.one = None  # primitives of the quickest forms: a tensor,
+        self.two = None  # two tensors,
+        self.with_float = None  # a tensor and a number,
+        self.with_int = None
+        self.from_float = None  # a number and a tensor
+        self.from_int = None
         self.overloads = None
         self.primitive = None
         self.general = None  # Python function for calls that do not come down to one op
@@ -1722,20 +2076,86 @@ class OpFunction:
 
     def call1(self, x):
         """Call with one positional argument."""
+        prim = self.one
+        if prim is not None and type(x) is Tensor:
+            return record(prim, 1, x, None, None, None, None, self if self.inplace else None)
         return call_with1(self, x)
 
     def call2(self, x, y):
         """Call with two positional arguments."""
-        return call_with2(self, x, y)
+        found = self.quick2(x, y)
+        return call_with2(self, x, y) if found is None else found
+
+    def quick2(self, x, y):
+        """Two tensors, or a tensor and a number, in a form met before; None for other calls."""
+        if type(x) is Tensor:
+            if type(y) is Tensor:
+                prim = self.two
+                if prim is None:
+                    return None
+                return record(prim, 2, x, y, None, None, None, self if self.inplace else None)
+            if type(y) is float:
+                prim = self.with_float
+            elif type(y) is int:
+                prim = self.with_int
+            else:
+                return None
+            if prim is None:
+                return None
+            return record(prim, 1, x, None, None, None, [y], self if self.inplace else None)
+        if type(y) is Tensor:
+            if type(x) is float:
+                prim = self.from_float
+            elif type(x) is int:
+                prim = self.from_int
+            else:
+                return None
+            if prim is not None:
+                return record(prim, 1, y, None, None, None, [x], None)
+        return None
+
+    def remember(self, plan):
+        """Keep the plan of a form of call; the quickest forms have places of their own."""
+        self.plans.insert(0, plan)
+        if len(self.plans) > 12:
+            self.plans.pop()
+        self.plan0 = plan
+        if not plan.is_quick():
+            return
+        roles = plan.roles
+        if roles == bytes([R_TENSOR]) and not plan.has_args:
+            self.one = plan.prim
+        elif roles == bytes([R_TENSOR, R_TENSOR]) and not plan.has_args:
+            self.two = plan.prim
+        elif roles == bytes([R_TENSOR, R_FLOAT]):
+            self.with_float = plan.prim
+        elif roles == bytes([R_TENSOR, R_INT]):
+            self.with_int = plan.prim
+        elif roles == bytes([R_FLOAT, R_TENSOR]) and not self.inplace:
+            self.from_float = plan.prim
+        elif roles == bytes([R_INT, R_TENSOR]) and not self.inplace:
+            self.from_int = plan.prim
 
     def call(self, args, nargs, kwnames):
         """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
+        if kwnames is None:
+            if nargs == 2:
+                found = self.quick2(arg(args, 0), arg(args, 1))
+                if found is not None:
+                    return found
+            elif nargs == 1 and self.one is not None:
+                a = arg(args, 0)
+                if type(a) is Tensor:
+                    return record(
+                        self.one, 1, a, None, None, None, None, self if self.inplace else None
+                    )
         plan = self.plan0
         k = 0
         while plan is not None:
             if plan.nargs == nargs and (
                 plan.kwnames is kwnames or (kwnames is not None and plan.kwnames == kwnames)
             ):
+                plan.kwnames = kwnames  # each line of the user's has a tuple of its own
                 ok = True
                 for j in range(plan.n_const):
                     a = arg(args, plan.const_at[j])
@@ -1847,11 +2267,9 @@ class OpFunction:
                             SLOTS["check_view"](plan.prim, h0, values)
                         if plan.same_dtype is not None and h0.value.type.dtype is plan.same_dtype:
                             return h0
-                        result = record(plan.prim, n, h0, h1, h2, rest, values)
-                        if self.inplace:
-                            assign(h0, result, self)
-                            return h0
-                        return result
+                        return record(
+                            plan.prim, n, h0, h1, h2, rest, values, self if self.inplace else None
+                        )
             k += 1
             plan = self.plans[k] if k < len(self.plans) else None
         return self.call_cold(args, nargs, kwnames)
@@ -1883,10 +2301,7 @@ class OpFunction:
                 return found
         prim, tensors, values, plan = self.binder.bind(positional, keywords)
         if plan is not None and plan.prim is prim:
-            self.plans.insert(0, plan)
-            if len(self.plans) > 12:
-                self.plans.pop()
-            self.plan0 = plan
+            self.remember(plan)
         if prim.check_strides and tensors[0].alias is not None:
             SLOTS["check_view"](prim, tensors[0], values)
         if plan is not None and plan.same_dtype is not None:
@@ -1918,7 +2333,9 @@ def record_list(prim, tensors, values):
     h1 = tensors[1] if n > 1 else None
     h2 = tensors[2] if n > 2 else None
     rest = tensors[3:] if n > 3 else None
-    return record(prim, n, h0, h1, h2, rest, values if len(prim.size_mask) > 0 else None)
+    return record(
+        prim, n, h0, h1, h2, rest, values if len(prim.size_mask) > 0 else None, None
+    )
 
 
 def overrides(a):
@@ -2000,7 +2417,7 @@ def getitem(x, key):
     t = type(key)
     try:
         if t is int:
-            return record(SELECTS[0], 1, x, None, None, None, [key])
+            return record(SELECTS[0], 1, x, None, None, None, [key], None)
         if t is tuple:
             found = getitem_tuple(x, key)
             if found is not None:
@@ -2019,47 +2436,46 @@ def getitem_tuple(x, key):
     if len(key) > 6:
         return None
     for item in key:
-        if type(item) is not int and type(item) is not slice:
+        if type(item) is not slice and type(item) is not int:
             return None
     dim = 0
     out = x
     for item in key:
         if type(item) is int:
-            out = record(SELECTS[dim], 1, out, None, None, None, [item])
+            out = record(SELECTS[dim], 1, out, None, None, None, [item], None)
         else:
-            plain = item.start is None and item.stop is None and item.step is None
-            if item is not FULL and not plain:
+            if item is not FULL and not is_full(item):
                 out = getitem_slice(out, dim, item)
                 if out is None:
                     return None
             dim += 1
-    if dim > len(out.value.type.shape):
+    if dim > len(out.value.type.dims):
         return None
     return None if out is x else out
 
 
+def is_full(key):
+    """Whether a slice takes all there is."""
+    return slice_start(key) is None and slice_stop(key) is None and slice_step(key) is None
+
+
 def getitem_slice(x, dim, key):
     """x[:, ..., start:stop] with the slice at `dim`; None unless the bounds are ints or None."""
-    start = key.start
-    stop = key.stop
-    if key.step is not None:
+    if slice_step(key) is not None:
         return None
-    values = []
-    code = 4 * dim
-    if start is not None:
-        if type(start) is not int:
-            return None
-        values.append(start)
-        code += 2
-    if stop is not None:
+    start = slice_start(key)
+    stop = slice_stop(key)
+    if start is None:
         if type(stop) is not int:
             return None
-        values.append(stop)
-        code += 1
-    if code == 4 * dim:
+        return record(SLICES[4 * dim + 1], 1, x, None, None, None, [stop, 1], None)
+    if type(start) is not int:
         return None
-    values.append(1)
-    return record(SLICES[code], 1, x, None, None, None, values)
+    if stop is None:
+        return record(SLICES[4 * dim + 2], 1, x, None, None, None, [start, 1], None)
+    if type(stop) is not int:
+        return None
+    return record(SLICES[4 * dim + 3], 1, x, None, None, None, [start, stop, 1], None)
 
 
 # -- backward on a known path ---------------------------------------------------------------
@@ -2144,9 +2560,6 @@ def backward_known(handle, retain_graph):
 class ModuleBase:
     """Native half of nn.Module: the call without hooks, and the user's line and module path."""
 
-    def __dealloc__(self):
-        drop_dict(self)
-
     def __call__(self, *args, **kwargs):
         trace = current_trace()
         code = current_code()
@@ -2199,7 +2612,7 @@ def install():
     install_vectorcall(probe, 1)
     mark_tensor(native_new(Tensor))
     mark_module(ModuleBase.__new__(ModuleBase))
-    keep_memory(Value.__new__(Value), native_new(Tensor), Alias.__new__(Alias))
+    keep_memory(Value.__new__(Value), native_new(Tensor), Alias.__new__(Alias), State(None, None))
     for cls in (Tensor, PrimitiveBase, ModuleBase, OpFunction):
         unlock_type(cls)
 
@@ -2232,6 +2645,7 @@ def set_defaults():
         State: "parent prim rest mode t0 t1 t2 trest last_args out_type outs program code "
         "user_code children child plans nodes leaves step",
         Trace: "state sites extra site_code",
+        TensorType: "size",
         PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs",
         Mode: "off",
         Segment: "structure inputs saved types args sites hooks",

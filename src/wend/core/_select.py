@@ -11,6 +11,7 @@ import importlib.util
 import os
 import sys
 import threading
+from operator import attrgetter
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -60,11 +61,7 @@ def install_lazy_dict(probe: Any, k: int) -> None:
     """Python classes make their instance dicts themselves."""
 
 
-def drop_dict(tensor: Any) -> None:
-    """Python frees instance dicts itself."""
-
-
-def keep_memory(value: Any, tensor: Any, alias: Any) -> None:
+def keep_memory(value: Any, tensor: Any, alias: Any, state: Any) -> None:
     """Python keeps freed memory itself."""
 
 
@@ -80,7 +77,10 @@ _STAND_INS = {
     "vectorcall_address": vectorcall_address,
     "set_call_target": set_call_target,
     "install_lazy_dict": install_lazy_dict,
-    "drop_dict": drop_dict,
+    "address": id,
+    "slice_start": attrgetter("start"),
+    "slice_stop": attrgetter("stop"),
+    "slice_step": attrgetter("step"),
     "keep_memory": keep_memory,
     "unlock_type": unlock_type,
     "thread_id": threading.get_ident,

@@ -47,6 +47,7 @@ static int wend_install_vectorcall(PyObject *probe, int method_descriptor)
 typedef struct {
     traverseproc traverse;
     inquiry clear;
+    destructor dealloc;
 } wend_slots_t;
 static wend_slots_t wend_base_slots[2];
 
@@ -65,11 +66,20 @@ static wend_slots_t wend_base_slots[2];
 WEND_LAZY_DICT(0)
 WEND_LAZY_DICT(1)
 
-static inline void wend_drop_dict(PyObject *self)
-{
-    if (Py_TYPE(self)->tp_dictoffset > 0)
-        Py_CLEAR(WEND_DICT(self));
-}
+/* The dict goes first when its owner goes; most owners have none. */
+#define WEND_DROP_DICT(k)                                                                \
+    static void wend_dealloc##k(PyObject *self)                                          \
+    {                                                                                    \
+        if (WEND_DICT(self) != NULL) {                                                   \
+            PyObject_GC_UnTrack(self);                                                   \
+            PyObject_ClearWeakRefs(self); /* nobody finds the owner any more */          \
+            Py_CLEAR(WEND_DICT(self));                                                   \
+            PyObject_GC_Track(self);                                                     \
+        }                                                                                \
+        wend_base_slots[k].dealloc(self);                                                \
+    }
+WEND_DROP_DICT(0)
+WEND_DROP_DICT(1)
 
 static PyGetSetDef wend_dict_getset = {"__dict__", PyObject_GenericGetDict,
                                        PyObject_GenericSetDict, NULL, NULL};
@@ -84,6 +94,8 @@ static int wend_install_lazy_dict(PyObject *probe, int k)
             type->tp_dictoffset = offset;
             wend_base_slots[k].traverse = type->tp_traverse;
             wend_base_slots[k].clear = type->tp_clear;
+            wend_base_slots[k].dealloc = type->tp_dealloc;
+            type->tp_dealloc = k ? wend_dealloc1 : wend_dealloc0;
             type->tp_traverse = k ? wend_traverse1 : wend_traverse0;
             type->tp_clear = k ? wend_clear1 : wend_clear0;
             PyObject *descr = PyDescr_NewGetSet(type, &wend_dict_getset);
@@ -107,7 +119,7 @@ typedef struct {
     int n;
     PyObject *blocks[WEND_KEPT];
 } wend_pool_t;
-static wend_pool_t wend_pools[3];
+static wend_pool_t wend_pools[4];
 
 static inline PyObject *wend_pool_alloc(wend_pool_t *pool, PyTypeObject *type, Py_ssize_t items)
 {
@@ -142,13 +154,14 @@ static inline void wend_pool_free(wend_pool_t *pool, void *memory)
 WEND_POOL(0)
 WEND_POOL(1)
 WEND_POOL(2)
+WEND_POOL(3)
 
-static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias)
+static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, PyObject *state)
 {
-    static const allocfunc allocs[3] = {wend_alloc0, wend_alloc1, wend_alloc2};
-    static const freefunc frees[3] = {wend_free0, wend_free1, wend_free2};
-    PyObject *probes[3] = {value, tensor, alias};
-    for (int k = 0; k < 3; k++) {
+    static const allocfunc allocs[4] = {wend_alloc0, wend_alloc1, wend_alloc2, wend_alloc3};
+    static const freefunc frees[4] = {wend_free0, wend_free1, wend_free2, wend_free3};
+    PyObject *probes[4] = {value, tensor, alias, state};
+    for (int k = 0; k < 4; k++) {
         PyTypeObject *type = Py_TYPE(probes[k]);
         wend_pools[k].type = type;
         wend_pools[k].n = 0;
@@ -194,6 +207,23 @@ static inline int wend_current_lasti(void) { return wend_lasti; }
 static inline long long wend_thread_id(void)
 {
     return (long long)PyThreadState_GetID(PyThreadState_Get());
+}
+
+static inline size_t wend_address(PyObject *o) { return (size_t)o; }
+
+static inline PyObject *wend_slice_start(PyObject *key)
+{
+    return Py_NewRef(((PySliceObject *)key)->start);
+}
+
+static inline PyObject *wend_slice_stop(PyObject *key)
+{
+    return Py_NewRef(((PySliceObject *)key)->stop);
+}
+
+static inline PyObject *wend_slice_step(PyObject *key)
+{
+    return Py_NewRef(((PySliceObject *)key)->step);
 }
 
 static inline Py_ssize_t wend_refcount(PyObject *o) { return Py_REFCNT(o); }
