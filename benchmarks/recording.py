@@ -78,7 +78,7 @@ def measure(measurement: Measurement, repeats: int) -> list[dict[str, Any]]:
         rows += kinds
         rows.append(mean_row("mean of the twelve" + ", with gradient" * gradient, 150, kinds))
     sizes = [
-        measurement.row(f"{kind}, new sizes", 400, {"do": "resized", "kind": kind, "repeats": 60})
+        measurement.row(f"{kind}, new sizes", 400, {"do": "resized", "kind": kind, "repeats": 12})
         for kind in RESIZED
     ]
     rows += [*sizes, mean_row("mean with new sizes", 400, sizes)]

@@ -61,7 +61,7 @@ cdef class TensorType:
 cdef TensorType type_in_kind(Kind kind, tuple shape)
 @cython.locals(n=Py_ssize_t, t=TensorType)
 cdef TensorType new_type(Kind kind, tuple dims)
-cdef int C_DIM, C_ARG, C_NUMBER, C_EQUAL, C_GUARD, C_ROW, C_PUT, C_PUT_DIM, C_TYPE
+cdef int C_DIM, C_ARG, C_NUMBER, C_EQUAL, C_GUARD, C_ROW, C_PUT, C_PUT_DIM, C_TYPE, C_SAME
 cdef long long LARGE
 @cython.locals(e=tuple, t=TensorType, op=int)
 cpdef evaluate(object expr, list types, list args)
@@ -91,7 +91,7 @@ cdef class Program:
     @cython.locals(code=bytes, stack="long long[16]", top=int, i=Py_ssize_t, n=Py_ssize_t,
                    result=list, shape=list, op=int, k=int, t=TensorType, a="long long",
                    b="long long", holds=bint)
-    cdef tuple resize(self, TensorType t0, TensorType t1, TensorType t2, list more, list args)
+    cdef resize(self, TensorType t0, TensorType t1, TensorType t2, list more, list args)
 
 cdef class PrimitiveBase:
     cdef public tuple form
@@ -110,7 +110,7 @@ cdef class PrimitiveBase:
     cdef TensorType last_t1
     cdef TensorType last_t2
     cdef Program last_program
-    cdef tuple last_outs
+    cdef object last_outs
     cdef public tuple size_mask
     cdef public tuple categories
     cdef dict __dict__
@@ -135,17 +135,17 @@ cdef class Mode:
 
 cdef class Value:
     cdef public TensorType type
-    cdef public object buffer
-    cdef public Trace trace
     cdef public long long serial
     cdef public Py_ssize_t index
-    cdef public bint requires_grad
     cdef public Leaf leaf
+    cdef public object buffer
+    cdef public Trace trace
+    cdef public bint requires_grad
+    cdef public bint inference
     cdef public object segment
     cdef public Py_ssize_t seg_index
     cdef public object error
     cdef public object extra
-    cdef public bint inference
 
 cdef class Leaf:
     cdef public bint requires_grad
@@ -208,42 +208,43 @@ cdef operator1(Py_ssize_t code, Tensor x)
 @cython.locals(f=OpFunction, t=type)
 cdef operator2(Py_ssize_t code, Tensor x, object y, bint swap)
 
+# What a known step reads comes first, so that it lies in few cache lines.
 cdef class State:
-    cdef public State parent
     cdef public object prim
-    cdef public Py_ssize_t i0
-    cdef public Py_ssize_t i1
-    cdef public Py_ssize_t i2
-    cdef public tuple rest
-    cdef public Py_ssize_t n_in
+    cdef public State child
     cdef public Mode mode
-    cdef public TensorType t0
-    cdef public TensorType t1
-    cdef public TensorType t2
-    cdef public list trest
-    cdef public list last_args
     cdef public TensorType out_type
-    cdef public tuple outs
-    cdef public bint many
-    cdef public bint is_step
-    cdef public bint requires_grad
-    cdef public object program
+    cdef public Py_ssize_t i0
+    cdef public TensorType t0
+    cdef public State parent
     cdef public object code
     cdef public int lasti
-    cdef public object user_code
     cdef public int user_lasti
+    cdef public object user_code
+    cdef public bint requires_grad
+    cdef public bint many
+    cdef public Py_ssize_t i1
+    cdef public TensorType t1
+    cdef public list last_args
+    cdef public object program
+    cdef public Py_ssize_t i2
+    cdef public TensorType t2
+    cdef public tuple rest
+    cdef public list trest
+    cdef public bint is_step
+    cdef public int simple
+    cdef public tuple outs
+    cdef public Py_ssize_t n_in
     cdef public Py_ssize_t first
     cdef public Py_ssize_t n_out
     cdef public Py_ssize_t arg0
     cdef public Py_ssize_t depth
     cdef public dict children
-    cdef public State child
     cdef public object plans
     cdef public object nodes
     cdef public object leaves
     cdef public object step
     cdef public Py_ssize_t inner
-    cdef public int simple
     cdef public long long stamp
     cdef public long long born
     cdef public long long passed
@@ -338,12 +339,13 @@ cdef bint same_types(list types, list values) except -1
 @cython.locals(v=Value)
 cdef list types_of(Py_ssize_t n, Value v0, Value v1, Value v2, list others)
 @cython.locals(program=Program, v=Value, t0=TensorType, t1=TensorType, t2=TensorType, more=list,
-               outs=tuple)
+               outs=object)
 cdef State retype(State child, Py_ssize_t n, Value v0, Value v1, Value v2, list others,
                   list values)
-cdef set_types(State child, TensorType t0, TensorType t1, TensorType t2, list more, tuple outs,
+cdef set_types(State child, TensorType t0, TensorType t1, TensorType t2, list more, object outs,
                list values)
-@cython.locals(child=State, grad=bint, v=Value, program=Program, outs=tuple, t0=TensorType,
+cdef set_results(State child, object outs)
+@cython.locals(child=State, grad=bint, v=Value, program=Program, outs=object, t0=TensorType,
                t1=TensorType, t2=TensorType, more=list, types=list)
 cdef State find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t i0,
                       Py_ssize_t i1, Py_ssize_t i2, tuple rest, list values,

@@ -268,7 +268,8 @@ class Program:
         """Types of the results for other sizes of the same kinds, natively.
 
         t0, t1, t2, more: types of the operands     args: run-time args
-        Returns None where a guard does not hold, or where only `matches` can tell.
+        Returns the type of the only result, or a tuple of types; None where a guard does not
+        hold, or where only `matches` can tell.
         """
         code = self.code
         if code is None or self.kinds is None:
@@ -298,6 +299,13 @@ class Program:
                     stack[top] = extent
                 else:
                     shape.append(extent)
+            elif op == C_SAME:
+                k = code[i + 1]
+                t = t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
+                k = code[i + 2]
+                if t is (t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]):
+                    i += code[i + 3]
+                i += 4
             elif op == C_ARG:
                 top += 1
                 stack[top] = args[code[i + 1]]
@@ -365,8 +373,8 @@ class Program:
                 i += 1
         if self.as_operand >= 0:
             k = self.as_operand
-            return (t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3],)
-        return tuple(result)
+            return t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
+        return result[0] if len(result) == 1 else tuple(result)
 
     def out_types(self, types, args):
         """Types of the results for these operand types and run-time args."""
@@ -394,6 +402,7 @@ C_ROW = 69  # begin a result
 C_PUT = 70  # pop the next extent of the result
 C_PUT_DIM = 71  # the next extent is types[k].dims[axis]
 C_TYPE = 72  # end a result
+C_SAME = 73  # if two operands are of one type, skip so many bytes
 LARGE = 1 << 31
 
 
@@ -401,10 +410,19 @@ def translate(program):
     """Write a program's guards and extents as code for `Program.resize`; None where it cannot."""
     code = []
     numbers = []
+    pair = None  # operands of the equal dims that are being written, and where C_SAME counts them
     for op, a, b, outcome in program.guards:
         if op == 20 and outcome and is_dim(a) and is_dim(b):
+            if a[2] != b[2]:
+                pair = None
+            elif pair is None or pair[0] != a[1] or pair[1] != b[1] or code[pair[2]] > 200:
+                code.extend([C_SAME, a[1], b[1], 0])
+                pair = (a[1], b[1], len(code) - 1)
+            if pair is not None:
+                code[pair[2]] += 5
             code.extend([C_EQUAL, a[1], a[2], b[1], b[2]])
             continue
+        pair = None
         if not translate_expr(a, code, numbers, 0) or not translate_expr(b, code, numbers, 1):
             return
         code.extend([C_GUARD, op, 1 if outcome else 0])
@@ -1234,7 +1252,7 @@ def enter(trace, v):
             flush(v.trace)
         if v.buffer is None:
             SLOTS["unavailable"](v)
-    if v.serial != 0 and len(TRACES) > 1:
+    if v.serial != 0 and (trace.foreign or len(TRACES) > 1):
         if trace.foreign:
             known = trace.foreign.get(id(v))
             if known is not None:
@@ -1730,8 +1748,18 @@ def set_types(child, t0, t1, t2, more, outs, values):
     child.t2 = t2
     child.trest = more
     child.last_args = values
-    child.outs = outs
-    child.out_type = outs[0] if len(outs) == 1 and not child.many else None
+    set_results(child, outs)
+
+
+def set_results(child, outs):
+    """The types of a step's results: one type, or a tuple of types."""
+    if type(outs) is tuple:
+        child.outs = outs
+        child.out_type = outs[0] if len(outs) == 1 and not child.many else None
+    elif child.many:
+        child.outs = (outs,)
+    else:
+        child.out_type = outs
 
 
 def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, others):
@@ -1785,7 +1813,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     child.program = program
     child.many = program.many
     child.first = trace.n
-    child.n_out = len(outs)
+    child.n_out = len(outs) if type(outs) is tuple else 1
     child.arg0 = len(trace.args)
     grad = False
     if trace.mode.grad and prim.is_differentiable:
@@ -1810,8 +1838,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
         set_types(child, t0, t1, t2, more, outs, values)
         adopt(state, key, child)
     else:
-        child.outs = outs
-        child.out_type = outs[0] if len(outs) == 1 and not child.many else None
+        set_results(child, outs)
     return child
 
 
@@ -2508,7 +2535,7 @@ def off_mode(mode):
     """The same mode without gradients."""
     if mode.off is None:
         key = mode.key
-        mode.off = intern_mode(False, key[1], key[2], key[3], key[4], key[5])
+        mode.off = intern_mode(False, *key[1:])
     return mode.off
 
 
