@@ -171,14 +171,25 @@ def test_types_are_bounded():
 
 
 def memo_kept(sizes: int, remember: bool) -> int:
-    """Entries in the memo of one op after it has met so many lengths."""
+    """Entries in the memo of one op after it has met so many lengths, of two dtypes in turn.
+
+    On a trie of its own: sizes on a known path, and of the dtype met last, need no memo.
+    """
     prim = torch.tanh.primitive.of()
     kept: dict = {}
+    torch.synchronize()
+    trace = _hot.current_trace()
+    root, trace.root = trace.root, _hot.State(None, None)
+    trace.reset()
     for n in range(1, sizes):
         torch.ones(n).tanh()
+        torch.ones(n, dtype=torch.float64).tanh()
         if remember:
             kept.update(prim.memo)
             prim.memo = dict(kept)
+    torch.synchronize()
+    trace.root = root
+    trace.reset()
     return len(prim.memo)
 
 

@@ -13,7 +13,7 @@ from harness import PRIMITIVES, report, snippet
 
 from wend.base import dtypes
 from wend.base.errors import WendError
-from wend.core import _hot, graph
+from wend.core import _hot, symtrace
 from wend.core.primitive import NO_GRADIENT
 from wend.core.signature import Binder
 from wend.core.symbolic import Guards, compare, evaluate
@@ -61,11 +61,11 @@ def traced(program, types, args, needs, given, monkeypatch):
             super().__init__()
             seen.append(self)
 
-    monkeypatch.setattr(graph, "Guards", Watched)
+    monkeypatch.setattr(symtrace, "Guards", Watched)
     stand_in = SimpleNamespace(
         prim=program.prim, sample_types=types, sample_args=args, outs=program.outs
     )
-    graph._trace_vjp(stand_in, needs, given)
+    symtrace._trace_vjp(stand_in, needs, given)
     return [(op, a, b, outcome) for (op, a, b), outcome in seen[0].items.items()]
 
 

@@ -1539,9 +1539,7 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
             ):
                 child = retype(child, n, v0, v1, v2, others, values)
     if child is None:
-        child = find_child(
-            trace, state, prim, n, i0, i1, i2, indices, values, v0, v1, v2, others
-        )
+        child = find_child(trace, state, prim, n, i0, i1, i2, indices, values, v0, v1, v2, others)
         if trace.serial != serial:
             return record(prim, n, h0, h1, h2, rest, values, inplace)
     # -- commit: from here to the end nothing can run other Python code in between
@@ -2360,9 +2358,7 @@ def record_list(prim, tensors, values):
     h1 = tensors[1] if n > 1 else None
     h2 = tensors[2] if n > 2 else None
     rest = tensors[3:] if n > 3 else None
-    return record(
-        prim, n, h0, h1, h2, rest, values if len(prim.size_mask) > 0 else None, None
-    )
+    return record(prim, n, h0, h1, h2, rest, values if len(prim.size_mask) > 0 else None, None)
 
 
 def overrides(a):
