@@ -1,9 +1,13 @@
-"""One side of ``compare.py``: runs a workload as it is told to."""
+"""One side of ``compare.py``: runs a workload as it is told to.
+
+python serve_workload.py WORKLOAD [--compile]
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +19,42 @@ import torch
 from bench import serve
 
 torch.set_num_threads(1)
-name = sys.argv[1]
+name, *options = sys.argv[1:]
 workload = getattr(importlib.import_module(name), name.upper())()
+if "--compile" in options:
+    common.let_compile(workload)
 
 
 def answer(do: str, **given: Any) -> Any:
-    """Do what the request says: 'save', 'load', 'losses' or 'pass'."""
+    """Do what the request says: 'save', 'load', 'warm up' or 'pass'."""
     if do == "save":
         np.savez(given["path"], **common.weights_of(workload))
     elif do == "load":
         common.set_weights(workload, dict(np.load(given["path"])))
-    elif do == "losses":
-        return [workload.step() for _ in range(given["steps"])]
+    elif do == "warm up":
+        return warm_up(given["steps"] or workload.warm_up)
     elif do == "pass":
-        return common.one_pass(workload, given["steps"] or workload.steps)
+        compiled = common.come_to_rest()
+        time_of_a_step = common.one_pass(workload, given["steps"] or workload.steps)
+        return {"seconds": time_of_a_step, "compiled": common.come_to_rest() - compiled}
     else:
         raise ValueError(f"unknown request {do!r}")
     return None
+
+
+def warm_up(steps: int) -> dict[str, Any]:
+    """Run the first steps; their losses, the first one's time, and that of all until rest."""
+    start = time.process_time()
+    losses = [workload.step()]
+    first = time.process_time() - start
+    losses += [workload.step() for _ in range(steps - 1)]
+    compiled = common.come_to_rest()
+    return {
+        "losses": losses,
+        "first": first,
+        "seconds": time.process_time() - start,
+        "compiled": compiled,
+    }
 
 
 serve(answer)

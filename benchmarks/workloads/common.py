@@ -8,6 +8,7 @@ both, from equal weights, their passes interleaved.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from typing import Protocol
 
@@ -16,15 +17,20 @@ import torch
 
 
 class Workload(Protocol):
-    """One training loop: weights that can be set, and a step that returns its loss."""
+    """One loop: weights that can be set, and a step that returns its loss (or sum of squares).
+
+    What a step computes with tensors, but for the optimiser, is a module named `model` or a method
+    named `compute`: that is what torch.compile is given.
+    """
 
     steps: int  # of a pass, so that a pass takes about half a second with PyTorch
+    warm_up: int  # steps before the passes
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Return the tensors that are trained, by name."""
 
     def step(self) -> float:
-        """Train once and return the loss as a number."""
+        """Train once, or infer; return the loss, or the sum of squares of the outputs."""
 
 
 def weights_of(workload: Workload) -> dict[str, np.ndarray]:
@@ -39,6 +45,31 @@ def set_weights(workload: Workload, values: dict[str, np.ndarray]) -> None:
             weight.copy_(torch.from_numpy(np.array(values[name])))
 
 
+def let_compile(workload: Workload) -> None:
+    """Let torch.compile have what the workload computes."""
+    model = getattr(workload, "model", None)
+    if model is not None:
+        model.compile()
+    else:
+        workload.compute = torch.compile(workload.compute)
+
+
+def come_to_rest() -> int:
+    """Wait until nothing is compiled in the background; returns how much has been compiled.
+
+    Modules of machine code in Wend, graphs in PyTorch.
+    """
+    if "+wend" not in torch.__version__:
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        return dynamo.counters["stats"]["unique_graphs"] if dynamo else 0
+    compiler = sys.modules.get("wend.compiler.llvm")
+    if compiler is None:
+        return 0
+    if not compiler.drain(300):
+        raise RuntimeError("compilation has not come to rest within five minutes")
+    return compiler.counters.compiled + compiler.counters.loaded
+
+
 def one_pass(workload: Workload, steps: int) -> float:
     """Run some steps; return their processor time, all threads together, in seconds a step."""
     start = time.process_time()
@@ -50,8 +81,9 @@ def one_pass(workload: Workload, steps: int) -> float:
 def alone(workload: Workload, passes: int = 5) -> None:
     """Time a workload by itself and print the result."""
     torch.set_num_threads(1)
-    for _ in range(max(3, workload.steps // 4)):
+    for _ in range(workload.warm_up):
         loss = workload.step()
+    come_to_rest()
     times = [1000 * one_pass(workload, workload.steps) for _ in range(passes)]
     name = type(workload).__name__
     print(f"{name}: {statistics.median(times):.3f} ms a step ", end="")

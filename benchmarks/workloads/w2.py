@@ -13,6 +13,7 @@ class W2:
     """The same 16 batches of random images, over and over."""
 
     steps = 200
+    warm_up = 20
 
     def __init__(self) -> None:
         rng = np.random.default_rng(2)

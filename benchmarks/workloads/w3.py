@@ -29,6 +29,7 @@ class W3:
     """The same 32 batches, over and over."""
 
     steps = 500
+    warm_up = 40
 
     def __init__(self) -> None:
         rng = np.random.default_rng(3)

@@ -54,6 +54,7 @@ class W4:
     """A fresh batch of trees each step."""
 
     steps = 3
+    warm_up = 6
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(4)

@@ -44,6 +44,7 @@ class W5:
     """A fresh batch of sentences each step."""
 
     steps = 3
+    warm_up = 6
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(5)

@@ -61,6 +61,7 @@ class W7:
     """Windows into the source of one of Python's own modules."""
 
     steps = 6
+    warm_up = 10
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(7)
