@@ -19,6 +19,7 @@ from wend.core.primitive import ops
 from wend.core.provenance import current_site, module_path
 from wend.core.symbolic import SymInt, SymNumber
 from wend.frontend import aliasing, creation
+from wend.frontend import rhythm as _rhythm  # noqa: F401  (fills a slot of the core)
 from wend.ops import indexing, subscript
 from wend.runtime import plans as _plans  # noqa: F401  (fills the core's slots)
 
@@ -265,16 +266,6 @@ def module_error(error: BaseException, trace: Any) -> None:
         error.site = site
 
 
-def on_beat(trace: Any, code: Any, lasti: int) -> bool:
-    """Whether the op about to be recorded is where the program's loop begins anew."""
-    for state in trace.states:
-        if state.code is not None or state.user_code is not None:
-            if state.user_code is not None:
-                return not trace.modules
-            return state.code is code and state.lasti == lasti
-    return True
-
-
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value: an in-place op."""
     aliasing.check_writable(x, "setitem")
@@ -311,7 +302,6 @@ _SLOTS = {
     "requires_grad_": requires_grad_,
     "set_grad": set_grad,
     "module_error": module_error,
-    "on_beat": on_beat,
 }
 for _name, _function in _SLOTS.items():
     _hot.set_slot(_name, _function)
