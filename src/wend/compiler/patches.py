@@ -6,38 +6,24 @@ One panel: `columns` positions of the output from `first` on, in rows of `width`
 each step of depth from `start` on. Step c * taps + tap is channel c of the image at that tap of
 the kernel, or 0 where the kernel stands over the padding. No matrix of all patches is ever made.
 
+All channels are packed alike. So the moves of one channel, each a vector of a tap, are first
+written down in a table, with the lanes to be loaded and stored; then they are made for each
+channel, so that a channel's rows stay in the cache for all taps.
+
 The geometry is read from the argument block `args`, see `compiler.conv`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from wend.compiler.blocking import arguments
 from wend.compiler.packing import Source
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask, lane_range, masked_store
+from wend.compiler.tile import Shape, counted, lane_mask, masked_store, spread_integer
 
 __all__ = ["pack_patches"]
 
-
-@dataclass(frozen=True)
-class _Run:
-    """Positions of the output in one row, and where one tap finds them in the image.
-
-    to: the first one's place in the panel     count: of positions     low, high: those that are
-    not padding     source: where position 0 is, for the first channel
-    channels: how many     rise, stride: bytes to the next channel, in the panel and the image
-    """
-
-    to: str
-    count: str
-    low: str
-    high: str
-    source: str
-    channels: str
-    rise: str
-    stride: str
+# Entries of the table, and bytes of one: two places and three masks.
+_MOVES, _MOVE = 512, 40
 
 
 def pack_patches(shape: Shape, dtype: str, names: list[str]) -> str:
@@ -46,91 +32,180 @@ def pack_patches(shape: Shape, dtype: str, names: list[str]) -> str:
     parameters = [("ptr", "args"), ("ptr", "image"), *(("i64", word) for word in words)]
     f = Routine("pack_patches", [*parameters, ("ptr", "panel")], internal=True)
     a = arguments(f, names, "")
-    source = Source(shape, dtype)
-    size = str(source.size)
-    for name in ("input_channel", "input_row", "input_column"):
-        a[name] = f.mul(a[name], size)
-    row_bytes = f.mul("%width", str(shape.size))
-    taps = f.mul(a["kernel_height"], a["kernel_width"])
-    end = f.add("%start", "%depth")
-    top = f.div("%first", a["out_width"])
-    side = f.sub("%first", f.mul(top, a["out_width"]))
-    jump = f.mul(a["stride_width"], a["input_column"])
-    rise = f.mul(taps, row_bytes)
-    with f.loop("0", a["kernel_height"]) as kh, f.loop("0", a["kernel_width"]) as kw:
-        tap = f.add(f.mul(kh, a["kernel_width"]), kw)
-        channel = _rounded_up(f, f.sub("%start", tap), taps)
-        channels = f.sub(_rounded_up(f, f.sub(end, tap), taps), channel)
-        line = f.sub(f.add(f.mul(channel, taps), tap), "%start")
-        into = f.at("%panel", f.mul(line, row_bytes))
-        plane = f.at("%image", f.mul(channel, a["input_channel"]))
-        down = f.sub(f.mul(kh, a["dilation_height"]), a["pad_height"])
-        across = f.sub(f.mul(kw, a["dilation_width"]), a["pad_width"])
-        with f.turns("0", "%columns") as loop:
-            oh, ow = loop.carry("i64", top), loop.carry("i64", side)
-            count = f.minimum(f.sub(a["out_width"], ow), f.sub("%columns", loop.index))
-            loop.step = count
-            loop.become(oh, f.add(oh, "1"))
-            loop.become(ow, "0")
-            ih = f.add(f.mul(oh, a["stride_height"]), down)
-            iw = f.add(f.mul(ow, a["stride_width"]), across)
-            low = _rounded_up(f, f.sub("0", iw), a["stride_width"])
-            high = _rounded_up(f, f.sub(a["input_width"], iw), a["stride_width"])
-            inside = f.is_("ult", ih, a["input_height"])
-            high = f.select(inside, f.minimum(high, count), "0")
-            offset = f.add(f.mul(ih, a["input_row"]), f.mul(iw, a["input_column"]))
-            run = _Run(
-                f.at(into, f.mul(loop.index, str(shape.size))),
-                count,
-                low,
-                high,
-                f.at(plane, offset),
-                channels,
-                rise,
-                a["input_channel"],
-            )
-            _copy(f, source, run, jump)
+    f.leave_when(f.is_("eq", "%depth", "0"))
+    packing = _Packing(f, shape, Source(shape, dtype), a)
+    table = f.let(f"alloca [{_MOVES * _MOVE} x i8], align 64")
+    starts = f.let(f"alloca [{_MOVES + 1} x i64], align 64")
+    # Runs of neighbours end with a panel's vectors and with rows of the output.
+    runs = f.add(f.div("%columns", a["out_width"]), "2")
+    each = f.add(runs, str(shape.vectors))
+    small = f.is_("sle", f.mul(packing.taps, each), str(_MOVES))
+    with f.when(small):
+        packing.in_one_go(table, starts)
+    with f.when(f.let(f"xor i1 {small}, true")):
+        packing.tap_by_tap(table)
     return f.text()
 
 
-def _rounded_up(f: Routine, x: str, y: str) -> str:
-    """x / y rounded up, and 0 for x < 0."""
-    positive = f.select(f.is_("slt", x, "0"), "0", x)
-    return f.div(f.add(positive, f.sub(y, "1")), y)
+class _Packing:
+    """The parts of the function."""
 
+    def __init__(self, f: Routine, shape: Shape, source: Source, a: dict[str, str]) -> None:
+        self.f, self.shape, self.source, self.a = f, shape, source, a
+        for name in ("input_channel", "input_row", "input_column"):
+            a[name] = f.mul(a[name], str(source.size))
+        self.row_bytes = f.mul("%width", str(shape.size))
+        self.taps = f.mul(a["kernel_height"], a["kernel_width"])
+        self.end = f.add("%start", "%depth")
+        self.top = f.div("%first", a["out_width"])
+        self.side = f.sub("%first", f.mul(self.top, a["out_width"]))
+        self.jump = f.mul(a["stride_width"], a["input_column"])
+        self.kind = f"<{shape.lanes} x i32>"
+        self.image_width = spread_integer(f, shape.lanes, a["input_width"])
+        beside = f.is_("eq", self.jump, str(source.size))
+        double = f.is_("eq", self.jump, str(2 * source.size))
+        other = f.let(f"xor i1 {f.either(beside, double)}, true")
+        self.ways = (
+            (beside, self._beside),
+            (double, self._double),
+            (other, self._gathered),
+        )
+        # The position that each element of a vector is for, and how far it is in the image.
+        lanes = shape.lanes
+        halved = ", ".join(f"i32 {i // 2}" for i in range(lanes))
+        kind = self.kind
+        steps = f.let(f"select i1 {double}, {kind} <{halved}>, {kind} {counted(lanes)}")
+        stride = spread_integer(f, lanes, a["stride_width"])
+        self.steps = f.let(f"mul {kind} {steps}, {stride}")
+        self.half = f.mul(a["stride_width"], str(lanes // 2))
+        self.per_position = f.select(double, "2", "1")
+        even = ", ".join(f"i1 {'false' if i % 2 else 'true'}" for i in range(shape.lanes))
+        every = ", ".join(["i1 true"] * shape.lanes)
+        kind = f"<{shape.lanes} x i1>"
+        self.wanted = f.let(f"select i1 {double}, {kind} <{even}>, {kind} <{every}>")
 
-def _copy(f: Routine, source: Source, run: _Run, jump: str) -> None:
-    """A run of one tap, for all channels. jump: bytes between neighbours in the image."""
-    shape, lanes = source.shape, source.shape.lanes
-    beside = f.is_("eq", jump, str(source.size))
-    double = f.is_("eq", jump, str(2 * source.size))
-    other = f.let(f"xor i1 {f.either(beside, double)}, true")
-    with f.loop("0", run.count, str(lanes)) as at:
-        low, high = f.sub(run.low, at), f.sub(run.high, at)
-        stored = lane_mask(f, lanes, f.sub(run.count, at))
-        near = f.at(run.source, f.mul(at, jump))
-        to = f.at(run.to, f.mul(at, str(shape.size)))
-        with f.when(beside):
-            mask = lane_range(f, lanes, low, high)
-            with f.loop("0", run.channels) as c:
-                x = source.vector(f, f.at(near, f.mul(c, run.stride)), mask)
-                masked_store(f, shape, x, f.at(to, f.mul(c, run.rise)), stored)
-        with f.when(double):
-            masks = [
-                lane_range(f, lanes, *(f.sub(f.mul(x, "2"), str(part)) for x in (low, high)))
-                for part in (0, lanes)
-            ]
-            # The last element in between may lie behind the end of the memory.
-            even = ", ".join(f"i1 {'false' if i % 2 else 'true'}" for i in range(lanes))
-            masks = [f.let(f"and <{lanes} x i1> {mask}, <{even}>") for mask in masks]
-            with f.loop("0", run.channels) as c:
-                here = f.at(near, f.mul(c, run.stride))
-                beyond = f.at(here, lanes * source.size)
-                pair = source.vector(f, here, masks[0]), source.vector(f, beyond, masks[1])
-                x = source.every_second(f, *pair)
-                masked_store(f, shape, x, f.at(to, f.mul(c, run.rise)), stored)
-        with f.when(other):
-            mask = lane_range(f, lanes, low, high)
-            with f.loop("0", run.channels) as c:
-                x = source.gathered(f, f.at(near, f.mul(c, run.stride)), jump, mask)
-                masked_store(f, shape, x, f.at(to, f.mul(c, run.rise)), stored)
+    def in_one_go(self, table: str, starts: str) -> None:
+        """Write down the moves of all taps, then make them for one channel after the other."""
+        f = self.f
+        with f.turns("0", self.taps) as tap:
+            number = tap.carry("i64", "0")
+            f.store("i64", number, f.at(starts, f.mul(tap.index, "8")), 8)
+            into = f.at(table, f.mul(number, str(_MOVE)))
+            tap.become(number, f.add(number, self._write_down(tap.index, into)))
+        f.store("i64", number, f.at(starts, f.mul(self.taps, "8")), 8)
+        channel = f.div("%start", self.taps)
+        last = self._channels_to(self.end)
+        with f.loop(channel, last) as c:
+            step = f.mul(c, self.taps)
+            # The first and the last channel of a block may begin and end at any tap.
+            low = f.sub("%start", step)
+            low = f.select(f.is_("sgt", low, "0"), low, "0")
+            high = f.minimum(f.sub(self.end, step), self.taps)
+            moves = [f.load("i64", f.at(starts, f.mul(x, "8")), 8) for x in (low, high)]
+            plane = f.at("%image", f.mul(c, self.a["input_channel"]))
+            panel = f.at("%panel", f.mul(f.sub(step, "%start"), self.row_bytes))
+            self._make(table, moves[0], moves[1], plane, panel)
+
+    def tap_by_tap(self, table: str) -> None:
+        """The same with a small table, written down for each tap: for huge kernels."""
+        f = self.f
+        with f.loop("0", self.taps) as tap:
+            moves = self._write_down(tap, table)
+            channel = self._channels_to(f.sub("%start", tap))
+            last = self._channels_to(f.sub(self.end, tap))
+            with f.loop(channel, last) as c:
+                plane = f.at("%image", f.mul(c, self.a["input_channel"]))
+                line = f.sub(f.mul(c, self.taps), "%start")
+                self._make(table, "0", moves, plane, f.at("%panel", f.mul(line, self.row_bytes)))
+
+    def _channels_to(self, step: str) -> str:
+        """How many channels begin before a step of depth."""
+        f = self.f
+        step = f.select(f.is_("sgt", step, "0"), step, "0")
+        return f.div(f.add(step, f.sub(self.taps, "1")), self.taps)
+
+    def _write_down(self, tap: str, table: str) -> str:
+        """The moves of one tap, relative to the channel and its row of the panel; their number."""
+        f, a = self.f, self.a
+        kh = f.div(tap, a["kernel_width"])
+        kw = f.sub(tap, f.mul(kh, a["kernel_width"]))
+        down = f.sub(f.mul(kh, a["dilation_height"]), a["pad_height"])
+        across = f.sub(f.mul(kw, a["dilation_width"]), a["pad_width"])
+        line = f.mul(tap, self.row_bytes)
+        with f.turns("0", "%columns") as run:
+            oh, ow = run.carry("i64", self.top), run.carry("i64", self.side)
+            number = run.carry("i64", "0")
+            count = f.minimum(f.sub(a["out_width"], ow), f.sub("%columns", run.index))
+            count = f.minimum(count, str(self.shape.lanes))
+            run.step = count
+            right = f.add(ow, count)
+            over = f.is_("eq", right, a["out_width"])
+            run.become(oh, f.add(oh, f.let(f"zext i1 {over} to i64")))
+            run.become(ow, f.select(over, "0", right))
+            run.become(number, f.add(number, "1"))
+            ih = f.add(f.mul(oh, a["stride_height"]), down)
+            iw = f.add(f.mul(ow, a["stride_width"]), across)
+            move = f.at(table, f.mul(number, str(_MOVE)))
+            source = f.add(f.mul(ih, a["input_row"]), f.mul(iw, a["input_column"]))
+            f.store("i64", source, f.at(move, 0), 8)
+            to = f.add(line, f.mul(run.index, str(self.shape.size)))
+            f.store("i64", to, f.at(move, 8), 8)
+            inside = f.is_("ult", ih, a["input_height"])
+            self._masks(move, iw, count, inside)
+        return number
+
+    def _masks(self, move: str, iw: str, count: str, inside: str) -> None:
+        """The lanes to load, of one vector or of two, and those to store."""
+        f, lanes = self.f, self.shape.lanes
+        kind = f"<{lanes} x i1>"
+        elements = f.mul(count, self.per_position)
+        for part in (0, 1):
+            first = spread_integer(f, lanes, f.add(iw, self.half) if part else iw)
+            columns = f.let(f"add {self.kind} {self.steps}, {first}")
+            mask = f.let(f"icmp ult {self.kind} {columns}, {self.image_width}")
+            there = lane_mask(f, lanes, f.sub(elements, str(part * lanes)))
+            mask = f.let(f"and {kind} {mask}, {there}")
+            mask = f.let(f"and {kind} {mask}, {self.wanted}")
+            mask = f.let(f"select i1 {inside}, {kind} {mask}, {kind} zeroinitializer")
+            self._store_mask(mask, f.at(move, 16 + 8 * part))
+        self._store_mask(lane_mask(f, lanes, count), f.at(move, 32))
+
+    def _store_mask(self, mask: str, place: str) -> None:
+        f, lanes = self.f, self.shape.lanes
+        bits = f.let(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
+        f.store("i64", f.let(f"zext i{lanes} {bits} to i64"), place, 8)
+
+    def _load_mask(self, place: str) -> str:
+        f, lanes = self.f, self.shape.lanes
+        bits = f.let(f"trunc i64 {f.load('i64', place, 8)} to i{lanes}")
+        return f.let(f"bitcast i{lanes} {bits} to <{lanes} x i1>")
+
+    def _make(self, table: str, first: str, last: str, plane: str, panel: str) -> None:
+        """Make some of the moves for one channel."""
+        f = self.f
+        for condition, load in self.ways:
+            with f.when(condition), f.loop(first, last) as i:
+                move = f.at(table, f.mul(i, str(_MOVE)))
+                source = f.at(plane, f.load("i64", move, 8))
+                to = f.at(panel, f.load("i64", f.at(move, 8), 8))
+                x = load(source, move)
+                masked_store(f, self.shape, x, to, self._load_mask(f.at(move, 32)))
+
+    def _beside(self, source: str, move: str) -> str:
+        return self.source.vector(self.f, source, self._load_mask(self.f.at(move, 16)))
+
+    def _double(self, source: str, move: str) -> str:
+        f, lanes = self.f, self.shape.lanes
+        pair = [
+            self.source.vector(
+                f,
+                f.at(source, part * lanes * self.source.size),
+                self._load_mask(f.at(move, 16 + 8 * part)),
+            )
+            for part in (0, 1)
+        ]
+        return self.source.every_second(f, *pair)
+
+    def _gathered(self, source: str, move: str) -> str:
+        mask = self._load_mask(self.f.at(move, 16))
+        return self.source.gathered(self.f, source, self.jump, mask)
