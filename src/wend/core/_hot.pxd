@@ -280,6 +280,18 @@ cdef class Trace:
     cdef public int site_lasti
     cdef object __weakref__
 
+    cpdef reset(self)
+
+cdef class Batch:
+    cdef public list states
+    cdef public list values
+    cdef public list args
+    cdef public State state
+    cdef public dict sites
+    cdef public long long serial
+    cdef public list touched
+    cdef public object extra
+
 cdef long long next_serial() except -1
 
 cdef public State ROOT
@@ -357,7 +369,7 @@ cdef attach_view(Tensor t, Tensor h0, PrimitiveBase prim, list values)
 @cython.locals(v=Value)
 cdef list wanted(Trace trace)
 cdef Py_ssize_t live_baseline()
-@cython.locals(v=Value, values=list)
+@cython.locals(v=Value, values=list, batch=Batch)
 cpdef flush(Trace trace)
 cpdef ensure(Value v)
 @cython.locals(t=type, i=Py_ssize_t)

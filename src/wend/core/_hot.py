@@ -1956,27 +1956,17 @@ def flush(trace):
             return
         if trace.flushing:
             return
-        live = []
-        touched = trace.touched
-        if touched:
-            keep = []
-            while touched:
-                entry = touched.pop()
-                keep.append(entry)
-            keep.reverse()
-            touched = keep
-        live = wanted(trace)
         values = trace.values
-        batch = Batch(
-            trace.states,
-            values,
-            trace.args,
-            trace.state,
-            trace.sites,
-            trace.serial,
-            touched,
-            trace.extra,
-        )
+        batch = Batch.__new__(Batch)
+        batch.states = trace.states
+        batch.values = values
+        batch.args = trace.args
+        batch.state = trace.state
+        batch.sites = trace.sites
+        batch.serial = trace.serial
+        batch.touched = trace.touched
+        batch.extra = trace.extra
+        live = wanted(trace)
         trace.reset()
         COUNTS["flushes"] += 1
         trace.flushing = True
