@@ -40,6 +40,8 @@ DEPTH_BYTES = 2048
 COLUMN_PANELS = 8
 #: Tiles whose rows are packed together.
 GROUP = 8
+#: Rows that a tile of sums has room for.
+TILE_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,8 @@ def packed_apart(shape: Shape) -> int:
 def _room(shape: Shape) -> tuple[int, int, int]:
     depth = DEPTH_BYTES // shape.size
     right = depth * (COLUMN_PANELS * shape.panel + shape.lanes) * shape.size
-    return right, GROUP * packed_apart(shape), shape.rows * shape.panel * shape.size
+    tile = max(shape.rows, TILE_ROWS) * shape.panel * shape.size
+    return right, GROUP * packed_apart(shape), tile
 
 
 def scratch_size(shape: Shape) -> int:

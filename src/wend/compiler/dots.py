@@ -6,7 +6,7 @@ weight, (columns, depth), is not packed.
     void dots(left, left_row, right, right_column, depth, first_row, last_row, first_column,
               last_column, out, out_row, accumulate, epilogue, state, at0, at1, tile)
 
-Strides are in bytes, `accumulate` is an i1, `tile` is room for a tile of sums.
+Strides are in bytes, `accumulate` is an i1, `tile` is room for FEW_ROWS rows of sums.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from wend.compiler.tile import Shape, lane_mask
 __all__ = ["FEW_ROWS", "dots"]
 
 #: With more rows, packing pays.
-FEW_ROWS = 3
+FEW_ROWS = 11
+# Rows at once.
+_HEIGHT = 4
 
 _PARAMETERS = (
     "left left_row right right_column depth first_row last_row first_column last_column "
@@ -37,17 +39,21 @@ def dots(shape: Shape, dtype: str) -> str:
     rows = f.sub("%last_row", "%first_row")
     tile_row = str(shape.panel * shape.size)
     into_row = f.select(handed, tile_row, "%out_row")
-    left = f.at("%left", f.mul("%first_row", "%left_row"))
-    above = f.at("%out", f.mul("%first_row", "%out_row"))
+    blocks = f.ceil_div(rows, _HEIGHT)
     with f.loop("%first_column", "%last_column", str(shape.panel)) as first:
         count = f.minimum(f.sub("%last_column", first), str(shape.panel))
-        out = f.at(above, f.mul(first, str(shape.size)))
-        into = f.select(handed, "%tile", out, "ptr")
-        for height in range(1, FEW_ROWS + 1):
-            with f.when(f.is_("eq", rows, str(height))):
-                _Block(f, shape, Source(shape, dtype), height, left, out, into, into_row).write(
-                    first, count
-                )
+        offset = f.mul(first, str(shape.size))
+        with f.loop("0", blocks) as block:
+            top = f.div(f.mul(rows, block), blocks)
+            height = f.sub(f.div(f.mul(rows, f.add(block, "1")), blocks), top)
+            row = f.add("%first_row", top)
+            left = f.at("%left", f.mul(row, "%left_row"))
+            out = f.at(f.at("%out", f.mul(row, "%out_row")), offset)
+            into = f.select(handed, f.at("%tile", f.mul(top, tile_row)), out, "ptr")
+            for h in range(1, _HEIGHT + 1):
+                with f.when(f.is_("eq", height, str(h))):
+                    part = _Block(f, shape, Source(shape, dtype), h, left, out, into, into_row)
+                    part.write(first, count)
         with f.when(handed):
             f.line(
                 f"call void %epilogue(ptr %tile, i64 {rows}, i64 {count}, i64 %first_row, "
@@ -72,8 +78,7 @@ class _Block:
     def write(self, first: str, count: str) -> None:
         """Append the loop over columns: so many at once that their sums fill the registers."""
         f, shape = self.f, self.shape
-        wide = shape.rows * shape.vectors // self.height // 4 * 4
-        wide = max(2, min(8, wide))
+        wide = min(8, shape.rows * shape.vectors // self.height)
         with f.loop("0", count, str(wide)) as column:
             sums = self._sums(f.add(first, column), wide)
             for i in range(wide):
