@@ -22,6 +22,7 @@ from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape
 
 __all__ = [
+    "COLUMN_PANELS",
     "DEPTH_BYTES",
     "Block",
     "Group",
@@ -30,6 +31,9 @@ __all__ = [
     "Room",
     "Rows",
     "arguments",
+    "is_partial",
+    "packed_apart",
+    "panel_capacity",
     "panels",
     "scratch_size",
 ]
@@ -40,8 +44,6 @@ DEPTH_BYTES = 2048
 COLUMN_PANELS = 8
 #: Tiles whose rows are packed together.
 GROUP = 8
-#: Rows that a tile of sums has room for.
-TILE_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,15 @@ def packed_apart(shape: Shape) -> int:
     return shape.rows * DEPTH_BYTES + shape.bytes
 
 
+def panel_capacity(shape: Shape) -> int:
+    """Elements that there is room for in a block of packed panels."""
+    return DEPTH_BYTES // shape.size * (COLUMN_PANELS * shape.panel + shape.lanes)
+
+
 def _room(shape: Shape) -> tuple[int, int, int]:
-    depth = DEPTH_BYTES // shape.size
-    right = depth * (COLUMN_PANELS * shape.panel + shape.lanes) * shape.size
-    tile = max(shape.rows, TILE_ROWS) * shape.panel * shape.size
-    return right, GROUP * packed_apart(shape), tile
+    # A tile of sums, and one that is turned.
+    tiles = (shape.rows + shape.panel) * shape.panel * shape.size
+    return panel_capacity(shape) * shape.size, GROUP * packed_apart(shape), tiles
 
 
 def scratch_size(shape: Shape) -> int:
@@ -162,7 +168,7 @@ class Multiply:
     part_rows, part_columns: first, and one behind the last
     out, out_row: where sums go     accumulate: an i1, whether they are added to what is there
     epilogue, state: pointers       place: two i64, handed to the epilogue
-    chunk: panels in a chunk
+    chunk: columns in a chunk; "" for the usual number     whole: do not cut the depth
     """
 
     f: Routine
@@ -180,22 +186,26 @@ class Multiply:
     epilogue: str
     state: str
     place: tuple[str, str]
-    chunk: int = COLUMN_PANELS
+    chunk: str = ""
+    whole: bool = False
 
     def write(self) -> None:
         """Append the loops."""
         f, shape = self.f, self.shape
         most = DEPTH_BYTES // shape.size
+        chunk = self.chunk or str(COLUMN_PANELS * shape.panel)
         end = self.part_columns[1]
         with f.turns(*self.part_columns) as chunks:
             first = chunks.index
-            last = f.minimum(f.add(first, str(self.chunk * shape.panel)), end)
+            last = f.minimum(f.add(first, chunk), end)
             # No chunk of a single vector: the one before takes it.
             rest = f.is_("sle", f.sub(end, last), str(shape.lanes))
             last = f.select(rest, end, last)
             chunks.step = f.sub(last, first)
-            blocks = f.ceil_div(self.depth, most)
-            blocks = f.select(f.is_("eq", blocks, "0"), "1", blocks)
+            blocks = "1"
+            if not self.whole:
+                blocks = f.ceil_div(self.depth, most)
+                blocks = f.select(f.is_("eq", blocks, "0"), "1", blocks)
             with f.loop("0", blocks) as index:
                 start = f.div(f.mul(self.depth, index), blocks)
                 onward = f.add(index, "1")

@@ -174,7 +174,7 @@ def _convolve(shape: Shape, dtype: str) -> str:
                 epilogue=a["epilogue"],
                 state=a["state"],
                 place=(image, group),
-                chunk=_CHUNK,
+                chunk=str(_CHUNK * shape.panel),
             ).write()
     return f.text()
 

@@ -63,6 +63,7 @@ from wend.compiler.operands import Matrix, Operands, pack_panel
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, tiles
+from wend.compiler.turned import pays, turn_tile, turned
 
 __all__ = [
     "PACK",
@@ -171,6 +172,8 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         pack_right(shape, dtype),
         pack_left(shape, dtype),
         dots(shape, dtype),
+        turn_tile(shape),
+        turned(shape, dtype),
         _product(shape, dtype),
         _pack(shape, dtype),
     ]
@@ -243,21 +246,29 @@ def _product(shape: Shape, dtype: str) -> str:
     along = f.both(f.is_("eq", a["left_step"], size), f.is_("eq", a["right_step"], size))
     along = f.both(along, f.let(f"xor i1 {packed}, true"))
     dotted = f.both(along, f.is_("sle", rows, str(FEW_ROWS)))
+    columns = f.sub(a["last_column"], a["first_column"])
+    apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
+    turned_ = f.both(apart, pays(f, shape, dtype, rows, columns, a["depth"]))
+    usual = f.let(f"xor i1 {f.either(dotted, turned_)}, true")
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
         left = Matrix(_place(f, a, "left", i, j), a["left_row"], a["left_step"])
         right = Matrix(_place(f, a, "right", i, j), a["right_column"], a["right_step"])
         room = Room.of(f, shape, a["scratch"])
         out = _place(f, a, "out", i, j)
-        with f.when(dotted):
-            f.line(
-                f"call void @dots(ptr {left.base}, i64 {left.line}, ptr {right.base}, "
-                f"i64 {right.line}, i64 {a['depth']}, i64 {a['first_row']}, i64 {a['last_row']}, "
-                f"i64 {a['first_column']}, i64 {a['last_column']}, ptr {out}, i64 {a['out_row']}, "
-                f"i1 {accumulate}, ptr {a['epilogue']}, ptr {a['state']}, i64 {i}, i64 {j}, "
-                f"ptr {room.tile})"
-            )
+        for condition, name, place in (
+            (dotted, "dots", room.tile),
+            (turned_, "turned", a["scratch"]),
+        ):
+            with f.when(condition):
+                f.line(
+                    f"call void @{name}(ptr {left.base}, i64 {left.line}, ptr {right.base}, "
+                    f"i64 {right.line}, i64 {a['depth']}, i64 {a['first_row']}, "
+                    f"i64 {a['last_row']}, i64 {a['first_column']}, i64 {a['last_column']}, "
+                    f"ptr {out}, i64 {a['out_row']}, i1 {accumulate}, ptr {a['epilogue']}, "
+                    f"ptr {a['state']}, i64 {i}, i64 {j}, ptr {place})"
+                )
         operands = Operands(f, shape, dtype, room, left, right, a["columns"], few)
-        with f.when(f.let(f"xor i1 {dotted}, true")):
+        with f.when(usual):
             Multiply(
                 f,
                 shape,

@@ -174,7 +174,7 @@ def _transpose(f: Routine, source: Source, block: str) -> None:
 
 def transposed(f: Routine, shape: Shape, rows: list[str]) -> list[str]:
     """A square of vectors, transposed: blocks change places, each half as large as the last."""
-    lanes, rows = shape.lanes, list(rows)
+    lanes, rows = len(rows), list(rows)
     block = lanes // 2
     while block:
         # Lane numbers from `lanes` on mean the second operand.
@@ -190,10 +190,10 @@ def transposed(f: Routine, shape: Shape, rows: list[str]) -> list[str]:
 
 
 def _shuffle(f: Routine, shape: Shape, x: str, y: str, order: list[int]) -> str:
+    """Lanes of two vectors, which have as many as there are in `order`."""
+    kind = f"<{len(order)} x {shape.element}>"
     listed = ", ".join(f"i32 {lane}" for lane in order)
-    return f.let(
-        f"shufflevector {shape.vector} {x}, {shape.vector} {y}, <{len(order)} x i32> <{listed}>"
-    )
+    return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{listed}>")
 
 
 def pack_left(shape: Shape, dtype: str) -> str:

@@ -1,0 +1,161 @@
+"""Products whose operands both lie along the depth, computed the other way round.
+
+Of left @ right, with right as a linear layer's weight lies, the right operand would have to be
+packed: all of it, for every product. The transpose, right.T @ left.T, reads the weight as it
+stands, and packs the other operand, which often is much smaller. Its tiles are turned in the end.
+
+    void turned(left, left_row, right, right_column, depth, first_row, last_row, first_column,
+                last_column, out, out_row, accumulate, epilogue, state, at0, at1, scratch)
+
+Strides are in bytes, `accumulate` is an i1.
+"""
+
+from __future__ import annotations
+
+from wend.compiler.blocking import Multiply, Room, panel_capacity
+from wend.compiler.operands import Matrix, Operands
+from wend.compiler.packing import SOURCES, transposed
+from wend.compiler.routine import Routine
+from wend.compiler.tile import Shape, lane_mask
+
+__all__ = ["pays", "turn_tile", "turned"]
+
+# With more rows, packing the right operand costs little.
+_ROWS = 256
+
+_PARAMETERS = (
+    "left left_row right right_column depth first_row last_row first_column last_column "
+    "out out_row accumulate epilogue state at0 at1 scratch"
+).split()
+_KINDS = {"accumulate": "i1"} | dict.fromkeys(
+    "left right out epilogue state scratch".split(), "ptr"
+)
+
+
+def pays(f: Routine, shape: Shape, dtype: str, rows: str, columns: str, depth: str) -> str:
+    """Whether a product had better be turned (an i1), if its operands lie along the depth."""
+    if SOURCES[dtype][0] != shape.element:
+        return "false"  # a left operand that must be widened is packed in blocks of depth
+    full = f.mul(f.ceil_div(rows, shape.lanes), str(shape.lanes))
+    conditions = [
+        # As columns, the rows fill vectors: what is wasted is less than packing costs.
+        f.is_("sle", f.sub(full, rows), str(shape.lanes * 5 // 8)),
+        f.is_("sle", rows, str(_ROWS)),
+        f.is_("slt", f.mul(rows, "3"), f.mul(columns, "2")),
+        f.is_("sle", depth, str(panel_capacity(shape) // (shape.panel + shape.lanes))),
+    ]
+    found = conditions[0]
+    for condition in conditions[1:]:
+        found = f.both(found, condition)
+    return found
+
+
+def turned(shape: Shape, dtype: str) -> str:
+    """The function."""
+    f = Routine("turned", [(_KINDS.get(name, "i64"), name) for name in _PARAMETERS], internal=True)
+    size = str(shape.size)
+    room = Room.of(f, shape, "%scratch")
+    state = f.let("alloca [6 x i64], align 8")
+    words = [
+        ("ptr", "%out"),
+        ("i64", "%out_row"),
+        ("i64", f.let("zext i1 %accumulate to i64")),
+        ("ptr", "%epilogue"),
+        ("ptr", "%state"),
+        ("ptr", f.at(room.tile, shape.rows * shape.panel * shape.size)),
+    ]
+    for i, (kind, word) in enumerate(words):
+        f.store(kind, word, f.at(state, 8 * i), 8)
+    left = Matrix("%right", "%right_column", size)
+    right = Matrix("%left", "%left_row", size)
+    operands = Operands(f, shape, dtype, room, left, right, "%last_row", "false")
+    # All of the depth at once, for as many columns as there is room.
+    each = f.select(f.is_("eq", "%depth", "0"), "1", "%depth")
+    columns = f.sub(f.div(str(panel_capacity(shape)), each), str(shape.lanes))
+    chunk = f.mul(f.div(columns, str(shape.panel)), str(shape.panel))
+    Multiply(
+        f,
+        shape,
+        right=operands.panels,
+        left=operands.left_rows,
+        room=room,
+        part_rows=("%first_column", "%last_column"),
+        part_columns=("%first_row", "%last_row"),
+        columns="%last_row",
+        depth="%depth",
+        out="null",
+        out_row="0",
+        accumulate="false",
+        epilogue="@turn_tile",
+        state=state,
+        place=("%at0", "%at1"),
+        chunk=chunk,
+        whole=True,
+    ).write()
+    return f.text()
+
+
+def turn_tile(shape: Shape) -> str:
+    """The epilogue that turns a tile, and stores it or hands it on."""
+    integers = "rows columns row column batch0 batch1".split()
+    parameters = [("ptr", "tile"), *(("i64", word) for word in integers), ("ptr", "state")]
+    f = Routine("turn_tile", parameters, internal=True)
+    kinds = ("ptr", "i64", "i64", "ptr", "ptr", "ptr")
+    out, out_row, accumulate, epilogue, state, tile = (
+        f.load(kind, f.at("%state", 8 * i), 8) for i, kind in enumerate(kinds)
+    )
+    line = str(shape.panel * shape.size)
+    handed = f.is_("ne", epilogue, "null", "ptr")
+    place = f.add(f.mul("%column", out_row), f.mul("%row", str(shape.size)))
+    place = f.at(out, place)
+    to = f.select(handed, tile, place, "ptr")
+    to_row = f.select(handed, line, out_row)
+    more = f.is_("ne", accumulate, "0")
+    block = min(shape.lanes, 8)
+    for first in range(0, shape.rows, block):
+        with f.when(f.is_("sgt", "%rows", str(first))):
+            _turn(f, shape, block, first, (place, out_row), (to, to_row), more)
+    with f.when(handed):
+        f.line(
+            f"call void {epilogue}(ptr {tile}, i64 %columns, i64 %rows, i64 %column, i64 %row, "
+            f"i64 %batch0, i64 %batch1, ptr {state})"
+        )
+    return f.text()
+
+
+def _turn(
+    f: Routine,
+    shape: Shape,
+    block: int,
+    first: int,
+    before: tuple[str, str],
+    to: tuple[str, str],
+    more: str,
+) -> None:
+    """Turn some rows. before, to: pointer and stride of what is added if `more`, and of the goal"""
+    kind, flags = f"<{block} x {shape.element}>", f"<{block} x i1>"
+    suffix = f"v{block}f{8 * shape.size}.p0"
+    mask = lane_mask(f, block, f.sub("%rows", str(first)))
+    wanted = f.let(f"select i1 {more}, {flags} {mask}, {flags} zeroinitializer")
+    last = f.sub("%rows", "1")
+    line = str(shape.panel * shape.size)
+    sources = [f.at("%tile", f.mul(f.minimum(str(first + i), last), line)) for i in range(block)]
+    with f.loop("0", "%columns", str(block)) as column:
+        offset = f.mul(column, str(shape.size))
+        rows = [f.load(kind, f.at(source, offset), shape.size) for source in sources]
+        for i, x in enumerate(transposed(f, shape, rows)):
+            row = f.add(column, str(i))
+            with f.when(f.is_("slt", row, "%columns")):
+                old, new = (
+                    f.at(f.at(pointer, f.mul(row, stride)), first * shape.size)
+                    for pointer, stride in (before, to)
+                )
+                added = f.let(
+                    f"call {kind} @llvm.masked.load.{suffix}(ptr {old}, i32 {shape.size}, "
+                    f"{flags} {wanted}, {kind} zeroinitializer)"
+                )
+                total = f.let(f"fadd {kind} {x}, {added}")
+                f.line(
+                    f"call void @llvm.masked.store.{suffix}({kind} {total}, ptr {new}, "
+                    f"i32 {shape.size}, {flags} {mask})"
+                )
