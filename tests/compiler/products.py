@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from wend.compiler import matmul
+from wend.compiler.llvm import compile_module
 
 
 def aligned(size, dtype):
@@ -26,16 +27,21 @@ def strides(array, rank):
     return [0] * (rank - array.ndim) + [s // array.itemsize for s in array.strides]
 
 
-def call(name, dtype, block):
-    matmul.core(dtype).function(name, ctypes.c_void_p)(block.ctypes.data)
+def call(name, dtype, block, target=None):
+    if target is None:
+        library = matmul.core(dtype)
+    else:
+        library = compile_module(matmul.core_text(dtype, target), ["product", "pack"], target)
+    library.function(name, ctypes.c_void_p)(block.ctypes.data)
 
 
-def pack(right, dtype):
+def pack(right, dtype, target=None):
     depth, columns = right.shape[-2:]
     batch = [1] * (4 - right.ndim) + list(right.shape[:-2])
     r0, r1, step, column = strides(right, 4)
     kind = matmul.accumulator(dtype)
-    packed = aligned(max(1, int(np.prod(batch)) * matmul.packed_size(depth, columns, dtype)), kind)
+    size = matmul.packed_size(depth, columns, dtype, target)
+    packed = aligned(max(1, int(np.prod(batch)) * size), kind)
     block = words(
         matmul.PACK,
         right=right.ctypes.data,
@@ -49,11 +55,11 @@ def pack(right, dtype):
         right0=r0,
         right1=r1,
     )
-    call("pack", dtype, block)
+    call("pack", dtype, block, target)
     return packed
 
 
-def product(left, right, out, dtype, packed=None, **more):
+def product(left, right, out, dtype, packed=None, target=None, **more):
     """out = left @ right by the generated kernel; up to two dims of batch."""
     rows, depth = left.shape[-2:]
     columns = right.shape[-1]
@@ -62,9 +68,9 @@ def product(left, right, out, dtype, packed=None, **more):
     r0, r1, right_step, right_column = strides(right, 4)
     o0, o1, out_row, _ = strides(out, 4)
     if packed is not None:
-        right, size = packed, matmul.packed_size(depth, columns, dtype)
+        right, size = packed, matmul.packed_size(depth, columns, dtype, target)
         r0, r1 = batch[1] * size * bool(r0), size * bool(r1)
-    scratch = aligned(matmul.scratch_bytes(dtype), np.uint8)
+    scratch = aligned(matmul.scratch_bytes(dtype, target), np.uint8)
     given = {
         "left": left.ctypes.data,
         "right": right.ctypes.data,
@@ -90,7 +96,7 @@ def product(left, right, out, dtype, packed=None, **more):
         "last_column": columns,
         "scratch": scratch.ctypes.data,
     }
-    call("product", dtype, words(matmul.PRODUCT, **{**given, **more}))
+    call("product", dtype, words(matmul.PRODUCT, **{**given, **more}), target)
     return out
 
 

@@ -8,7 +8,7 @@ import pytest
 from products import guarded, pack, product
 
 from wend.compiler import matmul
-from wend.compiler.llvm import compile_module
+from wend.compiler.llvm import Target, compile_module, host
 
 # Some cross the extents of tiles, of chunks of columns and of blocks of depth.
 ROWS = (0, 1, 2, 5, 8, 9, 17, 23)
@@ -48,7 +48,9 @@ def test_all_small_sizes(rows, dtype):
                 assert (room[:, columns:] == 7).all()
 
 
-@pytest.mark.parametrize("shape", [(1, 1300, 401), (13, 600, 817), (40, 1025, 100), (70, 40, 1000)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1300, 401), (13, 600, 817), (40, 1025, 100), (70, 40, 1000), (32, 3300, 90)]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_blocks_of_depth_and_columns(shape, dtype):
     for left, right in ways(*shape, dtype):
@@ -121,6 +123,43 @@ def test_parts_make_up_the_whole_bit_for_bit(packing):
                 last_column=stop,
             )
     assert np.array_equal(whole, parts)
+
+
+def test_parts_of_any_way_of_computing():
+    for shape in [(5, 40, 200), (30, 300, 200), (16, 700, 96)]:
+        for left, right in ways(*shape):
+            rows, columns = shape[0], shape[2]
+            cut = matmul.column_cuts(columns, "float32")[-1]
+            out = np.full((rows, columns), np.nan, "f")
+            for top, bottom in ((0, rows // 3), (rows // 3, rows)):
+                for start, stop in ((0, cut), (cut, columns)):
+                    names = ("first_row", "last_row", "first_column", "last_column")
+                    part = dict(zip(names, (top, bottom, start, stop)))
+                    product(left, right, out, "float32", **part)
+            close(out, left, right)
+
+
+OTHERS = {
+    "avx2": ("haswell", "+avx,+avx2,+fma,+f16c"),
+    "sse2": ("x86-64", "+sse,+sse2"),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_other_processors(other, dtype):
+    cpu, features = OTHERS[other]
+    here = host()
+    if not here.triple.startswith("x86_64") or not here.has("avx2"):
+        pytest.skip("needs a processor that runs this code")
+    target = Target(here.triple, cpu, features)
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    for shape in [(1, 17, 19), (5, 33, 9), (13, 600, 401), (32, 64, 70), (9, 64, 17)]:
+        for left, right in ways(*shape, kind):
+            for packed in (None, pack(right, dtype, target)):
+                out = np.empty((shape[0], shape[2]), matmul.accumulator(dtype))
+                product(left, right, out, dtype, packed, target)
+                close(out, left, right, dtype)
 
 
 def test_nan_and_infinity_stay_in_their_rows_and_columns():
