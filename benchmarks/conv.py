@@ -56,7 +56,6 @@ class Convolution:
 
     def kernels(self) -> dict[str, Callable[[], Any]]:
         """The three calls of Wend's kernels."""
-        library = conv.core("float32")
         names = {
             "forward": ("convolve", conv.CONVOLVE),
             "to input": ("convolve_input", conv.CONVOLVE_INPUT),
@@ -64,7 +63,7 @@ class Convolution:
         }
         found: dict[str, Callable[[], Any]] = {}
         for what, (name, words) in names.items():
-            function = library.function(name, ctypes.c_void_p)
+            function = conv.core(name, "float32").function(name, ctypes.c_void_p)
             block = self.block(words)
             self.kept.append(block)
             found[what + " wend"] = lambda f=function, at=block.ctypes.data: f(at)
@@ -76,7 +75,7 @@ class Convolution:
         size, out = self.x.shape[2], self.g.shape[2]
         area = size + 2 * self.padding + self.stride
         taps = self.kernel**2
-        space = conv.weight_workspace(channels, filters, taps, area, area, "float32")
+        space = conv.weight_workspace(channels, filters, taps, area * area, "float32")
         space = max(space, self.w.nbytes)
         room = [np.empty(n + 64, np.uint8) for n in (space, conv.scratch_bytes("float32"))]
         self.kept += room

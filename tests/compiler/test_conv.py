@@ -171,7 +171,9 @@ class Case:
             for n, s, k, d in zip(self.out, self.stride, self.kernel, self.dilation)
         ]
         filters, taps = len(self.w) // self.groups, self.kernel[0] * self.kernel[1]
-        size = conv.weight_workspace(self.w.shape[1], filters, taps, *touched, self.dtype)
+        size = conv.weight_workspace(
+            self.w.shape[1], filters, taps, touched[0] * touched[1], self.dtype
+        )
         workspace = aligned(size, np.uint8)
         workspace[:] = 255  # not a number
         more["workspace"] = workspace.ctypes.data
@@ -181,7 +183,7 @@ class Case:
 
 
 def run(name, dtype, block, out):
-    conv.core(dtype).function(name, ctypes.c_void_p)(block.ctypes.data)
+    conv.core(name, dtype).function(name, ctypes.c_void_p)(block.ctypes.data)
     return out
 
 

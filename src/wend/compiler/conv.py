@@ -1,7 +1,7 @@
 """Convolutions of images, for any sizes, strides, dilations, paddings and groups.
 
-`core(dtype)` is a module with one function for each of the three that `wend.ops.conv` derives from
-one sum, compiled once per processor and dtype:
+There is one function for each of the three that `wend.ops.conv` derives from one sum; `core(name,
+dtype)` is a module with it, compiled once per processor:
 
     void convolve(ptr args)             out from input and weight
     void convolve_input(ptr args)       input from out and weight: its gradient, or transposed
@@ -43,6 +43,7 @@ of an image, whose panels are packed block by block.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels, scratch_size
 from wend.compiler.conv_input import convolve_input, scatter_phase
@@ -77,18 +78,15 @@ def _of(dtype: str, target: Target | None) -> Shape:
     return Shape.of(host() if target is None else target, SOURCES[accumulator(dtype)][0])
 
 
-def weight_workspace(
-    channels: int, filters: int, taps: int, height: int, width: int, dtype: str
-) -> int:
-    """Bytes that `convolve_weight` needs besides.
+def weight_workspace(channels: Any, filters: Any, taps: Any, area: Any, dtype: str) -> Any:
+    """Bytes that `convolve_weight` needs besides, from numbers or whatever adds and multiplies.
 
-    channels, filters: of a group     taps: KH * KW     height, width: what the kernel touches of
-    the image and its padding, (OH - 1) * stride + (KH - 1) * dilation + 1
+    channels, filters: of a group     taps: KH * KW     area: of what the kernel touches of the
+    image and its padding, (OH - 1) * stride + (KH - 1) * dilation + 1 high, and as wide
     """
     shape = _of(dtype, None)
     rows = channels * taps + shape.rows
-    sums = rows * (filters + shape.lanes) * shape.size
-    return 8 * rows + sums + channels * height * width * shape.size + 128
+    return rows * 8 + (rows * (filters + shape.lanes) + channels * area) * shape.size + 128
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
@@ -97,15 +95,24 @@ def scratch_bytes(dtype: str, target: Target | None = None) -> int:
 
 
 @cache
-def core(dtype: str) -> Library:
-    """The functions for this processor; compiles them when first asked."""
-    return compile_module(core_text(dtype), ["convolve", "convolve_input", "convolve_weight"])
+def core(name: str, dtype: str) -> Library:
+    """A library with one of the functions, for this processor; compiles it when first asked."""
+    return compile_module(core_text(name, dtype), [name])
 
 
 @cache
-def core_text(dtype: str, target: Target | None = None) -> str:
-    """The module of `core`, as text."""
+def core_text(name: str, dtype: str, target: Target | None = None) -> str:
+    """The module with one of the functions, as text."""
     shape = _of(dtype, target)
+    if name == "convolve_weight":
+        texts = [
+            pack_right(shape, dtype),
+            weight_direct(shape, dtype, CONVOLVE_WEIGHT),
+            line_tiles(shape),
+            pad_image(shape, dtype, CONVOLVE_WEIGHT),
+            convolve_weight(shape, dtype, CONVOLVE_WEIGHT),
+        ]
+        return "\n".join(texts)
     texts = [
         tiles(shape),
         pack_right(shape, dtype),
@@ -113,13 +120,9 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         pack_patches(shape, dtype, CONVOLVE),
         convolve_direct(shape, dtype, CONVOLVE),
         _convolve(shape, dtype),
-        weight_direct(shape, dtype, CONVOLVE_WEIGHT),
-        scatter_phase(shape),
-        convolve_input(shape, dtype, CONVOLVE_INPUT, CONVOLVE),
-        line_tiles(shape),
-        pad_image(shape, dtype, CONVOLVE_WEIGHT),
-        convolve_weight(shape, dtype, CONVOLVE_WEIGHT),
     ]
+    if name == "convolve_input":
+        texts += [scatter_phase(shape), convolve_input(shape, dtype, CONVOLVE_INPUT, CONVOLVE)]
     return "\n".join(texts)
 
 
