@@ -211,7 +211,21 @@ class NestCode:
         if access.row >= 0:
             index = self.scalar_operand(op, access.row)
             self.row_place = self.checked(index, access.row_extent)
-        return self.scalar.load(self.address(access, nest.outer), access.dtype)
+        address = self.address(access, nest.outer)
+        if access.shift is not None:
+            safe = self.word(self.slots.pointer(access.base, ZERO), "ptr")
+            inside = self.inside(access.shift).name
+            address = self.text.let(f"select i1 {inside}, ptr {address}, ptr {safe}")
+        return self.scalar.load(address, access.dtype)
+
+    def inside(self, shift: Any) -> Value:
+        """Whether an operand of a row that begins at another place has an element here."""
+        axis, first, count = shift
+        b = self.scalar
+        place = Value(self.counters.get(axis, "0"), dtypes.int64)
+        place = b.sub(place, Value(self.poly(first), dtypes.int64))
+        length = Value(self.poly(count), dtypes.int64)
+        return b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, length))
 
     def add_to_memory(self, op: Op, value: Value, address: str) -> None:
         """Fold one value into an element in memory."""
@@ -303,7 +317,13 @@ class ElementCode:
         return place
 
     def inside(self, k: int) -> Value:
-        return self.phase.inside(self.nest.nest.loads[self.op.out, k], self.copy)  # type: ignore[no-any-return]
+        read = self.op.reads[k]
+        dim, first, count = read.shift
+        axis = self.nest.nest.loops[self.op.out][read.dims[dim]]
+        if self.phase is None:
+            return self.nest.inside((axis, first, count))
+        found: Value = self.phase.inside((axis, first, count), self.copy)
+        return found
 
 
 class PhaseCode:
@@ -325,7 +345,7 @@ class PhaseCode:
         self.index = ""
         self.builders: list[VectorBuilder] = []
         self._places: dict[int, Value] = {}
-        self._inside: dict[tuple[int, int], Value] = {}
+        self._inside: dict[Any, Value] = {}
 
     def is_along(self, op: Op) -> bool:
         """Whether a fold folds along the vectors."""
@@ -529,12 +549,12 @@ class PhaseCode:
             self._places[c] = found
         return found
 
-    def inside(self, access: Access, c: int) -> Value:
-        """Whether a shifted operand has elements here."""
-        found = self._inside.get((id(access), c))
+    def inside(self, shift: Any, c: int) -> Value:
+        """Whether an operand that begins at another place has elements here."""
+        found = self._inside.get((shift, c))
         if found is None:
             b = self.builders[c]
-            axis, first, count = access.shift
+            axis, first, count = shift
             if axis == self.axis:
                 place = self.places(c)
             else:
@@ -543,7 +563,7 @@ class PhaseCode:
             length = b.spread(self.code.poly(count), dtypes.int64)
             place = b.sub(place, start)
             found = b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, length))
-            self._inside[id(access), c] = found
+            self._inside[shift, c] = found
         return found
 
     def load(self, access: Access, c: int) -> Value:
@@ -551,7 +571,7 @@ class PhaseCode:
         b, code = self.builders[c], self.code
         mask = b.mask
         if access.shift is not None:
-            inside = self.inside(access, c)
+            inside = self.inside(access.shift, c)
             b = VectorBuilder(self.text, code.module, b.lanes, code.target, code.faults, b.mask)
             both = inside.name
             if mask is not None:

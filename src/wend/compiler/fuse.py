@@ -87,7 +87,8 @@ class Fusion:
         for other in homes[1:]:
             if self.merge(homes[0], other):
                 homes = [homes[0], *(h for h in homes[1:] if h is not other)]
-        live = [r for r in siblings if self.regions[r.number] is r and r not in homes]
+        live = [r for r in siblings if r.kind == "nest" and self.regions[r.number] is r]
+        live = [r for r in live if r not in homes]
         live.sort(key=lambda r: -r.number)
         for region in homes + live[:4]:
             if self.may_join(region, op) and self.join(region, op, region in homes):

@@ -160,13 +160,14 @@ class Nest:
         canonical = self.function.extents.canonical
         extent = self.extents[b]
         for access in self.accesses():
-            if access.shift is not None and access.shift[0] in (a, b):
-                return False
             if access.strides[a] != canonical(mul(extent, access.strides[b])):
                 return False
         for op in self.region.ops:
             loops = self.loops[op.out]
             if (a in loops) != (b in loops) or (op.placed and a in loops):
+                return False
+            shifts = [r for r in op.reads if r.shift is not None]
+            if any(loops[r.dims[r.shift[0]]] in (a, b) for r in shifts):
                 return False
         return all((a in folded) == (b in folded) for folded in self.region.late.values())
 
