@@ -484,6 +484,12 @@ class PhaseCode:
             for c in range(copies):
                 values[c][value] = self.read_back(value, c)
         loaded: dict[Any, Value] = {}
+        # All is read before anything is written: a result may take the memory of an operand.
+        for op in self.ops:
+            for k in range(len(op.reads)):
+                if (op.out, k) in self.nest.loads:
+                    for c in range(copies):
+                        self.operand(op, k, c, values[c], loaded)
         for op in self.ops:
             for c in range(copies):
                 self.element(op, c, values[c], loaded)
@@ -524,8 +530,9 @@ class PhaseCode:
             return self.fixed[op.out, k]
         access = self.nest.loads[op.out, k]
         shift = access.shift is None or access.shift
-        key = (access.base, access.offset, tuple(access.strides), access.row, shift, c)
-        if key not in loaded or access.row >= 0:
+        row = id(access) if access.row >= 0 else -1
+        key = (access.base, access.offset, tuple(access.strides), row, shift, c)
+        if key not in loaded:
             loaded[key] = self.load(access, c)
         return loaded[key]
 

@@ -209,7 +209,7 @@ class Fusion:
         region.axes = axes
         region.inner = inner
         for base in wanted:
-            del region.late[base]
+            region.late.pop(base, None)
         self._enter(region, op, placed)
         return True
 

@@ -34,13 +34,14 @@ class Slot(NamedTuple):
 class Kernel:
     """A piece of a plan that runs as machine code."""
 
-    __slots__ = ("faults", "name", "reads", "slots", "source", "text", "what", "writes")
+    __slots__ = ("faults", "name", "nest", "reads", "slots", "source", "text", "what", "writes")
 
     def __init__(self, name: str, text: str, what: str) -> None:
         self.name = name  # of the function
         self.text = text  # of the module; empty for a function that is there already
         self.source: Any = None  # where such a function is
         self.what = what  # for people
+        self.nest: Any = None  # the loops it was written from
         self.slots: list[Slot] = []
         self.faults: list[str] = []
         self.reads: list[int] = []

@@ -24,7 +24,7 @@ from wend.ops.creation import Full
 from wend.ops.elementwise import Elementwise, widened
 from wend.ops.gather import Gather, ScatterAdd
 from wend.ops.index_dim import Embedding, EmbeddingAdjoint
-from wend.ops.joining import SumTo
+from wend.ops.joining import Clone, SumTo
 from wend.ops.reduce import Reduction, Sum
 from wend.ops.reshapes import Reshaping
 from wend.ops.scatters import SliceScatter
@@ -178,6 +178,18 @@ class Lowering:
         cheap = node.prim.kind != "float" or isinstance(node.prim, Cast)
         given = [r for r in reads if r is not None]
         f.ops.append(Op(MAP, node, node.outputs, given, space, dims, emit, node.args, cheap=cheap))
+        return True
+
+    def clone(self, node: Node) -> bool:
+        """Memory of its own."""
+        if not self.kernel_types(node):
+            return False
+        space = self.function.shape(node.inputs[0])
+        dims = tuple(range(len(space)))
+        reads = [Read(node.inputs[0], dims)]
+        self.function.ops.append(
+            Op(MAP, node, node.outputs, reads, space, dims, _itself, cheap=True)
+        )
         return True
 
     def cast(self, node: Node) -> bool:
@@ -495,6 +507,7 @@ RULES: dict[type, Rule] = {
     Graft: lambda low, node: low.alias(node, node.inputs[0]),
     Elementwise: Lowering.map,
     Cast: Lowering.cast,
+    Clone: Lowering.clone,
     Full: Lowering.fill,
     FillLike: Lowering.fill,
     ViewOp: Lowering.view,

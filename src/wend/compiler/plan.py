@@ -50,6 +50,7 @@ class Recipe:
                 self.steps.append(step)
         self.results = self.find_results()
         self.lifetimes = self.find_lifetimes()
+        self.donations, self.barrier = self.find_donations()
 
     # -- steps ------------------------------------------------------------------------------
 
@@ -73,7 +74,9 @@ class Recipe:
                 missing = [a for a in missing if a in nest.outer]
             if missing:
                 self.nonempty.append(tuple(nest.extents[a] for a in missing))
-        return NestCode(nest).write(names)
+        kernel = NestCode(nest).write(names)
+        kernel.nest = nest
+        return kernel
 
     def multiply(self, op: Op) -> Kernel:
         """A matrix product."""
@@ -154,6 +157,55 @@ class Recipe:
             for value, k in first.items()
             if value not in owned
         }
+
+    def find_donations(self) -> tuple[dict[int, int], int]:
+        """(result -> leaf in whose memory it may be written, first step that does so).
+
+        Only what runs after all that can fail: a flush either happens or leaves no trace.  Whether
+        nobody else has the leaf's memory is seen when the plan runs.
+        """
+        last_read: dict[int, int] = {}
+        safe = 0
+        for k, step in enumerate(self.steps):
+            if isinstance(step, Kernel):
+                used, fails = step.reads, bool(step.faults)
+            else:
+                used, fails = [self.function.base(r.value) for r in step.reads], True
+            last_read.update(dict.fromkeys(used, k))
+            safe = k + 1 if fails else safe
+        free = set(self.function.inputs) - {r.base for r in self.results} - self.needed
+        donations: dict[int, int] = {}
+        barrier = len(self.steps)
+        owned = {r.base: r.value for r in self.results if r.owns}
+        for k, step in enumerate(self.steps[safe:], safe):
+            if not isinstance(step, Kernel) or step.nest is None or step.nest.phases > 1:
+                continue
+            for out in step.writes:
+                leaf = self.leaf_for(step.nest, out, free) if out in owned else None
+                if leaf is not None and last_read[leaf] == k:
+                    free.discard(leaf)
+                    donations[owned[out]] = leaf
+                    barrier = min(barrier, k)
+        return donations, barrier
+
+    def leaf_for(self, nest: Nest, out: int, free: set[int]) -> int | None:
+        """A leaf that a nest reads just where it writes a result."""
+        store = nest.stores[out]
+        size = self.function.extents.canonical(product(self.function.shape(out)))
+        if nest.region.late or out in nest.row_folds or store.row >= 0:
+            return None
+        for load in nest.loads.values():
+            if load.base not in free or load.dtype is not store.dtype:
+                continue
+            alike = [a for a in nest.loads.values() if a.base == load.base]
+            if any(
+                a.strides != store.strides or a.offset != store.offset or a.shift or a.row >= 0
+                for a in alike
+            ):
+                continue
+            if self.function.extents.canonical(product(self.function.shape(load.base))) == size:
+                return load.base
+        return None
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.steps))

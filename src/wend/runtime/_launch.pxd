@@ -6,6 +6,8 @@ cdef extern from "_launch_shim.h":
     bint COMPILED "WEND_LAUNCH_COMPILED"
     void set_array_type "wend_set_array_type" (object cls)
     long long array_data "wend_array_data" (object array)
+    bint array_owned "wend_array_owned" (object array)
+    Py_ssize_t references "wend_references" (object x)
     void put "wend_put" (long long address, long long word)
     void put_double "wend_put_double" (long long address, double number)
     long long get "wend_get" (long long address)
@@ -45,8 +47,12 @@ cdef class Track:
     cdef public object type_of
     cdef public Frame frame
 
-@cython.locals(v=Value, at="long long", data="long long", made=list, kept=list, step=tuple)
-cpdef list launch(Frame frame, list values, list types, list args, long long arena)
+@cython.locals(v=Value, at="long long", data="long long", made=list, kept=list, step=tuple, k=Py_ssize_t)
+cpdef list launch(Frame frame, list values, list types, list args, long long arena, list touched)
+
+@cython.locals(v=Value)
+cdef object donated(list values, Py_ssize_t i)
+cdef Py_ssize_t ALONE
 
 @cython.locals(frame=Frame, values=list, args=list)
 cpdef int run(Track track, object batch) except -2

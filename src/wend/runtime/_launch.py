@@ -5,7 +5,7 @@ Compiled by Cython with the types in `_launch.pxd`; runs as plain Python too, on
 fixed addresses.  `patches` say which of their words are addresses that differ from run to run.
 """
 
-from wend.core._hot import Segment, evaluate, fresh_serial, held
+from wend.core._hot import Segment, Value, evaluate, fresh_serial, held
 
 
 class Frame:
@@ -18,7 +18,8 @@ class Frame:
     results    the values that the arrays made are
     plain      whether these are all that is wanted, and nothing is saved for a backward pass
     numbers    (address of a word, expression, category) of each run-time number
-    steps      in order: (0, code, number of kernels), or (1, host step)
+    steps      in order: (0, code, number of kernels), (1, host step), or
+               (2, results that may take the memory of leaves): nothing can fail any more
     """
 
     def __init__(self, memory):
@@ -51,8 +52,33 @@ def address_of(array):
     return array_data(array)
 
 
-def launch(frame, values, types, args, arena):
-    """Run the steps; returns the arrays made, or None if a kernel noted a failure."""
+def donated(values, i):
+    """The array of a leaf, if nobody else can see it any more; else None."""
+    v = values[i]
+    if v.extra is not None or references(v) > ALONE:
+        return None
+    array = v.buffer
+    if references(array) > ALONE or not array_owned(array):
+        return None
+    v.buffer = None
+    return array
+
+
+def alone():
+    """References to a value that only a list has, and to its buffer, as `donated` sees them."""
+    values = [Value(None)]
+    v = values[0]
+    return references(v)
+
+
+ALONE = alone()
+
+
+def launch(frame, values, types, args, arena, touched):
+    """Run the steps; returns the arrays made, or None if a kernel noted a failure.
+
+    touched: handles and their values before the flush; None if no leaf may be overwritten
+    """
     table = frame.table
     put(table, arena)
     at = table + 8
@@ -69,9 +95,12 @@ def launch(frame, values, types, args, arena):
         at += 8
     made = []
     for make, shape, dtype in frame.outs:
-        array = make(shape, dtype)
-        made.append(array)
-        put(at, array_data(array))
+        if make is None:
+            made.append(None)
+        else:
+            array = make(shape, dtype)
+            made.append(array)
+            put(at, array_data(array))
         at += 8
     for address, expr, category in frame.numbers:
         number = evaluate(expr, types, args)
@@ -84,11 +113,21 @@ def launch(frame, values, types, args, arena):
     for step in frame.steps:
         if step[0] == 0:
             run_kernels(step[1], step[2], frame.release)
-        else:
-            if get(frame.fault) != 0:
-                return None
+            continue
+        if get(frame.fault) != 0:
+            return None
+        if step[0] == 1:
             frame.owner.host(frame, step[1], values, types, args, made, kept)
-            patch(frame.patches, frame.n_patches, table)
+        else:
+            if touched is not None:
+                touched.clear()
+            for k, i, make, shape, dtype, place in step[1]:
+                array = None if touched is None else donated(values, i)
+                if array is None:
+                    array = make(shape, dtype)
+                made[k] = array
+                put(table + place, array_data(array))
+        patch(frame.patches, frame.n_patches, table)
     if get(frame.fault) != 0:
         return None
     return made
@@ -117,7 +156,7 @@ def run_bound(track, frame, batch, values, args):
         types = values
         if frame.needs_types:
             types = [v.type for v in values]
-        made = launch(frame, values, types, args, arena)
+        made = launch(frame, values, types, args, arena, batch.touched)
         if made is None:
             return -1
         if frame.plain:

@@ -44,7 +44,12 @@ def set_note(function: Callable[..., None]) -> None: ...
 def use_arrays(cls: type) -> None: ...
 def address_of(array: Any) -> int: ...
 def launch(
-    frame: Frame, values: list[Any], types: list[Any], args: list[Any], arena: int
+    frame: Frame,
+    values: list[Any],
+    types: list[Any],
+    args: list[Any],
+    arena: int,
+    touched: list[Any] | None,
 ) -> list[Any] | None: ...
 def same_sizes(
     leaves: tuple[int, ...],

@@ -33,6 +33,13 @@ static inline long long wend_array_data(PyObject *array) {
     return (long long)(intptr_t)a->data;
 }
 
+/* Whether an array has its elements to itself: it owns them, and they may be written. */
+static inline int wend_array_owned(PyObject *array) {
+    return wend_array_data(array) != -1 && (((wend_array *)array)->flags & 0x404) == 0x404;
+}
+
+static inline Py_ssize_t wend_references(PyObject *object) { return Py_REFCNT(object); }
+
 static inline void wend_put(long long address, long long word) {
     *(int64_t *)(intptr_t)address = word;
 }

@@ -60,9 +60,8 @@ class CompiledPlan:
 
     def address(self, kernel: Kernel) -> int:
         """Where a kernel's code is."""
-        if kernel.text:
-            return int(self.libraries[kernel.text].address(kernel.name))
-        return int(matmul.core(kernel.source).address(kernel.name))
+        text = kernel.text or matmul.core_text(kernel.source)
+        return int(self.libraries[text].address(kernel.name))
 
     def find(self, values: list[Any], args: list[Any]) -> Bound | None:
         """The plan bound to these sizes; None if they are left to the reference."""
@@ -102,7 +101,7 @@ class CompiledPlan:
         frame = bound.new_frame()
         address = frame.owner.take_arena(frame)
         try:
-            made = _launch.launch(frame, values, [v.type for v in values], args, address)
+            made = _launch.launch(frame, values, [v.type for v in values], args, address, None)
             return None if made is None else frame.owner.environment(frame, values, made)
         except Exception:
             return None
@@ -168,7 +167,8 @@ class Bound:
             if result.owns:
                 shape = tuple([value(n) for n in result.shape])
                 self.out_of_base[result.base] = len(self.outs)
-                self.outs.append((_EMPTY, shape, result.dtype.numpy))
+                make = None if result.value in recipe.donations else _EMPTY
+                self.outs.append((make, shape, result.dtype.numpy))
                 self.made.append(result.value)
             else:
                 self.shown.append(result)
@@ -252,10 +252,12 @@ class FrameMaker:
         place, at_code = blocks, code
         done: list[Any] = []
         for k, step in enumerate(steps):
+            if k == self.recipe.barrier:
+                done.append((2, self.donations()))
             if not isinstance(step, Kernel):
                 done.append((1, step))
                 continue
-            if not done or done[-1][0] == 1:
+            if not done or done[-1][0] != 0:
                 done.append([0, address + 8 * at_code, 0])
             self.fill(memory, address, place, k, step)
             memory[at_code] = bound.plan.address(step)
@@ -278,8 +280,20 @@ class FrameMaker:
         frame.arena_bytes = bound.arena_bytes
         frame.plain = not bound.shown and set(bound.made) == set(bound.given)
         frame.plain = frame.plain and not bound.plan.saved
-        frame.needs_types = bool(self.numbers) or len(done) > 1 or any(k for k, *_ in done)
+        frame.needs_types = bool(self.numbers) or any(k == 1 for k, *_ in done)
         return frame
+
+    def donations(self) -> tuple[Any, ...]:
+        """(place among the arrays made, leaf, how to make it, place in the table) of results."""
+        bound = self.bound
+        found = []
+        for k, value in enumerate(bound.made):
+            leaf = self.recipe.donations.get(value)
+            if leaf is not None:
+                _, shape, dtype = bound.outs[k]
+                place = 8 * (1 + len(bound.plan.leaves) + k)
+                found.append((k, leaf, _EMPTY, shape, dtype, place))
+        return tuple(found)
 
     def fill(self, memory: Any, address: int, place: int, k: int, kernel: Kernel) -> None:
         """The words of one block."""
@@ -390,17 +404,74 @@ class Owner:
         return np.ndarray(shape, dtype, array, value(layout.offset) * dtype.itemsize, strides)
 
 
+class Compilation:
+    """A plan whose kernels are being compiled in the background."""
+
+    def __init__(self, reference: ReferencePlan) -> None:
+        self.reference = reference
+        self.recipe = recipe_of(reference, None)
+        self.libraries: dict[str, Any] = {}
+        self.failed = False
+        texts = kernel_texts(self.recipe)
+        self.left = set(texts)
+        for text, names in texts.items():
+            llvm.compile_later(text, names, self.receiver(text))
+
+    def receiver(self, text: str) -> Any:
+        """What takes one kernel's machine code."""
+
+        def receive(library: Any) -> None:
+            if isinstance(library, CompileError):
+                self.failed = True
+            else:
+                self.libraries[text] = library
+            self.left.discard(text)
+
+        return receive
+
+    @property
+    def ready(self) -> bool:
+        """Whether every kernel is there."""
+        return not self.left
+
+    def finish(self) -> CompiledPlan:
+        """The plan.  Raises CompileError if a kernel could not be compiled."""
+        if self.failed:
+            raise CompileError("a kernel could not be compiled")
+        return CompiledPlan(self.reference, self.recipe, self.libraries)
+
+
+def recipe_of(reference: ReferencePlan, needed: frozenset[int] | None) -> Recipe:
+    """The recipe for what a reference plan computes.  Raises CompileError."""
+    recipe = Recipe(reference.path, needed or reference.wanted | reference.saved)
+    if any(not isinstance(step, Kernel) and step.node.prim.donates for step in recipe.steps):
+        # The reference writes in place where it may; host steps do not.
+        raise CompileError("an op that writes into its operand has no kernel")
+    return recipe
+
+
+def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
+    """The modules that a recipe needs, and the functions wanted of each."""
+    texts: dict[str, list[str]] = {}
+    for step in recipe.steps:
+        if isinstance(step, Kernel):
+            if step.text:
+                texts[step.text] = [step.name]
+            else:
+                texts[matmul.core_text(step.source)] = ["product", "pack"]
+    return texts
+
+
 def compile_plan(reference: ReferencePlan, needed: frozenset[int] | None = None) -> CompiledPlan:
     """The plan for what a reference plan computes, compiled now.  Raises CompileError.
 
     needed: the values to compute, if they are not the wanted and saved ones
     """
-    recipe = Recipe(reference.path, needed or reference.wanted | reference.saved)
-    libraries: dict[str, Any] = {}
-    for step in recipe.steps:
-        if isinstance(step, Kernel) and step.text and step.text not in libraries:
-            libraries[step.text] = llvm.compile_module(step.text, [step.name])
+    recipe = recipe_of(reference, needed)
+    libraries = {
+        text: llvm.compile_module(text, names) for text, names in kernel_texts(recipe).items()
+    }
     return CompiledPlan(reference, recipe, libraries)
 
 
-__all__ = ["CompileError", "CompiledPlan", "compile_plan"]
+__all__ = ["Compilation", "CompiledPlan", "compile_plan"]

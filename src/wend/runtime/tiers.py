@@ -13,6 +13,8 @@ from wend.runtime.shadow import verify
 
 #: The flush of a path with which its compilation begins.
 THIRD = 3
+#: Paths of more ops than this stay with the reference: planning them would take too long.
+MAX_OPS = 6000
 COUNTS = {"compiled": 0, "failed": 0, "runs": 0}
 
 
@@ -23,8 +25,9 @@ class TieredPlan:
         self.reference = ReferencePlan(path, wanted, roots)
         self.wanted = wanted
         self.compiled: Any = None
+        self.compilation: Any = None
         self.visits = 0
-        self.hopeless = False
+        self.hopeless = len(self.reference.steps) > MAX_OPS
 
     def run(self, batch: Batch) -> None:
         """Compute; on a failure mark what failed and undo later rebindings."""
@@ -32,7 +35,7 @@ class TieredPlan:
         if compiled is None and not self.hopeless:
             self.visits += 1
             if config.settings.wait or self.visits >= THIRD:
-                self.compile()
+                self.advance()
                 compiled = self.compiled
         if compiled is not None:
             if config.settings.verify:
@@ -47,16 +50,23 @@ class TieredPlan:
         """The ops that the reference would run."""
         return self.reference.steps
 
-    def compile(self) -> None:
-        """Make machine code of the plan."""
-        from wend.runtime.cpu import compile_plan
+    def advance(self) -> None:
+        """Begin to make machine code of the plan, or take what is ready."""
+        from wend.runtime.cpu import Compilation, compile_plan
 
         try:
-            self.compiled = compile_plan(self.reference)
-            COUNTS["compiled"] += 1
+            if config.settings.wait or config.settings.deterministic:
+                self.compiled = compile_plan(self.reference)
+            elif self.compilation is None:
+                self.compilation = Compilation(self.reference)
+            if self.compilation is not None and self.compilation.ready:
+                self.compiled = self.compilation.finish()
         except CompileError:
             self.hopeless = True
             COUNTS["failed"] += 1
+        if self.compiled is not None:
+            self.compilation = None
+            COUNTS["compiled"] += 1
 
 
 class TieredExecutor:
