@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
@@ -12,25 +12,9 @@ from wend.base.errors import CompileError
 Value = Any
 
 
-class Code(Protocol):
-    """Where the code of one element goes, and what it may ask for."""
-
-    b: Any  # the builder of its vectors
-
-    def number(self, k: int) -> Value:
-        """The k-th run-time number of the op, as float64, int64 or bool."""
-
-    def constant(self, value: float, dtype: DType) -> Value:
-        """A number known while compiling."""
-
-    def place(self, dim: int) -> Value:
-        """How far loop `dim` of the op's space has come, as int64."""
-
-    def checked_place(self, index: Value, dim: int) -> Value:
-        """An index as int64; marks the run as failed if it is beyond loop `dim`."""
-
-    def inside(self, k: int) -> Value:
-        """Whether the k-th operand, which is shifted, has an element here."""
+#: As what run-time numbers come into a kernel, by category.
+NUMBER_TYPES = (dtypes.bool_, dtypes.int64, dtypes.float64)
+OUT_OF_RANGE = "an index is out of range"
 
 
 def convertible(dtype: DType) -> bool:
@@ -79,10 +63,6 @@ class _Trial:
         return self.b.number(1, NUMBER_TYPES[category])
 
 
-#: As what run-time numbers come into a kernel, by category.
-NUMBER_TYPES = (dtypes.bool_, dtypes.int64, dtypes.float64)
-
-
 def _try(prim: Any, emit: Any, given: tuple[DType, ...]) -> bool:
     trial = _Trial(prim)
     operands = [trial.b.number(1, dtype) for dtype in given]
@@ -91,3 +71,75 @@ def _try(prim: Any, emit: Any, given: tuple[DType, ...]) -> bool:
     except (AttributeError, CompileError, TypeError, NotImplementedError, IndexError):
         return False
     return True
+
+
+class ElementCode:
+    """Where the code of one element of an op goes, and what it may ask for.
+
+    nest: the code of the whole nest     phase: that of the inner loops; None for a row
+    """
+
+    def __init__(self, nest: Any, op: Any, b: Any, phase: Any, copy: int = 0) -> None:
+        self.nest = nest
+        self.op = op
+        self.b = b
+        self.phase = phase
+        self.copy = copy
+        self.operands: list[Any] = []
+
+    def number(self, k: int) -> Value:
+        """The k-th run-time number of the op, as float64, int64 or bool."""
+        return self.nest.number(self.b, self.op.numbers[k], self.op.node.prim.categories[k])
+
+    def uniform(self, expr: Any, dtype: DType, category: int) -> Value:
+        """A number that a value holds everywhere."""
+        return self.nest.uniform(self.b, expr, dtype, category)
+
+    def constant(self, value: float, dtype: DType) -> Value:
+        """A number known while compiling."""
+        return self.b.number(value, dtype)
+
+    def place(self, dim: int) -> Value:
+        """How far loop `dim` of the op's space has come, as int64."""
+        axis = self.nest.nest.loops[self.op.out][dim]
+        if self.phase is not None and axis == self.phase.axis:
+            return self.phase.places(self.copy)
+        counter = self.nest.counters.get(axis, "0")
+        return self.b.spread(counter, dtypes.int64)
+
+    def checked_place(self, index: Value, dim: int) -> Value:
+        """An index as int64; marks the run as failed if it is beyond loop `dim`."""
+        b = self.b
+        place = b.convert(index, dtypes.int64)
+        extent = self.nest.poly(self.op.space[dim])
+        valid = b.bitwise_and(
+            b.ge(place, b.number(0, dtypes.int64)), b.lt(place, b.spread(extent, dtypes.int64))
+        )
+        b.require(valid, OUT_OF_RANGE)
+        return place
+
+    def inside(self, k: int) -> Value:
+        """Whether the k-th operand, which is shifted, has an element here."""
+        read = self.op.reads[k]
+        dim, first, count = read.shift
+        axis = self.nest.nest.loops[self.op.out][read.dims[dim]]
+        if self.phase is None:
+            return self.nest.inside((axis, first, count))
+        found: Value = self.phase.inside((axis, first, count), self.copy)
+        return found
+
+
+def identity_of(identity: Any, dtype: DType) -> float:
+    """What a fold starts from, as a number of a dtype."""
+    if identity not in ("lowest", "highest"):
+        number: float = identity
+        return number
+    low = identity == "lowest"
+    if dtype.category == dtypes.FLOAT:
+        return float("-inf") if low else float("inf")
+    if dtype.category == dtypes.BOOL:
+        return not low
+    bits = 8 * dtype.itemsize - dtype.is_signed
+    if low:
+        return -(1 << bits) if dtype.is_signed else 0
+    return (1 << bits) - 1

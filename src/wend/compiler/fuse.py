@@ -14,30 +14,8 @@ from typing import Any
 from wend.compiler.extents import ONE, ZERO, Poly
 from wend.compiler.ir import FOLD, MAP, NESTED, SCATTER, Function, Op
 from wend.compiler.layout import view_of
-
-#: Ops that a nest computes again rather than reading what another nest would have to store.
-MAX_REPEATED = 4
-
-
-class Region:
-    """Ops that run as one step: a loop nest over `axes`, a contraction, or a host op."""
-
-    def __init__(self, number: int, kind: str) -> None:
-        self.number = number
-        self.kind = kind
-        self.ops: list[Op] = []
-        self.axes: list[Poly] = []
-        self.loops: dict[int, tuple[int, ...]] = {}  # result of an op -> axis of each of its loops
-        self.places: dict[int, tuple[int, ...]] = {}  # value -> axis of each of its dims, or -1
-        self.inner: frozenset[int] | None = None
-        self.late: dict[int, frozenset[int]] = {}  # folds not used in here -> axes they fold
-        self.before = 0  # regions that this one needs, as bits
-        self.outputs: list[int] = []  # values that are stored
-        self.repeated: set[int] = set()  # values that another region computes as well
-
-    def __repr__(self) -> str:
-        names = " ".join(op.node.prim.name for op in self.ops)
-        return f"region {self.number} {self.kind} after {bin(self.before)}: {names}"
+from wend.compiler.regions import Region
+from wend.compiler.repeat import Repetition
 
 
 class Fusion:
@@ -60,7 +38,7 @@ class Fusion:
                 region.ops.append(op)
                 self.settle(region, op)
         regions = [r for r in self.regions if r is not None]
-        self.repeat_cheap_ops(regions)
+        Repetition(self).run(regions)
         ordered = in_order(regions)
         self.mark_outputs(ordered)
         return ordered
@@ -178,7 +156,8 @@ class Fusion:
         wanted: list[int] = []  # folds that would be used in the nest
         for read in op.reads:
             base = self.function.base(read.value)
-            if base not in region.places or base in self.function.uniform:
+            uniform = base in self.function.uniform and read.row < 0
+            if base not in region.places or uniform:
                 continue
             renamed = self.rename(read.value)
             if renamed is None or read.shift is not None or read.row >= 0:
@@ -210,7 +189,7 @@ class Fusion:
         region.inner = inner
         for base in wanted:
             region.late.pop(base, None)
-        self._enter(region, op, placed)
+        self.enter(region, op, placed)
         return True
 
     def folds_fast_dim(self, region: Region, value: int) -> bool:
@@ -260,7 +239,8 @@ class Fusion:
         """Whether a fold of these axes runs once per turn of the outer loops."""
         return region.inner is not None and covered == set(range(len(axes))) - region.inner
 
-    def _enter(self, region: Region, op: Op, placed: tuple[int, ...]) -> None:
+    def enter(self, region: Region, op: Op, placed: tuple[int, ...]) -> None:
+        """Add an op to a nest whose loops follow these axes."""
         region.ops.append(op)
         region.loops[op.out] = placed
         region.places[op.out] = tuple(placed[d] if d >= 0 else -1 for d in op.out_dims)
@@ -327,123 +307,6 @@ class Fusion:
         if len(whole.axes) != max(len(a.axes), len(b.axes)):
             return None
         return whole
-
-    # -- repeating --------------------------------------------------------------------------
-
-    def repeat_cheap_ops(self, regions: list[Region]) -> None:
-        """Compute cheap elements again where they are used, instead of storing them."""
-        function = self.function
-        producers = function.producers()
-        kept = {function.base(function.resolve(i)) for i in function.outputs}
-        for region in regions:
-            if region.kind != "nest":
-                kept |= {function.base(r.value) for op in region.ops for r in op.reads}
-        for region in regions:
-            if region.kind != "nest":
-                continue
-            for value in self.outside(region):
-                chain = self.chain(value, producers, kept)
-                if chain is not None:
-                    self.repeat(region, chain)
-                elif self.home.get(value) is not None:
-                    kept.add(value)
-
-    def outside(self, region: Region) -> list[int]:
-        """Values of other regions that a nest reads plainly, in order."""
-        found = []
-        for op in region.ops:
-            for read in op.reads:
-                base = self.function.base(read.value)
-                plain = read.shift is None and read.row < 0
-                if base in region.places or base in found or base not in self.home or not plain:
-                    continue
-                if self.rename(read.value):
-                    found.append(base)
-        return found
-
-    def chain(self, value: int, producers: dict[int, Op], kept: set[int]) -> list[Op] | None:
-        """The ops that make a value again from what is stored anyway, if they are few and cheap."""
-        function = self.function
-        chain: list[Op] = []
-        waiting = [value]
-        while waiting:
-            v = waiting.pop()
-            op = producers.get(v)
-            if v in kept or op is None or op in chain:
-                if v == value:
-                    return None
-                continue
-            if v != value and loops_of(function, v) < loops_of(function, value):
-                continue
-            if op.kind != MAP or not op.cheap or len(chain) == MAX_REPEATED:
-                return None
-            chain.append(op)
-            for read in op.reads:
-                if read.shift is not None or read.row >= 0 or self.rename(read.value) is None:
-                    return None
-                base = function.base(read.value)
-                if base not in function.uniform:
-                    waiting.append(base)
-        order = {id(op): k for k, op in enumerate(function.ops)}
-        return sorted(chain, key=lambda op: order[id(op)])
-
-    def repeat(self, region: Region, chain: list[Op]) -> None:
-        """Put a chain in front of a nest's own ops, if it fits."""
-        whole = Region(region.number, "nest")
-        fresh = [op for op in chain if op.out not in region.places]
-        # The nest's own ops come first while loops are placed: the chain follows theirs.
-        whole.axes = list(region.axes)
-        for op in reversed(fresh):
-            if not self._join_like(whole, op, region):
-                return
-        trial = Region(region.number, "nest")
-        trial.axes = list(region.axes)
-        order = {id(op): k for k, op in enumerate(self.function.ops)}
-        for op in sorted(fresh + region.ops, key=lambda op: order[id(op)]):
-            if op in fresh:
-                self._enter(trial, op, whole.loops[op.out])
-            elif not self.join(trial, op, True):
-                return
-        if len(trial.axes) != len(region.axes):
-            return
-        trial.before = region.before
-        trial.repeated = region.repeated | {op.out for op in fresh}
-        for name, value in trial.__dict__.items():
-            setattr(region, name, value)
-        for op in fresh:
-            self.note_reads(region, op)
-
-    def _join_like(self, whole: Region, op: Op, region: Region) -> bool:
-        """Place the loops of an op of another nest as that nest's readers in `region` do."""
-        placed = self._loops_of_readers(op.out, region, whole)
-        if placed is None:
-            return False
-        for a, n in zip(placed, op.space, strict=True):
-            if (a < 0) != (n == ONE) or (a >= 0 and whole.axes[a] != n):
-                return False
-        self._enter(whole, op, placed)
-        return True
-
-    def _loops_of_readers(
-        self, value: int, region: Region, whole: Region
-    ) -> tuple[int, ...] | None:
-        rank = len(self.function.shape(value))
-        for place in (region, whole):
-            for op in reversed(place.ops):
-                for read in op.reads:
-                    if self.function.base(read.value) != value:
-                        continue
-                    renamed = self.rename(read.value)
-                    if renamed is None:
-                        return None
-                    loops = place.loops[op.out]
-                    found = []
-                    for dim in renamed[1]:
-                        loop = read.dims[dim] if dim >= 0 else -1
-                        found.append(loops[loop] if loop >= 0 else -1)
-                    if len(found) == rank:
-                        return tuple(found)
-        return None
 
     # -- results ----------------------------------------------------------------------------
 
@@ -520,8 +383,3 @@ def chain_layout(function: Function, value: int, base: int, strides: Any) -> Any
             return None
         layout = found
     return layout
-
-
-def loops_of(function: Function, value: int) -> int:
-    """How many dims of a value are not 1 for certain."""
-    return sum(n != ONE for n in function.shape(value))

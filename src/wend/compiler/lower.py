@@ -10,10 +10,11 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
+from wend.compiler import lower_index
 from wend.compiler.elements import convertible, elementwise_code
-from wend.compiler.extents import ONE, ZERO, Extents, Poly, extents_of, product
-from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, SCATTER, Fold, Function, Op, Read, View
-from wend.compiler.layout import Layout, contiguous, is_dense, ordered, symbolic_call, view_of
+from wend.compiler.extents import ONE, ZERO, Extents, extents_of, product
+from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, Fold, Function, Op, Read, View
+from wend.compiler.layout import Layout, contiguous, is_dense, ordered, view_of
 from wend.compiler.products import product_of
 from wend.core.graph import Node, PathGraph, live_nodes
 from wend.core.primitive import Spec
@@ -29,7 +30,6 @@ from wend.ops.reduce import Reduction, Sum
 from wend.ops.reshapes import Reshaping
 from wend.ops.scatters import SliceScatter
 from wend.ops.selection import Cast
-from wend.ops.slicing import slice_bounds
 from wend.ops.views import Alias, Permutation
 from wend.ops.views import View as ViewOp
 
@@ -301,7 +301,7 @@ class Lowering:
             return False
         rank, kept = len(f.shape(x)), len(f.shape(out))
         dims = tuple(-1 if d in node.prim.axes else d for d in range(rank - kept, rank))
-        fold = Fold(_add, 0, widened(dtype), True)
+        fold = Fold(lower_index.add, 0, widened(dtype), True)
         return self.add_fold(node, x, dims, fold)
 
     def contract(self, node: Node) -> bool:
@@ -343,160 +343,9 @@ class Lowering:
         }
         return orders.pop() if len(orders) == 1 else plain
 
-    def pick(self, node: Node) -> bool:
-        """gather of one element a row: a fold that lets only that element pass."""
-        f = self.function
-        x, index = node.inputs
-        out = node.outputs[0]
-        rank = len(f.shape(x))
-        dim = node.prim.place(rank) if rank else 0
-        shape = f.shape(index)
-        if not self.kernel_types(node) or rank == 0 or shape[dim] != ONE:
-            return False
-        if any(n != m for d, (n, m) in enumerate(zip(f.shape(x), shape)) if d != dim):
-            return False
-        dtype = f.dtypes[out]
-        if dtype.category != dtypes.FLOAT:
-            return False
-        space = f.shape(x)
-        follow = tuple(-1 if d == dim else d for d in range(rank))
-        reads = [Read(x, tuple(range(rank))), Read(index, follow)]
-        wide = widened(dtype)
-
-        def emit(code: Any, operands: list[Any]) -> Any:
-            b = code.b
-            value, place = b.convert(operands[0], wide), code.checked_place(operands[1], dim)
-            # -0.0 is what leaves every number as it is when added.
-            return b.select(b.eq(code.place(dim), place), value, code.constant(-0.0, wide))
-
-        fold = Fold(_add, -0.0, wide, True)
-        op = Op(FOLD, node, node.outputs, reads, space, follow, emit, fold=fold)
-        op.placed = True
-        self.folding(op)
-        return True
-
-    def drop(self, node: Node) -> bool:
-        """scatter_add of one element a row: added where the loop comes to its place."""
-        f = self.function
-        base, index, source = node.inputs
-        rank = len(f.shape(base))
-        dim = node.prim.place(rank) if rank else 0
-        if not self.kernel_types(node) or rank == 0 or f.shape(index)[dim] != ONE:
-            return False
-        if f.shape(source) != f.shape(index) or f.dtypes[base] is dtypes.bool_:
-            return False
-        space = f.shape(base)
-        if any(n != m for d, (n, m) in enumerate(zip(space, f.shape(index))) if d != dim):
-            return False
-        follow = tuple(-1 if d == dim else d for d in range(rank))
-        every = tuple(range(rank))
-        reads = [Read(base, every), Read(index, follow), Read(source, follow)]
-        dtype = f.dtypes[base]
-        wide = widened(dtype)
-
-        def emit(code: Any, operands: list[Any]) -> Any:
-            b = code.b
-            x, y = b.convert(operands[0], wide), b.convert(operands[2], wide)
-            here = b.eq(code.place(dim), code.checked_place(operands[1], dim))
-            return b.convert(b.select(here, b.add(x, y), x), dtype)
-
-        op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
-        op.placed = True
-        f.ops.append(op)
-        return True
-
-    def rows(self, node: Node) -> bool:
-        """embedding: rows of a table, by an index."""
-        f = self.function
-        table, index = node.inputs
-        if not self.kernel_types(node):
-            return False
-        space = f.shape(node.outputs[0])
-        rank = len(space)
-        reads = [
-            Read(table, (-1, rank - 1), row=1),
-            Read(index, tuple(range(rank - 1))),
-        ]
-
-        def emit(code: Any, operands: list[Any]) -> Any:
-            return operands[0]
-
-        f.ops.append(Op(MAP, node, node.outputs, reads, space, tuple(range(rank)), emit))
-        return True
-
-    def add_rows(self, node: Node) -> bool:
-        """The adjoint of embedding: rows added up by an index."""
-        f = self.function
-        x, index = node.inputs
-        dtype = f.dtypes[x]
-        if not self.kernel_types(node) or node.prim.scale_grad_by_freq:
-            return False
-        if dtype not in (dtypes.float32, dtypes.float64):
-            return False
-        space = f.shape(x)
-        rank = len(space)
-        reads = [Read(x, tuple(range(rank))), Read(index, tuple(range(rank - 1)))]
-
-        def emit(code: Any, operands: list[Any]) -> Any:
-            b = code.b
-            padding = b.convert(code.number(1), f.dtypes[index])
-            left_out = b.eq(operands[1], padding)
-            return b.select(left_out, code.constant(0.0, dtype), operands[0])
-
-        fold = Fold(_add, 0, dtype, True)
-        f.ops.append(
-            Op(SCATTER, node, node.outputs, reads, space, (-1, rank - 1), emit, node.args, fold)
-        )
-        return True
-
-    def inject(self, node: Node) -> bool:
-        """slice_scatter: a part of the input replaced."""
-        f = self.function
-        x, source = node.inputs
-        if not self.kernel_types(node):
-            return False
-        space = f.shape(x)
-        rank = len(space)
-        dim = node.prim.dim % rank
-        first = slice_start(self.extents, node, space, dim)
-        if first is None:
-            return False
-        every = tuple(range(rank))
-        part = f.shape(source)
-        if any(n != m for d, (n, m) in enumerate(zip(part, space)) if d != dim):
-            return False
-        reads = [Read(x, every), Read(source, every, (dim, first, part[dim]))]
-        dtype = f.dtypes[x]
-
-        def emit(code: Any, operands: list[Any]) -> Any:
-            b = code.b
-            return b.select(code.inside(1), b.convert(operands[1], dtype), operands[0])
-
-        f.ops.append(Op(MAP, node, node.outputs, reads, space, every, emit))
-        return True
-
-
-def _add(b: Any, a: Any, x: Any) -> Any:
-    return b.add(a, x)
-
 
 def _itself(code: Any, operands: list[Any]) -> Any:
     return operands[0]
-
-
-def slice_start(extents: Extents, node: Node, shape: tuple[Poly, ...], dim: int) -> Poly | None:
-    """First place of a slice of step 1 along a dim, as a polynomial; None if it cannot be told."""
-
-    def rule(symbols: Any, marks: Any, sizes: list[Any]) -> Any:
-        start, end, step = node.prim.arrange([None, None], sizes)[2:]
-        first, _, _ = slice_bounds("slice", symbols[dim], start, end, step)
-        return first, 1 if step == 1 else 0
-
-    found = symbolic_call(extents, node, rule, shape, shape, node.args)
-    if found is None:
-        return None
-    (first, dense), poly = found
-    return poly(first) if dense else None
 
 
 Rule = Callable[[Lowering, Node], bool]
@@ -514,11 +363,11 @@ RULES: dict[type, Rule] = {
     Reduction: Lowering.fold,
     SumTo: Lowering.sum_to,
     Contract: Lowering.contract,
-    Gather: Lowering.pick,
-    ScatterAdd: Lowering.drop,
-    Embedding: Lowering.rows,
-    EmbeddingAdjoint: Lowering.add_rows,
-    SliceScatter: Lowering.inject,
+    Gather: lower_index.pick,
+    ScatterAdd: lower_index.drop,
+    Embedding: lower_index.rows,
+    EmbeddingAdjoint: lower_index.add_rows,
+    SliceScatter: lower_index.inject,
 }
 
 

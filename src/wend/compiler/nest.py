@@ -11,8 +11,8 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.compiler.extents import ONE, ZERO, Poly, add, mul, scale
-from wend.compiler.fuse import Region
 from wend.compiler.ir import FOLD, MAP, SCATTER, Function, Layout, Op, Read
+from wend.compiler.regions import Region
 
 #: Elements that are cheaper to compute again in a later phase than to keep.
 MAX_AGAIN = 2
@@ -65,7 +65,7 @@ class Nest:
         for op in region.ops:
             for k, read in enumerate(op.reads):
                 base = f.base(read.value)
-                if base in f.uniform:
+                if base in f.uniform and read.row < 0:
                     continue
                 if base in made and base in region.places:
                     self.inside[op.out, k] = base

@@ -7,12 +7,13 @@ from typing import Any
 from wend.compiler import matmul
 from wend.compiler.codegen import NestCode
 from wend.compiler.extents import ONE, ZERO, Poly, constant, product, scale
-from wend.compiler.fuse import Fusion, Region
+from wend.compiler.fuse import Fusion
 from wend.compiler.ir import CONTRACT, Function, Op
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.layout import is_dense
 from wend.compiler.lower import Lowering
 from wend.compiler.nest import Nest
+from wend.compiler.regions import Region
 from wend.core.graph import PathGraph
 
 

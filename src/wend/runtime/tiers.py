@@ -26,6 +26,7 @@ class TieredPlan:
         self.wanted = wanted
         self.compiled: Any = None
         self.compilation: Any = None
+        self.fault: Exception | None = None  # why there is no machine code
         self.visits = 0
         self.hopeless = len(self.reference.steps) > MAX_OPS
 
@@ -50,6 +51,13 @@ class TieredPlan:
         """The ops that the reference would run."""
         return self.reference.steps
 
+    def give_up(self, fault: Exception) -> None:
+        """Stay with the reference."""
+        self.hopeless = True
+        self.compilation = None
+        self.fault = fault
+        COUNTS["failed"] += 1
+
     def advance(self) -> None:
         """Begin to make machine code of the plan, or take what is ready."""
         from wend.runtime.cpu import Compilation, compile_plan
@@ -61,9 +69,12 @@ class TieredPlan:
                 self.compilation = Compilation(self.reference)
             if self.compilation is not None and self.compilation.ready:
                 self.compiled = self.compilation.finish()
-        except CompileError:
-            self.hopeless = True
-            COUNTS["failed"] += 1
+        except CompileError as fault:
+            self.give_up(fault)
+        except Exception as fault:
+            if config.settings.wait:  # asked for: then a defect shows
+                raise
+            self.give_up(fault)
         if self.compiled is not None:
             self.compilation = None
             COUNTS["compiled"] += 1

@@ -1,0 +1,418 @@
+"""The inner loops of one phase of a nest: vectors of elements, and the folds along them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wend.base import dtypes
+from wend.compiler.elements import ElementCode, identity_of
+from wend.compiler.extents import ONE, ZERO
+from wend.compiler.instructions import (
+    Value,
+    VectorBuilder,
+    memory_type,
+    register_type,
+    vector_type,
+)
+from wend.compiler.ir import FOLD, SCATTER, Op
+from wend.compiler.nest import Access
+
+if TYPE_CHECKING:
+    from wend.compiler.codegen import NestCode
+
+#: Vectors that are computed side by side, by how many ops there are.
+WIDE, NARROW = 4, 2
+
+
+class PhaseCode:
+    """The inner loops of one phase."""
+
+    def __init__(self, nest: NestCode, ops: list[Op], again: set[int]) -> None:
+        self.code = nest
+        self.nest = nest.nest
+        self.text = nest.text
+        self.ops = ops
+        self.again = again
+        self.axis = self.nest.inner[-1]
+        self.around = [*self.nest.outer, *self.nest.inner[:-1]]
+        self.folds = [op for op in ops if op.kind == FOLD and self.is_along(op)]
+        self.copies = self.unroll()
+        self.totals: dict[tuple[int, int], str] = {}
+        self.fixed: dict[Any, Value] = {}
+        self.where: dict[int, str] = {}
+        self.index = ""
+        self.builders: list[VectorBuilder] = []
+        self._places: dict[int, Value] = {}
+        self._inside: dict[Any, Value] = {}
+
+    def is_along(self, op: Op) -> bool:
+        """Whether a fold folds along the vectors."""
+        loops = self.nest.loops[op.out]
+        return any(loops[d] == self.axis for d in op.reduced)
+
+    def unroll(self) -> int:
+        """How many vectors are computed side by side."""
+        if self.code.faults.messages:
+            return 1
+        return WIDE if len(self.ops) <= 12 else NARROW if len(self.ops) <= 40 else WIDE
+
+    # -- loops ------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """The loops, the folds' totals before and after."""
+        code = self.code
+        row_folds = [op for op in self.folds if op.out in self.nest.row_folds]
+        for op in row_folds:
+            self.start(op)
+        code.loops(self.nest.inner[:-1], self.line)
+        for op in row_folds:
+            value = self.finish(op)
+            code.rows[op.out] = value
+            if op.out in self.nest.stores:
+                code.scalar.store(value, code.address(self.nest.stores[op.out], self.nest.outer))
+
+    def line(self) -> None:
+        """The loop along the vectors."""
+        code, text = self.code, self.text
+        late = [op for op in self.folds if op.out not in self.nest.row_folds]
+        for op in late:
+            self.start(op)
+        self.prepare()
+        extent = code.poly(self.nest.extents[self.axis])
+        counter = code.alloca("i64")
+        text.line(f"store i64 0, ptr {counter}")
+        wide = self.copies * code.lanes
+        self.loop(counter, extent, wide, self.copies, masked=False)
+        self.loop(counter, extent, code.lanes, 1, masked=True)
+        for op in late:
+            value = self.finish(op)
+            code.add_to_memory(op, value, code.address(self.nest.stores[op.out], self.around))
+
+    def loop(self, counter: str, extent: str, step: int, copies: int, masked: bool) -> None:
+        """Vectors as long as whole ones fit, or the rest with a mask."""
+        text, code = self.text, self.code
+        head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
+        text.line(f"br label {head}")
+        text.label(head)
+        i = text.let(f"load i64, ptr {counter}")
+        end = i if masked else text.let(f"add i64 {i}, {step}")
+        order = "slt" if masked else "sle"
+        more = text.let(f"icmp {order} i64 {end}, {extent}")
+        text.line(f"br i1 {more}, label {inside}, label {done}")
+        text.label(inside)
+        mask = None
+        if masked and code.lanes > 1:
+            left = text.let(f"sub i64 {extent}, {i}")
+            few = text.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {code.lanes})")
+            kind = f"<{code.lanes} x i32>"
+            short = text.let(f"trunc i64 {few} to i32")
+            first = text.let(f"insertelement {kind} poison, i32 {short}, i64 0")
+            every = text.let(f"shufflevector {kind} {first}, {kind} poison, {kind} zeroinitializer")
+            steps = ", ".join(f"i32 {k}" for k in range(code.lanes))
+            mask = text.let(f"icmp slt {kind} <{steps}>, {every}")
+        self.index = i
+        self.builders = [
+            VectorBuilder(text, code.module, code.lanes, code.target, code.faults, mask)
+            for _ in range(copies)
+        ]
+        self._places, self._inside = {}, {}
+        self.elements(copies)
+        following = text.let(f"add i64 {i}, {step}")
+        text.line(f"store i64 {following}, ptr {counter}")
+        text.line(f"br label {head}")
+        text.label(done)
+
+    def prepare(self) -> None:
+        """Addresses, and operands that stay the same along the vectors."""
+        code, nest = self.code, self.nest
+        b = VectorBuilder(self.text, code.module, code.lanes, code.target, code.faults)
+        self.fixed, self.where = {}, {}
+        for op in self.ops:
+            for k in range(len(op.reads)):
+                value = nest.inside.get((op.out, k))
+                if value is not None:
+                    if value in code.rows and value not in self.fixed:
+                        row = code.rows[value]
+                        self.fixed[value] = (
+                            b.spread(row.name, row.dtype)
+                            if not row.is_constant
+                            else b.convert(self._constant(b, row), row.dtype)
+                        )
+                    continue
+                access = nest.loads.get((op.out, k))
+                if access is None:
+                    number = code.function.uniform[code.function.base(op.reads[k].value)]
+                    self.fixed[op.out, k] = code.uniform(b, *number)
+                    continue
+                if access.row >= 0:
+                    code.row_place = code.checked(self.index_of_row(op, access), access.row_extent)
+                where = code.address(access, self.around)
+                if access.strides[self.axis] == ZERO and access.shift is None:
+                    scalar = code.scalar.load(where, access.dtype)
+                    self.fixed[op.out, k] = b.spread(scalar.name, scalar.dtype)
+                else:
+                    self.where[id(access)] = where
+            store = nest.stores.get(op.out)
+            if store is not None and op not in self.folds:
+                if op.kind == SCATTER:
+                    code.row_place = code.checked(self.index_of_row(op, store), store.row_extent)
+                self.where[id(store)] = code.address(store, self.around)
+        for value in self.again:
+            if value in nest.stores:
+                self.where[id(nest.stores[value])] = code.address(nest.stores[value], self.around)
+
+    def _constant(self, b: VectorBuilder, row: Value) -> Value:
+        """A scalar constant in every lane."""
+        return b.spread(row.name, row.dtype)
+
+    def index_of_row(self, op: Op, access: Access) -> Value:
+        """The index that says which row an access means; it stays the same along the vectors."""
+        value = self.nest.inside.get((op.out, access.row))
+        if value is not None:
+            return self.code.rows[value]
+        index = self.nest.loads[op.out, access.row]
+        return self.code.scalar.load(self.code.address(index, self.around), index.dtype)
+
+    # -- elements ---------------------------------------------------------------------------
+
+    def elements(self, copies: int) -> None:
+        """All ops of the phase, on `copies` vectors side by side."""
+        values: list[dict[int, Value]] = [{} for _ in range(copies)]
+        for value in sorted(self.again):
+            for c in range(copies):
+                values[c][value] = self.read_back(value, c)
+        loaded: dict[Any, Value] = {}
+        # All is read before anything is written: a result may take the memory of an operand.
+        for op in self.ops:
+            for k in range(len(op.reads)):
+                if (op.out, k) in self.nest.loads:
+                    for c in range(copies):
+                        self.operand(op, k, c, values[c], loaded)
+        for op in self.ops:
+            for c in range(copies):
+                self.element(op, c, values[c], loaded)
+
+    def element(self, op: Op, c: int, values: dict[int, Value], loaded: dict[Any, Value]) -> None:
+        """One op on one vector."""
+        operands = [self.operand(op, k, c, values, loaded) for k in range(len(op.reads))]
+        b = self.builders[c]
+        code = ElementCode(self.code, op, b, self, c)
+        code.operands = operands
+        assert op.emit is not None
+        value = op.emit(code, operands)
+        if op.kind == FOLD and op in self.folds:
+            self.fold(op, value, c)
+        elif op.kind in (FOLD, SCATTER):
+            self.add_vector(op, value, c)
+        else:
+            values[op.out] = value
+            if self.nest.phase[op.out] != self.phase_of_ops():
+                return
+            if op.out in self.nest.stores:
+                self.store(self.nest.stores[op.out], value, c)
+            elif op.out in self.nest.kept:
+                b.store(value, self.kept_address(op.out, c))
+
+    def phase_of_ops(self) -> int:
+        """The phase that this is."""
+        return max(self.nest.phase[op.out] for op in self.ops)
+
+    def operand(
+        self, op: Op, k: int, c: int, values: dict[int, Value], loaded: dict[Any, Value]
+    ) -> Value:
+        """One operand of an op on one vector."""
+        value = self.nest.inside.get((op.out, k))
+        if value is not None:
+            return values[value] if value in values else self.fixed[value]
+        if (op.out, k) in self.fixed:
+            return self.fixed[op.out, k]
+        access = self.nest.loads[op.out, k]
+        shift = access.shift is None or access.shift
+        row = id(access) if access.row >= 0 else -1
+        key = (access.base, access.offset, tuple(access.strides), row, shift, c)
+        if key not in loaded:
+            loaded[key] = self.load(access, c)
+        return loaded[key]
+
+    def position(self, c: int) -> str:
+        """Index of the first element of a vector."""
+        if c == 0:
+            return self.index
+        return self.text.let(f"add i64 {self.index}, {c * self.code.lanes}")
+
+    def places(self, c: int) -> Value:
+        """Indices of a vector's elements, as int64."""
+        found = self._places.get(c)
+        if found is None:
+            b = self.builders[c]
+            first = b.spread(self.position(c), dtypes.int64)
+            if b.lanes == 1:
+                found = first
+            else:
+                steps = ", ".join(f"i64 {k}" for k in range(b.lanes))
+                found = b.add(first, Value(f"<{steps}>", dtypes.int64))
+            self._places[c] = found
+        return found
+
+    def inside(self, shift: Any, c: int) -> Value:
+        """Whether an operand that begins at another place has elements here."""
+        found = self._inside.get((shift, c))
+        if found is None:
+            b = self.builders[c]
+            axis, first, count = shift
+            if axis == self.axis:
+                place = self.places(c)
+            else:
+                place = b.spread(self.code.counters.get(axis, "0"), dtypes.int64)
+            start = b.spread(self.code.poly(first), dtypes.int64)
+            length = b.spread(self.code.poly(count), dtypes.int64)
+            place = b.sub(place, start)
+            found = b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, length))
+            self._inside[shift, c] = found
+        return found
+
+    def load(self, access: Access, c: int) -> Value:
+        """A vector from memory."""
+        b, code = self.builders[c], self.code
+        mask = b.mask
+        if access.shift is not None:
+            inside = self.inside(access.shift, c)
+            b = VectorBuilder(self.text, code.module, b.lanes, code.target, code.faults, b.mask)
+            both = inside.name
+            if mask is not None:
+                both = self.text.let(f"and <{b.lanes} x i1> {mask}, {both}")
+            b.mask = both
+        stride = access.strides[self.axis]
+        where = self.where[id(access)]
+        if stride in (ONE, ZERO) and not (stride == ZERO and b.lanes > 1):
+            return self._near(b, access, where, c)
+        return b.gather(self.pointers(access, where, c), access.dtype)
+
+    def _near(self, b: VectorBuilder, access: Access, where: str, c: int) -> Value:
+        element = memory_type(access.dtype)
+        place = self.text.let(f"getelementptr {element}, ptr {where}, i64 {self.position(c)}")
+        if b.lanes == 1 and access.shift is not None:
+            return self._guarded(b, access, place)
+        return b.load(place, access.dtype)
+
+    def _guarded(self, b: VectorBuilder, access: Access, place: str) -> Value:
+        """One element that may lie outside: then some other address is read."""
+        safe = self.code.word(self.code.slots.pointer(access.base, ZERO), "ptr")
+        chosen = self.text.let(f"select i1 {b.mask}, ptr {place}, ptr {safe}")
+        return b.load(chosen, access.dtype)
+
+    def pointers(self, access: Access, where: str, c: int) -> str:
+        """Addresses of a vector's elements that are no neighbours."""
+        b = self.builders[c]
+        step = b.spread(self.code.poly(access.strides[self.axis]), dtypes.int64)
+        apart = b.mul(self.places(c), step)
+        element = memory_type(access.dtype)
+        kind = vector_type("i64", b.lanes)
+        return self.text.let(f"getelementptr {element}, ptr {where}, {kind} {apart.name}")
+
+    def store(self, access: Access, value: Value, c: int) -> None:
+        """A vector to memory."""
+        b, text = self.builders[c], self.text
+        where = self.where[id(access)]
+        element = memory_type(access.dtype)
+        if access.strides[self.axis] == ONE or b.lanes == 1:
+            place = (
+                text.let(f"getelementptr {element}, ptr {where}, i64 {self.position(c)}")
+                if access.strides[self.axis] == ONE
+                else self.pointers(access, where, c)
+            )
+            b.store(value, place)
+            return
+        kind = vector_type(element, b.lanes)
+        written = b.to_memory(value)
+        suffix = {"float": "f32", "double": "f64"}.get(element, element)
+        mask = b.mask or "splat (i1 true)"
+        text.line(
+            f"call void @llvm.masked.scatter.v{b.lanes}{suffix}.v{b.lanes}p0({kind} {written}, "
+            f"<{b.lanes} x ptr> {self.pointers(access, where, c)}, i32 {access.dtype.itemsize}, "
+            f"<{b.lanes} x i1> {mask})"
+        )
+
+    def kept_address(self, value: int, c: int) -> str:
+        """Where an element is kept for later phases."""
+        base, dtype = self.code.kept[value]
+        text = self.text
+        place = self.position(c)
+        line = ""
+        for axis in self.nest.inner[:-1]:
+            counter = self.code.counters[axis]
+            if line:
+                line = text.let(f"mul i64 {line}, {self.code.poly(self.nest.extents[axis])}")
+                line = text.let(f"add i64 {line}, {counter}")
+            else:
+                line = counter
+        if line:
+            line = text.let(f"mul i64 {line}, {self.code.poly(self.nest.extents[self.axis])}")
+            place = text.let(f"add i64 {line}, {place}")
+        return text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, i64 {place}")
+
+    def read_back(self, value: int, c: int) -> Value:
+        """An element that an earlier phase computed."""
+        b = self.builders[c]
+        if value in self.nest.stores:
+            return self.load(self.nest.stores[value], c)
+        return b.load(self.kept_address(value, c), self.code.kept[value][1])
+
+    # -- folds ------------------------------------------------------------------------------
+
+    def start(self, op: Op) -> None:
+        """Set the totals of a fold to its identity."""
+        fold = op.fold
+        assert fold is not None
+        kind = vector_type(register_type(fold.dtype), self.code.lanes)
+        b = VectorBuilder(self.text, self.code.module, self.code.lanes, self.code.target)
+        identity = b.number(identity_of(fold.identity, fold.dtype), fold.dtype)
+        for c in range(self.copies):
+            total = self.totals.setdefault((op.out, c), self.code.alloca(kind))
+            self.text.line(f"store {kind} {identity.name}, ptr {total}")
+
+    def fold(self, op: Op, value: Value, c: int) -> None:
+        """Fold a vector into its total."""
+        fold, b = op.fold, self.builders[c]
+        assert fold is not None
+        kind = vector_type(register_type(fold.dtype), b.lanes)
+        total = self.totals[op.out, c]
+        before = Value(self.text.let(f"load {kind}, ptr {total}"), fold.dtype)
+        after = fold.combine(b, before, value)
+        if b.mask is not None:
+            after = b.select(Value(b.mask, dtypes.bool_), after, before)
+        self.text.line(f"store {kind} {after.name}, ptr {total}")
+
+    def finish(self, op: Op) -> Value:
+        """The fold of all lanes of all totals, as a scalar of the result's dtype."""
+        fold, code, text = op.fold, self.code, self.text
+        assert fold is not None
+        b = VectorBuilder(text, code.module, code.lanes, code.target, code.faults)
+        kind = vector_type(register_type(fold.dtype), code.lanes)
+        totals = [
+            Value(text.let(f"load {kind}, ptr {self.totals[op.out, c]}"), fold.dtype)
+            for c in range(self.copies)
+        ]
+        while len(totals) > 1:
+            totals = [fold.combine(b, x, y) for x, y in zip(totals[::2], totals[1::2], strict=True)]
+        value = totals[0]
+        half = code.lanes // 2
+        while half:
+            order = ", ".join(f"i32 {(k + half) % code.lanes}" for k in range(code.lanes))
+            other = text.let(
+                f"shufflevector {kind} {value.name}, {kind} poison, <{code.lanes} x i32> <{order}>"
+            )
+            value = fold.combine(b, value, Value(other, fold.dtype))
+            half //= 2
+        if code.lanes > 1:
+            value = Value(text.let(f"extractelement {kind} {value.name}, i64 0"), fold.dtype)
+        return code.scalar.convert(value, code.function.dtypes[op.out])
+
+    def add_vector(self, op: Op, value: Value, c: int) -> None:
+        """Fold a vector into neighbours in memory."""
+        b, fold = self.builders[c], op.fold
+        assert fold is not None
+        access = self.nest.stores[op.out]
+        before = b.convert(self.load(access, c), fold.dtype)
+        after = b.convert(fold.combine(b, before, value), access.dtype)
+        self.store(access, after, c)

@@ -1,0 +1,27 @@
+"""Regions: ops that run as one step of a plan."""
+
+from __future__ import annotations
+
+from wend.compiler.extents import Poly
+from wend.compiler.ir import Op
+
+
+class Region:
+    """Ops that run as one step: a loop nest over `axes`, a contraction, or a host op."""
+
+    def __init__(self, number: int, kind: str) -> None:
+        self.number = number
+        self.kind = kind
+        self.ops: list[Op] = []
+        self.axes: list[Poly] = []
+        self.loops: dict[int, tuple[int, ...]] = {}  # result of an op -> axis of each of its loops
+        self.places: dict[int, tuple[int, ...]] = {}  # value -> axis of each of its dims, or -1
+        self.inner: frozenset[int] | None = None
+        self.late: dict[int, frozenset[int]] = {}  # folds not used in here -> axes they fold
+        self.before = 0  # regions that this one needs, as bits
+        self.outputs: list[int] = []  # values that are stored
+        self.repeated: set[int] = set()  # values that another region computes as well
+
+    def __repr__(self) -> str:
+        names = " ".join(op.node.prim.name for op in self.ops)
+        return f"region {self.number} {self.kind} after {bin(self.before)}: {names}"

@@ -1,0 +1,213 @@
+"""Frames: argument blocks of a plan bound to certain sizes, laid out in one piece of memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from wend.compiler.ir import Op
+from wend.compiler.kernels import Kernel
+from wend.core import _hot
+from wend.runtime import _launch_select
+from wend.runtime.arena import take_arena
+from wend.runtime.reference import make_runner
+
+if TYPE_CHECKING:
+    from wend.runtime.cpu import Bound
+
+_launch: Any = _launch_select.select()
+
+#: Work in bytes from which on other threads may run Python meanwhile.
+RELEASE_BYTES = 1 << 17
+_EMPTY = np.empty
+
+
+class FrameMaker:
+    """Lays out the memory of a frame: failures, table, blocks, patches, code."""
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+        self.recipe = bound.plan.recipe
+        leaves = bound.plan.leaves
+        self.source: dict[int, int] = {i: 1 + k for k, i in enumerate(leaves)}
+        for base, k in bound.out_of_base.items():
+            self.source[base] = 1 + len(leaves) + k
+        self.n_table = 1 + len(leaves) + len(bound.outs)
+        for step in self.recipe.steps:
+            if not isinstance(step, Kernel):
+                for out in step.outputs:
+                    self.source[out] = self.n_table
+                    self.n_table += 1
+        self.patches: list[int] = []
+        self.numbers: list[Any] = []
+        self.work = 0
+
+    def make(self) -> Any:
+        """The frame."""
+        bound, steps = self.bound, self.recipe.steps
+        kernels = [step for step in steps if isinstance(step, Kernel)]
+        n_blocks = sum(len(k.slots) for k in kernels)
+        n_patches = sum(s.kind in ("pointer", "scratch") for k in kernels for s in k.slots)
+        start = 8  # words before the table: the failures, and what keeps them apart
+        blocks = start + self.n_table
+        patches = blocks + n_blocks
+        code = patches + 3 * n_patches
+        memory = np.zeros(code + 2 * len(kernels) + 8, np.int64)
+        address = memory.ctypes.data
+        frame = _launch.Frame(memory)
+        frame.fault = address
+        frame.table = address + 8 * start
+        place, at_code = blocks, code
+        done: list[Any] = []
+        for k, step in enumerate(steps):
+            if k == self.recipe.barrier:
+                done.append((2, self.donations()))
+            if not isinstance(step, Kernel):
+                done.append((1, step))
+                continue
+            if not done or done[-1][0] != 0:
+                done.append([0, address + 8 * at_code, 0])
+            self.fill(memory, address, place, k, step)
+            memory[at_code] = bound.plan.address(step)
+            memory[at_code + 1] = address + 8 * place
+            at_code += 2
+            place += len(step.slots)
+            done[-1][2] += 1
+        memory[patches : patches + len(self.patches)] = self.patches
+        frame.patches = address + 8 * patches
+        frame.n_patches = len(self.patches) // 3
+        frame.leaves = bound.plan.leaves
+        frame.outs = tuple(bound.outs)
+        frame.numbers = tuple(self.numbers)
+        frame.steps = tuple(tuple(step) for step in done)
+        frame.owner = Owner(bound, self.source)
+        frame.release = self.work > RELEASE_BYTES
+        frame.types, frame.sizes = bound.types, bound.sizes
+        frame.places = bound.plan.sized_args
+        frame.results = tuple(bound.made)
+        frame.arena_bytes = bound.arena_bytes
+        frame.plain = not bound.shown and set(bound.made) == set(bound.given)
+        frame.plain = frame.plain and not bound.plan.saved
+        frame.needs_types = bool(self.numbers) or any(k == 1 for k, *_ in done)
+        return frame
+
+    def donations(self) -> tuple[Any, ...]:
+        """(place among the arrays made, leaf, how to make it, place in the table) of results."""
+        bound = self.bound
+        found = []
+        for k, value in enumerate(bound.made):
+            leaf = self.recipe.donations.get(value)
+            if leaf is not None:
+                _, shape, dtype = bound.outs[k]
+                place = 8 * (1 + len(bound.plan.leaves) + k)
+                found.append((k, leaf, _EMPTY, shape, dtype, place))
+        return tuple(found)
+
+    def fill(self, memory: Any, address: int, place: int, k: int, kernel: Kernel) -> None:
+        """The words of one block."""
+        value = self.bound.value
+        for j, slot in enumerate(kernel.slots):
+            at = place + j
+            if slot.kind == "extent":
+                memory[at] = value(slot.a)
+            elif slot.kind == "pointer":
+                source, more = self.origin(slot.a)
+                self.patches += [address + 8 * at, source, more + value(slot.b)]
+            elif slot.kind == "number":
+                self.numbers.append((address + 8 * at, slot.a, slot.b))
+            elif slot.kind == "scratch":
+                self.patches += [address + 8 * at, 0, self.bound.places[k, j]]
+            elif slot.kind == "fault":
+                memory[at] = address
+            else:
+                memory[at] = slot.a
+        for i in kernel.writes:
+            size = 1
+            for n in self.recipe.function.shape(i):
+                size *= value(n)
+            self.work += size * 4
+
+    def origin(self, i: int) -> tuple[int, int]:
+        """(place in the table, bytes from there) of a value."""
+        source = self.source.get(i)
+        return (0, self.bound.places[i]) if source is None else (source, 0)
+
+
+class Owner:
+    """What a frame needs of Python: dense copies, and host steps."""
+
+    def __init__(self, bound: Bound, source: dict[int, int]) -> None:
+        self.bound = bound
+        self.source = source
+
+    def take_arena(self, frame: Any) -> int:
+        """Memory for temporaries while the frame runs; its address."""
+        frame.arena = take_arena(frame.arena_bytes)
+        return int(frame.arena.address)
+
+    def environment(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
+        """The arrays of all results by value."""
+        env = dict(zip(self.bound.made, made, strict=True))
+        self.bound.show(env, values, frame)
+        return env
+
+    def settle(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
+        """Hand the wanted results to their values; all of them by value."""
+        env = self.environment(frame, values, made)
+        for i in self.bound.given:
+            value = values[i]
+            if value.buffer is None:
+                value.buffer = env[i]
+        return env
+
+    def dense(self, array: Any) -> Any:
+        """A C-contiguous array of the same elements."""
+        return np.ascontiguousarray(array)
+
+    def host(
+        self, frame: Any, op: Op, values: list[Any], types: list[Any], args: list[Any],
+        made: list[Any], kept: list[Any],
+    ) -> None:  # fmt: skip
+        """Run an op's reference rule on arrays."""
+        if frame.found is None:
+            frame.found = {}
+        arrays = [self.array(frame, read.value, values, made) for read in op.reads]
+        program = op.node.program
+        if program.runner is None:
+            program.runner = make_runner(program)
+        numbers = [_hot.evaluate(e, types, args) for e in op.node.args]
+        result = program.runner(arrays, numbers)
+        results = [result] if op.node.prim.result_wrap() is None else list(result)
+        for out, item in zip(op.outputs, results, strict=True):
+            array = np.asarray(item)
+            if not array.flags.c_contiguous or not array.flags.aligned or array.base is not None:
+                array = np.array(array, order="C")
+            frame.found[out] = array
+            _launch.write_word(frame.table + 8 * self.source[out], _launch.address_of(array))
+
+    def array(self, frame: Any, i: int, values: list[Any], made: list[Any]) -> Any:
+        """The elements of a value as an array."""
+        bound = self.bound
+        function = bound.plan.recipe.function
+        layout = function.layout(i)
+        base = layout.base
+        value = bound.value
+        dtype = function.dtypes[i].numpy
+        shape = tuple([value(n) for n in function.shape(i)])
+        if base in frame.found:
+            array = frame.found[base]
+        elif base in bound.out_of_base:
+            array = made[bound.out_of_base[base]]
+        elif base in self.source:
+            array = values[base].buffer
+        else:
+            array = frame.arena.view(bound.places[base], function, base, value)
+        if base == i:
+            return array
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        strides = tuple([value(s) * dtype.itemsize for s in layout.strides])
+        return np.ndarray(shape, dtype, array, value(layout.offset) * dtype.itemsize, strides)
