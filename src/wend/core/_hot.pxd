@@ -310,7 +310,7 @@ cdef note_site(Trace trace, State state, object code, int lasti)
 cdef bint lone(Alias alias) except -1
 @cython.locals(alias=Alias, storage=Storage)
 cdef Py_ssize_t lone_baseline()
-@cython.locals(alias=Alias, base=Tensor)
+@cython.locals(alias=Alias, base=Tensor, leaf=Leaf, v=Value, fresh=Value)
 cpdef Value refreshed(Tensor handle)
 @cython.locals(state=State, child=State, prim=LeafPrimitive, grad=int, index=Py_ssize_t)
 cpdef Py_ssize_t enter(Trace trace, Value v) except -1
@@ -421,6 +421,8 @@ cdef class OpFunction:
 cdef class OpProperty:
     cdef readonly OpFunction function
 
+@cython.locals(trace=Trace, old=Value, value=Value)
+cpdef bint rebind_alone(Tensor handle, Tensor result) except -1
 cdef list SELECTS
 cdef dict SLICES
 cdef object FULL

@@ -1238,9 +1238,19 @@ def refreshed(handle):
             alias.storage_version != alias.storage.version or alias.storage.shared is not None
         ):
             SLOTS["rederive"](handle)
-    if handle.leaf is not handle.value.leaf:
-        SLOTS["relabel"](handle)
-    return handle.value
+    leaf = handle.leaf
+    v = handle.value
+    if leaf is not v.leaf:
+        if leaf is None or not leaf.requires_grad or v.buffer is None:
+            SLOTS["relabel"](handle)
+            return handle.value
+        fresh = held(v.type, v.buffer)  # a parameter after the optimizer's step, say
+        fresh.inference = v.inference
+        fresh.leaf = leaf
+        fresh.requires_grad = True
+        handle.value = fresh
+        return fresh
+    return v
 
 
 def enter(trace, v):
@@ -2412,6 +2422,34 @@ def assign(handle, result, function):
     trace.touched.append((handle, old if old.trace is not trace else old.index, trace.n))
     handle.value = value
     handle.version += 1
+
+
+def rebind_alone(handle, result):
+    """Rebind a handle that shares its data with nobody, where no gradients are recorded.
+
+    Returns whether it was such a handle, of the result's type; if not, nothing has been done.
+    """
+    trace = current_trace()
+    old = handle.value
+    value = result.value
+    if (
+        handle.alias is not None
+        or handle.leaf is not old.leaf
+        or old.buffer is None
+        or value.type is not old.type
+        or value.requires_grad
+        or (old.requires_grad and old.leaf is None)
+        or old.inference
+        or value.inference
+        or trace.mode.grad
+        or trace.mode.inference
+        or trace.symbolic is not None
+    ):
+        return False
+    trace.touched.append((handle, old, trace.n))
+    handle.value = value
+    handle.version += 1
+    return True
 
 
 SELECTS = []  # select(dim) for the first dims

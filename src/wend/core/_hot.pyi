@@ -40,17 +40,21 @@ class Kind:
     device: Any
     types: Any
     leaves: Any
+    itemsize: Any
     def __init__(self, dtype: Any, rank: Any, device: Any) -> None: ...
     def __repr__(self) -> _str: ...
 class TensorType:
     """Shape, dtype and device of a value; interned, compared by identity on the fast path."""
-    shape: Any
     dims: Any
     dtype: Any
     device: Any
     kind: Kind
     nbytes: _int
-    def __init__(self, shape: Any, dtype: Any, device: Any, kind: Any, nbytes: Any) -> None: ...
+    size: Any
+    def __init__(self, dims: Any, dtype: Any, device: Any, kind: Any, nbytes: Any) -> None: ...
+    @property
+    def shape(self) -> Any:
+        """Extents of the dims, as a Size (made when it is first asked for)."""
     @property
     def rank(self) -> Any:
         """Number of dims."""
@@ -78,6 +82,10 @@ class Program:
     guards: Any
     outs: Any
     kinds: Any
+    code: _bytes
+    numbers: Any
+    n_guards: _int
+    as_operand: _int
     graph: Any
     templates: Any
     runner: Any
@@ -89,8 +97,18 @@ class Program:
     def __init__(self, prim: Any, guards: Any, outs: Any) -> None: ...
     def matches(self, types: Any, args: Any) -> Any:
         """Whether the guards have the same outcomes for these types and run-time args."""
+    def resize(self, t0: Any, t1: Any, t2: Any, more: Any, args: Any) -> Any:
+        """Types of the results for other sizes of the same kinds, natively."""
     def out_types(self, types: Any, args: Any) -> Any:
         """Types of the results for these operand types and run-time args."""
+def translate(program: Any) -> Any:
+    """Write a program's guards and extents as code for `Program.resize`; None where it cannot."""
+def is_dim(expr: Any) -> Any:
+    """Whether an expression is one dim of one operand."""
+def translate_expr(expr: Any, code: Any, numbers: Any, depth: Any) -> Any:
+    """Append the code of an expression; whether it could be written."""
+def settle_operand(program: Any, types: Any) -> Any:
+    """Where the only result has the type of an operand, its extents need not be computed."""
 def differentiable_dtypes(outs: Any) -> Any:
     """Whether any of these results (extents, dtype) is of a dtype that gradients exist for."""
 class PrimitiveBase:
@@ -142,17 +160,17 @@ def intern_mode(grad: Any, inference: Any, autocast: Any, default_dtype: Any, de
 class Value:
     """One immutable result with its gradient identity: pending in a trace, or held in a buffer."""
     type: TensorType
-    buffer: Any
-    trace: Any
     serial: _int
     index: _int
-    requires_grad: _bool
     leaf: Any
+    buffer: Any
+    trace: Any
+    requires_grad: _bool
+    inference: _bool
     segment: Any
     seg_index: _int
     error: Any
     extra: Any
-    inference: _bool
     def __init__(self, type: Any) -> None: ...
 class Leaf:
     """Gradient identity of a leaf variable: where its gradient accumulates."""
@@ -1577,41 +1595,41 @@ def bump(handle: Any) -> Any:
     """Count one in-place change."""
 class State:
     """A node of the trie: exactly this has been recorded since the root."""
-    parent: Any
     prim: Any
-    i0: _int
-    i1: _int
-    i2: _int
-    rest: Any
-    n_in: _int
+    child: Any
     mode: Any
-    t0: TensorType
-    t1: TensorType
-    t2: TensorType
-    trest: Any
-    last_args: Any
     out_type: TensorType
-    outs: Any
-    many: _bool
-    is_step: _bool
-    requires_grad: _bool
-    program: Any
+    i0: _int
+    t0: TensorType
+    parent: Any
     code: Any
     lasti: _int
-    user_code: Any
     user_lasti: _int
+    user_code: Any
+    requires_grad: _bool
+    many: _bool
+    i1: _int
+    t1: TensorType
+    last_args: Any
+    program: Any
+    i2: _int
+    t2: TensorType
+    rest: Any
+    trest: Any
+    is_step: _bool
+    simple: _int
+    outs: Any
+    n_in: _int
     first: _int
     n_out: _int
     arg0: _int
     depth: _int
     children: Any
-    child: Any
     plans: Any
     nodes: Any
     leaves: Any
     step: Any
     inner: _int
-    simple: _int
     stamp: _int
     born: _int
     passed: _int
@@ -1690,7 +1708,7 @@ class Batch:
     args: Any
     state: Any
     sites: Any
-    serial: Any
+    serial: _int
     touched: Any
     extra: Any
     def __init__(self, states: Any, values: Any, args: Any, state: Any, sites: Any, serial: Any, touched: Any, extra: Any) -> None: ...
@@ -1715,6 +1733,8 @@ class CallPlan:
     same_dtype: Any
     has_args: _bool
     def __init__(self, prim: Any, nargs: Any, kwnames: Any, slots: Any, constants: Any) -> None: ...
+    def is_quick(self) -> Any:
+        """Whether a call of this form is its arguments in order, and nothing needs a look."""
 class OpFunction:
     """The callable behind a public name: an op, found and recorded without a Python frame."""
     binder: Any
@@ -1728,6 +1748,12 @@ class OpFunction:
     __name__: Any
     __qualname__: Any
     __module__: Any
+    one: Any
+    two: Any
+    with_float: Any
+    with_int: Any
+    from_float: Any
+    from_int: Any
     def __init__(self, name: Any, binder: Any, inplace: Any) -> None: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, obj: Any, cls: Any) -> Any: ...
@@ -1740,6 +1766,10 @@ class OpFunction:
         """Call with one positional argument."""
     def call2(self, x: Any, y: Any) -> Any:
         """Call with two positional arguments."""
+    def quick2(self, x: Any, y: Any) -> Any:
+        """Two tensors, or a tensor and a number, in a form met before; None for other calls."""
+    def remember(self, plan: Any) -> Any:
+        """Keep the plan of a form of call; the quickest forms have places of their own."""
     def call(self, args: Any, nargs: Any, kwnames: Any) -> Any:
         """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
     def promote(self, k: Any, plan: Any) -> Any:
@@ -1755,6 +1785,8 @@ def record_list(prim: Any, tensors: Any, values: Any) -> Any:
     """`record` for operands in a list."""
 def dispatch(function: Any, args: Any, nargs: Any, kwnames: Any) -> Any:
     """Entry of all calls from C."""
+def rebind_alone(handle: Any, result: Any) -> _bool:
+    """Rebind a handle that shares its data with nobody, where no gradients are recorded."""
 def set_index_primitives(selects: Any, slices: Any) -> Any:
     """What `getitem` records for ints and slices."""
 class StepPrimitive:

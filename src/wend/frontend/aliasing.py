@@ -131,6 +131,8 @@ def check_writable(handle: Tensor, name: str) -> None:
 
 def assign(handle: Tensor, result: Tensor, function: Any) -> None:
     """The general in-place op: checks, casts, rebinds, and lets aliases follow."""
+    if _hot.rebind_alone(handle, result):
+        return
     name = function.__name__ if function is not None else "assign"
     recorder = _hot.current_trace().symbolic
     if recorder is not None and not getattr(recorder, "maps", False):

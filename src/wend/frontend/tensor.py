@@ -59,7 +59,7 @@ def _one_element(x: Tensor, what: str) -> Any:
         raise _AmbiguousError(
             f"{what}: a Tensor with {array.size} elements cannot be converted to a scalar"
         )
-    return array.reshape(-1)[0].item()
+    return array.item()
 
 
 class _AmbiguousError(WendError, RuntimeError, ValueError, TypeError):
@@ -74,10 +74,11 @@ def item(self: Tensor) -> Any:
 
 def to_bool(x: Tensor) -> bool:
     """Truth of a one-element tensor."""
-    if array_of(x).size != 1:
-        word = "no values" if array_of(x).size == 0 else "more than one value"
+    array = array_of(x)
+    if array.size != 1:
+        word = "no values" if array.size == 0 else "more than one value"
         raise _AmbiguousError(f"bool: Boolean value of Tensor with {word} is ambiguous")
-    return bool(_one_element(x, "bool"))
+    return bool(array.item())
 
 
 def to_index(x: Tensor) -> int:
