@@ -16,11 +16,13 @@ from wend.compiler.extents import ONE, ZERO, Extents, extents_of, product
 from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, Fold, Function, Op, Read, View
 from wend.compiler.layout import Layout, contiguous, is_dense, ordered, view_of
 from wend.compiler.products import product_of
+from wend.compiler.windows import lower_convolution
 from wend.core.graph import Node, PathGraph, live_nodes
 from wend.core.primitive import Spec
 from wend.core.types import Number
 from wend.ops.basic import FillLike, Graft, Identity
 from wend.ops.contract import Contract
+from wend.ops.conv import Convolution
 from wend.ops.creation import Full
 from wend.ops.elementwise import Elementwise, widened
 from wend.ops.gather import Gather, ScatterAdd
@@ -363,6 +365,7 @@ RULES: dict[type, Rule] = {
     Reduction: Lowering.fold,
     SumTo: Lowering.sum_to,
     Contract: Lowering.contract,
+    Convolution: lower_convolution,
     Gather: lower_index.pick,
     ScatterAdd: lower_index.drop,
     Embedding: lower_index.rows,

@@ -8,12 +8,13 @@ from wend.compiler import matmul
 from wend.compiler.codegen import NestCode
 from wend.compiler.extents import ONE, ZERO, Poly, constant, product, scale
 from wend.compiler.fuse import Fusion
-from wend.compiler.ir import CONTRACT, Function, Op
+from wend.compiler.ir import CONTRACT, CONVOLVE, Function, Op
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.layout import is_dense
 from wend.compiler.lower import Lowering
 from wend.compiler.nest import Nest
 from wend.compiler.regions import Region
+from wend.compiler.windows import convolution
 from wend.core.graph import PathGraph
 
 
@@ -60,6 +61,8 @@ class Recipe:
         if region.kind == "nest":
             return self.nest(region) if region.ops else None
         op = region.ops[0]
+        if op.kind == CONVOLVE:
+            return convolution(self.function, op)
         return self.multiply(op) if op.kind == CONTRACT else op
 
     def nest(self, region: Region) -> Kernel:
