@@ -147,13 +147,16 @@ class Worst:
     """The largest error so far, where it was, and zeros of the wrong sign."""
 
     def __init__(self) -> None:
-        self.error, self.at, self.count, self.zeros = 0.0, "", 0, 0
+        self.error, self.at, self.count = 0.0, "", 0
+        self.zeros: int | None = 0
 
     def add(self, error: float, at: str, got: Array, want: Array) -> None:
         self.count += len(got)
         zero = got == 0
         if zero.any():
-            self.zeros += int((np.signbit(got[zero]) != np.signbit(want[zero])).sum())
+            self.zeros = (self.zeros or 0) + int(
+                (np.signbit(got[zero]) != np.signbit(want[zero])).sum()
+            )
         if error > self.error:
             self.error, self.at = error, at
 
@@ -191,6 +194,7 @@ def measure_every_single(name: str) -> Worst:
         worst.count += step
         if error[at] > worst.error:
             worst.error, worst.at = float(error[at]), repr(float(where.view(np.float32)[at]))
+    worst.zeros = None  # nobody looked
     return worst
 
 

@@ -3,7 +3,7 @@
 Each works on any number of lanes, in float32 and float64 (halves never come here), within 2 ulp of
 the exact value, and as IEEE 754 and C have it for NaN, infinities, zeros and subnormal numbers; no
 lane traps.  float32 functions that are seldom the bottleneck are computed in float64 by shorter
-polynomials.  Coefficients are minimax fits (Remez' algorithm, in 70 digits) made for this library.
+polynomials.  Coefficients are minimax fits, found by `benchmarks/fits.py`.
 
 A function that some op's `emit` calls becomes an LLVM function of its own, inlined everywhere.
 """
