@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -85,3 +87,12 @@ def test_switches():
     wend.set_num_interop_threads(2)
     assert wend.get_num_interop_threads() == 2
     wend.set_num_interop_threads(1)
+
+
+def test_parts_of_utils_are_there_without_an_import():
+    """In a process of their own: nothing else has loaded them."""
+    program = (
+        "import wend; wend.utils.data.DataLoader; wend.utils.checkpoint.checkpoint;"
+        "assert not hasattr(wend.utils, 'nothing')"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

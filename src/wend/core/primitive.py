@@ -358,6 +358,8 @@ def _publish_inplace(cls: type[Primitive]) -> None:
     names = cls.inplace if isinstance(cls.inplace, tuple) else tuple(f"{m}_" for m in cls.methods)
     for method in names:
         twin = make_function(method, Binder(method, cls), cls, True)
+        if cls.view:
+            twin.general = _becoming(method.rstrip("_"))
         setattr(Tensor, method, twin)
         if method.rstrip("_") in cls.functions:
             PUBLIC.setdefault(method, twin)
@@ -365,6 +367,16 @@ def _publish_inplace(cls: type[Primitive]) -> None:
             for operator in cls.operators:
                 if f"__i{operator[2:]}" in _hot.OPERATORS:
                     _hot.set_operator(f"__i{operator[2:]}", twin)
+
+
+def _becoming(method: str) -> Any:
+    """How a view op works in place: it writes nothing, its operand becomes the view."""
+
+    def becoming(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        view = getattr(Tensor, method)(*positional, **keywords)
+        return _hot.slot("become_view")(positional[0], view, f"{method}_")
+
+    return becoming
 
 
 def check_dtypes(name: str, supports: frozenset[str], specs: tuple[Any, ...]) -> None:

@@ -31,6 +31,9 @@ def rederive(handle: Tensor) -> None:
     alias = handle.alias
     root = alias.base
     if root is not None:
+        while root.alias is not None and root.alias.base is not None:
+            # The base has changed its shape in place, and is a view itself now.
+            root = alias.base = root.alias.base
         _hot.refreshed(root)
         if alias.version != root.version or _is_shared(root):
             with _Grad(not alias.plain):
@@ -154,6 +157,23 @@ def assign(handle: Tensor, result: Tensor, function: Any) -> None:
         result = ops.cast(result, have.dtype)
     _expanded(handle, name)
     rebind(handle, result.value)
+
+
+def become_view(handle: Tensor, view: Tensor, name: str) -> Tensor:
+    """Make `handle` what `view`, a view of it, is: its shape changes, its data stays (`t_`).
+
+    Views that were taken of it before stay views of what it was.
+    """
+    check_writable(handle, name)
+    alias = view.alias
+    if alias.base is handle:
+        alias.base = whole = _hot.wrap(handle.value)
+        whole.alias = handle.alias
+        whole.version = handle.version
+    handle.alias = alias
+    handle.value = view.value
+    handle.version += 1
+    return handle
 
 
 def _expanded(handle: Tensor, name: str) -> None:
@@ -397,4 +417,5 @@ def adopt(array: Any, pinned: bool = False) -> Tensor:
 _hot.set_slot("rederive", rederive)
 _hot.set_slot("relabel", relabel)
 _hot.set_slot("assign", assign)
+_hot.set_slot("become_view", become_view)
 _hot.set_slot("attach_detached", attach_detached)

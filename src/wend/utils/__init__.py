@@ -1,1 +1,10 @@
-"""Tools beside the model: data loading, checkpointing."""
+"""Tools beside the model: data loading, checkpointing. They load when first used."""
+
+import importlib
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("checkpoint", "data"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
