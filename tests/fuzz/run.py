@@ -1,0 +1,130 @@
+"""Runs many random programs in every way, and records how they ended.
+
+    python tests/fuzz/run.py --programs 10000 --seed 1
+    python tests/fuzz/run.py --programs 1 --first 4711 --seed 1 --show    # one of them
+
+The programs of a seed are always the same. They run in processes of their own, some hundred in
+each: one that crashes a library (PyTorch's, too) is counted and passed over. A program that runs
+differently in two ways is made small and printed as a script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import platform
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from programs import Program, drawn  # noqa: E402
+
+SHARE = 250  # programs of one process
+
+
+def program_of(seed: int, number: int) -> Program:
+    """One of a seed's programs."""
+    return drawn(random.Random(f"{seed} {number}").randint)
+
+
+def work(seed: int, first: int, count: int) -> None:
+    """Run some programs; print a line of JSON before each one, and one with its ending."""
+    import compare
+    import reduce
+
+    for number in range(first, first + count):
+        print(json.dumps({"begins": number}), flush=True)
+        program = program_of(seed, number)
+        try:
+            ending: dict[str, Any] = {"ending": compare.check(program)}
+        except compare.Differs as found:
+            small = reduce.smallest(found)
+            ending = {"ending": "DIFFERS", "text": str(small), "script": small.program.script}
+        print(json.dumps({"number": number, "lines": len(program.lines), **ending}), flush=True)
+
+
+def run_share(seed: int, first: int, count: int) -> tuple[list[dict[str, Any]], int]:
+    """Run programs in a process; returns their endings, and how many it came to."""
+    command = [sys.executable, __file__, "--work", f"{seed}", f"{first}", f"{count}"]
+    endings: list[dict[str, Any]] = []
+    begun = first
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            found = json.loads(line)
+            if "begins" in found:
+                begun = found["begins"]
+                continue
+            endings.append(found)
+    if process.returncode != 0:
+        text = f"the process ended with {process.returncode}"
+        endings.append({"number": begun, "lines": 0, "ending": "CRASHES", "text": text})
+    return endings, begun + 1 - first
+
+
+def run(seed: int, first: int, count: int) -> dict[str, Any]:
+    """Run programs, report as they go, and return what is recorded."""
+    start = time.time()
+    counts: Counter[str] = Counter()
+    failures: list[dict[str, Any]] = []
+    lines = done = 0
+    while done < count:
+        endings, came = run_share(seed, first + done, min(SHARE, count - done))
+        done += came
+        for ending in endings:
+            counts[ending["ending"]] += 1
+            lines += ending["lines"]
+            if ending["ending"].isupper():
+                failures.append(ending)
+                print(f"\nprogram {ending['number']}: {ending['text']}", flush=True)
+        print(f"{done} programs, {time.time() - start:.0f} s: {dict(counts)}", flush=True)
+    return {
+        "seed": seed, "first": first, "programs": count, "lines": lines, "endings": dict(counts),
+        "seconds": round(time.time() - start), "failures": failures,
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("numpy", "torch", "llvmlite")},
+    }  # fmt: skip
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def main() -> int:
+    """Run from the command line; 1 if a program ran differently in two ways."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--programs", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first program")
+    parser.add_argument("--show", action="store_true", help="print the programs, run nothing")
+    parser.add_argument("--output", type=Path, help="write the record here, as JSON")
+    parser.add_argument("--work", nargs=3, type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.work:
+        work(*args.work)
+        return 0
+    if args.show:
+        for number in range(args.first, args.first + args.programs):
+            print(program_of(args.seed, number).script)
+        return 0
+    record = run(args.seed, args.first, args.programs)
+    if args.output:
+        args.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 1 if record["failures"] else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
