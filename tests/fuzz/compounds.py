@@ -12,7 +12,7 @@ from scope import LOW, OPAQUE, Dims, Scope, Value, plus, times
 VECTORS: tuple[tuple[str, Callable[[str], Dims]], ...] = (
     ("torch.outer({x}, {x})", lambda a: (a, a)),
     ("{x}[{s} > 0.25]", lambda a: (OPAQUE,)),
-    ("torch.meshgrid({x}, {x}, indexing='ij')[1]", lambda a: (a, a)),
+    ("torch.meshgrid({x}, {x}, indexing='ij')[1].neg()", lambda a: (a, a)),
     ("torch.diag({x})", lambda a: (a, a)),
     ("torch.func.grad(lambda t: (t ** 3).sum())({x})", lambda a: (a,)),
     ("F.conv1d({x}[None, None], torch.full((1, 1, 3), 0.5, dtype={x}.dtype), padding=1)[0]",
@@ -46,7 +46,7 @@ MATRICES: tuple[tuple[str, Callable[[str, str], Dims]], ...] = (
     ("torch.func.vmap(torch.func.grad(lambda t: (t * t * t).sum()))({x})", lambda a, b: (a, b)),
     ("torch.linalg.norm({s} * {s} + 1, dim=0)", lambda a, b: (b,)),
     ("sum({x}.unbind(0), torch.zeros({b}, dtype={x}.dtype))", lambda a, b: (b,)),
-    ("{x}.sum(0).expand_as({x})", lambda a, b: (a, b)),
+    ("{x}.sum(0).expand_as({x}).neg()", lambda a, b: (a, b)),
     ("torch.block_diag({x}, {x})", lambda a, b: (times("2", a), times("2", b))),
     ("F.smooth_l1_loss({s}, {x}.detach(), reduction='none')", lambda a, b: (a, b)),
     ("F.kl_div(F.log_softmax({x}, 1), torch.softmax({x}, 1), reduction='sum')", lambda a, b: ()),

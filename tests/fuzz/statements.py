@@ -298,8 +298,7 @@ def backward(s: Scope) -> None:
 def hook(s: Scope) -> None:
     """Something that is called with a gradient, or keeps it."""
     # PyTorch 2.13 crashes at a hook on a view whose memory was written through another one.
-    odd = s.viewed & s.written
-    x = s.find(lambda v: v.grad and v.is_float and v.storage not in odd)
+    x = s.find(lambda v: v.grad and v.is_float and v.storage not in s.written)
     if x is None or s.indent > 1 or not s.recording:
         return assignment(s)
     s.emit(f"if {x.text}.requires_grad:")
