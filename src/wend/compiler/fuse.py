@@ -185,6 +185,10 @@ class Fusion:
         placed = tuple(-1 if a is None else a for a in loops)
         if not self._fold_fits(region, op, placed, axes):
             return False
+        indexed = region.indexed | index_axes(op, placed)
+        if inner is not None and inner & indexed:
+            return False
+        region.indexed = indexed
         region.axes = axes
         region.inner = inner
         for base in wanted:
@@ -242,6 +246,7 @@ class Fusion:
     def enter(self, region: Region, op: Op, placed: tuple[int, ...]) -> None:
         """Add an op to a nest whose loops follow these axes."""
         region.ops.append(op)
+        region.indexed |= index_axes(op, placed)
         region.loops[op.out] = placed
         region.places[op.out] = tuple(placed[d] if d >= 0 else -1 for d in op.out_dims)
         if op.kind in (FOLD, SCATTER):
@@ -333,6 +338,12 @@ class Fusion:
                     live.update(self.function.base(r.value) for r in op.reads)
             if region.kind == "nest":
                 drop_unused(region, needed, function)
+
+
+def index_axes(op: Op, placed: tuple[int, ...]) -> set[int]:
+    """The axes that indices of rows follow."""
+    rows = {read.row for read in op.reads if read.row >= 0} | ({1} if op.kind == SCATTER else set())
+    return {placed[d] for k in rows for d in op.reads[k].dims if d >= 0} - {-1}
 
 
 def drop_unused(region: Region, needed: set[int], function: Function) -> None:

@@ -53,7 +53,8 @@ class Nest:
         self.outer, self.inner = self.order_axes()
         self.merge_axes()
         if not self.inner:
-            self.inner = [self.outer.pop()] if self.outer else [self.unit_axis()]
+            fits = bool(self.outer) and self.outer[-1] not in region.indexed
+            self.inner = [self.outer.pop() if fits else self.unit_axis()]
         self.find_phases()
 
     # -- memory -----------------------------------------------------------------------------
@@ -131,8 +132,9 @@ class Nest:
         if region.inner:
             inner = [a for a in order if a in region.inner]
             return [a for a in order if a not in region.inner], inner
-        if order:
-            fast = max(reversed(order), key=self.fast_accesses)
+        free = [a for a in order if a not in region.indexed]
+        if free:
+            fast = max(reversed(free), key=self.fast_accesses)
             order.remove(fast)
             order.append(fast)
         return order, []
@@ -157,6 +159,8 @@ class Nest:
 
     def may_merge(self, a: int, b: int) -> bool:
         """Whether loop b within loop a is one loop."""
+        if (a in self.region.indexed) != (b in self.region.indexed):
+            return False
         canonical = self.function.extents.canonical
         extent = self.extents[b]
         for access in self.accesses():
@@ -177,6 +181,8 @@ class Nest:
         for out, loops in self.loops.items():
             self.loops[out] = tuple(b if axis == a else axis for axis in loops)
         self.folded_away(a)
+        if a in self.region.indexed:
+            self.region.indexed.add(b)
 
     def folded_away(self, axis: int) -> None:
         """An axis is no more; folds over it are folds over what it became part of."""

@@ -18,6 +18,7 @@ class Region:
         self.places: dict[int, tuple[int, ...]] = {}  # value -> axis of each of its dims, or -1
         self.inner: frozenset[int] | None = None
         self.late: dict[int, frozenset[int]] = {}  # folds not used in here -> axes they fold
+        self.indexed: set[int] = set()  # axes along which rows are looked up: no inner ones
         self.before = 0  # regions that this one needs, as bits
         self.outputs: list[int] = []  # values that are stored
         self.repeated: set[int] = set()  # values that another region computes as well

@@ -1,0 +1,67 @@
+"""Equalities of extents come from guards alone, and hold through polynomials."""
+
+import pytest
+
+from wend.compiler.extents import ONE, ZERO, Extents, add, constant, known, mul, product, scale, sub
+
+
+@pytest.fixture
+def space():
+    return Extents()
+
+
+def test_arithmetic(space):
+    n, m = space.atom(("dim", 0, 0)), space.atom(("dim", 0, 1))
+    assert sub(add(n, m), m) == n
+    assert mul(add(n, ONE), add(n, ONE)) == add(add(mul(n, n), scale(n, 2)), ONE)
+    assert product([n, m, constant(3)]) == scale(mul(m, n), 3)
+    assert known(sub(n, n)) == 0 and known(constant(4)) == 4 and known(n) is None
+    assert mul(n, ZERO) == ZERO
+
+
+def test_two_atoms_that_were_compared_are_one(space):
+    n, m, k = (space.atom(("dim", i, 0)) for i in range(3))
+    space.assume(n, m)
+    space.assume(m, k)
+    assert space.equal(n, k)
+    assert space.equal(mul(n, m), mul(k, k))
+
+
+def test_what_was_not_compared_is_not_equal(space):
+    n, m = space.atom(("dim", 0, 0)), space.atom(("dim", 1, 0))
+    assert not space.equal(n, m)
+
+
+def test_a_factor_grouping_is_known(space):
+    width, heads, each = (space.atom(("arg", k)) for k in range(3))
+    space.assume(width, mul(heads, each))
+    assert space.equal(mul(width, width), mul(mul(heads, heads), mul(each, each)))
+
+
+def test_a_circle_of_equalities_ends(space):
+    n, m = space.atom(("dim", 0, 0)), space.atom(("dim", 1, 0))
+    space.assume(n, add(m, ONE))
+    space.assume(m, sub(n, ONE))
+    assert space.equal(sub(n, m), ONE)
+
+
+def test_extents_that_are_no_polynomials_are_atoms(space):
+    n = space.atom(("dim", 0, 0))
+    from wend.core.symbolic import FLOORDIV
+
+    half = space.of((FLOORDIV, (0, 0, 0), 2), lambda i, a: n, None)
+    again = space.of((FLOORDIV, (0, 0, 0), 2), lambda i, a: n, None)
+    assert half == again and not space.equal(half, n)
+    whole = space.of((FLOORDIV, (4, (0, 0, 0), 2), 2), lambda i, a: n, None)
+    assert space.equal(whole, n)
+
+
+def test_values_at_run_time(space):
+    n = space.atom(("dim", 0, 1))
+    k = space.atom(("arg", 0))
+
+    class Type:
+        shape = (5, 7)
+
+    value = space.evaluator([Type()], [3])
+    assert value(add(mul(n, k), ONE)) == 22

@@ -1,0 +1,288 @@
+"""Paths as machine code: the same numbers as the reference, for all sizes, without recompiling."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import wend as torch
+import wend.nn.functional as F
+from wend.base import config
+from wend.compiler import llvm
+from wend.compiler.plan import Recipe
+from wend.core import _hot
+from wend.runtime import plans, tiers
+
+
+@pytest.fixture(autouse=True)
+def at_once():
+    """Plans are compiled before their first run, and checked against the reference."""
+    with config.override(compile=True, wait=True, verify=True):
+        yield
+
+
+def recipe(run):
+    """The recipe of the last flush of `run`, and what it returned."""
+    seen = []
+    real = _hot.slot("execute")
+
+    def spy(batch, live):
+        seen.append(plans.find_plan(batch, live))
+        real(batch, live)
+
+    torch.synchronize()
+    _hot.set_slot("execute", spy)
+    try:
+        result = run()
+        torch.synchronize()
+    finally:
+        _hot.set_slot("execute", real)
+    plan = seen[-1]
+    reference = plan.reference
+    return Recipe(reference.path, reference.wanted | reference.saved), result
+
+
+def compared(run):
+    """What `run` gives with machine code; the reference gives the same."""
+    before = tiers.COUNTS["runs"]
+    found = [x.detach().numpy().copy() for x in run()]
+    assert tiers.COUNTS["runs"] > before
+    with config.override(compile=False, wait=False):
+        trace = _hot.current_trace()
+        torch.synchronize()
+        root = trace.root
+        trace.root = _hot.State(None, None)
+        trace.reset()
+        try:
+            expected = [x.detach().numpy().copy() for x in run()]
+        finally:
+            torch.synchronize()
+            trace.root = root
+            trace.reset()
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5, equal_nan=True)
+    return found
+
+
+def normal(*shape, seed=0, dtype=np.float32):
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(dtype))
+
+
+@pytest.mark.smoke
+def test_a_chain_and_its_gradient_are_one_kernel():
+    x, y = normal(8, 8).requires_grad_(), normal(8, 8, seed=1).requires_grad_()
+
+    def run():
+        h = x
+        for _ in range(4):
+            h = torch.tanh(h * y + x) - y
+        loss = h.sum()
+        loss.backward()
+        return loss
+
+    made, _ = recipe(run)
+    assert len(made.steps) == 1 and len(made.regions) == 1
+
+
+def test_passes_can_be_printed_and_verified():
+    x, w = normal(6, 5), normal(4, 5, seed=1)
+    made, _ = recipe(lambda: torch.softmax(F.relu(F.linear(x, w)), dim=1))
+    made.function.verify()
+    assert "contract" in repr(made.function) and "fold amax" in repr(made.function)
+    assert [r.kind for r in made.regions] == ["contract", "nest"]
+    nest = made.steps[1].nest
+    assert "phase 2" in repr(nest), "softmax: greatest, sum, quotient"
+    assert "relu" in repr(made)
+
+
+def test_sizes_that_happen_to_agree_are_no_structure():
+    """A square matrix at first: another one later must not be taken for square."""
+    bias = normal(7, seed=2)
+    for n in (7, 3, 7, 5):
+        x = normal(n, 7, seed=n)
+        compared(lambda x=x: [torch.tanh(x) + bias, (x * bias).sum(0), x.sum(1)])
+
+
+def test_no_size_is_compiled_in():
+    w = normal(16, 16, seed=1).requires_grad_()
+
+    def step(n):
+        w.grad = None
+        x = normal(n, 16, seed=n)
+        h = torch.tanh(x @ w.t())
+        loss = F.log_softmax(h, dim=1).square().mean()
+        loss.backward()
+        return loss.item()
+
+    with config.override(verify=False):
+        step(5)
+        step(9)
+        counted = llvm.counters.compiled + llvm.counters.loaded
+        plans_before = plans.COUNTS["plans"]
+        for n in range(2, 52):
+            step(n)
+    assert llvm.counters.compiled + llvm.counters.loaded == counted
+    assert plans.COUNTS["plans"] == plans_before
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0), (0, 4), (1, 5), (5, 1), (2, 3, 4)])
+def test_empty_and_single_extents(shape):
+    x = normal(*shape) if shape else torch.tensor(0.5)
+    compared(lambda: [torch.tanh(x) * 2 + 1, x.sum(), (x * x).sum(-1) if shape else x + 1])
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float64", "bfloat16"]
+)
+def test_dtypes(dtype):
+    x = torch.tensor([[0, 1, 2, 3, 5], [1, 0, 7, 4, 2]]).to(getattr(torch, dtype))
+    y = torch.tensor([1, 1, 0, 2, 3]).to(getattr(torch, dtype))
+
+    def run():
+        total = (x + y).to(torch.float64)
+        return [(x == y).to(torch.float32), total, x.sum(0).to(torch.float64), torch.where(x > 1, x, y)
+                .to(torch.float64)]  # fmt: skip
+
+    compared(run)
+
+
+def test_reductions_of_every_kind():
+    x = normal(5, 6, 7)
+
+    def run():
+        return [
+            x.sum(), x.sum(0), x.sum((0, 2)), x.mean(1, keepdim=True), x.amax(-1), x.amin((0, 1)),
+            x.prod(2), (x > 0).any(1), (x > -9).all(), x.var(1), torch.logsumexp(x, 2),
+        ]  # fmt: skip
+
+    compared(lambda: [y.to(torch.float32) for y in run()])
+
+
+def test_rows_stay_in_one_kernel():
+    x = normal(4, 33)
+    weight, bias = normal(33, seed=1), normal(33, seed=2)
+    made, _ = recipe(lambda: F.layer_norm(x, (33,), weight, bias))
+    assert len(made.steps) == 1
+    compared(lambda: [F.layer_norm(x, (33,), weight, bias), torch.softmax(x, 1)])
+
+
+def test_views_are_index_maps():
+    x = normal(4, 6, 10)
+
+    def run():
+        part = x[:, 1:5, ::2].transpose(1, 2)
+        split = x.reshape(4, 6, 2, 5).permute(2, 0, 3, 1)
+        return [part.tanh(), split.sum(-1), split.reshape(2, 120) + 1, x[2, 3].exp()]
+
+    compared(run)
+
+
+def test_leaves_that_are_not_contiguous_or_seen_from_outside():
+    memory = np.random.default_rng(0).normal(size=(6, 8)).astype(np.float32)
+    x = torch.from_numpy(memory[:, ::2])
+    y = torch.from_numpy(memory)
+
+    def run():
+        return [x * 2 + 1, y.t() + 1, y.view(48)]
+
+    first = compared(run)
+    kept = y.view(48).clone()
+    torch.synchronize()
+    memory[0, 0] += 1
+    np.testing.assert_array_equal(kept.numpy(), first[2])
+    assert (x * 2 + 1).numpy()[0, 0] == np.float32(memory[0, 0] * 2 + 1)
+
+
+def test_losses_and_embeddings():
+    table = normal(11, 6).requires_grad_()
+    words = torch.tensor([[1, 2, 3], [4, 0, 1]])
+    target = torch.tensor([2, 5])
+
+    def run():
+        table.grad = None
+        scores = F.embedding(words, table).mean(1)
+        loss = F.cross_entropy(scores, target)
+        loss.backward()
+        return [loss, table.grad]
+
+    compared(run)
+
+
+def test_an_index_out_of_range_is_the_references_error():
+    table = normal(4, 3)
+    index = torch.tensor([0, 1]) * torch.tensor([1, 9])
+    good = table * 2
+    bad = F.embedding(index, table)
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        bad.sum().item()
+    np.testing.assert_array_equal(good.numpy(), table.numpy() * 2)
+
+
+def test_parameters_are_written_in_place_only_if_nobody_sees_them():
+    p = torch.nn.Parameter(normal(50, 40))
+    optimizer = torch.optim.Adam([p], lr=0.1)
+    with config.override(verify=False):
+        for _ in range(3):
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+        torch.synchronize()
+        held = p.detach()
+        torch.synchronize()
+        before = held.clone().numpy().copy()
+        optimizer.zero_grad()
+        (p * p).sum().backward()
+        optimizer.step()
+        torch.synchronize()
+    np.testing.assert_array_equal(held.numpy(), p.detach().numpy())  # one storage, as in PyTorch
+    assert not np.array_equal(before, held.numpy())
+
+
+def test_the_same_plan_gives_equal_bits():
+    x, w = normal(37, 65), normal(65, 41, seed=3)
+
+    def run():
+        y = torch.softmax(x @ w, 1)
+        return (y * y).sum(0).numpy().copy()
+
+    first = run()
+    for _ in range(3):
+        np.testing.assert_array_equal(run(), first)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs(seed):
+    """Elementwise ops, broadcasts, reductions and views, at sizes drawn anew."""
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        n, m, k = (int(rng.integers(1, 9)) for _ in range(3))
+        leaves = [normal(n, m, k, seed=seed), normal(m, k, seed=1), normal(n, 1, k, seed=2)]
+        choices = np.random.default_rng(seed)  # the same structure, other sizes
+        compared(lambda leaves=leaves, choices=choices: random_graph(leaves, choices))
+        gc.collect()
+
+
+def random_graph(leaves, rng):
+    rng = np.random.default_rng(rng.bit_generator.seed_seq)
+    values = [*leaves]
+    for _ in range(10):
+        x, y = (values[int(rng.integers(len(values)))] for _ in range(2))
+        match int(rng.integers(8)):
+            case 0:
+                values.append(torch.tanh(x))
+            case 1:
+                values.append(x * 0.5 + leaves[1])
+            case 2:
+                values.append(x - x.amax(-1, keepdim=True))
+            case 3:
+                values.append(torch.where(x > 0, x, leaves[0] * 0.1))
+            case 4:
+                values.append(x / (1 + (x * x).mean(-2, keepdim=True)))
+            case 5:
+                values.append(y.abs().sum(-1, keepdim=True) + x)
+            case 6:
+                values.append(x.flatten().reshape(x.shape).sigmoid())
+            case _:
+                values.append(torch.maximum(x, leaves[0]))
+    return [values[-1], values[-2].sum(0), values[-3].mean()]
