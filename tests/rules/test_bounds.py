@@ -177,19 +177,13 @@ def memo_kept(sizes: int, remember: bool) -> int:
     """
     prim = torch.tanh.primitive.of()
     kept: dict = {}
-    torch.synchronize()
-    trace = _hot.current_trace()
-    root, trace.root = trace.root, _hot.State(None, None)
-    trace.reset()
-    for n in range(1, sizes):
-        torch.ones(n).tanh()
-        torch.ones(n, dtype=torch.float64).tanh()
-        if remember:
-            kept.update(prim.memo)
-            prim.memo = dict(kept)
-    torch.synchronize()
-    trace.root = root
-    trace.reset()
+    with private_trie():
+        for n in range(1, sizes):
+            torch.ones(n).tanh()
+            torch.ones(n, dtype=torch.float64).tanh()
+            if remember:
+                kept.update(prim.memo)
+                prim.memo = dict(kept)
     return len(prim.memo)
 
 
