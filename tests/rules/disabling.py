@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import wend as torch
+from wend.base import config
 from wend.core import _hot
 from wend.runtime import plans
 
@@ -60,6 +61,13 @@ def fresh_patterns() -> Iterator[Any]:
             yield root
     finally:
         _hot.new_epoch()
+
+
+@contextmanager
+def on_the_reference() -> Iterator[Any]:
+    """Plans inside the block are the reference's, whose parts can be replaced one by one."""
+    with config.override(compile=False, wait=False), private_trie() as root:
+        yield root
 
 
 @contextmanager

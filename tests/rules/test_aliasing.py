@@ -11,7 +11,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from disabling import budget, private_trie, slot_replaced
+from disabling import budget, on_the_reference, private_trie, slot_replaced
 
 import wend as torch
 from wend.core import _hot
@@ -289,7 +289,7 @@ def test_gradients_are_those_of_the_values_as_they_were_used(monkeypatch):
     """Disabled: a write goes into the buffer, whoever else reads it."""
     assert gradient_after_a_write() == [4.0, 6.0]
     monkeypatch.setattr(reference, "may_write", lambda env, prim, arrays, args: True)
-    with private_trie():
+    with on_the_reference():
         assert gradient_after_a_write() == [200.0, 6.0]
 
 
@@ -318,7 +318,7 @@ def test_filling_row_by_row_is_linear(read, monkeypatch):
     seconds_to_fill(8, 8, read)
     linear = min(seconds_to_fill(rows, width, read) for _ in range(2))
     monkeypatch.setattr(reference, "may_write", lambda env, prim, arrays, args: False)
-    with private_trie():
+    with on_the_reference():
         quadratic = seconds_to_fill(rows, width, read)
     assert quadratic > 4 * linear
 
@@ -333,7 +333,7 @@ def copies_and_flushes(rows: int, width: int, read: bool) -> tuple[int, int]:
         copies.append(not found)
         return found
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, on_the_reference():
         patch.setattr(reference, "may_write", spy)
         before = _hot.count("flushes")
         seconds_to_fill(rows, width, read)

@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from disabling import fresh_patterns, private_trie
+from disabling import fresh_patterns, on_the_reference, private_trie
 
 import wend as torch
 from wend.ops.random import Uniform
@@ -54,7 +54,7 @@ def test_results_do_not_depend_on_the_number_of_threads(deterministic, monkeypat
 
     real = Sum.reference
     monkeypatch.setattr(Sum, "reference", one_part_per_thread)
-    with fresh_patterns():
+    with on_the_reference(), fresh_patterns():
         once = trained(1)
         again = trained(7)
     np.testing.assert_allclose(once, again, rtol=1e-4, atol=1e-4)
@@ -190,7 +190,7 @@ def test_random_numbers_depend_on_where_they_are_drawn_only(monkeypatch):
 
     monkeypatch.setattr(Uniform, "reference", from_a_stream)
     found = []
-    with fresh_patterns():
+    with on_the_reference(), fresh_patterns():
         for way in ways:
             streams.clear()
             found.append(drawn(*way))

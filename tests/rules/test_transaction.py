@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from disabling import private_trie, slot_replaced
+from disabling import on_the_reference, private_trie, slot_replaced
 
 import wend as torch
 from wend.runtime import reference
@@ -51,7 +51,7 @@ def test_except_index_error_continue_leaves_the_parameters_whole(name, monkeypat
     expected = train([1, 2, 3, 2], make)
     assert train([1, BAD, 2, BAD, BAD, 3, 2], make) == expected
     monkeypatch.setattr(reference, "undo", leave_rebound)
-    with private_trie(), pytest.raises(IndexError):
+    with on_the_reference(), pytest.raises(IndexError):
         train([1, BAD, 2, BAD, BAD, 3, 2], make)
 
 
@@ -75,7 +75,7 @@ def test_handles_return_to_the_last_good_value(monkeypatch):
     """Disabled: `undo`."""
     assert in_place_around_a_failure() == ([4.0, 4.0, 4.0], 5.0)
     monkeypatch.setattr(reference, "undo", leave_rebound)
-    with private_trie(), pytest.raises(IndexError):
+    with on_the_reference(), pytest.raises(IndexError):
         in_place_around_a_failure()
 
 
@@ -99,7 +99,7 @@ def test_all_handles_on_the_same_data_return(monkeypatch):
     before, after = [[1.0] * 3, [1.0] * 3, [1.0] * 2], [[2.0] * 3, [2.0] * 3, [2.0] * 2]
     assert shared_around_a_failure() == before + after
     monkeypatch.setattr(reference, "undo", leave_rebound)
-    with private_trie():
+    with on_the_reference():
         assert shared_around_a_failure() != before + after
 
 
@@ -158,7 +158,7 @@ def test_no_write_is_done_twice_because_another_op_fails(monkeypatch):
     """
     assert counted_once() == [1.0, 2.0, 0.0]
     monkeypatch.setattr(reference, "may_write", lambda env, prim, arrays, args: True)
-    with private_trie():
+    with on_the_reference():
         assert counted_once() == [2.0, 4.0, 0.0]
 
 
@@ -178,7 +178,7 @@ def weight_after_an_interrupt(monkeypatch) -> list[float]:
         if len(calls) == 1:
             raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, on_the_reference():
         patch.setattr(reference.ReferencePlan, "compute", interrupted)
         weight.add_(torch.ones(3)).mul_(2.0)
         with pytest.raises(KeyboardInterrupt):
