@@ -27,13 +27,10 @@ from wend.base.errors import CompileError
 from wend.compiler.cache import ObjectCache, default_directory
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
-#: list for its level 2 takes four times as long for the same loops.
+#: list for its level 2 takes six times as long for the same loops.
 PASSES: Final = (
     "always_inliner",
     "sroa",
-    "instruction_combine",
-    "simplify_cfg",
-    "new_gvn",
     "instruction_combine",
     "simplify_cfg",
     "dead_code_elimination",
