@@ -33,15 +33,16 @@ _Words = tuple[Operand, Operand, Operand, Operand]
 
 def _block(index: Operand, seed: Operand, kind: int) -> _Words:
     """The four words (0 <= word < 2**32, in int64) of these blocks."""
-    c0, c1 = index & _LOW, index.logical_shift(32)
+    # Only the low halves count; what is in the high ones goes when a product takes the low ones.
+    c0, c1 = index, index.logical_shift(32)
     c2, c3 = index.constant(kind), index.constant(0)
-    k0, k1 = seed & _LOW, seed.logical_shift(32)
+    k0, k1 = seed, seed.logical_shift(32)
     for _ in range(PHILOX_ROUNDS):
-        p0, p1 = c0 * PHILOX_M0, c2 * PHILOX_M1
-        c0, c1 = p1.logical_shift(32) ^ c1 ^ k0, p1 & _LOW
-        c2, c3 = p0.logical_shift(32) ^ c3 ^ k1, p0 & _LOW
-        k0, k1 = (k0 + PHILOX_W0) & _LOW, (k1 + PHILOX_W1) & _LOW
-    return c0, c1, c2, c3
+        p0, p1 = (c0 & _LOW) * PHILOX_M0, (c2 & _LOW) * PHILOX_M1
+        c0, c1 = p1.logical_shift(32) ^ (c1 ^ k0), p1
+        c2, c3 = p0.logical_shift(32) ^ (c3 ^ k1), p0
+        k0, k1 = k0 + PHILOX_W0, k1 + PHILOX_W1
+    return c0 & _LOW, c1 & _LOW, c2 & _LOW, c3 & _LOW
 
 
 def _operands(b: VectorBuilder, seed: Value, position: Value) -> tuple[Operand, Operand]:
