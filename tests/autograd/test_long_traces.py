@@ -11,6 +11,20 @@ import pytest
 import wend
 from wend.core import _hot
 from wend.core.graph import path_at
+from wend.transforms.differentiate import entries_met
+
+
+@pytest.fixture(autouse=True)
+def own_trie() -> Iterator[None]:
+    """Record on a trie that no random program has closed to new structure."""
+    _hot.synchronize()
+    trace = _hot.current_trace()
+    before, trace.root = trace.root, _hot.State(None, None)
+    trace.reset()
+    yield
+    _hot.synchronize()
+    trace.root = before
+    trace.reset()
 
 
 def step(weight: Any, size: int) -> Any:
@@ -22,11 +36,6 @@ def step(weight: Any, size: int) -> Any:
         weight -= 0.1 * weight.grad
     weight.grad = None
     return loss
-
-
-def paths(states: list[Any]) -> list[Any]:
-    """The graphs kept on the states of a trace."""
-    return [s.plans["path"] for s in states if s.plans is not None and "path" in s.plans]
 
 
 def train(n: int, read: frozenset[int] = frozenset(), turn: int = -1) -> tuple[list[float], Any]:
@@ -42,34 +51,23 @@ def train(n: int, read: frozenset[int] = frozenset(), turn: int = -1) -> tuple[l
     return losses, weight.detach().numpy().copy()
 
 
-@pytest.fixture
-def own_trie() -> Iterator[None]:
-    """Record on a trie that no random program has closed to new structure."""
-    _hot.synchronize()
-    trace = _hot.current_trace()
-    before, trace.root = trace.root, _hot.State(None, None)
-    trace.reset()
-    yield
-    _hot.synchronize()
-    trace.root = before
-    trace.reset()
-
-
 @pytest.mark.smoke
-def test_graphs_of_one_trace_share_their_lists(own_trie: None) -> None:
+def test_graphs_of_one_trace_share_their_lists() -> None:
     weight = wend.linspace(-2.0, 1.0, 16).reshape(4, 4).detach().requires_grad_()
+    trace = _hot.current_trace()
+    found = []
     for k in range(30):
         step(weight, 1 + k % 3)
-    trace = _hot.current_trace()
-    found = paths(trace.states)
-    assert len(found) >= 30
+        found.append(path_at(trace.states, trace.values, trace.args))
     assert len({id(path.nodes) for path in found}) == 1
     assert [path.complete for path in found] == [False] * (len(found) - 1) + [True]
     assert sum(len(path.caches) for path in found[:-1]) == 0
     assert [p.n_nodes for p in found] == sorted({p.n_nodes for p in found})
     # What a pass looks at is its own part of the trace, not all that came before.
-    keys = [key for key in found[-1].caches if key[0] == "survey"]
-    assert all(len(targets) == 1 for _, _, targets in keys)
+    loss = wend.tanh(wend.full((2, 4), 0.5) @ weight).mean()
+    loss.backward()
+    path = path_at(trace.states[:-1], trace.values, trace.args)
+    assert len(entries_met(path, (loss.value.index,))) == 1
     _hot.synchronize()
 
 

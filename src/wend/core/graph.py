@@ -8,9 +8,11 @@ list addressed from both ends holds them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from wend.base import config
+from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import LeafPrimitive, Program, State, TensorType
 from wend.core.primitive import Primitive, ops
@@ -55,7 +57,17 @@ class Node:
 class Graph:
     """A body with inputs 0..n_inputs-1: nodes in order, the ids of its outputs (or None)."""
 
-    __slots__ = ("n_inputs", "nodes", "outputs", "saved", "shapes", "size", "used")
+    __slots__ = (
+        "bundle",
+        "n_inputs",
+        "nodes",
+        "outputs",
+        "runner",
+        "saved",
+        "shapes",
+        "size",
+        "used",
+    )
 
     def __init__(
         self, n_inputs: int, nodes: list[Node], outputs: list[int | None], shapes: Shapes
@@ -71,6 +83,8 @@ class Graph:
         used |= {i for i in outputs if i is not None and i < n_inputs}
         self.used = frozenset(used)
         self.saved: tuple[int, ...] = ()  # of a gradient rule: operands and results it reads
+        self.bundle: Any = None  # the graph as one op (see `core.body`), once made
+        self.runner: Any = None  # how an executor runs it, once made
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.nodes)) + f"\nreturn {self.outputs}"
@@ -94,16 +108,35 @@ def live_nodes(nodes: Iterable[Node], needed: set[int]) -> list[Node]:
 class Step:
     """What a step stands for: nodes with path ids."""
 
-    __slots__ = ("flags", "inner", "nodes", "shapes", "spent")
+    __slots__ = ("flags", "inner", "nodes", "remake", "shapes", "spent")
 
     def __init__(
         self, nodes: list[Node], inner: int, shapes: Shapes, spent: frozenset[int]
     ) -> None:
         self.flags: Any = None  # per result whether it has a history, if a graph is created
-        self.nodes = nodes
+        self.nodes: list[Node] | None = nodes
         self.inner = inner  # temporaries in use after this step
         self.shapes = shapes
         self.spent = spent  # results whose node a backward pass has used up
+        #: Makes the same step again of the path before it; None if it cannot be made again.
+        self.remake: Callable[[PathGraph], Step] | None = None
+
+    def drop(self) -> None:
+        """Let go of the nodes until the path comes back; most do not."""
+        if self.remake is not None:
+            self.nodes = None
+            self.shapes = {}
+
+    def content(self, path: PathGraph) -> tuple[list[Node], Shapes]:
+        """Nodes and shapes; `path` is the one before the step."""
+        nodes, shapes = self.nodes, self.shapes
+        if nodes is None:
+            assert self.remake is not None
+            fresh = self.remake(path)
+            assert fresh.nodes is not None and fresh.inner == self.inner
+            nodes, shapes = fresh.nodes, fresh.shapes
+            self.shapes, self.nodes = shapes, nodes
+        return nodes, shapes
 
 
 class PathGraph:
@@ -237,7 +270,12 @@ class PathGraph:
             if n_args:
                 args = tuple([(ARG, state.arg0 + k) for k in range(n_args)])
             program = state.program
-            if prim.is_composite:
+            whole = None
+            if prim.is_composite and not mode.recompute and alone(state):
+                whole = _hot.slot("whole")(program, state.requires_grad)
+            if whole is not None:
+                self._add_whole(whole, inputs, args, outputs, mode.grad)
+            elif prim.is_composite:
                 builder = Expander(self.inner, self.shapes)
                 builder.expand(program.graph, inputs, args, mode.grad, outputs)
                 self.inner = builder.inner
@@ -260,13 +298,37 @@ class PathGraph:
                 for k in range(at, len(nodes)):
                     self.block_at[k] = mode.recompute
 
+    def _add_whole(
+        self,
+        whole: Any,
+        inputs: tuple[int, ...],
+        args: tuple[Expr, ...],
+        outputs: tuple[int, ...],
+        grad: bool,
+    ) -> None:
+        """A composite off the trie: one node, which also hands out what a gradient rule reads."""
+        shapes, inner, path = self.shapes, self.inner, whole.prim.path
+        for local in whole.outputs[len(outputs) :]:
+            inner += 1
+            shapes[-inner] = (path, local, inputs, args)
+            outputs += (-inner,)
+        self.inner = inner
+        at = len(self.nodes)
+        for o in outputs:
+            self.producer[o] = at
+        if whole.exprs:
+            args += place_all(whole.exprs, inputs, args, shapes)
+        grad = grad and whole.program.differentiable
+        self.nodes.append(Node(whole.prim, whole.program, inputs, outputs, args, grad))
+
     def _add_step(self, step: Step) -> None:
         at = len(self.nodes)
-        self.nodes.extend(step.nodes)
-        for k, node in enumerate(step.nodes, at):
+        nodes, shapes = step.content(self)
+        self.nodes.extend(nodes)
+        for k, node in enumerate(nodes, at):
             for o in node.outputs:
                 self.producer[o] = k
-        self.shapes.update(step.shapes)
+        self.shapes.update(shapes)
         self.inner = step.inner
         self.spent |= step.spent
 
@@ -285,23 +347,32 @@ class PathGraph:
         return self.types[i].dtype if i >= 0 else dtype_of(self.shapes[i])
 
 
-#: The graph last made of states that are not in the trie: these do not keep it themselves, or
-#: the two would keep each other.
-_RECENT: list[PathGraph] = []
+def alone(state: State | None) -> bool:
+    """Whether a state (None for one off the trie) stands for structure that does not come back.
+
+    Where runs must be bit-equal it may not matter whether it does.
+    """
+    off = state is None or state.parent is None
+    return off and not config.settings.deterministic
+
+
+#: The graph last made of each pending trace, by the id of its list of states.
+_PENDING: dict[int, PathGraph] = {}
+MOST_PENDING = 32  # traces; those that are flushed without being computed leave theirs behind
 
 
 def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGraph:
-    """The graph of what has been recorded, kept on the last state for those who come again.
+    """The graph of what has been recorded; where a path has come back, it is kept on its state.
 
     Keeps the lists `states` and `args`: those of a trace, which only ever grow.
     """
     n = len(states)
-    base = None
-    if _RECENT:
-        recent = _RECENT[0]
-        k = recent.n_states
-        if k <= n and states[k - 1] is recent.states[k - 1]:
-            base = recent
+    last = states[n - 1]
+    if last.plans is not None:
+        kept: PathGraph | None = last.plans.get("path")
+        if kept is not None and (kept.states is states or kept.complete):
+            return kept
+    base = _PENDING.get(id(states))
     if base is None:
         for k in range(n, 0, -1):
             plans = states[k - 1].plans
@@ -309,17 +380,23 @@ def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGrap
                 base = plans.get("path")
                 if base is not None:
                     break
-    if base is not None and base.n_states == n and (base.states is states or base.complete):
+    elif base.n_states == n:
         return base
-    path = PathGraph(states, values, args, base)
-    last = states[n - 1]
-    if last.parent is None:
-        _RECENT[:] = [path]
-        return path
-    if last.plans is None:
-        last.plans = {}
-    last.plans["path"] = path
+    with CollectionPaused():
+        path = PathGraph(states, values, args, base)
+    if len(_PENDING) >= MOST_PENDING:
+        _PENDING.clear()
+    _PENDING[id(states)] = path
+    if last.passed > 0 and last.parent is not None:
+        if last.plans is None:
+            last.plans = {}
+        last.plans["path"] = path
     return path
+
+
+def forget(states: list[State]) -> None:
+    """The trace with this list of states has been computed."""
+    _PENDING.pop(id(states), None)
 
 
 def dtype_of(entry: Any) -> Any:
@@ -360,7 +437,14 @@ def place_all(
     exprs: tuple[Expr, ...], inputs: tuple[int, ...], args: tuple[Expr, ...], shapes: Shapes
 ) -> tuple[Expr, ...]:
     """`place` for several."""
-    return tuple([place(e, inputs, args, shapes) for e in exprs])
+    out: list[Expr] = []
+    for e in exprs:
+        if type(e) is tuple and e[0] == DIM:  # nearly all are
+            i = inputs[e[1]]
+            out.append((DIM, i, e[2]) if i >= 0 else extents(shapes, i)[e[2]])
+        else:
+            out.append(place(e, inputs, args, shapes))
+    return tuple(out)
 
 
 class Expander:

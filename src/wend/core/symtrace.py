@@ -155,7 +155,9 @@ def template(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...])
     key = (needs, given)
     found: Graph | None = program.templates.get(key)
     if found is None:
-        found = program.templates[key] = _trace_vjp(program, needs, given)
+        rule = getattr(program.prim, "gradient_graph", None)  # of a composite as one op
+        found = _trace_vjp(program, needs, given) if rule is None else rule(needs, given)
+        program.templates[key] = found
     return found
 
 

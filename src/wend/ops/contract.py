@@ -12,7 +12,7 @@ It is bilinear, and its gradients are contractions.  The sugar (matmul, einsum, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,33 @@ class Contract(Primitive):
         right = widen(y).transpose(by + sy + fy)
         right = right.reshape(*batch, count, math.prod(y.shape[i] for i in fy))
         return array(np.matmul(left, right).reshape(shape), dtype)
+
+    def runner(self, operands: list[Any]) -> Callable[[Array, Array], Array]:
+        """`reference` for operands of known ranks and dtypes: how they lie is worked out once."""
+        x, y = operands
+        if x.dtype.numpy not in (np.float32, np.float64):
+            return self.reference
+        bx, sx, fx, by, sy, fy = self.layout(x.rank, y.rank)
+        order_x, order_y = bx + fx + sx, by + sy + fy
+        turn_x = order_x != tuple(range(x.rank))
+        turn_y = order_y != tuple(range(y.rank))
+        nb, nx, ns = len(bx), len(fx), len(sx)
+        plain = nx == ns == len(fy) == 1  # nothing to be put together before, or apart after
+        multiply = np.matmul if nb else np.dot
+
+        def run(x: Array, y: Array) -> Array:
+            left = x.transpose(order_x) if turn_x else x
+            right = y.transpose(order_y) if turn_y else y
+            if plain:
+                return multiply(left, right)
+            batch, rows = left.shape[:nb], left.shape[nb : nb + nx]
+            columns = right.shape[nb + ns :]
+            count = math.prod(left.shape[nb + nx :])
+            left = left.reshape((*batch, math.prod(rows), count))
+            right = right.reshape((*batch, count, math.prod(columns)))
+            return multiply(left, right).reshape((*batch, *rows, *columns))
+
+        return run
 
     def vjp(self, g: Any, out: Any, x: Any, y: Any) -> Any:
         bx, sx, fx, by, sy, fy = self.layout(len(x.shape), len(y.shape))

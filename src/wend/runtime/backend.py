@@ -20,6 +20,9 @@ class Plan(Protocol):
     def run(self, batch: Batch) -> None:
         """Set the buffers of the wanted values of this visit; raises nothing, marks failures."""
 
+    def shed(self) -> None:
+        """Let go of all that can be made again when the path comes back."""
+
 
 class Executor(Protocol):
     """Makes plans."""

@@ -11,7 +11,7 @@ from wend.compiler.kernels import Kernel
 from wend.core import _hot
 from wend.runtime import _launch_select
 from wend.runtime.arena import take_arena
-from wend.runtime.reference import make_runner
+from wend.runtime.runners import runner_of
 
 if TYPE_CHECKING:
     from wend.runtime.cpu import Bound
@@ -174,10 +174,8 @@ class Owner:
             frame.found = {}
         arrays = [self.array(frame, read.value, values, made) for read in op.reads]
         program = op.node.program
-        if program.runner is None:
-            program.runner = make_runner(program)
         numbers = [_hot.evaluate(e, types, args) for e in op.node.args]
-        result = program.runner(arrays, numbers)
+        result = runner_of(program)(arrays, numbers)
         results = [result] if op.node.prim.result_wrap() is None else list(result)
         for out, item in zip(op.outputs, results, strict=True):
             array = np.asarray(item)

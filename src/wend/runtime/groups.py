@@ -13,14 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.collecting import CollectionPaused
 from wend.base.errors import ExecutionError
 from wend.core import _hot
+from wend.core.body import Body
 from wend.core.graph import PathGraph
-from wend.runtime.reference import ReferencePlan, _Step, make_runner
-from wend.transforms.batch import batched_rule
+from wend.runtime.reference import ReferencePlan, _Step
+from wend.runtime.runners import graph_runner
+from wend.transforms import whole as _whole  # noqa: F401  (makes the nodes that are bodies)
+from wend.transforms.batch import batch_graph, batched_rule
 
-#: Below this many members, calling the ops one by one is quicker than gathering operands.
+#: Below this many members, calling ops (bodies) one by one is quicker than gathering operands.
 SMALLEST_GROUP = 4
+SMALLEST_GROUP_OF_BODIES = 2
 #: Operands larger than this (bytes) are not copied together.
 LARGEST_OPERAND = 1 << 18
 
@@ -28,26 +33,39 @@ LARGEST_OPERAND = 1 << 18
 class GroupedPlan(ReferencePlan):
     """One flush of structure that does not come back: run once, group by group."""
 
-    def __init__(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> None:
-        super().__init__(path, wanted, roots)
+    def prepare(self, path: PathGraph) -> None:
+        """Find out what is to be done."""
+        super().prepare(path)
         self.parameters = {i for i, _ in path.leaves}
+        self.read = {i for step in self.steps for i in step.inputs} | self.wanted | self.saved
 
     def compute(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run level by level; within a level, group by group."""
+        with CollectionPaused():
+            self.compute_levels(env, types, args)
+
+    def compute_levels(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
+        """One level after the other."""
+        evaluate = _hot.evaluate
         for level in self.levels():
-            groups: dict[Any, list[_Step]] = {}
+            groups: dict[Any, list[Any]] = {}
             for step in level:
-                key = self.key(step, env)
+                exprs = step.args
+                numbers = [evaluate(e, types, args) for e in exprs] if exprs else []
+                key = self.key(step, env, numbers)
                 if key is None:
-                    step.call(env, types, args)
+                    step.run([env[i] for i in step.inputs], numbers, env)
+                elif key in groups:
+                    groups[key].append(step)
                 else:
-                    groups.setdefault(key, []).append(step)
-            for group in groups.values():
-                if len(group) < SMALLEST_GROUP:
+                    groups[key] = [numbers, step]
+            for numbers, *group in groups.values():
+                body = isinstance(group[0].node.prim, Body)
+                if len(group) < (SMALLEST_GROUP_OF_BODIES if body else SMALLEST_GROUP):
                     for step in group:
-                        step.call(env, types, args)
+                        step.run([env[i] for i in step.inputs], numbers, env)
                 else:
-                    self.run_group(group, env, types, args)
+                    self.run_group(group, env, numbers)
 
     def compute_verified(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run by groups and one by one; raise ExecutionError at the first op that differs."""
@@ -94,54 +112,58 @@ class GroupedPlan(ReferencePlan):
                     step.frees = (step.inputs[0],)
             needed.update(users)
 
-    def key(self, step: _Step, env: list[Any]) -> Any:
+    def key(self, step: _Step, env: list[Any], numbers: list[Any]) -> Any:
         """What members of a group have in common; None for what is better run alone."""
         prim = step.node.prim
-        if prim.is_view or prim.batch is None or not step.inputs:
+        if prim.is_view or not step.inputs or not batches(prim):
             return None
         parts: list[Any] = [step.node.program]
-        large = False
+        parameters = self.parameters
         for i in step.inputs:
-            array = env[i]
-            if i in self.parameters:
+            if i in parameters:
                 parts.append(i)
             else:
-                large = large or array.nbytes > LARGEST_OPERAND
+                array = env[i]
+                if array.nbytes > LARGEST_OPERAND:
+                    return None
                 parts.append(array.shape)
-        if large:
-            return None
-        if step.args:
-            parts.append(step.args if _constant(step.args) else id(step))
+        if numbers:
+            # The sign of a zero is part of a number, which comparing it does not tell.
+            parts.append(tuple([x if x or type(x) is int else repr(x) for x in numbers]))
         return tuple(parts)
 
-    def run_group(
-        self, group: list[_Step], env: list[Any], types: list[Any], args: list[Any]
-    ) -> None:
+    def run_group(self, group: list[_Step], env: list[Any], numbers: list[Any]) -> None:
         """Gather, run the batched op, hand out the rows."""
         first = group[0]
         flags = []
         arrays = []
         for k, i in enumerate(first.inputs):
-            shared = all(step.inputs[k] == i for step in group)
+            ids = [step.inputs[k] for step in group]
+            shared = i in self.parameters or ids.count(i) == len(ids)
             flags.append(not shared)
-            arrays.append(env[i] if shared else np.stack([env[step.inputs[k]] for step in group]))
+            arrays.append(env[i] if shared else np.stack([env[j] for j in ids]))
+        program = first.node.program
         if True not in flags:  # the same op on the same operands, recorded several times
-            first.call(env, types, args)
+            first.run(arrays, numbers, env)
             for step in group[1:]:
                 for o, source in zip(step.outputs, first.outputs, strict=True):
                     env[o] = env[source]
             return
-        values = [_hot.evaluate(e, types, args) for e in first.args]
-        program = first.node.program
         lifted = [
             _hot.intern_type(array.shape, type_.dtype, type_.device)
             for array, type_ in zip(arrays, program.sample_types, strict=True)
         ]
-        graph = batched_rule(program.prim, tuple(flags), lifted, values)
-        results = run_graph(graph, arrays, lifted, values)
+        prim = program.prim
+        if isinstance(prim, Body):
+            graph = batch_graph(prim.graph, tuple(flags), lifted, numbers).graph
+        else:
+            graph = batched_rule(prim, tuple(flags), lifted, numbers)
+        results = graph_runner(graph)(arrays, lifted, numbers)
         for k, result in enumerate(results):
             for row, step in enumerate(group):
-                env[step.outputs[k]] = result[row, ...]
+                o = step.outputs[k]
+                if o in self.read:
+                    env[o] = result[row, ...]
 
     def finish(self, batch: Any, env: list[Any]) -> None:
         """As the reference; rows that outlive the flush do not keep their whole group alive."""
@@ -162,22 +184,6 @@ def _agree(a: Any, b: Any) -> bool:
     return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3 * scale, equal_nan=True))
 
 
-def _constant(args: Any) -> bool:
-    return all(type(e) is not tuple for e in args)
-
-
-def run_graph(graph: Any, arrays: list[Any], types: list[Any], values: list[Any]) -> list[Any]:
-    """Run a body on arrays with the reference rules."""
-    env: dict[int, Any] = dict(enumerate(arrays))
-    for node in graph.nodes:
-        program = node.program
-        if program.runner is None:
-            program.runner = make_runner(program)
-        numbers = [_hot.evaluate(e, types, values) for e in node.args]
-        result = program.runner([env[i] for i in node.inputs], numbers)
-        if node.prim.result_wrap() is None:
-            env[node.outputs[0]] = result
-        else:
-            for o, item in zip(node.outputs, result, strict=True):
-                env[o] = item
-    return [env[i] for i in graph.outputs]
+def batches(prim: Any) -> bool:
+    """Whether many of an op can be run as one."""
+    return prim.batches if isinstance(prim, Body) else prim.batch is not None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from wend.base import config
+from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, State
-from wend.core.graph import PathGraph, path_at
+from wend.core.graph import PathGraph, forget, path_at
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
 from wend.runtime.groups import GroupedPlan
 from wend.runtime.tiers import TieredExecutor
@@ -19,18 +20,32 @@ COUNTS = {"plans": 0, "hits": 0}
 def execute(batch: Batch, live: list[int]) -> None:
     """Compute the live values of a flush (slot of the core)."""
     plan = find_plan(batch, live)
-    plan.run(batch)
+    try:
+        plan.run(batch)
+    finally:
+        forget(batch.states)
+        if batch.state is not None and batch.state.passed == 0:
+            shed(plan, batch)
+
+
+def shed(plan: Plan, batch: Batch) -> None:
+    """A new path: most do not come back, and what can be made again would be a burden."""
+    plan.shed()
+    for state in batch.states:
+        if state.is_step and state.passed == 0:
+            state.step.drop()
 
 
 def find_plan(batch: Batch, live: list[int]) -> Plan:
     """The plan for this path and these values; one that computes more serves as well."""
     state = batch.state
     if state is None:
-        path, wanted = path_of(batch), frozenset(live)
+        wanted = frozenset(live)
         if config.settings.deterministic:
             # Which structure is off the trie depends on what has run before in this process.
-            return EXECUTOR.plan(path, wanted, roots_of(batch, wanted))
-        return GroupedPlan(path, wanted, roots_of(batch, wanted))
+            return make_plan(path_of(batch), batch, wanted)
+        with CollectionPaused():
+            return GroupedPlan(path_of(batch), wanted, roots_of(batch, wanted))
     plans = state.plans
     if plans is None:
         plans = state.plans = {}
@@ -68,7 +83,8 @@ def path_of(batch: Batch) -> PathGraph:
 def make_plan(path: PathGraph, batch: Batch, wanted: frozenset[int]) -> Plan:
     """A plan that also keeps what a later backward from the wanted values needs."""
     COUNTS["plans"] += 1
-    return EXECUTOR.plan(path, wanted, roots_of(batch, wanted))
+    with CollectionPaused():
+        return EXECUTOR.plan(path, wanted, roots_of(batch, wanted))
 
 
 def roots_of(batch: Batch, wanted: frozenset[int]) -> frozenset[int]:

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from wend.base import config
+from wend.base.collecting import CollectionPaused
 from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Storage
-from wend.core.graph import Node, PathGraph
+from wend.core.graph import Node, PathGraph, path_at
 from wend.core.provenance import locate
-from wend.core.types import Number, Spec
 from wend.runtime.donation import Lending, may_write
+from wend.runtime.runners import Runner, runner_of
 from wend.transforms.differentiate import saved_ids
 from wend.transforms.history import note_history
-
-Runner = Callable[[list[Any], Any], Any]
-
-
-def make_runner(program: Any) -> Runner:
-    """How the reference rule of a primitive is called with arrays and run-time args."""
-    prim = program.prim
-    maker = getattr(prim, "runner", None)
-    if maker is None:
-        rule = prim.reference
-    else:
-        specs = [Spec(t.shape, t.dtype) for t in program.sample_types]
-        numbers = [Number(c) for c in prim.categories]
-        rule = maker(prim.arrange(specs, numbers))
-    if prim.plain_form:
-        return lambda arrays, args: rule(*arrays)
-    return lambda arrays, args: rule(*prim.arrange(arrays, args))
 
 
 class _Step:
@@ -42,10 +25,7 @@ class _Step:
     __slots__ = ("args", "donates", "frees", "inputs", "node", "output", "outputs", "runner")
 
     def __init__(self, node: Node, frees: tuple[int, ...]) -> None:
-        program = node.program
-        if program.runner is None:
-            program.runner = make_runner(program)
-        self.runner: Runner = program.runner
+        self.runner: Runner = runner_of(node.program)
         self.inputs = node.inputs
         self.outputs = node.outputs
         self.output = node.outputs[0] if node.prim.result_wrap() is None else None
@@ -70,14 +50,28 @@ class _Step:
             for i, item in zip(self.outputs, result, strict=True):
                 env[i] = item
 
+    def run(self, arrays: list[Any], numbers: Any, env: list[Any]) -> None:
+        """Run the node on operands and run-time args at hand."""
+        result = self.runner(arrays, numbers)
+        if self.output is not None:
+            env[self.output] = result
+        else:
+            for i, item in zip(self.outputs, result, strict=True):
+                env[i] = item
+
 
 class ReferencePlan:
     """Steps in order, what each frees, what a later backward needs."""
 
     def __init__(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> None:
-        self.path = path
         self.wanted = wanted
         self.roots = roots
+        self.prepare(path)
+
+    def prepare(self, path: PathGraph) -> None:
+        """Find out what is to be done."""
+        wanted, roots = self.wanted, self.roots
+        self.path: Any = path
         self.saved = frozenset(saved_ids(path, roots)) if roots else frozenset()
         keep = wanted | self.saved
         needed = set(keep)
@@ -107,9 +101,18 @@ class ReferencePlan:
         ]
         self.size = len(path.types) + path.inner
 
+    def shed(self) -> None:
+        """Let go of all that can be made again when the path comes back."""
+        self.path = None
+        self.steps = []
+        self.saved = frozenset()
+
     def run(self, batch: Batch) -> None:
         """Compute; on a failure mark what failed and undo later rebindings."""
         values = batch.values
+        if self.path is None:
+            with CollectionPaused():
+                self.prepare(path_at(batch.states, values, batch.args))
         types = [v.type for v in values]
         env: list[Any] = Lending(self.size) if self.lendable else [None] * self.size
         volatile = False

@@ -46,6 +46,11 @@ class TieredPlan:
                 return
         self.reference.run(batch)
 
+    def shed(self) -> None:
+        """Let go of all that can be made again when the path comes back."""
+        if self.compiled is None:
+            self.reference.shed()
+
     @property
     def steps(self) -> Any:
         """The ops that the reference would run."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import StepPrimitive
+from wend.core.body import Bundle, total_program
 from wend.core.graph import (
     Expander,
     Graph,
@@ -21,6 +23,7 @@ from wend.core.graph import (
     dtype_of,
     extents,
     live_nodes,
+    place_all,
 )
 from wend.core.primitive import ops
 from wend.core.symbolic import ARG, Expr
@@ -31,6 +34,7 @@ FREED = (
     "after they have been freed: the first backward() or grad() freed them. Give it "
     "retain_graph=True if you need to go backward again"
 )
+END = 1 << 60  # a position behind all nodes
 _ONE: tuple[bool, ...] = (True,)
 
 
@@ -108,7 +112,8 @@ class Survey:
         """
         key = (order, high, low, kept)
         if key not in self.parts:
-            self.parts[key] = self._part(path, order, high, low, kept)
+            with CollectionPaused():
+                self.parts[key] = self._part(path, order, high, low, kept)
         return self.parts[key]
 
     def _part(
@@ -272,14 +277,22 @@ class Kept:
 
 
 class Differentiator:
-    """Builds the nodes of one stretch of a backward pass."""
+    """Builds the nodes of one stretch of a backward pass.
 
-    def __init__(self, path: PathGraph, expander: Expander, create: bool) -> None:
+    create: the nodes record gradients in their turn     whole: each gradient rule is one node, and
+    so is each sum of gradients; for structure that does not come back
+    """
+
+    def __init__(
+        self, path: PathGraph, expander: Expander, create: bool, whole: bool = False
+    ) -> None:
         self.path = path
         self.expander = expander
         self.create = create
+        self.whole = whole and not create
         self.gradients: dict[int, int] = {}
         self.visited: list[int] = []
+        self._parts: dict[int, list[int]] = {}  # contributions not added up yet
         self._blocks: dict[int, dict[int, int]] = {}
 
     def add(self, i: int, g: int) -> None:
@@ -287,14 +300,25 @@ class Differentiator:
         have = self.gradients.get(i)
         if have is None:
             self.gradients[i] = g
-            return
-        path = self.path
-        dtype = path.dtype_of(i)
-        exprs = path.shape_of(i)
-        prim, program = add_program(dtype, len(exprs))
-        total = self.expander.temporary(exprs, dtype)
-        self.expander.nodes.append(Node(prim, program, (have, g), (total,), (), self.create))
-        self.gradients[i] = total
+        elif self.whole:
+            self._parts.setdefault(i, [have]).append(g)
+        else:
+            path = self.path
+            prim, program = add_program(path.dtype_of(i), len(path.shape_of(i)))
+            self.gradients[i] = self._append(i, prim, program, (have, g))
+
+    def gradient(self, i: int) -> int:
+        """The gradient of value `i`, to which nothing is added any more."""
+        parts = self._parts.pop(i, None)
+        if parts is not None:
+            program = total_program(self.path.dtype_of(i))
+            self.gradients[i] = self._append(i, program.prim, program, tuple(parts))
+        return self.gradients[i]
+
+    def _append(self, i: int, prim: Any, program: Any, parts: tuple[int, ...]) -> int:
+        total = self.expander.temporary(self.path.shape_of(i), self.path.dtype_of(i))
+        self.expander.nodes.append(Node(prim, program, parts, (total,), (), self.create))
+        return total
 
     def run(self, rules: list[Any], spent: Any) -> None:
         """Push gradients back through nodes, latest first.
@@ -313,14 +337,42 @@ class Differentiator:
                     clones = self._clones(block_at[k])
                     names = tuple([clones.get(i, i) for i in names])
             self.visited.append(outputs[0])
-            seeds = tuple([gradients[o] for o in results])
-            grads = expand(graph, names + seeds, node.args, create)
+            names += tuple([self.gradient(o) for o in results])
+            if self.whole and len(graph.nodes) > 1:
+                grads = self._bundled(graph, node, results, names)
+            else:
+                grads = expand(graph, names, node.args, create)
             for i, g in zip(inputs, grads):
                 if g is not None:
                     if i in gradients:
                         self.add(i, g)
                     else:
                         gradients[i] = g
+
+    def _bundled(
+        self, graph: Graph, node: Node, seeds: tuple[int, ...], names: tuple[int, ...]
+    ) -> list[int | None]:
+        """A gradient rule as one node; returns the ids of the gradients."""
+        bundle = graph.bundle
+        if bundle is None:
+            given = [o in seeds for o in node.outputs]
+            bundle = graph.bundle = bundle_of(graph, node.program, given)
+        expander = self.expander
+        shapes, inner, args = expander.shapes, expander.inner, node.args
+        found: dict[int, int] = {}
+        for local in bundle.outputs:
+            inner += 1
+            shapes[-inner] = (graph, local, names, args)
+            found[local] = -inner
+        expander.inner = inner
+        exprs = bundle.exprs
+        if exprs:
+            exprs = place_all(exprs, names, args, shapes)
+        operands = tuple([names[i] for i in bundle.inputs])
+        outputs = tuple(found.values())
+        expander.nodes.append(Node(bundle.prim, bundle.program, operands, outputs, exprs, False))
+        n = graph.n_inputs
+        return [None if i is None else names[i] if i < n else found[i] for i in graph.outputs]
 
     def _clones(self, block: int) -> dict[int, int]:
         """The values of a checkpoint block, made anew from what stands before it."""
@@ -348,6 +400,19 @@ class Differentiator:
         return names
 
 
+def bundle_of(graph: Graph, program: Any, given: list[bool]) -> Bundle:
+    """The gradient rule of a pattern as one op.  given: which results have a gradient"""
+    results = [row[1] for row in program.outs]
+    dtypes = [t.dtype for t in program.sample_types] + results
+    dtypes += [dtype for dtype, on in zip(results, given, strict=True) if on]
+    inputs = sorted({i for node in graph.nodes for i in node.inputs if i < graph.n_inputs})
+    made = {o for node in graph.nodes for o in node.outputs}
+    outputs = list(dict.fromkeys([i for i in graph.outputs if i in made]))
+    rows = tuple([graph.shapes[o] for o in outputs])
+    used = [dtypes[i] for i in inputs]
+    return Bundle(f"{program.prim.name}_backward", graph.nodes, inputs, outputs, used, rows)
+
+
 _ADD: dict[Any, Any] = {}
 
 
@@ -372,7 +437,7 @@ def finish(
     copies: list[tuple[int, int]] = []
     made = {o for node in expander.nodes for o in node.outputs}
     for k, target in enumerate(targets):
-        g = differ.gradients[target]
+        g = differ.gradient(target)
         if g in made and g not in names:
             names[g] = first + k
         else:
@@ -393,7 +458,7 @@ def history_flags(path: PathGraph, step: Step, results: Iterable[int]) -> tuple[
     """Per result of a step whether it depends on anything that requires grad."""
     active = differentiable_ids(path)
     mine: set[int] = set()
-    for node in step.nodes:
+    for node in step.nodes or ():
         if node.grad and any(i in active or i in mine for i in node.inputs):
             mine.update(node.outputs)
     return tuple([i in mine for i in results])
@@ -441,18 +506,24 @@ class SegmentStep:
 
 
 def segment_step(
-    path: PathGraph, part: Part, order: tuple[int, ...], create: bool, spent: Any
+    path: PathGraph,
+    part: Part,
+    order: tuple[int, ...],
+    create: bool,
+    spent: Any,
+    whole: bool = False,
 ) -> SegmentStep:
-    """Differentiate one stretch of a segment."""
-    base = len(path.types)  # seeds get ids that no value of the path has
-    expander = Expander(path.inner, Layered(path.shapes))
-    differ = Differentiator(path, expander, True)
-    for k, i in enumerate(order):
-        differ.add(i, base + k)
-    differ.run(part.rules, spent)
-    targets = part.targets
-    outputs = [differ.gradients[t] for t in targets]
-    graph, inputs, args = _relocate(expander, outputs, base, len(order), create)
+    """Differentiate one stretch of a segment.  whole: each gradient rule as one node"""
+    with CollectionPaused():
+        base = len(path.types)  # seeds get ids that no value of the path has
+        expander = Expander(path.inner, Layered(path.shapes))
+        differ = Differentiator(path, expander, not whole, whole)
+        for k, i in enumerate(order):
+            differ.add(i, base + k)
+        differ.run(part.rules, spent)
+        targets = part.targets
+        outputs = [differ.gradient(t) for t in targets]
+        graph, inputs, args = _relocate(expander, outputs, base, len(order), create)
     return SegmentStep(graph, inputs, args, targets, create, frozenset(differ.visited))
 
 

@@ -6,14 +6,16 @@ recorded per segment.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Segment, Value
-from wend.core.graph import Expander, PathGraph, Step
+from wend.core.graph import Expander, Graph, PathGraph, Step, alone
 from wend.core.symbolic import ARG
 from wend.transforms.differentiate import (
+    END,
     FREED,
     Layered,
     Part,
@@ -25,7 +27,6 @@ from wend.transforms.differentiate import (
     survey,
 )
 
-END = 1 << 60
 NOTHING: frozenset[int] = frozenset()
 
 
@@ -76,7 +77,10 @@ def pass_segment(owner: Any, segment: Segment, seeds: dict[int, Any]) -> list[tu
                 operands.append(_hot.value_of(total[1]))
     step = whole.steps.get(carried)
     if step is None:
-        step = segment_step(path, whole.part, order + carried, owner.create, path.spent | spent)
+        # The step of a structure that does not come back does not come back either.
+        single = not owner.create and alone(path.states[-1])
+        spent_ids = path.spent | spent
+        step = segment_step(path, whole.part, order + carried, owner.create, spent_ids, single)
         whole.steps[carried] = step
     found = take_step(owner, segment, step, operands)
     if not owner.retain:
@@ -105,15 +109,18 @@ def take_step(
         values = [_hot.evaluate(e, types, segment.args) for e in step.args]
     outs = [types[t] if t >= 0 else type_of(segment, t) for t in step.targets]
 
+    graph, n_args, n_outs = step.graph, len(step.args), len(outs)
+
     def build(first: int, indices: list[int], arg0: int) -> Step:
+        remake = partial(
+            placed, graph=graph, indices=indices, arg0=arg0, n_args=n_args, first=first, n=n_outs
+        )
         here = owner.path_here()
-        expander = Expander(here.inner, Layered(here.shapes))
-        args = tuple([(ARG, arg0 + k) for k in range(len(step.args))])
-        results = tuple(range(first, first + len(outs)))
-        expander.expand(step.graph, tuple(indices), args, create, results)
-        new = Step(expander.nodes, expander.inner, dict(expander.shapes), NOTHING)
+        new = remake(here, create=create)
         if create:
-            new.flags = history_flags(here, new, results)
+            new.flags = history_flags(here, new, range(first, first + n_outs))
+        else:
+            new.remake = remake
         return new
 
     states = trace.states
@@ -121,6 +128,23 @@ def take_step(
     if create:
         cut(states[-1].step.flags, grads)
     return list(zip(step.targets, grads))
+
+
+def placed(
+    path: PathGraph,
+    graph: Graph,
+    indices: list[int],
+    arg0: int,
+    n_args: int,
+    first: int,
+    n: int,
+    create: bool = False,
+) -> Step:
+    """A graph as a step behind the path: operands at `indices`, n results from id `first` on."""
+    expander = Expander(path.inner, Layered(path.shapes))
+    args = tuple([(ARG, arg0 + k) for k in range(n_args)])
+    expander.expand(graph, tuple(indices), args, create, tuple(range(first, first + n)))
+    return Step(expander.nodes, expander.inner, dict(expander.shapes), NOTHING)
 
 
 def cut(flags: tuple[bool, ...], grads: list[Any]) -> None:

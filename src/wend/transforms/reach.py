@@ -6,9 +6,9 @@ from typing import Any
 
 from wend.core._hot import Segment, Trace, Value
 from wend.core.graph import PathGraph
-from wend.transforms.differentiate import entries_met, survey
+from wend.transforms.differentiate import END, entries_met, survey
 from wend.transforms.hooks import has_hooks
-from wend.transforms.quick import END, differentiable_leaves
+from wend.transforms.quick import differentiable_leaves
 
 
 class Reach:

@@ -7,14 +7,17 @@ on in the segment that the flush made of it.
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import partial
 from typing import Any, Protocol
 
+from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Segment, State, StepPrimitive, Trace, Value
-from wend.core.graph import Expander, Node, PathGraph, Step, path_at
+from wend.core.graph import Expander, Node, PathGraph, Step, alone, path_at
 from wend.core.primitive import ops
 from wend.transforms.differentiate import (
+    END,
     Differentiator,
     Layered,
     Part,
@@ -27,7 +30,6 @@ from wend.transforms.differentiate import (
 )
 from wend.transforms.hooks import Extra
 from wend.transforms.quick import (
-    END,
     NOTHING,
     cut,
     identified,
@@ -233,20 +235,18 @@ class Walk:
         given = tuple([i for i in order if seeds[i] is not None])
         key = (order, given, part.targets, high, low, owner.retain)
         prim = step_primitive(key, owner.create)
+        whole = alone(trace.state) and not owner.create
+
+        kept, create, retain = self.kept_ids, owner.create, owner.retain
+        stretch = (self.survey_key, order, high, low, kept)
 
         def build(first: int, indices: list[int], arg0: int) -> Step:
+            more = (given, indices, first, create, retain, whole)
             path = path_of(trace)
-            expander = Expander(path.inner, Layered(path.shapes))
-            differ = Differentiator(path, expander, owner.create)
-            handed = dict(zip(given, indices[len(order) :], strict=True))
-            for i in order:
-                differ.add(i, handed[i] if i in handed else _ones(expander, path, i))
-            differ.run(part.rules, path.spent)
-            spent = NOTHING if owner.retain else frozenset(differ.visited)
-            step = finish(differ, part.targets, first, spent)
-            if owner.create:
-                results = range(first, first + len(part.targets))
-                step.flags = history_flags(path, step, results)
+            with CollectionPaused():
+                step = backward_step(path, part, order, *more)
+            if not create:
+                step.remake = partial(remade, stretch=stretch, more=more)
             return step
 
         values = trace.values
@@ -334,6 +334,43 @@ class Walk:
         start = path.node_of_state[s]
         end = path.node_of_state[s + 1] if s + 1 < len(path.node_of_state) else len(path.nodes)
         return start, end, tuple(range(state.first, state.first + state.n_out))
+
+
+def backward_step(
+    path: PathGraph,
+    part: Part,
+    order: tuple[int, ...],
+    given: tuple[int, ...],
+    indices: list[int],
+    first: int,
+    create: bool,
+    retain: bool,
+    whole: bool,
+) -> Step:
+    """One stretch of a trace's backward pass as nodes behind the path.
+
+    given: those of the seeds `order` whose gradients are operands, the last of `indices`; the
+    others' are ones     first: id of the first result
+    """
+    expander = Expander(path.inner, Layered(path.shapes))
+    differ = Differentiator(path, expander, create, whole)
+    handed = dict(zip(given, indices[len(order) :], strict=True))
+    for i in order:
+        differ.add(i, handed[i] if i in handed else _ones(expander, path, i))
+    differ.run(part.rules, path.spent)
+    spent = NOTHING if retain else frozenset(differ.visited)
+    step = finish(differ, part.targets, first, spent)
+    if create:
+        step.flags = history_flags(path, step, range(first, first + len(part.targets)))
+    return step
+
+
+def remade(path: PathGraph, stretch: tuple[Any, ...], more: tuple[Any, ...]) -> Step:
+    """The same step again."""
+    key, order, high, low, kept = stretch
+    part = survey(path, *key).part(path, order, high, low, kept)
+    assert part is not None
+    return backward_step(path, part, order, *more)
 
 
 def walk_of_segment(owner: Owner, segment: Segment) -> Walk:
