@@ -48,7 +48,7 @@ class TieredPlan:
 
     def shed(self) -> None:
         """Let go of all that can be made again when the path comes back."""
-        if self.compiled is None:
+        if self.compiled is None and self.compilation is None:
             self.reference.shed()
 
     @property
