@@ -23,7 +23,7 @@ from wend.compiler.tile import Shape
 
 __all__ = [
     "COLUMN_PANELS",
-    "DEPTH_BYTES",
+    "DEPTH",
     "Block",
     "Group",
     "Multiply",
@@ -38,8 +38,8 @@ __all__ = [
     "scratch_size",
 ]
 
-#: Bytes of one row of a block of depth: the rows of a tile fit into the first-level cache.
-DEPTH_BYTES = 2048
+#: Steps in a block of depth: the rows of a tile fit into the first-level cache.
+DEPTH = 512
 #: Panels in a chunk: with a block of depth, what the second-level cache should keep.
 COLUMN_PANELS = 8
 #: Tiles whose rows are packed together.
@@ -116,12 +116,12 @@ class Rows:
 
 def packed_apart(shape: Shape) -> int:
     """Bytes from one packed tile of the left operand to the next."""
-    return shape.rows * DEPTH_BYTES + shape.bytes
+    return shape.rows * DEPTH * shape.size + shape.bytes
 
 
 def panel_capacity(shape: Shape) -> int:
     """Elements that there is room for in a block of packed panels."""
-    return DEPTH_BYTES // shape.size * (COLUMN_PANELS * shape.panel + shape.lanes)
+    return DEPTH * (COLUMN_PANELS * shape.panel + shape.lanes)
 
 
 def _room(shape: Shape) -> tuple[int, int, int]:
@@ -192,7 +192,6 @@ class Multiply:
     def write(self) -> None:
         """Append the loops."""
         f, shape = self.f, self.shape
-        most = DEPTH_BYTES // shape.size
         chunk = self.chunk or str(COLUMN_PANELS * shape.panel)
         end = self.part_columns[1]
         with f.turns(*self.part_columns) as chunks:
@@ -204,7 +203,7 @@ class Multiply:
             chunks.step = f.sub(last, first)
             blocks = "1"
             if not self.whole:
-                blocks = f.ceil_div(self.depth, most)
+                blocks = f.ceil_div(self.depth, DEPTH)
                 blocks = f.select(f.is_("eq", blocks, "0"), "1", blocks)
             with f.loop("0", blocks) as index:
                 start = f.div(f.mul(self.depth, index), blocks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wend.compiler.blocking import COLUMN_PANELS, DEPTH_BYTES, arguments, panels
+from wend.compiler.blocking import COLUMN_PANELS, DEPTH, arguments, panels
 from wend.compiler.direct import is_small
 from wend.compiler.operands import Matrix, pack_panel
 from wend.compiler.packing import SOURCES, Source, transposed
@@ -137,7 +137,7 @@ def _add_image(
     sums: str,
 ) -> None:
     """Add what one image contributes, block by block of positions."""
-    most = str(DEPTH_BYTES // shape.size)
+    most = str(DEPTH)
     step = f.mul(a["stride_width"], image.column)
     long = f.minimum(a["out_width"], most)
     divisor = f.select(f.is_("eq", long, "0"), "1", long)

@@ -41,7 +41,7 @@ An *epilogue* is called once for each tile of the finished product, and does wit
 `tile` holds rows x columns accumulators, its rows `tile_columns(dtype)` elements apart; row,
 column, batch0 and batch1 say where it lies in the product. All columns up to the next multiple of
 the lanes may be read. `out` is then only written, with sums over a part of the depth, if the depth
-is larger than `depth_block(dtype)`: it may be the place where the epilogue puts its results, if
+is larger than `depth_block()`: it may be the place where the epilogue puts its results, if
 they have the accumulators' type and the same strides.
 
 How a sum is split depends on the sizes, and on the part's number of rows: cut by sizes alone, never
@@ -56,7 +56,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from wend.compiler.blocking import DEPTH_BYTES, Multiply, Room, arguments, panels, scratch_size
+from wend.compiler.blocking import DEPTH, Multiply, Room, arguments, panels, scratch_size
 from wend.compiler.dots import FEW_ROWS, dots
 from wend.compiler.llvm import Library, Target, compile_module, host
 from wend.compiler.operands import Matrix, Operands, pack_panel
@@ -134,9 +134,9 @@ def lanes(dtype: str, target: Target | None = None) -> int:
     return _of(dtype, target).lanes
 
 
-def depth_block(dtype: str, target: Target | None = None) -> int:
+def depth_block() -> int:
     """The largest depth that is summed up in one go."""
-    return DEPTH_BYTES // _of(dtype, target).size
+    return DEPTH
 
 
 def packed_size(depth: int, columns: int, dtype: str, target: Target | None = None) -> int:
