@@ -40,6 +40,18 @@ def test_uniform(dtype, seed, offset, kind, target):
     np.testing.assert_array_equal(got, reference(ops.uniform, (101,), seed, offset, dtype=dtype))
 
 
+@pytest.mark.parametrize("lanes", [1, 8, 16])
+@pytest.mark.parametrize("offset", [0, 1, 2, 3, 2**40 + 5])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_uniform_at_neighbouring_positions(dtype, offset, lanes):
+    def run(b, index):
+        start = b.text.let(f"add i64 %i, {offset}")
+        return random.uniform_run(b, "7", start, dtype)
+
+    got, _ = elementwise.run(run, [np.zeros(101, np.int64)], lanes)
+    np.testing.assert_array_equal(got, reference(ops.uniform, (101,), 7, offset, dtype=dtype))
+
+
 @pytest.mark.parametrize(("kind", "target"), targets())
 @pytest.mark.parametrize(("seed", "offset"), SEEDS)
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -8,7 +8,7 @@ computed in float64, as the reference has it.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
@@ -20,12 +20,11 @@ from wend.base.random_state import (
     PHILOX_W1,
 )
 from wend.compiler.formulas import Operand, where
+from wend.compiler.instructions import VectorBuilder
 from wend.compiler.mathlib.trigonometric import sine_after_quarters
+from wend.compiler.values import Value, register_type
 from wend.ops.philox import BITS32, BITS64, NORMAL32, NORMAL64
 from wend.ops.random import DIGITS
-
-if TYPE_CHECKING:
-    from wend.compiler.instructions import Value, VectorBuilder
 
 _LOW: Final = 0xFFFFFFFF
 _Words = tuple[Operand, Operand, Operand, Operand]
@@ -82,9 +81,59 @@ def uniform(b: VectorBuilder, seed: Value, position: Value, dtype: DType) -> Val
     key, at = _operands(b, seed, position)
     if dtype is dtypes.float64:
         return _unit(_long_word(key, at)).value
+    return _from_bits(_word(key, at).to(dtypes.int32), dtype)
+
+
+def _from_bits(word: Operand, dtype: DType) -> Value:
+    """Uniform in [0, 1), from 32-bit words (int32)."""
     digits = DIGITS[dtype]
-    word = _word(key, at).logical_shift(32 - digits).to(dtypes.int32)
-    return (word.to(dtypes.float32) * 2.0**-digits).to(dtype).value
+    shifted = word.logical_shift(32 - digits)
+    return (shifted.to(dtypes.float32) * 2.0**-digits).to(dtype).value
+
+
+def uniform_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> Value:
+    """`uniform` at the positions start, start + 1, ..., one a lane; seed, start: names of i64.
+
+    With the permutations of AVX-512, 16 lanes share the blocks that they lie in: twice as quick.
+    """
+    shared = dtype is not dtypes.float64 and b.lanes == 16 and b.target.has("avx512f")
+    if shared:
+        return _from_bits(Operand(b, b.value(_sixteen_words(b, seed, start))), dtype)
+    key, first = b.spread(seed, dtypes.int64), b.spread(start, dtypes.int64)
+    return uniform(b, key, b.add(first, _counted(b)), dtype)
+
+
+def _counted(b: VectorBuilder, dtype: DType = dtypes.int64) -> Value:
+    """0, 1, 2, ..., one a lane."""
+    kind = register_type(dtype)
+    if b.lanes == 1:
+        return b.number(0, dtype)
+    return b.value(f"<{', '.join(f'{kind} {i}' for i in range(b.lanes))}>", dtype)
+
+
+def _sixteen_words(b: VectorBuilder, seed: str, start: str) -> str:
+    """The 32-bit words at 16 neighbouring positions, as a vector of i32."""
+    text = b.text
+    eight = VectorBuilder(text, b.module, 8, b.target)
+    first = eight.spread(text.let(f"lshr i64 {start}, 2"), dtypes.int64)
+    index = Operand(eight, eight.add(first, _counted(eight)))
+    words = _block(index, Operand(eight, eight.spread(seed, dtypes.int64)), BITS32)
+    lower, upper = words[0] | words[1] << 32, words[2] | words[3] << 32
+    rows = []
+    for begin in (0, 4):  # block after block: four each
+        order = ", ".join(f"i32 {i}, i32 {i + 8}" for i in range(begin, begin + 4))
+        row = text.let(
+            f"shufflevector <8 x i64> {lower.value.name}, <8 x i64> {upper.value.name}, "
+            f"<8 x i32> <{order}>"
+        )
+        rows.append(text.let(f"bitcast <8 x i64> {row} to <16 x i32>"))
+    skip = text.let(f"trunc i64 {start} to i32")
+    skip = b.spread(text.let(f"and i32 {skip}, 3"), dtypes.int32).name
+    places = b.add(b.value(skip), _counted(b, dtypes.int32)).name
+    return text.let(
+        f"call <16 x i32> @llvm.x86.avx512.vpermi2var.d.512(<16 x i32> {rows[0]}, "
+        f"<16 x i32> {places}, <16 x i32> {rows[1]})"
+    )
 
 
 def standard_normal(b: VectorBuilder, seed: Value, position: Value, dtype: DType) -> Value:
