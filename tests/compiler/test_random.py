@@ -63,6 +63,20 @@ def test_standard_normal(dtype, seed, offset, kind, target):
     np.testing.assert_allclose(got, want, rtol=bound, atol=bound)
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 8, 16])
+@pytest.mark.parametrize("offset", [0, 1, 6, 2**40 + 5])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_normal_at_neighbouring_positions(dtype, offset, lanes):
+    def run(b, index):
+        start = b.text.let(f"add i64 %i, {offset}")
+        return random.standard_normal_run(b, "-7", start, dtype)
+
+    got, _ = elementwise.run(run, [np.zeros(301, np.int64)], lanes)
+    want = reference(ops.standard_normal, (301,), -7, offset, dtype=dtype).astype(np.float64)
+    bound = 1e-14 if dtype is dtypes.float64 else 0.0
+    np.testing.assert_allclose(got.astype(np.float64), want, rtol=bound, atol=bound)
+
+
 @pytest.mark.parametrize(("seed", "offset"), SEEDS)
 def test_bits_and_integers(seed, offset):
     got = drawn(random.random_bits, seed, offset, 77, 16, None)

@@ -181,12 +181,10 @@ cos = _periodic("cos", _cosine, single=True)
 tan = _periodic("tan", _tangent, single=False)
 
 
-def sine_after_quarters(x: Operand, quarters: Operand) -> Operand:
-    """sin(x + quarters * pi / 2) of a float64 0 <= x < _LARGE; quarters: int64."""
+def sine_and_cosine(x: Operand) -> tuple[Operand, Operand]:
+    """Both of a float64 0 <= x < _LARGE, to float64's precision."""
     found = _reduced(x, True)
-    quadrant = found.quadrant + quarters
-    y = where((quadrant & 1).differs(0), found.cosine, found.sine)
-    return _with_sign(y, _to_top(found, quadrant))
+    return _sine(found, x), _cosine(found, x)
 
 
 def asin(x: Operand) -> Operand:
