@@ -18,12 +18,14 @@ from ways import Undecided, call, product_of
 import wend
 import wend.func
 import wend.utils.checkpoint
+from wend.base import config
 from wend.core import _hot
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 #: What PyTorch refuses and Wend, on purpose, computes (docs/compatibility.md).
 REFUSED = (
     "modified by an inplace operation",
+    "a leaf Variable that requires grad is being used",  # of a view of what was none when taken
     "derivative for aten::",
     "refer to a single memory location",
     "its base or another view of its base has been modified",
@@ -187,7 +189,7 @@ def _check(program: Program, run: Run, i: int) -> str:
         ways["Wend off the trie"] = off_trie(program, run)
     theirs = execute(importlib.import_module("torch"), program, run) if HAS_TORCH else None
     if i % 2 == 0 or any(o.error is not None for o in (*ways.values(), theirs) if o is not None):
-        with wend.eager():
+        with wend.eager(), config.override(compile=False):
             ways["Wend op by op"] = execute(wend, program, run)
     # An error in a value that nobody reads appears op by op, as in PyTorch; else it may or not.
     wanted = ways.pop("Wend op by op", ways["Wend"])

@@ -2,6 +2,7 @@
 
     python tests/fuzz/run.py --programs 10000 --seed 1
     python tests/fuzz/run.py --programs 1 --first 4711 --seed 1 --show    # one of them
+    WEND_COMPILE=force python tests/fuzz/run.py --programs 500            # all of it machine code
 
 The programs of a seed are always the same. They run in processes of their own, some hundred in
 each: one that crashes a library (PyTorch's, too) is counted and passed over. A program that runs
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import os
 import platform
 import random
 import subprocess
@@ -40,6 +42,8 @@ def work(seed: int, first: int, count: int) -> None:
     import compare
     import reduce
 
+    from wend.runtime import tiers
+
     for number in range(first, first + count):
         print(json.dumps({"begins": number}), flush=True)
         program = program_of(seed, number)
@@ -49,10 +53,16 @@ def work(seed: int, first: int, count: int) -> None:
             small = reduce.smallest(found)
             ending = {"ending": "DIFFERS", "text": str(small), "script": small.program.script}
         print(json.dumps({"number": number, "lines": len(program.lines), **ending}), flush=True)
+    print(json.dumps({"counts": tiers.COUNTS}), flush=True)
 
 
-def run_share(seed: int, first: int, count: int) -> tuple[list[dict[str, Any]], int]:
-    """Run programs in a process; returns their endings, and how many it came to."""
+def run_share(
+    seed: int, first: int, count: int, plans: Counter[str]
+) -> tuple[list[dict[str, Any]], int]:
+    """Run programs in a process; returns their endings, and how many it came to.
+
+    plans: what became of plans of machine code is added
+    """
     command = [sys.executable, __file__, "--work", f"{seed}", f"{first}", f"{count}"]
     endings: list[dict[str, Any]] = []
     begun = first
@@ -62,8 +72,10 @@ def run_share(seed: int, first: int, count: int) -> tuple[list[dict[str, Any]], 
             found = json.loads(line)
             if "begins" in found:
                 begun = found["begins"]
-                continue
-            endings.append(found)
+            elif "counts" in found:
+                plans.update(found["counts"])
+            else:
+                endings.append(found)
     if process.returncode != 0:
         text = f"the process ended with {process.returncode}"
         endings.append({"number": begun, "lines": 0, "ending": "CRASHES", "text": text})
@@ -74,10 +86,11 @@ def run(seed: int, first: int, count: int) -> dict[str, Any]:
     """Run programs, report as they go, and return what is recorded."""
     start = time.time()
     counts: Counter[str] = Counter()
+    plans: Counter[str] = Counter()
     failures: list[dict[str, Any]] = []
     lines = done = 0
     while done < count:
-        endings, came = run_share(seed, first + done, min(SHARE, count - done))
+        endings, came = run_share(seed, first + done, min(SHARE, count - done), plans)
         done += came
         for ending in endings:
             counts[ending["ending"]] += 1
@@ -88,7 +101,8 @@ def run(seed: int, first: int, count: int) -> dict[str, Any]:
         print(f"{done} programs, {time.time() - start:.0f} s: {dict(counts)}", flush=True)
     return {
         "seed": seed, "first": first, "programs": count, "lines": lines, "endings": dict(counts),
-        "seconds": round(time.time() - start), "failures": failures,
+        "seconds": round(time.time() - start), "failures": failures, "plans": dict(plans),
+        "WEND_COMPILE": os.environ.get("WEND_COMPILE", ""),
         "python": platform.python_version(),
         **{name: _version(name) for name in ("numpy", "torch", "llvmlite")},
     }  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 
 from wend.base import random_state
 from wend.base.devices import usable
-from wend.base.dtypes import float64, iinfo, int64, uint8
+from wend.base.dtypes import float32, float64, iinfo, int64, uint8
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.random_state import RandomState
 from wend.core import _hot
@@ -326,11 +326,29 @@ def _fill(self: Tensor, made: Tensor) -> Tensor:
     return self
 
 
+def _drawn(self: Tensor, op: Any, *parameters: Any, generator: Any) -> Tensor | None:
+    """A draw of one step; None for other dtypes than float32 and float64.
+
+    Of those the one-step draws have other numbers than `rand` and `randn`, rounded later.
+    """
+    if self.dtype not in (float32, float64):
+        return None
+    shape = tuple(self.shape)
+    seed, offset = reserve(generator, _count(shape))
+    return op(shape, *parameters, seed, offset, dtype=self.dtype)  # type: ignore[no-any-return]
+
+
 def _unit(self: Tensor, generator: Any) -> Tensor:
     shape = tuple(self.shape)
     seed, offset = reserve(generator, _count(shape))
     dtype = self.dtype if self.dtype.is_floating_point else float64
     return ops.uniform(shape, seed, offset, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def _normal(self: Tensor, generator: Any) -> Tensor:
+    shape = tuple(self.shape)
+    seed, offset = reserve(generator, _count(shape))
+    return ops.standard_normal(shape, seed, offset, dtype=self.dtype)  # type: ignore[no-any-return]
 
 
 def uniform_(
@@ -343,17 +361,16 @@ def uniform_(
         raise ArgumentError(
             f"uniform_: expects to return a [from, to) range, but found {low} > {to}"
         )
-    return _fill(self, _unit(self, generator) * (to - low) + low)
+    made = _drawn(self, ops.uniform_between, low, to, generator=generator)
+    return _fill(self, _unit(self, generator) * (to - low) + low if made is None else made)
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with normal numbers."""
     if std < 0:
         raise ArgumentError(f"normal_: expects std >= 0.0, but found std {std}")
-    shape = tuple(self.shape)
-    seed, offset = reserve(generator, _count(shape))
-    made = ops.standard_normal(shape, seed, offset, dtype=self.dtype)
-    return _fill(self, made * std + mean)
+    made = _drawn(self, ops.normal, mean, std, generator=generator)
+    return _fill(self, _normal(self, generator) * std + mean if made is None else made)
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
@@ -370,10 +387,8 @@ def log_normal_(
     self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None
 ) -> Tensor:
     """Fill with numbers whose logarithm is normal."""
-    shape = tuple(self.shape)
-    seed, offset = reserve(generator, _count(shape))
-    made = ops.standard_normal(shape, seed, offset, dtype=self.dtype)
-    return _fill(self, (made * std + mean).exp())
+    made = _drawn(self, ops.log_normal_draw, mean, std, generator=generator)
+    return _fill(self, (_normal(self, generator) * std + mean).exp() if made is None else made)
 
 
 def cauchy_(

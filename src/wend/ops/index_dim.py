@@ -261,7 +261,7 @@ class Embedding(Primitive):
 
     def checked(self, weight: Any, indices: Any, padding_idx: Any) -> None:
         if indices is not None:
-            check_range("embedding", indices, 0, weight.shape[0])
+            check_range("embedding", indices, 0, weight.shape[0], error=ElementOutOfRange)
 
     def reference(self, weight: np.ndarray, indices: np.ndarray, padding_idx: int) -> np.ndarray:
         self.checked(weight, indices, padding_idx)
@@ -317,7 +317,7 @@ class EmbeddingAdjoint(Primitive):
 
     def checked(self, g: Any, indices: Any, num_weights: Any, padding_idx: Any) -> None:
         if indices is not None:
-            check_range("embedding", indices, 0, num_weights)
+            check_range("embedding", indices, 0, num_weights, error=ElementOutOfRange)
 
     def reference(
         self, g: np.ndarray, indices: np.ndarray, num_weights: int, padding_idx: int

@@ -37,17 +37,18 @@ class _ConvNd(Module):
     weight: Any
     bias: Any
     padding: Any
+    _spatial = 2
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: tuple[int, ...],
-        stride: tuple[int, ...],
-        padding: str | tuple[int, ...],
-        dilation: tuple[int, ...],
+        kernel_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...],
+        padding: str | int | tuple[int, ...],
+        dilation: int | tuple[int, ...],
         transposed: bool,
-        output_padding: tuple[int, ...],
+        output_padding: int | tuple[int, ...],
         groups: int,
         bias: bool,
         padding_mode: str,
@@ -55,28 +56,31 @@ class _ConvNd(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        _check(in_channels, out_channels, groups, padding, stride, padding_mode)
+        count = self._spatial
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.padding = padding
-        self.dilation = dilation
+        self.kernel_size = _ntuple(kernel_size, count)
+        self.stride = _ntuple(stride, count)
+        self.padding = padding if isinstance(padding, str) else _ntuple(padding, count)
+        self.dilation = _ntuple(dilation, count)
         self.transposed = transposed
-        self.output_padding = output_padding
+        self.output_padding = _ntuple(output_padding, count)
+        _check(in_channels, out_channels, groups, padding, self.stride, padding_mode)
         self.groups = groups
         self.padding_mode = padding_mode
         self._reversed_padding_repeated_twice = self._pad_amounts()
-        if transposed:
-            shape = (in_channels, out_channels // groups, *kernel_size)
-        else:
-            shape = (out_channels, in_channels // groups, *kernel_size)
-        self.weight = fresh_parameter(empty(shape, device=device, dtype=dtype))
+        self.weight = fresh_parameter(empty(self._weight_shape(), device=device, dtype=dtype))
         if bias:
             self.bias = fresh_parameter(empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        first, second = self.out_channels, self.in_channels
+        if self.transposed:
+            first, second = second, first
+        return first, second // self.groups, *self.kernel_size
 
     def _pad_amounts(self) -> list[int]:
         """What `F.pad` needs for this module's padding."""
@@ -151,7 +155,6 @@ def _check(
 class _Conv(_ConvNd):
     """A convolution over `_spatial` dims."""
 
-    _spatial = 2
     _function: Any = staticmethod(F.conv2d)
 
     def __init__(
@@ -168,22 +171,10 @@ class _Conv(_ConvNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        count = self._spatial
         super().__init__(
-            in_channels,
-            out_channels,
-            _ntuple(kernel_size, count),
-            _ntuple(stride, count),
-            padding if isinstance(padding, str) else _ntuple(padding, count),
-            _ntuple(dilation, count),
-            False,
-            _ntuple(0, count),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
+            in_channels, out_channels, kernel_size, stride, padding, dilation, False, 0, groups,
+            bias, padding_mode, device, dtype,
+        )  # fmt: skip
 
     def forward(self, input: Tensor) -> Tensor:
         return self._conv_forward(input, self.weight, self.bias)
@@ -226,7 +217,6 @@ class Conv3d(_Conv):
 class _ConvTranspose(_ConvNd):
     """The transpose of a convolution over `_spatial` dims."""
 
-    _spatial = 2
     _function: Any = staticmethod(F.conv_transpose2d)
 
     def __init__(
@@ -246,22 +236,10 @@ class _ConvTranspose(_ConvNd):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        count = self._spatial
         super().__init__(
-            in_channels,
-            out_channels,
-            _ntuple(kernel_size, count),
-            _ntuple(stride, count),
-            _ntuple(padding, count),
-            _ntuple(dilation, count),
-            True,
-            _ntuple(output_padding, count),
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
+            in_channels, out_channels, kernel_size, stride, padding, dilation, True,
+            output_padding, groups, bias, padding_mode, device, dtype,
+        )  # fmt: skip
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         return self._function(
@@ -370,12 +348,8 @@ class _LazyConvMixin(LazyModuleMixin):
         self.in_channels = input.shape[-spatial - 1]
         if self.in_channels % self.groups != 0:
             raise ValueError("in_channels must be divisible by groups")
-        if self.transposed:
-            shape = (self.in_channels, self.out_channels // self.groups, *self.kernel_size)
-        else:
-            shape = (self.out_channels, self.in_channels // self.groups, *self.kernel_size)
         with no_grad():
-            self.weight.materialize(shape)
+            self.weight.materialize(self._weight_shape())  # type: ignore[attr-defined]
             if self.bias is not None:
                 self.bias.materialize((self.out_channels,))
             self.reset_parameters()

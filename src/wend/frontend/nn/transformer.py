@@ -212,9 +212,42 @@ class TransformerDecoder(Module):
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: the feed-forward block and its activation."""
+    """What encoder and decoder layers share: their parts, the feed-forward block."""
 
     activation: Callable[[Tensor], Tensor]
+    _attentions: tuple[str, ...] = ("self_attn",)  # after each, and at the end, a normalization
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        super().__init__()
+        for name in self._attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **factory
+            )
+            setattr(self, name, attention)
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **factory)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **factory)
+        self.norm_first = norm_first
+        parts = range(1, len(self._attentions) + 2)
+        for i in parts:
+            setattr(self, f"norm{i}", LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory))
+        for i in parts:
+            setattr(self, f"dropout{i}", Dropout(dropout))
+        self._set_activation(activation)
 
     def _set_activation(self, activation: Activation) -> None:
         if isinstance(activation, str):
@@ -254,41 +287,17 @@ class _Layer(Module):
             need_weights=False,
         )[0]
 
+    def _sa_block(
+        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False
+    ) -> Tensor:
+        return self.dropout1(self._attend(self.self_attn, x, x, mask, padding, is_causal))
+
 
 class TransformerEncoderLayer(_Layer):
     """x + attention(x), then x + feed-forward(x), each normalized after (or before) it.
 
     src: (S, N, d_model), or (N, S, d_model) with batch_first, or (S, d_model)
     """
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        factory: dict[str, Any] = {"device": device, "dtype": dtype}
-        super().__init__()
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **factory
-        )
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **factory)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **factory)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self._set_activation(activation)
 
     def forward(
         self,
@@ -312,11 +321,6 @@ class TransformerEncoderLayer(_Layer):
         x = self.norm1(x + self._sa_block(x, mask, padding, is_causal))
         return self.norm2(x + self._ff_block(x))
 
-    def _sa_block(
-        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False
-    ) -> Tensor:
-        return self.dropout1(self._attend(self.self_attn, x, x, mask, padding, is_causal))
-
     def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout2(self._feed_forward(x))
 
@@ -327,36 +331,7 @@ class TransformerDecoderLayer(_Layer):
     tgt: (T, N, d_model), or (N, T, d_model) with batch_first, or (T, d_model)
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        factory: dict[str, Any] = {"device": device, "dtype": dtype}
-        super().__init__()
-        how: dict[str, Any] = {"dropout": dropout, "bias": bias, "batch_first": batch_first}
-        self.self_attn = MultiheadAttention(d_model, nhead, **how, **factory)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, **how, **factory)
-        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **factory)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **factory)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory)
-        self.norm2 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory)
-        self.norm3 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **factory)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self._set_activation(activation)
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
@@ -379,11 +354,6 @@ class TransformerDecoderLayer(_Layer):
         x = self.norm1(x + self._sa_block(x, *own))
         x = self.norm2(x + self._mha_block(x, memory, *other))
         return self.norm3(x + self._ff_block(x))
-
-    def _sa_block(
-        self, x: Tensor, mask: Tensor | None, padding: Tensor | None, is_causal: bool = False
-    ) -> Tensor:
-        return self.dropout1(self._attend(self.self_attn, x, x, mask, padding, is_causal))
 
     def _mha_block(
         self,

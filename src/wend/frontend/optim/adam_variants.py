@@ -19,21 +19,49 @@ from wend.frontend.optim.optimizer import Optimizer
 
 __all__ = ["Adamax", "NAdam", "RAdam"]
 
-_adamax_step = ops.adamax_step
-_nadam_step = ops.nadam_step
-_radam_step = ops.radam_step
+
+class _Variant(Optimizer):
+    """A method whose step is one op over a parameter, its gradient and two running means."""
+
+    _means = ("exp_avg", "exp_avg_sq")
+    _op: Any
+
+    def __init__(self, params: Any, **defaults: Any) -> None:
+        check(number(defaults["lr"]) >= 0.0, "learning rate", defaults["lr"])
+        check(defaults["eps"] >= 0.0, "epsilon value", defaults["eps"])
+        check_betas(defaults["betas"])
+        check(defaults["weight_decay"] >= 0.0, "weight_decay value", defaults["weight_decay"])
+        check_modes(type(self).__name__, defaults["differentiable"])
+        super().__init__(params, defaults)
+
+    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        lr, decay = number(group["lr"]), decay_of(group)
+        flags = {"maximize": group["maximize"]}
+        if "decoupled_weight_decay" in group:
+            flags["decoupled"] = group["decoupled_weight_decay"]
+        for p in parameters:
+            state = self.state[p]
+            if not state:
+                state.update(dict.fromkeys(self._counters, 0.0))
+                state.update((name, zeros_for(p)) for name in self._means)
+            state["step"] += 1.0
+            handles = [p, *(state[name] for name in self._means)]
+            results = self._op(
+                p, p.grad, *handles[1:], state["step"], *self._factors(group, state), lr,
+                *group["betas"], group["eps"], decay, **flags,
+            )  # fmt: skip
+            take(handles, results)
+
+    def _factors(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
+        """What the op needs besides, by the number of the step."""
+        return ()
 
 
-def _check(name: str, lr: Any, eps: float, betas: Any, decay: float, differentiable: bool) -> None:
-    check(number(lr) >= 0.0, "learning rate", lr)
-    check(eps >= 0.0, "epsilon value", eps)
-    check_betas(betas)
-    check(decay >= 0.0, "weight_decay value", decay)
-    check_modes(name, differentiable)
-
-
-class Adamax(Optimizer):
+class Adamax(_Variant):
     """Adam by the infinity norm (Kingma and Ba, 2015)."""
+
+    _means = ("exp_avg", "exp_inf")
+    _op = staticmethod(ops.adamax_step)
 
     def __init__(
         self,
@@ -48,50 +76,24 @@ class Adamax(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        _check("Adamax", lr, eps, betas, weight_decay, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
-
-    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        lr, decay = number(group["lr"]), decay_of(group)
-        beta1, beta2 = group["betas"]
-        for p in parameters:
-            state = self.state[p]
-            if not state:
-                state["step"] = 0.0
-                state["exp_avg"] = zeros_for(p)
-                state["exp_inf"] = zeros_for(p)
-            state["step"] += 1.0
-            handles = [p, state["exp_avg"], state["exp_inf"]]
-            results = _adamax_step(
-                p,
-                p.grad,
-                handles[1],
-                handles[2],
-                state["step"],
-                lr,
-                beta1,
-                beta2,
-                group["eps"],
-                decay,
-                maximize=group["maximize"],
-            )
-            take(handles, results)
+        super().__init__(
+            params,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            foreach=foreach,
+            maximize=maximize,
+            differentiable=differentiable,
+            capturable=capturable,
+        )
 
 
-class NAdam(Optimizer):
+class NAdam(_Variant):
     """Adam with Nesterov's momentum (Dozat, 2016)."""
 
     _counters = ("step", "mu_product")
+    _op = staticmethod(ops.nadam_step)
 
     def __init__(
         self,
@@ -108,60 +110,34 @@ class NAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        _check("NAdam", lr, eps, betas, weight_decay, differentiable)
         check(momentum_decay >= 0.0, "momentum_decay value", momentum_decay)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(
+            params,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+        )
 
-    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        lr, decay = number(group["lr"]), decay_of(group)
-        beta1, beta2 = group["betas"]
-        fall = group["momentum_decay"]
-        for p in parameters:
-            state = self.state[p]
-            if not state:
-                state["step"] = 0.0
-                state["mu_product"] = 1.0
-                state["exp_avg"] = zeros_for(p)
-                state["exp_avg_sq"] = zeros_for(p)
-            state["step"] = step = state["step"] + 1.0
-            mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * fall))
-            mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * fall))
-            state["mu_product"] = product = state["mu_product"] * mu
-            handles = [p, state["exp_avg"], state["exp_avg_sq"]]
-            results = _nadam_step(
-                p,
-                p.grad,
-                handles[1],
-                handles[2],
-                step,
-                mu,
-                mu_next,
-                product,
-                lr,
-                beta1,
-                beta2,
-                group["eps"],
-                decay,
-                maximize=group["maximize"],
-                decoupled=group["decoupled_weight_decay"],
-            )
-            take(handles, results)
+    def _factors(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
+        beta, fall, step = group["betas"][0], group["momentum_decay"], state["step"]
+        mu = beta * (1.0 - 0.5 * 0.96 ** (step * fall))
+        mu_next = beta * (1.0 - 0.5 * 0.96 ** ((step + 1) * fall))
+        # The product over all steps begins at 1.
+        state["mu_product"] = product = (state["mu_product"] if step > 1 else 1.0) * mu
+        return mu, mu_next, product
 
 
-class RAdam(Optimizer):
+class RAdam(_Variant):
     """Adam whose first steps, of unsure variance, are made without it (Liu et al., 2020)."""
+
+    _op = staticmethod(ops.radam_step)
 
     def __init__(
         self,
@@ -177,47 +153,21 @@ class RAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        _check("RAdam", lr, eps, betas, weight_decay, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(
+            params,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            decoupled_weight_decay=decoupled_weight_decay,
+            differentiable=differentiable,
+        )
 
-    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        lr, decay = number(group["lr"]), decay_of(group)
-        beta1, beta2 = group["betas"]
-        for p in parameters:
-            state = self.state[p]
-            if not state:
-                state["step"] = 0.0
-                state["exp_avg"] = zeros_for(p)
-                state["exp_avg_sq"] = zeros_for(p)
-            state["step"] = step = state["step"] + 1.0
-            handles = [p, state["exp_avg"], state["exp_avg_sq"]]
-            results = _radam_step(
-                p,
-                p.grad,
-                handles[1],
-                handles[2],
-                step,
-                _rectification(beta2, step),
-                lr,
-                beta1,
-                beta2,
-                group["eps"],
-                decay,
-                maximize=group["maximize"],
-                decoupled=group["decoupled_weight_decay"],
-            )
-            take(handles, results)
+    def _factors(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
+        return (_rectification(group["betas"][1], state["step"]),)
 
 
 def _rectification(beta2: float, step: float) -> float | None:
