@@ -46,8 +46,11 @@ def test_another_thread_reads_a_pending_value():
     assert "a value was lost" in str(lost)
 
 
-def entries_of(x, forget: bool) -> int:
-    """How often `x` enters this thread's path if another thread uses it in between."""
+def entries_of(x, forget: bool, ended: bool = False) -> int:
+    """How often `x` enters this thread's path if another thread uses it in between.
+
+    ended: the other thread has come to its end before this one goes on
+    """
     used, done = threading.Event(), threading.Event()
 
     def use() -> None:
@@ -61,6 +64,9 @@ def entries_of(x, forget: bool) -> int:
         thread = threading.Thread(target=use)
         thread.start()
         used.wait()
+        if ended:
+            done.set()
+            thread.join()
         if forget:
             trace.foreign = {}
         b = x * 3.0
@@ -79,6 +85,7 @@ def test_what_other_threads_do_is_no_part_of_the_path():
     x = torch.ones(3)
     x.tolist()
     assert entries_of(x, forget=False) == 1
+    assert entries_of(x, forget=False, ended=True) == 1
     assert entries_of(x, forget=True) == 2
 
 
