@@ -39,9 +39,9 @@ __all__ = [
 ]
 
 #: Steps in a block of depth: the rows of a tile fit into the first-level cache.
-DEPTH = 512
+DEPTH = 1024
 #: Panels in a chunk: with a block of depth, what the second-level cache should keep.
-COLUMN_PANELS = 8
+COLUMN_PANELS = 4
 #: Tiles whose rows are packed together.
 GROUP = 8
 

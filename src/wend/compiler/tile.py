@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # A panel's row is fetched this many steps before it is used, by bytes of an element: measured.
-_AHEAD = 64
+_AHEAD = {4: 24, 8: 8}
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def multiply_step(
 ) -> list[str]:
     """The sums after one step of depth."""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
-    ahead = f.at(b, f.mul("%b_step", str(_AHEAD // shape.size)))
+    ahead = f.at(b, f.mul("%b_step", str(_AHEAD[shape.size])))
     for w in range(width):
         f.line(
             f"call void @llvm.prefetch.p0(ptr {f.at(ahead, w * shape.bytes)}, i32 0, i32 3, i32 1)"
