@@ -20,6 +20,7 @@ BUILTINS = {
     "LinAlgError": RuntimeError,
     "ArgumentError": ValueError,
     "IndexOutOfRange": IndexError,
+    "ElementOutOfRange": IndexError,
     "DimError": IndexError,
     "NotAvailable": AttributeError,
     "ModuleNotAvailable": ImportError,

@@ -15,17 +15,22 @@ pytest.importorskip("setuptools")
 
 @pytest.fixture
 def build(tmp_path):
-    """A function that builds a copy of the project whose hot core is one line long."""
+    """A function that builds a copy of the project whose compiled modules are one line long."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
     core = tmp_path / "src" / "wend" / "core"
     core.mkdir(parents=True)
-    for folder in (core.parent, core):
+    runtime = core.parent / "runtime"
+    runtime.mkdir()
+    for folder in (core.parent, core, runtime):
         (folder / "__init__.py").touch()
     shutil.copy(ROOT / "src" / "wend" / "version.py", core.parent)
     (core / "_hot.py").write_text("x = 3\n")
     (core / "_hot.pxd").touch()
     (core / "_shim.h").touch()
+    (runtime / "_launch.py").write_text("x = 4\n")
+    (runtime / "_launch.pxd").touch()
+    (runtime / "_launch_shim.h").touch()
 
     def run(**environment):
         return subprocess.run(
@@ -36,7 +41,12 @@ def build(tmp_path):
             text=True,
             check=False,
             timeout=120,
-        ), sorted(path.name for path in core.iterdir() if path.suffix in (".so", ".c"))
+        ), sorted(
+            path.name
+            for folder in (core, runtime)
+            for path in folder.iterdir()
+            if path.suffix in (".so", ".c")
+        )
 
     return run
 
@@ -60,4 +70,4 @@ def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
         pytest.skip("there is no C compiler")
     done, built = build(WEND_PURE="")
     assert done.returncode == 0, done.stderr
-    assert len(built) == 1 and built[0].endswith(".so")
+    assert [name.endswith(".so") for name in built] == [True, True]

@@ -1421,11 +1421,7 @@ class Tensor:
     @overload
     def squeeze(self, *dim: _int) -> Tensor:
         """y = x without its dims of extent 1: all of them, or those among `dim`."""
-    @overload
-    def squeeze_(self, dim: Sequence[_int] | _int | None = None) -> Tensor:
-        """y = x without its dims of extent 1: all of them, or those among `dim`."""
-    @overload
-    def squeeze_(self, *dim: _int) -> Tensor:
+    def squeeze_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x without its dims of extent 1: all of them, or those among `dim`."""
     def std(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
@@ -1463,15 +1459,15 @@ class Tensor:
         """self summed over the dims that broadcasting `size` to its shape would repeat."""
     def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
         """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
-    def swapaxes_(self, axis0: _int, axis1: _int) -> Tensor:
+    def swapaxes_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
     def swapdims(self, dim0: _int, dim1: _int) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
-    def swapdims_(self, dim0: _int, dim1: _int) -> Tensor:
+    def swapdims_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
     def t(self) -> Tensor:
         """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
-    def t_(self) -> Tensor:
+    def t_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
     def take(self, index: Tensor) -> Tensor:
         """y[...] = input.ravel()[index[...]]: elements by their place in row-major order."""
@@ -1505,7 +1501,7 @@ class Tensor:
         """The sum of the main diagonal of a matrix. Raises ShapeError unless input is 2-d."""
     def transpose(self, dim0: _int, dim1: _int) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
-    def transpose_(self, dim0: _int, dim1: _int) -> Tensor:
+    def transpose_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
     def tril(self, diagonal: _int = 0) -> Tensor:
         """y = input on and below a diagonal of its last two dims, zero above."""
@@ -1551,7 +1547,7 @@ class Tensor:
         """split_with_sizes whose parts may be written to without gradients noticing; here they do."""
     def unsqueeze(self, dim: _int) -> Tensor:
         """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
-    def unsqueeze_(self, dim: _int) -> Tensor:
+    def unsqueeze_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
     def var(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sum((x - mean)**2) / max(0, n - correction) over `dim`."""
