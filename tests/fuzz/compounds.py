@@ -39,7 +39,7 @@ MATRICES: tuple[tuple[str, Callable[[str, str], Dims]], ...] = (
     ("(torch.tril({x}) @ {x}.mT * 0.2)", lambda a, b: (a, a)),
     ("torch.einsum('ij,kj->ik', {x}, {x})", lambda a, b: (a, a)),
     ("F.glu(torch.cat([{x}, {x}], 1), 1)", lambda a, b: (a, b)),
-    ("torch.trapezoid({x}, dim=1)", lambda a, b: (a,)),
+    ("torch.trapezoid(F.pad({x}, (1, 1)), dim=1)", lambda a, b: (a,)),
     ("torch.diag_embed({x})", lambda a, b: (a, b, b)),
     ("{x}.logsumexp(0).cumsum(0)", lambda a, b: (b,)),
     ("torch.func.vmap(lambda t: t.tanh().sum())({x})", lambda a, b: (a,)),

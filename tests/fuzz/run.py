@@ -5,8 +5,8 @@
     WEND_COMPILE=force python tests/fuzz/run.py --programs 500            # all of it machine code
 
 The programs of a seed are always the same. They run in processes of their own, some hundred in
-each: one that crashes a library (PyTorch's, too) is counted and passed over. A program that runs
-differently in two ways is made small and printed as a script.
+each: one that crashes is run again without PyTorch, to see whose crash it is, and passed over. A
+program that runs differently in two ways is made small and printed as a script.
 """
 
 from __future__ import annotations
@@ -77,8 +77,12 @@ def run_share(
             else:
                 endings.append(found)
     if process.returncode != 0:
-        text = f"the process ended with {process.returncode}"
-        endings.append({"number": begun, "lines": 0, "ending": "CRASHES", "text": text})
+        found = {"number": begun, "lines": 0, "ending": "CRASHES", "text": f"{process.returncode}"}
+        again = [*command[:3], f"{seed}", f"{begun}", "1", "--without-torch"]
+        alone = subprocess.run(again, stdout=subprocess.DEVNULL)
+        if alone.returncode == 0:
+            found = {"number": begun, "lines": 0, "ending": "PyTorch crashes"}
+        endings.append(found)
     return endings, begun + 1 - first
 
 
@@ -125,8 +129,13 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
     parser.add_argument("--show", action="store_true", help="print the programs, run nothing")
     parser.add_argument("--output", type=Path, help="write the record here, as JSON")
+    parser.add_argument("--without-torch", action="store_true", help="compare Wend with itself")
     parser.add_argument("--work", nargs=3, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.without_torch:
+        import compare
+
+        compare.HAS_TORCH = False
     if args.work:
         work(*args.work)
         return 0

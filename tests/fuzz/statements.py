@@ -60,7 +60,11 @@ def _target(s: Scope) -> Value:
 
 def _source(s: Scope, x: Value, dims: tuple[str, ...]) -> Value:
     """What may be written into x: broadcasts to the dims, and its kind of number is x's."""
-    found = s.fitting(dims, lambda v: v.category <= x.category and v.is_float == x.is_float)
+    # What shares the memory would change while PyTorch reads it.
+    found = s.fitting(
+        dims,
+        lambda v: v.category <= x.category and v.is_float == x.is_float and v.storage != x.storage,
+    )
     if found is None or s.chance(4):
         found = s.leaf(s.part_of(dims), x.dtype)
     if x.dtype == "uint8" or found.dtype == "uint8":
@@ -263,7 +267,10 @@ def gradient(s: Scope) -> None:
         return assignment(s)
     x = s.find(lambda v: v.grad and v.is_float and v is not y) or y
     weight = s.pick(("{y}", "({y} * {y})", "torch.sin({y})")).format(y=y.text)
-    create = not s.chance(3)
+    # What a hook sees of a second derivative hangs on how a formula is written (by x or by y).
+    create = not s.chance(3) and not any(
+        "_hook" in line or "retain_grad()" in line for line in s.lines
+    )
     number = s.fresh()
     name = f"v{number}"
     options = "create_graph=True" if create else "retain_graph=True"
@@ -299,7 +306,8 @@ def hook(s: Scope) -> None:
     """Something that is called with a gradient, or keeps it."""
     # PyTorch 2.13 crashes at a hook on a view whose memory was written through another one.
     x = s.find(lambda v: v.grad and v.is_float and v.storage not in s.written)
-    if x is None or s.indent > 1 or not s.recording:
+    second = any("create_graph" in line for line in s.lines)
+    if x is None or s.indent > 1 or not s.recording or second:
         return assignment(s)
     s.emit(f"if {x.text}.requires_grad:")
     number = s.fresh()
@@ -387,6 +395,7 @@ def changed(s: Scope) -> None:
     if x is None or any(f"{x.text}." in d for v in s.values for d in v.dims):
         return assignment(s)
     kind = s.integer(0, 3)
+    s.viewed.add(x.storage)  # of its former self
     if kind == 0:
         s.emit(f"{x.text}.unsqueeze_(0)")
         x.dims = ("1", *x.dims)

@@ -207,9 +207,24 @@ class Recipe:
                 for a in alike
             ):
                 continue
+            if nest.is_row[out] and _read_later(nest, out, load.base):
+                continue
             if self.function.extents.canonical(product(self.function.shape(load.base))) == size:
                 return load.base
         return None
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.steps))
+
+
+def _read_later(nest: Nest, row: int, base: int) -> bool:
+    """Whether a nest reads a leaf after it has written a row, which it does at once."""
+    written = False
+    for op in nest.region.ops:
+        if op.out == row:
+            written = True
+        elif written or not nest.is_row[op.out]:
+            loads = (nest.loads.get((op.out, k)) for k in range(len(op.reads)))
+            if any(load is not None and load.base == base for load in loads):
+                return True
+    return False

@@ -326,7 +326,7 @@ class EmbeddingAdjoint(Primitive):
         kept = (indices != padding_idx).reshape(-1)
         flat = indices.reshape(-1)[kept]
         y = np.zeros((num_weights, g.shape[-1]), dtype=widen(g).dtype)
-        np.add.at(y, flat, widen(g.reshape(-1, g.shape[-1])[kept]))
+        np.add.at(y, flat, widen(g.reshape(indices.size, g.shape[-1])[kept]))
         if self.scale_grad_by_freq:
             counts = np.bincount(flat, minlength=num_weights)
             y /= np.maximum(counts, 1)[:, None].astype(y.dtype)
@@ -366,3 +366,4 @@ class EmbeddingAdjoint(Primitive):
         yield Sample(rng.normal(size=(4, 2)), np.array([0, 1, 1, 2]), 3, 0, True)
         yield Sample(rng.normal(size=(2,)), np.array(1), 3)
         yield Sample(rng.normal(size=(0, 2)), np.zeros((0,), np.int64), 3)
+        yield Sample(rng.normal(size=(2, 0)), np.array([1, 0]), 3)
