@@ -47,6 +47,13 @@ class GroupedPlan(ReferencePlan):
     def compute_levels(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """One level after the other."""
         evaluate = _hot.evaluate
+
+        def alone(step: Any, numbers: Any) -> None:
+            if step.frees:  # it may write in place
+                step.call(env, types, args)
+            else:
+                step.run([env[i] for i in step.inputs], numbers, env)
+
         for level in self.levels():
             groups: dict[Any, list[Any]] = {}
             for step in level:
@@ -54,7 +61,7 @@ class GroupedPlan(ReferencePlan):
                 numbers = [evaluate(e, types, args) for e in exprs] if exprs else []
                 key = self.key(step, env, numbers)
                 if key is None:
-                    step.run([env[i] for i in step.inputs], numbers, env)
+                    alone(step, numbers)
                 elif key in groups:
                     groups[key].append(step)
                 else:
@@ -63,7 +70,7 @@ class GroupedPlan(ReferencePlan):
                 body = isinstance(group[0].node.prim, Body)
                 if len(group) < (SMALLEST_GROUP_OF_BODIES if body else SMALLEST_GROUP):
                     for step in group:
-                        step.run([env[i] for i in step.inputs], numbers, env)
+                        alone(step, numbers)
                 else:
                     self.run_group(group, env, numbers)
 
