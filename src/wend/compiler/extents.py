@@ -327,7 +327,7 @@ def extents_of(path: PathGraph) -> Extents:
     for i, _ in path.leaves:
         if i not in path.producer:
             extents.add_leaf(i, len(path.types[i].shape))
-    for node in path.nodes:
+    for node in path.nodes[: path.n_nodes]:
         for i in node.inputs:
             if i not in extents.shapes:
                 extents.add_leaf(i, len(path.types[i].shape))
@@ -339,7 +339,7 @@ def extents_of(path: PathGraph) -> Extents:
 
 def _add_composites(path: PathGraph, extents: Extents) -> None:
     """What the bodies of composites asked themselves, beyond the ops in them."""
-    for state in path.states:
+    for state in path.states[: path.n_states]:
         program = state.program
         if state.is_step or program is None or not program.prim.is_composite:
             continue

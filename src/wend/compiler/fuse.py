@@ -183,6 +183,9 @@ class Fusion:
         if not self._fill_loops(op, loops, axes, related, inner):
             return False
         placed = tuple(-1 if a is None else a for a in loops)
+        followed = [a for a in placed if a >= 0]
+        if len(set(followed)) < len(followed):  # one axis cannot be two loops
+            return False
         if not self._fold_fits(region, op, placed, axes):
             return False
         indexed = region.indexed | index_axes(op, placed)

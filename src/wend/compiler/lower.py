@@ -44,7 +44,7 @@ class Lowering:
         self.extents: Extents = extents_of(path)
         self.function = Function(self.extents)
         self.known: dict[Any, Node] = {}
-        self.nodes = live_nodes(path.nodes, set(needed))
+        self.nodes = live_nodes(path.nodes[: path.n_nodes], set(needed))
         self.needed = needed
         self.consumers: dict[int, list[Node]] = {}
         for node in self.nodes:

@@ -180,26 +180,30 @@ class Recipe:
         free = set(self.function.inputs) - {r.base for r in self.results} - self.needed
         donations: dict[int, int] = {}
         barrier = len(self.steps)
-        owned = {r.base: r.value for r in self.results if r.owns}
+        owned = {r.base: r for r in self.results if r.owns}
         for k, step in enumerate(self.steps[safe:], safe):
             if not isinstance(step, Kernel) or step.nest is None or step.nest.phases > 1:
                 continue
             for out in step.writes:
-                leaf = self.leaf_for(step.nest, out, free) if out in owned else None
+                leaf = self.leaf_for(step.nest, owned[out], free) if out in owned else None
                 if leaf is not None and last_read[leaf] == k:
                     free.discard(leaf)
-                    donations[owned[out]] = leaf
+                    donations[owned[out].value] = leaf
                     barrier = min(barrier, k)
         return donations, barrier
 
-    def leaf_for(self, nest: Nest, out: int, free: set[int]) -> int | None:
-        """A leaf that a nest reads just where it writes a result."""
+    def leaf_for(self, nest: Nest, result: Result, free: set[int]) -> int | None:
+        """A leaf of the same shape that a nest reads just where it writes a result."""
+        out = result.base
         store = nest.stores[out]
-        size = self.function.extents.canonical(product(self.function.shape(out)))
-        if nest.region.late or out in nest.row_folds or store.row >= 0:
+        if set(nest.outer + nest.inner) - set(nest.loops[out]):
+            return None  # it is written more than once
+        # Elements are all read before any is written; rows are not.
+        if nest.region.late or out in nest.row_folds or store.row >= 0 or nest.is_row[out]:
             return None
+        of_rows = {a.base for (user, _), a in nest.loads.items() if nest.is_row[user]}
         for load in nest.loads.values():
-            if load.base not in free or load.dtype is not store.dtype:
+            if load.base not in free - of_rows or load.dtype is not store.dtype:
                 continue
             alike = [a for a in nest.loads.values() if a.base == load.base]
             if any(
@@ -207,24 +211,9 @@ class Recipe:
                 for a in alike
             ):
                 continue
-            if nest.is_row[out] and _read_later(nest, out, load.base):
-                continue
-            if self.function.extents.canonical(product(self.function.shape(load.base))) == size:
+            if self.function.shape(load.base) == result.shape:
                 return load.base
         return None
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.steps))
-
-
-def _read_later(nest: Nest, row: int, base: int) -> bool:
-    """Whether a nest reads a leaf after it has written a row, which it does at once."""
-    written = False
-    for op in nest.region.ops:
-        if op.out == row:
-            written = True
-        elif written or not nest.is_row[op.out]:
-            loads = (nest.loads.get((op.out, k)) for k in range(len(op.reads)))
-            if any(load is not None and load.base == base for load in loads):
-                return True
-    return False

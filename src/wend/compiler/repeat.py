@@ -119,6 +119,9 @@ class Repetition:
         placed = self._loops_of_readers(op.out, region, whole)
         if placed is None:
             return False
+        followed = [a for a in placed if a >= 0]
+        if len(set(followed)) < len(followed):
+            return False
         for a, n in zip(placed, op.space, strict=True):
             if (a < 0) != (n == ONE) or (a >= 0 and whole.axes[a] != n):
                 return False

@@ -53,7 +53,7 @@ class CompiledPlan:
             reference.path,
             tuple(sorted(reference.roots)),
             tuple(reference.grad_leaves),
-            tuple(sorted(reference.saved)),
+            tuple(reference.saved),  # in the order of the reference: a later step enters them so
         )
         self.track.type_of = type_of
 
