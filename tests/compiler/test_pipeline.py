@@ -141,8 +141,8 @@ def test_dtypes(dtype):
 
     def run():
         total = (x + y).to(torch.float64)
-        return [(x == y).to(torch.float32), total, x.sum(0).to(torch.float64), torch.where(x > 1, x, y)
-                .to(torch.float64)]  # fmt: skip
+        chosen = torch.where(x > 1, x, y).to(torch.float64)
+        return [(x == y).to(torch.float32), total, x.sum(0).to(torch.float64), chosen]
 
     compared(run)
 

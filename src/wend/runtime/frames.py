@@ -200,7 +200,7 @@ class Owner:
         elif base in self.source:
             array = values[base].buffer
         else:
-            array = frame.arena.view(bound.places[base], function, base, value)
+            return frame.arena.view(bound.places[base], function, i, value)
         if base == i:
             return array
         if not array.flags.c_contiguous:
