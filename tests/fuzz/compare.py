@@ -76,7 +76,7 @@ def difference(program: Program, a: Outcome, b: Outcome) -> str | None:
         return _unlike_errors(a.error, b.error)
     # A gradient that does not depend on a variable does not require grad: on purpose.
     loose = "create_graph" in program.source
-    for name in a.results.keys() | b.results.keys():
+    for name in {**a.results, **b.results}:
         x, y = a.results.get(name), b.results.get(name)
         if name.endswith(".grad") and (x is None or y is None):
             rest = y if x is None else x
@@ -86,7 +86,7 @@ def difference(program: Program, a: Outcome, b: Outcome) -> str | None:
         if x is None or y is None:
             return f"results: {list(a.results)} and {list(b.results)}"
         found = _unlike(x, y, program.tolerance, loose)
-        if found and not (name.endswith(".grad") and _spread_of_nan(a, b)):
+        if found and not _spread_of_nan(a, b):
             return f"{name}: {found}"
     return _unlike_seen(a.seen, b.seen, program.tolerance)
 
@@ -113,7 +113,7 @@ def _unlike(a: Any, b: Any, tolerance: float, loose: bool) -> str | None:
 
 
 def _spread_of_nan(a: Outcome, b: Outcome) -> bool:
-    """Whether a value is NaN in both: then 0 * NaN or a sum of nothing may decide about others."""
+    """Whether a value is NaN: then 0 * NaN, or the sign of NaN, may decide about others."""
     names = [name for name, x in a.results.items() if x is not None and x[2].dtype.kind == "f"]
     nans = (
         np.isnan(o.results[n][2]) for n in names for o in (a, b) if o.results.get(n) is not None

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import gradients
 import statements
 from hypothesis import strategies as st
 from scope import LOW, Scope
@@ -16,6 +17,17 @@ PALETTES = (
     ("float64",), ("float64",), ("float32",), ("float64", "float32"), ("float32", "float64"),
     ("float32", "bfloat16"), ("float16", "float32"),
 )  # fmt: skip
+
+
+# How often each kind of statement is drawn.
+KINDS = (
+    (statements.assignment, 14), (statements.again, 1), (statements.write, 3),
+    (statements.through_view, 2), (statements.branch, 1), (statements.loop, 1),
+    (statements.repeat, 1), (statements.unrecorded, 1), (statements.detached, 1),
+    (gradients.gradient, 2), (gradients.backward, 1), (gradients.hook, 1),
+    (gradients.function, 1), (statements.read, 2), (statements.forget, 2), (statements.changed, 2),
+)  # fmt: skip
+STATEMENTS = tuple(kind for kind, times in KINDS for _ in range(times))
 
 
 @dataclass(frozen=True)
@@ -107,9 +119,9 @@ def drawn(integer: Callable[[int, int], int], most: int = 14) -> Program:
         s.leaf()
     train = s.chance(6)
     for _ in range(s.integer(1, 4 if train else most)):
-        s.pick(statements.STATEMENTS)(s)
+        s.pick(STATEMENTS)(s)
     if train:
-        statements.training(s)
+        gradients.training(s)
     _finish(s)
     kept = [v.text for v in s.values if v.leaf or s.chance(2)] or [s.values[-1].text]
     return Program(s.lines, kept, _runs(s), s.dtypes, s.chance(3))
