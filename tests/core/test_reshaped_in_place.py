@@ -84,3 +84,15 @@ def test_gradients():
 def test_a_leaf_that_requires_grad_is_refused():
     with pytest.raises(RuntimeError, match=r"unsqueeze_: a leaf Variable that requires grad"):
         torch.ones(3, requires_grad=True).unsqueeze_(0)
+
+
+def test_it_can_still_be_detached():
+    a = torch.arange(6.0).requires_grad_()
+    x = a * 2
+    x.unsqueeze_(0)
+    assert x.detach_() is x and not x.requires_grad
+    x.mul_(0.5)
+    assert x.tolist() == [[0, 1, 2, 3, 4, 5]] and not x.requires_grad
+    view = (a * 2)[1:]
+    with pytest.raises(RuntimeError, match="can't detach views"):
+        view.detach_()

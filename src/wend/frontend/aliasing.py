@@ -170,10 +170,17 @@ def become_view(handle: Tensor, view: Tensor, name: str) -> Tensor:
         alias.base = whole = _hot.wrap(handle.value)
         whole.alias = handle.alias
         whole.version = handle.version
+        whole.__dict__["hidden"] = True
     handle.alias = alias
     handle.value = view.value
     handle.version += 1
     return handle
+
+
+def hidden_base(handle: Tensor) -> Tensor | None:
+    """What the handle was before its shape changed in place, if it was no view. See become_view."""
+    base = handle.alias.base if handle.alias is not None else None
+    return base if base is not None and "hidden" in base.__dict__ else None
 
 
 def _expanded(handle: Tensor, name: str) -> None:

@@ -345,7 +345,10 @@ def detach_(self: Tensor) -> Tensor:
     if self.leaf is not None:
         requires_grad_(self, False)
     elif value.requires_grad:
-        if self.alias is not None and self.alias.base is not None:
+        hidden = aliasing.hidden_base(self)
+        if hidden is not None:
+            hidden.value = ops.stop_gradient(hidden).value
+        elif self.alias is not None and self.alias.base is not None:
             raise GraphError("detach_: can't detach views in-place. Use detach() instead.")
         self.value = ops.stop_gradient(self).value
     return self
