@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from wend.core import symbolic
+from wend.core.body import Body, Total
 from wend.core.graph import Node, PathGraph
 from wend.core.symbolic import ADD, ARG, DIM, EQ, MUL, NE, NEG, SUB, Expr
 from wend.ops.basic import Identity
@@ -222,6 +223,22 @@ class Extents:
         """Note a value that comes from outside."""
         self.shapes[i] = tuple(self.atom(("dim", i, axis)) for axis in range(rank))
 
+    def add_results(self, node: Node, path: PathGraph) -> None:
+        """Note the extents of results as the path itself has them; nothing is known of them."""
+        for out in node.outputs:
+            if out >= 0:
+                self.add_leaf(out, len(path.types[out].shape))
+            else:
+                self.shapes[out] = tuple(self.path_expr(e) for e in path.shape_of(out))
+
+    def holds_for(self, node: Node) -> bool:
+        """Whether the program of a node was traced for operands of these ranks."""
+        types = node.program.sample_types
+        whole = isinstance(node.prim, (Body, Total))
+        if whole or types is None or len(types) != len(node.inputs):
+            return False
+        return all(len(self.shapes[i]) == len(t.shape) for i, t in zip(node.inputs, types))
+
     def add_node(self, node: Node) -> None:
         """Note the extents of a node's results, and what its pattern says is equal."""
 
@@ -331,7 +348,10 @@ def extents_of(path: PathGraph) -> Extents:
         for i in node.inputs:
             if i not in extents.shapes:
                 extents.add_leaf(i, len(path.types[i].shape))
-        extents.add_node(node)
+        if isinstance(node.prim, Identity) or extents.holds_for(node):
+            extents.add_node(node)
+        else:  # one program serves for all ranks
+            extents.add_results(node, path)
     _add_composites(path, extents)
     extents.settle()
     return extents

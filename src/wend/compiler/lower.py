@@ -103,11 +103,8 @@ class Lowering:
     def lower(self, node: Node) -> None:
         """Add what one node is: ops, a view, or another name for what is there."""
         f = self.function
-        if isinstance(node.prim, Identity):
-            f.dtypes[node.outputs[0]] = f.dtypes[node.inputs[0]]
-        else:
-            for (_, dtype), out in zip(node.program.outs, node.outputs, strict=True):
-                f.dtypes[out] = dtype
+        for out in node.outputs:
+            f.dtypes[out] = self.path.dtype_of(out)
         inputs = tuple(f.resolve(i) for i in node.inputs)
         prim: Any = node.prim
         if prim.pure and not prim.random and not prim.calls_user:
@@ -119,7 +116,8 @@ class Lowering:
                 return
         node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
         rule = rule_of(type(prim))
-        if rule is None or not rule(self, node):
+        traced = isinstance(prim, Identity) or self.extents.holds_for(node)
+        if rule is None or not traced or not rule(self, node):
             self.host(node)
 
     # -- rules ------------------------------------------------------------------------------
