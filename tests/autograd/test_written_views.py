@@ -81,3 +81,28 @@ def test_an_expanded_tensor_without_repetitions_can_be_written(agree, n):
         return a.grad, x.detach()
 
     agree(program)
+
+
+def test_a_view_of_a_detached_view_that_is_a_leaf(agree):
+    def program(torch):
+        v = torch.tensor(VALUES, requires_grad=True)
+        d = v[:2].detach()
+        d.requires_grad_()
+        w = d[:1]
+        (w * 3).sum().backward()
+        return d.grad, w.requires_grad, v.grad is None
+
+    agree(program)
+
+
+def test_a_tensor_that_was_looked_at_through_numpy_stays_the_same_variable(agree):
+    def program(torch):
+        x = torch.tensor(VALUES, requires_grad=True)
+        a = x * 2
+        b = torch.cat([a, a])
+        array = a.detach().numpy()
+        first = gradients(torch, torch.sin(b).sum(), a)
+        del array
+        return [*first, *gradients(torch, torch.sin(b).sum(), a)]
+
+    agree(program)

@@ -57,7 +57,7 @@ STACKS: tuple[tuple[str, Callable[[str, str, str], Dims]], ...] = (
     ("torch.bmm({x}, {x}.mT)", lambda a, b, c: (a, b, b)),
     ("F.max_pool1d({s}, 3, 1, 1)", lambda a, b, c: (a, b, c)),
     ("F.group_norm({x}.repeat(1, 2, 1), 2, eps=0.1)", lambda a, b, c: (a, times("2", b), c)),
-    ("{x}.transpose(0, 1).reshape({b}, -1)", lambda a, b, c: (b, times(a, c))),
+    ("{x}.transpose(0, 1).reshape({b}, -1).neg()", lambda a, b, c: (b, times(a, c))),
     ("torch.einsum('bij,bik->jk', {x}, {x})", lambda a, b, c: (c, c)),
     ("{x}[:, {i} % {b}, ..., ::2]", lambda a, b, c: (a, "2", f"(({c} + 1) // 2)")),
     ("({x} - {x}.amax((0, 2), keepdim=True).detach()).exp().sum((0, 2))", lambda a, b, c: (b,)),

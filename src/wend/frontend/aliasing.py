@@ -40,6 +40,11 @@ def rederive(handle: Tensor) -> None:
                 part = root
                 for prim, args in alias.chain:
                     part = _hot.record_list(prim, [part], list(args))
+            old = handle.value
+            if handle.leaf is None and old.requires_grad and not part.value.requires_grad:
+                # A view of a leaf that is itself a detached view: its base knows of no gradient.
+                with _Grad(True):
+                    part = ops.graft(part, _hot.wrap(old))
             handle.value = part.value
             handle.value.inference = root.value.inference
             alias.version = root.version
@@ -50,8 +55,10 @@ def rederive(handle: Tensor) -> None:
     if alias.storage_version == storage.version:
         return
     alias.storage_version = storage.version
-    handle.version += 1
     data = storage.data
+    if handle.leaf is None and handle.value.requires_grad and _same(handle.value, data):
+        return  # it was only looked at: it stays the variable that it is
+    handle.version += 1
     if storage.shared is not None:
         data = _hot.held(data.type, data.buffer.copy())
     if handle.leaf is None and handle.value.requires_grad:
@@ -60,6 +67,13 @@ def rederive(handle: Tensor) -> None:
             handle.value = ops.graft(_hot.wrap(data), history).value
     else:
         handle.value = data
+
+
+def _same(a: Value, b: Value) -> bool:
+    """Whether two values are known to be equal, bit for bit."""
+    if a.buffer is None or b.buffer is None:
+        return False
+    return a.buffer.tobytes() == b.buffer.tobytes()
 
 
 def _is_shared(handle: Tensor) -> bool:
