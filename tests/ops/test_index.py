@@ -305,6 +305,30 @@ def test_errors_of_keys_of_a_0d_tensor(key, text):
         zeros()[key]
 
 
+LOOKUPS = {
+    "index": lambda x, i: x[i],
+    "index_put": lambda x, i: x.index_put((i,), x[:1].sum()),
+    "gather": lambda x, i: x.gather(0, i),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "scatter_add": lambda x, i: x.scatter_add(0, i, x[:1]),
+    "index_add": lambda x, i: x.index_add(0, i, x[:1]),
+    "embedding": lambda x, i: wend.nn.functional.embedding(i, x[:, None]),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_held_indices_are_checked_at_once_and_pending_ones_in_the_flush(name):
+    """What is held raises where it is used, and nothing is recorded; the rest when it is read."""
+    x, index = harness.tensor(np.arange(3.0)), harness.tensor(np.array([5]))
+    for _ in range(3):
+        with pytest.raises(IndexError, match="index 5 is out of bounds for dimension 0"):
+            LOOKUPS[name](x, index)
+        unread = LOOKUPS[name](x, index + 0)
+        with pytest.raises(IndexError, match=r"out of bounds[\s\S]*test_index\.py"):
+            unread.tolist()
+        assert LOOKUPS[name](x, index - 4).isfinite().all()
+
+
 def test_an_index_out_of_range_names_its_position():
     index = harness.tensor(np.array([[0, 1], [1, 7]]))
     with pytest.raises(IndexError, match=r"index 7 is out of bounds for dimension 1 with size 3"):

@@ -42,11 +42,11 @@ def trusting(monkeypatch):
 
 
 def first(table, i):
-    return table[i].sum()  # the first line
+    return table[i + 0].sum()  # the first line
 
 
 def second(table, i):
-    return table[i].sum()  # the second line
+    return table[i + 0].sum()  # the second line
 
 
 def sites_named(names: tuple[str, ...]) -> list[str]:
@@ -89,8 +89,8 @@ class Words(torch.nn.Module):
 
     def forward(self, i, again):
         if again:
-            return self.table(i).sum()  # the second lookup
-        return self.table(i).sum()  # the first lookup
+            return self.table(i + 0).sum()  # the second lookup
+        return self.table(i + 0).sum()  # the first lookup
 
 
 def test_calls_of_a_module_name_the_callers_line(trusting):

@@ -177,17 +177,17 @@ def test_a_known_backward_runs_no_rule_and_makes_no_graph(monkeypatch):
         (h * x).sum().backward()
         return x.grad.tolist()
 
-    for k in range(4):
-        work(k)
-
     def forbidden(*args):
         raise AssertionError("built anew")
 
-    monkeypatch.setattr(quick, "segment_step", forbidden)
-    monkeypatch.setattr(walk, "segment_step", forbidden)
-    monkeypatch.setattr(walk, "Differentiator", forbidden)
-    monkeypatch.setattr(PathGraph, "__init__", forbidden)
-    work(4)
+    with private_trie():
+        for k in range(4):
+            work(k)
+        monkeypatch.setattr(quick, "segment_step", forbidden)
+        monkeypatch.setattr(walk, "segment_step", forbidden)
+        monkeypatch.setattr(walk, "Differentiator", forbidden)
+        monkeypatch.setattr(PathGraph, "__init__", forbidden)
+        work(4)
 
 
 # -- hooks and users' functions -------------------------------------------------------------

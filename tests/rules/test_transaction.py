@@ -15,6 +15,11 @@ def leave_rebound(batch, env, failed, position) -> None:
     """`undo` without the rule: handles keep the values that could not be computed."""
 
 
+def computed(*index: int) -> torch.Tensor:
+    """An index that is pending, so that its range shows in the flush only."""
+    return torch.tensor(index) + 0
+
+
 # -- `except IndexError: continue` ----------------------------------------------------------
 
 
@@ -27,7 +32,7 @@ def train(indices, make_optimizer) -> list[list[float]]:
     for index in indices:
         optimizer.zero_grad()
         try:
-            layer(table(torch.tensor([index, 1]))).square().sum().backward()
+            layer(table(computed(index, 1))).square().sum().backward()
             optimizer.step()
         except IndexError:
             continue
@@ -63,7 +68,7 @@ def in_place_around_a_failure() -> tuple[list[float], float]:
         try:
             with torch.no_grad():
                 steps += 1
-                weight.add_(table[torch.tensor([index])].sum())
+                weight.add_(table[computed(index)].sum())
                 steps += 1
             weight.sum().item()
         except IndexError:
@@ -84,7 +89,7 @@ def shared_around_a_failure() -> list[list[float]]:
     weight = torch.nn.Parameter(torch.ones(3))
     saved, row = weight.detach(), weight.data[1:]
     torch.synchronize()
-    bad = torch.ones(3)[torch.tensor([BAD])]
+    bad = torch.ones(3)[computed(BAD)]
     saved.mul_(2.0)
     row.add_(5.0)
     with pytest.raises(IndexError):
@@ -109,7 +114,7 @@ def test_all_handles_on_the_same_data_return(monkeypatch):
 def errors_of_dependents() -> list[Exception | None]:
     """What reading a failed value, one that depends on it, and another one raises."""
     table = torch.ones(3)
-    values = [table[torch.tensor([5])]]
+    values = [table[computed(5)]]
     values += [values[0] * 2.0, table * 3.0]
     raised: list[Exception | None] = []
     for value in values:
@@ -145,7 +150,7 @@ def counted_once() -> list[float]:
     counts = torch.zeros(3)
     torch.synchronize()
     counts.index_add_(0, torch.tensor([0, 1, 1]), torch.ones(3))
-    bad = torch.ones(3)[torch.tensor([5])]
+    bad = torch.ones(3)[computed(5)]
     with pytest.raises(IndexError):
         bad.tolist()
     return counts.tolist()

@@ -102,6 +102,7 @@ cdef class PrimitiveBase:
     cdef public bint sized
     cdef public bint all_sizes
     cdef public bint check_strides
+    cdef public bint check_held
     cdef public dict programs
     cdef public dict memo
     cdef public long long epoch

@@ -529,6 +529,7 @@ class PrimitiveBase:
         self.sized = True in size_mask
         self.all_sizes = False not in size_mask
         self.check_strides = False
+        self.check_held = False
 
     def arrange(self, tensors, args):
         """Operands and run-time args, one entry per non-attribute parameter of the signature."""
@@ -1412,6 +1413,8 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
     Here is the step that was taken last time, with the same types; all others are `record_new`'s.
     """
     trace = current_trace()
+    if prim.check_held and trace.symbolic is None:
+        SLOTS["check_held"](prim, operand_list(n, h0, h1, h2, rest), values)
     state = trace.state
     if state is None or trace.symbolic is not None:
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)

@@ -121,6 +121,7 @@ class PrimitiveBase:
     sized: _bool
     all_sizes: _bool
     check_strides: _bool
+    check_held: _bool
     programs: Any
     memo: Any
     epoch: _int

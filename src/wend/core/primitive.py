@@ -12,7 +12,7 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
-from wend.base.dtypes import DEFAULT_LISTENERS
+from wend.base.dtypes import DEFAULT_LISTENERS, INT
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import OpFunction, PrimitiveBase, Program, Tensor
@@ -161,6 +161,7 @@ class Primitive(PrimitiveBase):
         cls = type(self)
         self.setup(form, cls.view, issubclass(cls, Composite), cls.vjp is not NO_GRADIENT)
         self.check_strides = cls.checks_strides
+        self.check_held = cls.checked is not Primitive.checked
 
     @classmethod
     def intern(cls, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:
@@ -389,3 +390,17 @@ def check_dtypes(name: str, supports: frozenset[str], specs: tuple[Any, ...]) ->
 
 _hot.set_primitive_registry(REGISTRY)
 DEFAULT_LISTENERS.append(_hot.new_epoch)
+
+
+def check_held(prim: Any, tensors: list[Any], args: list[Any] | None) -> None:
+    """Let an op look at the indices that are computed already (slot of the core).
+
+    The primitive's `checked` gets the first operand's type, the arrays of held integer operands
+    and None for the others; it raises the user's error while the line is recorded.
+    """
+    first, *others = [_hot.value_of(t) for t in tensors]
+    held = [v.buffer if v.type.dtype.category == INT else None for v in others]
+    prim.checked(*prim.arrange([first.type, *held], args or []))
+
+
+_hot.set_slot("check_held", check_held)
