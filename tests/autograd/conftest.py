@@ -11,8 +11,6 @@ import wend.utils.checkpoint
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `agreement`, which lies beside the tests
 
-from agreement import check, plain, torch
-
 
 @pytest.fixture
 def agree():
@@ -21,6 +19,7 @@ def agree():
     The program is run under Wend in three ways: as it stands, again (a known path), and with a
     flush after every op.
     """
+    from agreement import check, plain, torch  # here: the smoke tests do without PyTorch
 
     def run(program):
         found = plain(program(wend))

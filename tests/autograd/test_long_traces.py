@@ -51,7 +51,6 @@ def train(n: int, read: frozenset[int] = frozenset(), turn: int = -1) -> tuple[l
     return losses, weight.detach().numpy().copy()
 
 
-@pytest.mark.smoke
 def test_graphs_of_one_trace_share_their_lists() -> None:
     weight = wend.linspace(-2.0, 1.0, 16).reshape(4, 4).detach().requires_grad_()
     trace = _hot.current_trace()
