@@ -46,7 +46,6 @@ def both(name, *args, **keywords):
 NUMBERS = [d.name for d in dtypes.ALL]
 
 
-@pytest.mark.smoke
 def test_tensor_of_nested_lists():
     made = creation.tensor([[1, 2.5], [3, 4]], requires_grad=True)
     assert made.tolist() == [[1.0, 2.5], [3.0, 4.0]]
