@@ -93,6 +93,8 @@ cdef class Program:
                    b="long long", holds=bint)
     cdef resize(self, TensorType t0, TensorType t1, TensorType t2, list more, list args)
 
+cdef TensorType operand_type(int k, TensorType t0, TensorType t1, TensorType t2, list more)
+
 cdef class PrimitiveBase:
     cdef public tuple form
     cdef public bint is_view
@@ -327,10 +329,13 @@ cdef count_pass(list states)
 cdef note_stranger(list states)
 @cython.locals(alias=Alias, base=Tensor)
 cdef bint current(Tensor handle) except -1
-@cython.locals(trace=Trace, state=State, child=State, serial="long long", v=Value)
+@cython.locals(v=Value)
+cdef bint is_operand(Tensor handle, long long serial, Py_ssize_t index,
+                     TensorType type_) except -1
+@cython.locals(trace=Trace, state=State, child=State, serial="long long")
 cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
             list values, OpFunction inplace)
-@cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor, v=Value)
+@cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor)
 cdef bint same_rest(Trace trace, State child, list rest) except -1
 @cython.locals(v0=Value, v1=Value, v2=Value, i0=Py_ssize_t, i1=Py_ssize_t, i2=Py_ssize_t,
                serial="long long", state=State, child=State, others=list, indices=tuple, h=Tensor)

@@ -284,12 +284,12 @@ class Program:
             op = code[i]
             if op == C_EQUAL or op == C_DIM or op == C_PUT_DIM:
                 k = code[i + 1]
-                t = t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
+                t = operand_type(k, t0, t1, t2, more)
                 extent = t.dims[code[i + 2]]
                 i += 3
                 if op == C_EQUAL:
                     k = code[i]
-                    t = t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
+                    t = operand_type(k, t0, t1, t2, more)
                     other = t.dims[code[i + 1]]
                     if extent is not other and extent != other:
                         return None
@@ -300,10 +300,8 @@ class Program:
                 else:
                     shape.append(extent)
             elif op == C_SAME:
-                k = code[i + 1]
-                t = t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
-                k = code[i + 2]
-                if t is (t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]):
+                t = operand_type(code[i + 1], t0, t1, t2, more)
+                if t is operand_type(code[i + 2], t0, t1, t2, more):
                     i += code[i + 3]
                 i += 4
             elif op == C_ARG:
@@ -372,8 +370,7 @@ class Program:
                 stack[top] = a
                 i += 1
         if self.as_operand >= 0:
-            k = self.as_operand
-            return t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
+            return operand_type(self.as_operand, t0, t1, t2, more)
         return result[0] if len(result) == 1 else tuple(result)
 
     def out_types(self, types, args):
@@ -390,6 +387,11 @@ class Program:
                 shape.append(evaluate(expr, types, args))
             result.append(type_in_kind(self.kinds[i], tuple(shape)))
         return tuple(result)
+
+
+def operand_type(k, t0, t1, t2, more):
+    """The type of operand number k."""
+    return t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
 
 
 # Instructions of `Program.code`, beside the opcodes of expressions (2..9) on a stack of ints.
@@ -1403,6 +1405,18 @@ def current(handle):
     return base is not None and base.alias is None and alias.version == base.version
 
 
+def is_operand(handle, serial, index, type_):
+    """Whether a handle stands for the value with this index in the trace, and has this type."""
+    v = handle.value
+    return (
+        v.serial == serial
+        and v.index == index
+        and v.type is type_
+        and v.leaf is handle.leaf
+        and (handle.alias is None or current(handle))
+    )
+
+
 def record(prim, n, h0, h1, h2, rest, values, inplace):
     """One step: record an op, return the handle (or tuple of handles) of its result.
 
@@ -1430,37 +1444,12 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
     ):
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
     serial = trace.serial
-    if n > 0:
-        v = h0.value
-        if (
-            v.serial != serial
-            or v.index != child.i0
-            or v.type is not child.t0
-            or v.leaf is not h0.leaf
-            or (h0.alias is not None and not current(h0))
-        ):
-            return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
-        if n > 1:
-            v = h1.value
-            if (
-                v.serial != serial
-                or v.index != child.i1
-                or v.type is not child.t1
-                or v.leaf is not h1.leaf
-                or (h1.alias is not None and not current(h1))
-            ):
-                return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
-            if n > 2:
-                v = h2.value
-                if (
-                    v.serial != serial
-                    or v.index != child.i2
-                    or v.type is not child.t2
-                    or v.leaf is not h2.leaf
-                    or (h2.alias is not None and not current(h2))
-                ):
-                    return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
-    if prim.sized and not same_args(child.last_args, values):
+    if (
+        (n > 0 and not is_operand(h0, serial, child.i0, child.t0))
+        or (n > 1 and not is_operand(h1, serial, child.i1, child.t1))
+        or (n > 2 and not is_operand(h2, serial, child.i2, child.t2))
+        or (prim.sized and not same_args(child.last_args, values))
+    ):
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
     t = commit(trace, prim, child, h0, values, inplace)
     if t is None:
@@ -1476,10 +1465,7 @@ def same_rest(trace, child, rest):
         return False
     i = 0
     for h in rest:
-        v = h.value
-        if v.serial != trace.serial or v.type is not types[i] or v.leaf is not h.leaf:
-            return False
-        if v.index != indices[i] or (h.alias is not None and not current(h)):
+        if not is_operand(h, trace.serial, indices[i], types[i]):
             return False
         i += 1
     return True
