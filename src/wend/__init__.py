@@ -54,6 +54,8 @@ _ELSEWHERE = {
     "load": "wend.serialization",
     "save": "wend.serialization",
     "vmap": "wend.func",
+    "autobatch": "wend.frontend.batched",
+    "batched": "wend.frontend.batched",
     "set_anomaly_enabled": "wend.autograd",
     "is_anomaly_enabled": "wend.autograd",
     "TorchVersion": "wend.torch_version",

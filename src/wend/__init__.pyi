@@ -40,6 +40,8 @@ from wend.frontend.autograd import is_grad_enabled as is_grad_enabled
 from wend.frontend.autograd import is_inference_mode_enabled as is_inference_mode_enabled
 from wend.frontend.autograd import no_grad as no_grad
 from wend.frontend.autograd import set_grad_enabled as set_grad_enabled
+from wend.frontend.batched import autobatch as autobatch
+from wend.frontend.batched import batched as batched
 from wend.frontend.creation import arange as arange
 from wend.frontend.creation import as_tensor as as_tensor
 from wend.frontend.creation import asarray as asarray

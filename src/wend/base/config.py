@@ -52,12 +52,14 @@ class Settings:
     eager: compute after each op     verify: check plans against the reference
     pure: the uncompiled core was asked for     deterministic: bit-equal from run to run
     compile: run plans as machine code     wait: compile at once, before a plan's first run
+    autobatch: ops of like structure, and calls of `wend.batched`, run together
     """
 
     __slots__ = (
-        "_listeners", "_lock", "compile", "deterministic", "eager", "pure", "verify", "wait"
+        "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "pure", "verify", "wait"
     )  # fmt: skip
 
+    autobatch: bool
     compile: bool
     wait: bool
     eager: bool
@@ -72,6 +74,7 @@ class Settings:
         self.verify = flag("WEND_VERIFY", environment)
         self.pure = flag("WEND_PURE", environment)
         self.deterministic = False
+        self.autobatch = True
         asked = (os.environ if environment is None else environment).get("WEND_COMPILE", "")
         self.wait = asked.strip().lower() == "force"
         self.compile = self.wait or flag("WEND_COMPILE", environment)

@@ -269,6 +269,7 @@ cdef class Trace:
     cdef public Py_ssize_t hard_bytes
     cdef public list modules
     cdef public bint flushing
+    cdef public object fiber
     cdef public State state
     cdef public list states
     cdef public list values
@@ -377,6 +378,7 @@ cdef list wanted(Trace trace)
 cdef Py_ssize_t live_baseline()
 @cython.locals(v=Value, values=list, batch=Batch)
 cpdef flush(Trace trace)
+cpdef flush_now(Trace trace)
 cpdef ensure(Value v)
 @cython.locals(t=type, i=Py_ssize_t)
 cdef bint same_constant(object a, object b) except -1

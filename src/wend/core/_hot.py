@@ -1043,6 +1043,7 @@ class Trace:
         self.hard_bytes = 1 << 31
         self.modules = []
         self.flushing = False
+        self.fiber = None
         self.reset()
 
     def reset(self):
@@ -1117,7 +1118,7 @@ def traces():
 def before_fork():
     """Compute this thread's pending work and wait until no thread is in a flush."""
     try:
-        flush(current_trace())
+        flush_now(current_trace())
     except Exception:
         pass  # the values that failed carry the error; who reads them is told
     FORK.extend(traces())
@@ -1614,7 +1615,7 @@ def commit(trace, prim, child, h0, values, inplace):
         attach_view(t, h0, prim, values)
     if trace.eager or trace.volatile:
         trace.volatile = False
-        flush(trace)
+        flush_now(trace)
     if inplace is not None:
         assign(h0, t, inplace)
         return h0
@@ -1872,7 +1873,7 @@ def commit_many(trace, prim, child, values):
         note_site(trace, child, code, current_lasti())
     if trace.eager or trace.volatile:
         trace.volatile = False
-        flush(trace)
+        flush_now(trace)
     if prim is None:
         return fresh
     return prim.result_wrap()(fresh)
@@ -1885,7 +1886,7 @@ def check_budget(trace):
         code = current_code()
         hard = SLOTS["on_beat"](trace, code, current_lasti())
     if hard:
-        flush(trace)
+        flush_now(trace)
 
 
 def attach_view(t, h0, prim, values):
@@ -1947,6 +1948,17 @@ def wanted(trace):
 
 
 def flush(trace):
+    """Have everything pending computed that is still wanted.
+
+    A fiber waits for the others first: what all of them have pending is computed together.
+    """
+    if trace.fiber is not None and trace.n > 0 and not trace.flushing:
+        if SLOTS["park"](trace):
+            return
+    flush_now(trace)
+
+
+def flush_now(trace):
     """Compute everything pending that is still wanted; the trace returns to the root."""
     if trace.n == 0 and not trace.flushing:
         return

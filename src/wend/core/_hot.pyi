@@ -1654,6 +1654,7 @@ class Trace:
     hard_bytes: _int
     modules: Any
     flushing: _bool
+    fiber: Any
     state: Any
     states: Any
     values: Any
@@ -1710,6 +1711,8 @@ class Batch:
     extra: Any
     def __init__(self, states: Any, values: Any, args: Any, state: Any, sites: Any, serial: Any, touched: Any, extra: Any) -> None: ...
 def flush(trace: Any) -> Any:
+    """Have everything pending computed that is still wanted."""
+def flush_now(trace: Any) -> Any:
     """Compute everything pending that is still wanted; the trace returns to the root."""
 def synchronize() -> Any:
     """Compute what is pending in this thread."""

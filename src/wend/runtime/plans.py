@@ -41,7 +41,7 @@ def find_plan(batch: Batch, live: list[int]) -> Plan:
     state = batch.state
     if state is None:
         wanted = frozenset(live)
-        if config.settings.deterministic:
+        if config.settings.deterministic or not config.settings.autobatch:
             # Which structure is off the trie depends on what has run before in this process.
             return make_plan(path_of(batch), batch, wanted)
         with CollectionPaused():

@@ -199,12 +199,17 @@ def _retain(handle: Any) -> Sink:
     return sink
 
 
-_PASSES: dict[int, list[Pass]] = {}  # running now, innermost last, by trace
+_PASSES: dict[int, list[Pass]] = {}  # running now, innermost last, by whose they are
+
+
+def _whose(trace: Trace) -> int:
+    """Who runs passes in turn with nobody else: a fiber, or the thread."""
+    return id(trace if trace.fiber is None else trace.fiber)
 
 
 def current_pass() -> Pass:
-    """The pass that runs in this thread.  Raises GraphError if none does."""
-    stack = _PASSES.get(id(_hot.current_trace()))
+    """The pass that runs in this thread or fiber.  Raises GraphError if none does."""
+    stack = _PASSES.get(_whose(_hot.current_trace()))
     if not stack:
         raise GraphError("this can be called during a backward pass only")
     return stack[-1]
@@ -235,7 +240,7 @@ def run_backward(
     try:
         values = None if inputs is None else [_hot.value_of(t) for t in inputs]
         owner = Pass(trace, values, retain_graph, create_graph, capture)
-        _PASSES.setdefault(id(trace), []).append(owner)
+        _PASSES.setdefault(_whose(trace), []).append(owner)
         if owner.anomaly:
             _hot.flush(trace)
         seeds, anchor = _seeds(owner, roots, gradients)
@@ -256,10 +261,11 @@ def run_backward(
 
 def _leave(owner: Pass) -> None:
     owner._start = owner._reach = None  # they lead back to the owner
-    stack = _PASSES[id(owner.trace)]
+    key = _whose(owner.trace)
+    stack = _PASSES[key]
     stack.pop()
     if not stack:
-        del _PASSES[id(owner.trace)]
+        del _PASSES[key]
 
 
 def _seeds(owner: Pass, roots: list[Any], gradients: list[Any]) -> tuple[dict[int, Any], Any]:

@@ -1,0 +1,193 @@
+"""Fibers: many calls that take turns, so that what all of them have pending is computed together.
+
+Each call runs in a greenlet of its own until it needs a value; then it *parks*, and the next one
+runs.  When all are parked, one flush computes what they have recorded, and they go on.  They record
+into one trace, so that a value of one call can be used by any other, and one segment remembers
+them all for the backward pass.  What else belongs to a call (grad mode, module stack, recorder,
+random stream) is exchanged at each switch.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+from wend.base import random_state
+from wend.base.random_state import RandomState
+from wend.core import _hot
+from wend.core._hot import Trace
+
+__all__ = ["Call", "run_alone", "run_together"]
+
+Call = Callable[[], Any]
+
+
+class _Surroundings:
+    """What a thread keeps outside of the trace's records while one fiber runs."""
+
+    __slots__ = ("eager", "fiber", "mode", "modules", "random", "site", "symbolic")
+
+    def __init__(self, trace: Trace) -> None:
+        self.random: RandomState | None = None
+        self.leave(trace)
+
+    def leave(self, trace: Trace) -> None:
+        """Note how the thread is now; `enter` brings it back."""
+        self.mode = trace.mode
+        self.symbolic = trace.symbolic
+        self.eager = trace.eager
+        self.modules = trace.modules
+        self.site = trace.site_code, trace.site_lasti
+        self.fiber = trace.fiber
+
+    def enter(self, trace: Trace) -> None:
+        """Make the thread what it was."""
+        trace.mode = self.mode
+        trace.symbolic = self.symbolic
+        trace.eager = self.eager
+        trace.modules = self.modules
+        trace.site_code, trace.site_lasti = self.site
+        trace.fiber = self.fiber
+
+
+class Fiber:
+    """One call, run in turns."""
+
+    def __init__(self, trace: Trace, index: int, call: Call, stream: RandomState) -> None:
+        self.index = index
+        self.trace = trace
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.cancelled = False
+        self.around = _Surroundings(trace)
+        self.around.modules = list(trace.modules)
+        self.around.fiber = self
+        self.around.random = stream
+        self._call = call
+        self._greenlet = greenlet(self._run)
+        self._greenlet.gr_context = contextvars.copy_context()
+
+    def _run(self) -> None:
+        try:
+            self.result = self._call()
+        except GreenletExit as stop:
+            self.error = None if self.cancelled else stop
+        except BaseException as error:
+            self.error = error
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether the call has begun and not ended."""
+        return bool(self._greenlet)
+
+    def go(self) -> None:
+        """Run until the call needs a value, or ends."""
+        self._switch(self._greenlet.switch)
+
+    def cancel(self) -> BaseException | None:
+        """End a parked call: its `finally` blocks run.  Returns what it raised instead."""
+        self.cancelled = True
+        self._switch(self._greenlet.throw)
+        return self.error
+
+    def _switch(self, switch: Callable[[], Any]) -> None:
+        trace, around = self.trace, self.around
+        here = _Surroundings(trace)
+        around.enter(trace)
+        before = random_state.swap(around.random)
+        try:
+            switch()
+        finally:
+            around.random = random_state.swap(before)
+            around.leave(trace)
+            here.enter(trace)
+
+    def park(self) -> bool:
+        """Wait until the flush; False where that cannot be (another thread, a cancelled call)."""
+        me = self._greenlet
+        if self.cancelled or getcurrent() is not me:
+            return False
+        me.parent.switch()
+        return True
+
+
+def park(trace: Trace) -> bool:
+    """The running fiber of a trace waits until everything pending has been computed."""
+    return bool(trace.fiber.park())
+
+
+_hot.set_slot("park", park)
+
+
+def run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[Any]:
+    """Results of the calls, run as fibers of this thread.
+
+    The first call that raises ends all: the others are cancelled, and its error is raised with
+    the number of the call (see `mark`).
+    """
+    trace = _hot.current_trace()
+    rows = enumerate(zip(calls, streams, strict=True))
+    fibers = [Fiber(trace, k, call, stream) for k, (call, stream) in rows]
+    budget = trace.soft_nodes
+    trace.soft_nodes = trace.hard_nodes  # there is no beat to wait for
+    waiting = fibers
+    failure: Exception | None = None
+    raised_at = None
+    try:
+        while waiting:
+            for fiber in waiting:
+                fiber.go()
+                if fiber.error is not None:
+                    raise mark(fiber.error, fiber.index)
+            # Whoever reads what has failed is told (which extends the traceback), and may go on.
+            if failure is not None and failure.__traceback__ is raised_at:
+                raise failure
+            failure = None
+            waiting = [fiber for fiber in waiting if fiber.is_parked]
+            if waiting:
+                try:
+                    _hot.flush(trace)
+                except Exception as error:
+                    failure, raised_at = error, error.__traceback__
+    except BaseException as error:
+        _cancel(fibers, error)
+        raise
+    finally:
+        trace.soft_nodes = budget
+    return [fiber.result for fiber in fibers]
+
+
+def _cancel(fibers: Sequence[Fiber], cause: BaseException) -> None:
+    for fiber in fibers:
+        if fiber.is_parked:
+            error = fiber.cancel()
+            if error is not None:
+                cause.add_note(
+                    f"  while example {fiber.index} was being cancelled: "
+                    f"{type(error).__name__}: {error}"
+                )
+
+
+def run_alone(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[Any]:
+    """Results of the calls, one after the other, with the same random numbers as together."""
+    results = []
+    for k, (call, stream) in enumerate(zip(calls, streams, strict=True)):
+        before = random_state.swap(stream)
+        try:
+            results.append(call())
+        except BaseException as error:
+            mark(error, k)
+            raise
+        finally:
+            random_state.swap(before)
+    return results
+
+
+def mark(error: BaseException, index: int) -> BaseException:
+    """Note in an error which example it comes from: `error.example_index`, and in its text."""
+    error.example_index = index  # type: ignore[attr-defined]
+    error.add_note(f"  in example {index} of wend.batched")
+    return error

@@ -1,0 +1,441 @@
+"""wend.batched: calls that take turns, and what of them is computed together."""
+
+import contextvars
+import threading
+
+import numpy as np
+import pytest
+
+import wend
+from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.core import _hot
+
+WAYS = [True, False]
+
+
+def flushes_of(call):
+    before = _hot.count("flushes")
+    result = call()
+    return result, _hot.count("flushes") - before
+
+
+@pytest.fixture
+def halving():
+    """x is halved until its sum is small: how often depends on the values."""
+    weight = wend.full((3,), 0.5, requires_grad=True)
+
+    def fn(x):
+        steps = 0
+        while x.sum().item() > 1.0:
+            x = x * weight
+            steps += 1
+        return x.sum(), steps
+
+    return fn, weight
+
+
+def examples():
+    return [wend.full((3,), float(k)) for k in (0, 1, 8, 3, 20)]
+
+
+@pytest.mark.smoke
+def test_results_and_gradients_are_those_of_a_loop(halving):
+    fn, weight = halving
+    rows = wend.batched(fn)(examples())
+    sum(total for total, _ in rows).backward()
+    together = weight.grad.numpy().copy()
+    weight.grad = None
+    alone = [fn(x) for x in examples()]
+    sum(total for total, _ in alone).backward()
+    assert [steps for _, steps in rows] == [steps for _, steps in alone] == [0, 2, 5, 4, 6]
+    assert [t.item() for t, _ in rows] == pytest.approx([t.item() for t, _ in alone])
+    np.testing.assert_allclose(together, weight.grad.numpy(), rtol=1e-5)
+
+
+def test_all_that_wait_share_a_flush(halving):
+    fn, _ = halving
+    given = examples()
+    wend.batched(fn)(given)
+    _, together = flushes_of(lambda: wend.batched(fn)(given))
+    assert together == 7  # the longest example asks seven times
+    with wend.autobatch(False):
+        _, alone = flushes_of(lambda: wend.batched(fn)(given))
+    assert alone == 22
+
+
+def test_order_of_effects_within_an_example():
+    seen = []
+
+    def fn(k):
+        x = wend.ones(2) * k
+        for turn in range(3):
+            seen.append((k, turn))
+            x = x + x.sum().item()
+        return k
+
+    assert wend.batched(fn)(range(4)) == [0, 1, 2, 3]
+    for k in range(4):
+        assert [turn for example, turn in seen if example == k] == [0, 1, 2]
+    assert seen[:4] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+
+
+def test_values_are_shared_between_examples():
+    table = {}
+
+    def fn(k):
+        if "x" not in table:
+            table["x"] = wend.ones(3) * 2
+        y = table["x"] * k
+        return float(y.sum())
+
+    assert wend.batched(fn)([1, 2, 3]) == [6.0, 12.0, 18.0]
+
+
+def test_recursion():
+    def depth(x, bound):
+        if bool((x > bound).all()):
+            return 1 + depth(x / 2, bound)
+        return 0
+
+    def fn(x):
+        return depth(x, 1.0)
+
+    given = [wend.full((2,), v) for v in (0.5, 3.0, 1000.0)]
+    assert wend.batched(fn)(given) == [0, 2, 10]
+
+
+def test_arguments_of_several_columns_and_common_ones():
+    def fn(x, y, scale):
+        return (x * y).item() * scale
+
+    assert wend.batched(fn)(wend.tensor([1.0, 2.0]), [3.0, 4.0], scale=2) == [6.0, 16.0]
+    assert wend.batched(fn)([], [], scale=1) == []
+    with pytest.raises(ArgumentError, match=r"batched\(fn\): .* unlike numbers .* \[2, 1"):
+        wend.batched(fn)([1, 2], [3], scale=1)
+    with pytest.raises(ArgumentError, match="there are no examples"):
+        wend.batched(fn)()
+    with pytest.raises(ArgumentTypeError, match="a function is needed, not a int"):
+        wend.batched(3)
+
+
+# -- what belongs to one example ------------------------------------------------------------
+
+
+def test_grad_modes_do_not_leak():
+    w = wend.ones(2, requires_grad=True)
+
+    def fn(k):
+        if k % 2:
+            with wend.no_grad():
+                first = (w * k).sum()
+                first.item()
+                return (w * k).requires_grad, wend.is_grad_enabled()
+        (w * k).sum().item()
+        return (w * k).requires_grad, wend.is_grad_enabled()
+
+    assert wend.batched(fn)(range(4)) == [(True, True), (False, False)] * 2
+    assert wend.is_grad_enabled()
+
+
+def test_context_variables_do_not_leak():
+    variable = contextvars.ContextVar("variable", default="outside")
+
+    def fn(k):
+        before = variable.get()
+        variable.set(f"in {k}")
+        wend.ones(1).mul(k).item()
+        return before, variable.get()
+
+    assert wend.batched(fn)(range(3)) == [("outside", f"in {k}") for k in range(3)]
+    assert variable.get() == "outside"
+
+
+def test_errors_name_the_module_path_of_their_example():
+    class Inner(wend.nn.Module):
+        def forward(self, x):
+            if x.sum().item() > 2:
+                return x @ wend.ones(5)
+            return x
+
+    class Outer(wend.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x):
+            x.sum().item()
+            return self.inner(x)
+
+    model = Outer()
+    with pytest.raises(RuntimeError) as found:
+        wend.batched(model)([wend.ones(2), wend.ones(3), wend.ones(2)])
+    text = "\n".join([str(found.value), *found.value.__notes__])
+    assert "inner" in text and "in example 1 of wend.batched" in text
+    assert found.value.example_index == 1
+    with pytest.raises(RuntimeError, match="inner"):  # the stack of modules is as it was
+        model(wend.ones(3))
+
+
+def test_hooks_that_read_values_within_backward():
+    def fn(k):
+        w = wend.full((2,), float(k), requires_grad=True)
+        seen = []
+        y = w * w
+        y.register_hook(lambda g: seen.append(g.sum().item()))
+        (y * k).sum().backward()
+        return seen, w.grad.tolist()
+
+    assert wend.batched(fn)([1, 2, 3]) == [
+        ([2.0], [2.0, 2.0]),
+        ([4.0], [8.0, 8.0]),
+        ([6.0], [18.0, 18.0]),
+    ]
+
+
+def test_training_inside_of_an_example():
+    def fn(target):
+        w = wend.zeros(2, requires_grad=True)
+        optimizer = wend.optim.SGD([w], lr=0.25)
+        for _ in range(20):
+            optimizer.zero_grad()
+            loss = ((w - target) ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            if loss.item() < 1e-3:
+                break
+        return w.tolist()
+
+    for k, found in enumerate(wend.batched(fn)([0.0, 1.0, 2.0])):
+        assert found == pytest.approx([k, k], abs=0.05)
+
+
+# -- random numbers -------------------------------------------------------------------------
+
+
+def draws(x):
+    if wend.rand(()) > 0.5:
+        x = wend.nn.functional.dropout(x)
+    for _ in range(int(wend.randint(0, 4, ()))):
+        x = x + wend.randn(3)
+        x.sum().item()
+    return x.tolist()
+
+
+def test_random_numbers_do_not_depend_on_batching():
+    found = []
+    for on in WAYS:
+        wend.manual_seed(7)
+        with wend.autobatch(on):
+            found.append([wend.batched(draws)(examples()), wend.batched(draws)(examples())])
+        found[-1].append(wend.rand(()).item())
+    assert found[0] == found[1]
+    assert found[0][0] != found[0][1]  # each call has its own
+
+
+def test_random_numbers_of_an_example_do_not_depend_on_the_others():
+    wend.manual_seed(7)
+    first = wend.batched(draws)(examples())
+    wend.manual_seed(7)
+    assert wend.batched(draws)(examples()[:2]) == first[:2]
+
+
+def test_random_numbers_of_nested_calls():
+    def outer(k):
+        return wend.batched(draws)(examples()[: k + 1])
+
+    found = []
+    for on in WAYS:
+        wend.manual_seed(1)
+        with wend.autobatch(on):
+            found.append(wend.batched(outer)(range(3)))
+    assert found[0] == found[1]
+    assert found[0][0][0] != found[0][1][0]
+
+
+# -- nesting --------------------------------------------------------------------------------
+
+
+def test_nested_calls_wait_for_one_another(halving):
+    fn, _ = halving
+    given = examples()
+
+    def outer(rows):
+        return [steps for _, steps in wend.batched(fn)(rows)]
+
+    wend.batched(outer)([given[:2], given[2:]])
+    found, count = flushes_of(lambda: wend.batched(outer)([given[:2], given[2:]]))
+    assert found == [[0, 2], [5, 4, 6]]
+    assert count == 7
+
+
+def test_errors_of_nested_calls():
+    def inner(k):
+        if (wend.ones(()) * k).item() == 5:
+            raise KeyError("five")
+
+    def outer(start):
+        wend.batched(inner)(range(start, start + 3))
+
+    with pytest.raises(KeyError) as found:
+        wend.batched(outer)([0, 3, 6])
+    assert found.value.example_index == 1
+    assert [note.strip() for note in found.value.__notes__] == [
+        "in example 2 of wend.batched",
+        "in example 1 of wend.batched",
+    ]
+
+
+# -- failures -------------------------------------------------------------------------------
+
+
+def test_an_error_cancels_the_others():
+    seen = []
+
+    def fn(k):
+        try:
+            x = (wend.ones(2) * k).sum().item()
+            if k == 1:
+                raise ValueError(f"bad {x}")
+            (wend.ones(2) * k).sum().item()
+            seen.append(f"{k} went on")
+        finally:
+            if k != 1:
+                seen.append((k, (wend.ones(2) + k).sum().item()))  # values can be read meanwhile
+
+    with pytest.raises(ValueError, match=r"bad 2.0") as found:
+        wend.batched(fn)(range(3))
+    assert found.value.example_index == 1
+    assert seen == [(0, 2.0), (2, 6.0)]
+    assert wend.ones(2).sum().item() == 2.0
+
+
+def test_an_error_before_others_begin():
+    seen = []
+
+    def fn(k):
+        seen.append(k)
+        if k == 1:
+            raise ValueError
+
+    with pytest.raises(ValueError) as found:
+        wend.batched(fn)(range(3))
+    assert seen == [0, 1] and found.value.example_index == 1
+
+
+def test_errors_while_cancelling_are_noted():
+    def fn(k):
+        try:
+            wend.ones(()).mul(k).item()
+            if k == 0:
+                raise ValueError("first")
+            wend.ones(()).mul(k).item()
+        finally:
+            if k == 1:
+                raise OSError("disk")
+
+    with pytest.raises(ValueError, match="first") as found:
+        wend.batched(fn)(range(2))
+    assert any("example 1 was being cancelled: OSError: disk" in n for n in found.value.__notes__)
+
+
+def test_an_op_that_fails_in_a_common_flush():
+    table = wend.arange(5.0)
+
+    def fn(k):
+        index = (wend.ones((), dtype=wend.int64) * k).reshape(1)
+        return wend.index_select(table, 0, index).item()
+
+    with pytest.raises(IndexError) as found:
+        wend.batched(fn)([1, 9, 2])
+    assert found.value.example_index == 1
+
+    def careful(k):
+        try:
+            return fn(k)
+        except IndexError:
+            return None
+
+    assert wend.batched(careful)([1, 9, 2]) == [1.0, None, 2.0]
+
+
+def test_a_failure_that_no_example_reads():
+    table = wend.arange(5.0)
+    kept = []
+
+    def fn(k):
+        index = (wend.ones((), dtype=wend.int64) * k).reshape(1)
+        kept.append(wend.index_select(table, 0, index))
+        return wend.ones(()).mul(k).item()
+
+    with pytest.raises(IndexError, match="index 9 is out of bounds"):
+        wend.batched(fn)([1, 9, 2])
+
+
+def test_interrupts_end_all():
+    seen = []
+
+    def fn(k):
+        try:
+            wend.ones(()).mul(k).item()
+            if k == 1:
+                raise KeyboardInterrupt
+            wend.ones(()).mul(k).item()
+        finally:
+            seen.append(k)
+
+    with pytest.raises(KeyboardInterrupt):
+        wend.batched(fn)(range(3))
+    assert sorted(seen) == [0, 1, 2]
+
+
+# -- where it runs --------------------------------------------------------------------------
+
+
+def test_threads_have_their_own(halving):
+    fn, _ = halving
+    found = {}
+
+    def work(name):
+        found[name] = [steps for _, steps in wend.batched(fn)(examples())]
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert list(found.values()) == [[0, 2, 5, 4, 6]] * 3
+
+
+def test_a_value_that_another_thread_reads():
+    handed = []
+
+    def fn(k):
+        x = wend.ones(()) * k
+        thread = threading.Thread(target=lambda: handed.append(x.item()))
+        thread.start()
+        thread.join()
+        return x.item()
+
+    assert wend.batched(fn)([1, 2]) == [1.0, 2.0]
+    assert handed == [1.0, 2.0]
+
+
+def test_op_by_op(halving):
+    fn, _ = halving
+    with wend.eager():
+        assert [steps for _, steps in wend.batched(fn)(examples())] == [0, 2, 5, 4, 6]
+
+
+def test_many_examples_exceed_a_budget(monkeypatch):
+    trace = _hot.current_trace()
+    monkeypatch.setattr(trace, "hard_nodes", 50)
+
+    def fn(k):
+        x = wend.ones(2) * k
+        for _ in range(5):
+            x = x + 1
+        y = x.sum().item()
+        return y + x.prod().item()
+
+    assert wend.batched(fn)(range(30)) == [2 * (k + 5) + (k + 5.0) ** 2 for k in range(30)]
+    assert trace.soft_nodes > 50
