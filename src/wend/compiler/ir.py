@@ -176,6 +176,7 @@ class Function:
         self.layouts: dict[int, Layout] = {}  # of views, and of what does not lie row-major
         self.inputs: list[int] = []
         self.outputs: list[int] = []
+        self.reasons: dict[int, str] = {}  # result of a host op -> why it is no kernel
 
     def layout(self, i: int) -> Layout:
         """Where the elements of a value lie."""

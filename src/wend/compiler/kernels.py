@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from wend.compiler.extents import Poly
+from wend.compiler.ir import Op
 from wend.core.symbolic import Expr
 
 
@@ -34,7 +35,18 @@ class Slot(NamedTuple):
 class Kernel:
     """A piece of a plan that runs as machine code."""
 
-    __slots__ = ("faults", "name", "nest", "reads", "slots", "source", "text", "what", "writes")
+    __slots__ = (
+        "faults",
+        "name",
+        "nest",
+        "ops",
+        "reads",
+        "slots",
+        "source",
+        "text",
+        "what",
+        "writes",
+    )
 
     def __init__(self, name: str, text: str, what: str) -> None:
         self.name = name  # of the function
@@ -42,6 +54,7 @@ class Kernel:
         self.source: Any = None  # where such a function is
         self.what = what  # for people
         self.nest: Any = None  # the loops it was written from
+        self.ops: list[Op] = []  # what it computes
         self.slots: list[Slot] = []
         self.faults: list[str] = []
         self.reads: list[int] = []

@@ -117,14 +117,27 @@ class Lowering:
         node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
         rule = rule_of(type(prim))
         traced = isinstance(prim, Identity) or self.extents.holds_for(node)
-        if rule is None or not traced or not rule(self, node):
-            self.host(node)
+        if rule is None:
+            self.host(node, "no rule makes loops of it")
+        elif not traced:
+            self.host(node, "it was traced for operands of other ranks")
+        elif not rule(self, node):
+            self.host(node, self.refusal(node))
 
     # -- rules ------------------------------------------------------------------------------
 
-    def host(self, node: Node) -> None:
+    def refusal(self, node: Node) -> str:
+        """Why the rule of a family has made nothing of a node."""
+        dtypes_ = {self.function.dtypes[i] for i in (*node.inputs, *node.outputs)}
+        foreign = sorted(str(d) for d in dtypes_ if not convertible(d))
+        if foreign:
+            return f"there is no code for {', '.join(foreign)}"
+        return "its family's rule does not know this form"
+
+    def host(self, node: Node, reason: str) -> None:
         """The reference rule is run."""
         f = self.function
+        f.reasons.update(dict.fromkeys(node.outputs, reason))
         for i in node.inputs:
             self.materialise(i)
         reads = [Read(i, tuple(range(len(f.shape(i))))) for i in node.inputs]

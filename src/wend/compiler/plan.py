@@ -13,6 +13,7 @@ from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.layout import is_dense
 from wend.compiler.lower import Lowering
 from wend.compiler.nest import Nest
+from wend.compiler.passes import Pass, Watch
 from wend.compiler.regions import Region
 from wend.compiler.windows import convolution
 from wend.core.graph import PathGraph
@@ -36,20 +37,50 @@ class Result:
 
 
 class Recipe:
-    """What a plan does, for all sizes."""
+    """What a plan does, for all sizes.
 
-    def __init__(self, path: PathGraph, needed: frozenset[int]) -> None:
+    watch: called with each pass and the recipe when the pass is done
+    """
+
+    function: Function
+    regions: list[Region]
+
+    def __init__(self, path: PathGraph, needed: frozenset[int], watch: Watch | None = None) -> None:
         self.path = path
         self.needed = needed
-        self.stages: dict[str, str] = {}
-        self.function = Lowering(path, needed).run()
-        self.regions = Fusion(self.function).run()
+        self.nests: dict[int, Nest] = {}  # by number of the region
         self.steps: list[Kernel | Op] = []
         self.nonempty: list[tuple[Poly, ...]] = []  # extents of which none may be 0
+        for one in PASSES:
+            one.run(self)
+            if watch is not None:
+                watch(one, self)
+
+    # -- passes -----------------------------------------------------------------------------
+
+    def lower(self) -> None:
+        """Nodes become loops; equal ones are one, views are strides."""
+        self.function = Lowering(self.path, self.needed).run()
+
+    def fuse(self) -> None:
+        """Ops are sorted into regions."""
+        self.regions = Fusion(self.function).run()
+
+    def arrange(self) -> None:
+        """Regions become nests."""
+        for region in self.regions:
+            if region.kind == "nest" and region.ops:
+                self.nests[region.number] = Nest(self.function, region)
+
+    def emit(self) -> None:
+        """Nests and products become kernels."""
         for region in self.regions:
             step = self.step(region)
             if step is not None:
                 self.steps.append(step)
+
+    def place(self) -> None:
+        """Lifetimes, and whose memory results take."""
         self.results = self.find_results()
         self.lifetimes = self.find_lifetimes()
         self.donations, self.barrier = self.find_donations()
@@ -58,16 +89,23 @@ class Recipe:
 
     def step(self, region: Region) -> Kernel | Op | None:
         """A region as a kernel or a host step."""
-        if region.kind == "nest":
-            return self.nest(region) if region.ops else None
+        if region.kind == "nest" and not region.ops:
+            return None
         op = region.ops[0]
-        if op.kind == CONVOLVE:
-            return convolution(self.function, op)
-        return self.multiply(op) if op.kind == CONTRACT else op
+        if region.kind == "nest":
+            kernel = self.nest(region)
+        elif op.kind == CONVOLVE:
+            kernel = convolution(self.function, op)
+        elif op.kind == CONTRACT:
+            kernel = self.multiply(op)
+        else:
+            return op
+        kernel.ops = list(region.ops)
+        return kernel
 
     def nest(self, region: Region) -> Kernel:
         """A region of elementwise ops and folds."""
-        nest = Nest(self.function, region)
+        nest = self.nests[region.number]
         names = " ".join(op.name for op in region.ops)
         for out in nest.stores:
             if out in nest.row_folds or out in region.late:
@@ -217,3 +255,41 @@ class Recipe:
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.steps))
+
+    def show_memory(self) -> str:
+        """Lifetimes and donations, for people."""
+        show = self.function.extents.show
+        lines = [
+            f"%{i}: {show(size)} bytes, steps {first} to {last}"
+            for i, (size, first, last) in self.lifetimes.items()
+        ]
+        lines += [f"%{r.value}: an array of its own" for r in self.results if r.owns]
+        lines += [f"%{out} may take the memory of %{i}" for out, i in self.donations.items()]
+        return "\n".join(lines)
+
+
+PASSES = (
+    Pass(
+        "inline",
+        "what was recorded, composites and backward passes expanded",
+        lambda recipe: None,
+        lambda recipe: "\n".join(map(repr, recipe.path.nodes[: recipe.path.n_nodes])),
+    ),
+    Pass(
+        "lower",
+        "loops; equal ops merged; views as strides",
+        Recipe.lower,
+        lambda r: f"{r.function!r}",
+    ),
+    Pass(
+        "fuse", "ops that share a loop nest", Recipe.fuse, lambda r: "\n".join(map(repr, r.regions))
+    ),
+    Pass(
+        "nest",
+        "order of loops, phases of rows",
+        Recipe.arrange,
+        lambda recipe: "\n".join(map(repr, recipe.nests.values())),
+    ),
+    Pass("emit", "kernels and host steps", Recipe.emit, repr),
+    Pass("memory", "lifetimes, donation", Recipe.place, Recipe.show_memory),
+)

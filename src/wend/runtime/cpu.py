@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from wend.base import config
 from wend.base.dtypes import from_numpy
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
 from wend.compiler.kernels import Kernel
+from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
 from wend.core import _hot
 from wend.core._hot import Batch
@@ -257,7 +259,8 @@ class Compilation:
 
 def recipe_of(reference: ReferencePlan, needed: frozenset[int] | None) -> Recipe:
     """The recipe for what a reference plan computes.  Raises CompileError."""
-    recipe = Recipe(reference.path, needed or reference.wanted | reference.saved)
+    watch = check if config.settings.verify else None
+    recipe = Recipe(reference.path, needed or reference.wanted | reference.saved, watch)
     if any(not isinstance(step, Kernel) and step.node.prim.donates for step in recipe.steps):
         # The reference writes in place where it may; host steps do not.
         raise CompileError("an op that writes into its operand has no kernel")
