@@ -65,7 +65,7 @@ _ELSEWHERE = {
 _LAZY = frozenset(
     "nn optim utils autograd func jit onnx linalg fft cuda backends random special testing "
     "distributed distributions multiprocessing amp serialization types version overrides hub "
-    "sparse accelerator mps xpu compiler return_types".split()
+    "sparse accelerator mps xpu compiler return_types debug".split()
 )
 
 

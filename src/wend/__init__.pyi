@@ -150,6 +150,7 @@ from wend import autograd as autograd
 from wend import backends as backends
 from wend import compiler as compiler
 from wend import cuda as cuda
+from wend import debug as debug
 from wend import distributed as distributed
 from wend import distributions as distributions
 from wend import func as func

@@ -13,7 +13,7 @@ from wend.compiler.layout import Layout, contiguous, is_dense
 from wend.core.graph import Node
 from wend.core.symbolic import ARG, FLOORDIV
 
-__all__ = ["convolution", "lower_convolution"]
+__all__ = ["ROLES", "convolution", "lower_convolution"]
 
 _WORDS = {
     "convolve": conv.CONVOLVE,
@@ -21,7 +21,7 @@ _WORDS = {
     "convolve_weight": conv.CONVOLVE_WEIGHT,
 }
 # Which of (input, weight, out) each op is given, in its order, and which one it makes.
-_ROLES = {
+ROLES = {
     "convolve": ("input", "weight", "out"),
     "convolve_input": ("out", "weight", "input"),
     "convolve_weight": ("input", "out", "weight"),
@@ -38,7 +38,7 @@ def lower_convolution(low: Any, node: Node) -> bool:
     inputs = list(node.inputs)
     for i in inputs:
         low.materialise(i)
-    for k, role in enumerate(_ROLES[node.prim.name][:2]):
+    for k, role in enumerate(ROLES[node.prim.name][:2]):
         value = f.resolve(inputs[k])
         layout, shape = f.layout(value), f.shape(value)
         # The gradient's rows are dense; so is all of a weight but for the step between filters.
@@ -59,7 +59,7 @@ def convolution(f: Function, op: Op) -> Kernel:
     dtype = f.dtypes[op.out]
     kernel = Kernel(name, conv.core_text(name, dtype.name), f"{name} {op.out}")
     operands = [read.value for read in op.reads]
-    values = dict(zip(_ROLES[name], [*operands, op.out], strict=True))
+    values = dict(zip(ROLES[name], [*operands, op.out], strict=True))
     kernel.reads = [f.layout(i).base for i in operands]
     kernel.writes = [op.out]
     sizes = _geometry(f, node, values)

@@ -1,0 +1,48 @@
+"""The last flushes: which plan ran, on which path, and where a new path parted from known ones."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from wend.core._hot import Batch, State
+
+#: Flushes that are remembered: more than a step of training has.
+REMEMBERED = 32
+
+
+class Flush(NamedTuple):
+    """One flush. No values are held: what was computed can be freed."""
+
+    plan: Any
+    state: State | None  # None off the trie
+    sites: Any
+    parted: State | None  # the first state of a new path
+    planned: bool  # a plan was made for it
+    n_ops: int
+
+
+RECENT: deque[Flush] = deque(maxlen=REMEMBERED)
+
+
+def note_flush(plan: Any, batch: Batch, planned: bool) -> None:
+    """Remember a flush; before its states are counted as passed."""
+    state = batch.state
+    parted = None
+    if state is not None and state.passed == 0:
+        parted = state
+        while parted.parent is not None and parted.parent.passed == 0 and parted.parent.parent:
+            parted = parted.parent
+    RECENT.append(Flush(plan, state, batch.sites, parted, planned, len(plan.steps)))
+
+
+def last_step() -> list[Flush]:
+    """The flushes since the path of the last one was computed before; at least the last one."""
+    flushes = list(RECENT)
+    if not flushes:
+        return []
+    last = flushes[-1].state
+    for k in range(len(flushes) - 2, -1, -1):
+        if flushes[k].state is last and last is not None:
+            return flushes[k + 1 :]
+    return flushes[-1:]

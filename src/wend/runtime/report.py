@@ -1,0 +1,250 @@
+"""What became of a flush: steps of its plan with the user's lines, bytes and operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from wend.compiler.extents import Poly, mul, product, scale
+from wend.compiler.ir import CONTRACT, CONVOLVE, Function, Op
+from wend.compiler.kernels import Kernel
+from wend.compiler.passes import Pass
+from wend.compiler.plan import Recipe
+from wend.compiler.windows import ROLES
+from wend.core._hot import LeafPrimitive
+from wend.core.provenance import Site
+from wend.runtime.groups import GroupedPlan
+from wend.runtime.recent import Flush
+from wend.runtime.tiers import THIRD, TieredPlan
+
+__all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]
+
+#: How many known ways are named where a new path has parted from them.
+MAX_WAYS = 3
+
+
+@dataclass
+class StepReport:
+    """One kernel or host step. read, written: bytes; flops: one per op and element.
+
+    Bytes and flops are those of the sizes seen last; None where there is no bound plan.
+    """
+
+    kind: str
+    ops: list[tuple[str, str]]  # (op, the user's line)
+    read: int | None = None
+    written: int | None = None
+    flops: int | None = None
+    reason: str = ""  # why a host step is no kernel
+
+
+@dataclass
+class FlushReport:
+    """One flush: how its path came about, what ran it, and the steps of the plan."""
+
+    path: str
+    tier: str
+    n_ops: int
+    steps: list[StepReport] = field(default_factory=list)
+    arena: int | None = None  # bytes of temporaries
+    plan: Any = None
+
+    @property
+    def kernels(self) -> list[StepReport]:
+        """The steps that are machine code."""
+        return [step for step in self.steps if not step.reason]
+
+    @property
+    def host_steps(self) -> list[StepReport]:
+        """The steps that run a reference rule."""
+        return [step for step in self.steps if step.reason]
+
+
+@dataclass
+class PassText:
+    """What one pass has made."""
+
+    name: str
+    purpose: str
+    text: str
+
+
+def report(flush: Flush) -> FlushReport:
+    """Everything about one flush."""
+    plan = flush.plan
+    lines = Lines(plan.reference.path if isinstance(plan, TieredPlan) else plan.path, flush.sites)
+    found = FlushReport(why_new(flush), tier_of(plan), flush.n_ops, plan=plan)
+    if isinstance(plan, TieredPlan) and plan.compiled is not None:
+        compiled = plan.compiled
+        frame = compiled.track.frame
+        value = None if frame is None else frame.owner.bound.value
+        found.arena = None if frame is None else frame.arena_bytes
+        found.steps = [
+            describe(step, compiled.recipe, value, lines) for step in compiled.recipe.steps
+        ]
+    return found
+
+
+def passes_of(plan: Any) -> list[PassText]:
+    """What each pass made of a plan's path; made anew. Empty if the path was not kept."""
+    reference = plan.reference if isinstance(plan, TieredPlan) else plan
+    if reference.path is None or isinstance(plan, GroupedPlan):
+        return []
+    texts: list[PassText] = []
+
+    def watch(done: Pass, recipe: Recipe) -> None:
+        texts.append(PassText(done.name, done.purpose, done.show(recipe)))
+
+    Recipe(reference.path, reference.wanted | reference.saved, watch)
+    return texts
+
+
+# -- the path -----------------------------------------------------------------------------------
+
+
+def why_new(flush: Flush) -> str:
+    """Whether the path was known; where and how it parted from the known ones."""
+    if flush.state is None:
+        return "off the trie: structure here does not repeat"
+    if flush.parted is None:
+        more = ", planned for what is wanted now" if flush.planned else ""
+        return f"known, taken {flush.state.passed} times{more}"
+    child = flush.parted
+    parent = child.parent
+    others = [] if parent is None or parent.children is None else list(parent.children.values())
+    others = [other for other in others if other is not child]
+    here = f"{name_of(child)} at {site_text(first_line(child, flush.state))}"
+    if not others:
+        if parent is None or parent.parent is None:
+            return f"new: the first that begins with {here}"
+        return f"new: goes on with {here}, where an earlier path ended"
+    ways = [difference(child, other) for other in others[-MAX_WAYS:]]
+    return f"new: {here}; known there: {'; '.join(ways)}"
+
+
+def difference(child: Any, other: Any) -> str:
+    """What is not the same in a known step."""
+    if isinstance(child.prim, LeafPrimitive) or child.prim is not other.prim:
+        where = "" if other.code is None else f" at {site_text(other)}"
+        return name_of(other) + where
+    if child.operand_indices() != other.operand_indices():
+        return f"{name_of(other)} of other operands, at {site_text(other)}"
+    if child.mode is not other.mode:
+        return f"{name_of(other)} in another mode (gradients, autocast, ...)"
+    return f"{name_of(other)} where other extents were equal, 1 or 0"
+
+
+def first_line(state: Any, last: Any) -> Any:
+    """The first state from `state` on, on the way to `last`, that has a line: leaves have none."""
+    found = state
+    while last is not None and last is not state.parent:
+        found = last if last.code is not None else found
+        last = last.parent
+    return found
+
+
+def name_of(state: Any) -> str:
+    """The op of a state, for people."""
+    return repr(state.prim) if isinstance(state.prim, LeafPrimitive) else str(state.prim.name)
+
+
+def site_text(state: Any) -> str:
+    """The user's line of a state."""
+    if state.user_code is not None:
+        return str(Site(state.user_code, state.user_lasti))
+    return str(Site(state.code, state.lasti))
+
+
+# -- the plan -----------------------------------------------------------------------------------
+
+
+def tier_of(plan: Any) -> str:
+    """What ran a plan."""
+    if isinstance(plan, GroupedPlan):
+        return "group by group"
+    if not isinstance(plan, TieredPlan):
+        return "reference: compilation is off (WEND_COMPILE)"
+    if plan.compiled is not None:
+        return f"machine code, bound to {len(plan.compiled.bound)} sets of sizes"
+    if plan.fault is not None:
+        return f"reference: {plan.fault}"
+    if plan.hopeless:
+        return "reference: too many ops to plan"
+    if plan.compilation is not None:
+        return f"reference: {len(plan.compilation.left)} kernels are being compiled"
+    return f"reference: visit {plan.visits}, compiled from visit {THIRD} on"
+
+
+class Lines:
+    """The user's line of each value of a path."""
+
+    def __init__(self, path: Any, sites: Any) -> None:
+        self.state_of: dict[int, int] = {}
+        self.path = path
+        self.sites = sites or {}
+        self.texts: dict[int, str] = {}
+        if path is None:
+            return
+        starts = [*path.node_of_state[: path.n_states], path.n_nodes]
+        for k in range(path.n_states):
+            for node in path.nodes[starts[k] : starts[k + 1]]:
+                self.state_of.update(dict.fromkeys(node.outputs, k))
+
+    def of(self, op: Op, function: Function) -> str:
+        """file:line in function, of an op; a copy has that of what it copies."""
+        k = self.state_of.get(op.outputs[0])
+        if k is None and op.reads:
+            k = self.state_of.get(function.base(op.reads[0].value))
+        if k is None:
+            return ""
+        if k not in self.texts:
+            if k in self.sites:
+                self.texts[k] = str(Site(*self.sites[k]))
+            else:
+                self.texts[k] = site_text(self.path.states[k])
+        return self.texts[k]
+
+
+def describe(
+    step: Kernel | Op, recipe: Recipe, value: Callable[[Poly], int] | None, lines: Lines
+) -> StepReport:
+    """One step of a plan."""
+    f = recipe.function
+    if not isinstance(step, Kernel):
+        found = StepReport("host", [(step.name, lines.of(step, f))])
+        found.reason = f.reasons.get(step.outputs[0], "")
+        reads, writes, ops = [f.base(r.value) for r in step.reads], list(step.outputs), [step]
+    else:
+        kind = "loops" if step.nest is not None else step.ops[0].kind
+        found = StepReport(kind, [(op.name, lines.of(op, f)) for op in step.ops])
+        reads, writes, ops = step.reads, step.writes, step.ops
+    if value is not None:
+        found.read = sum(value(size_of(f, i)) for i in set(reads) - set(writes))
+        found.written = sum(value(size_of(f, i)) for i in set(writes))
+        if isinstance(step, Kernel):
+            found.flops = sum(value(work_of(f, op)) for op in ops)
+    return found
+
+
+def size_of(f: Function, i: int) -> Poly:
+    """Bytes of a value."""
+    return scale(product(f.shape(i)), f.dtypes[i].itemsize)
+
+
+def work_of(f: Function, op: Op) -> Poly:
+    """Operations: two per element multiplied and added, else one per op and element."""
+    if op.kind == CONTRACT:
+        p = op.product
+        extents = [a.extent for a in (*p.batch, p.m, p.n, p.k)]
+        return scale(product(extents), 2)
+    if op.kind == CONVOLVE:
+        shapes = {role: f.shape(i) for role, i in convolved(op).items()}
+        return scale(mul(product(shapes["out"]), product(shapes["weight"][1:])), 2)
+    return product(op.space)
+
+
+def convolved(op: Op) -> dict[str, int]:
+    """The values of a convolution by role."""
+    values = [*(read.value for read in op.reads), op.out]
+    return dict(zip(ROLES[op.node.prim.name], values, strict=True))
