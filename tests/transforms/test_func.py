@@ -233,6 +233,18 @@ def test_bad_calls(call, error, message):
         call()
 
 
+def test_functionalize_changes_nothing():
+    def function(a):
+        return a.clone().mul_(2)
+
+    assert wend.func.functionalize(function) is function
+    assert wend.func.functionalize(function, remove="mutations_and_views") is function
+    with pytest.raises(ArgumentError, match="remove is one of"):
+        wend.func.functionalize(function, remove="everything")
+    with pytest.raises(ArgumentTypeError, match="a function is needed"):
+        wend.func.functionalize(3)
+
+
 def test_an_outer_tensor_has_no_gradient_per_example():
     w = wend.ones(3, requires_grad=True)
     with pytest.raises(GraphError, match="outside of the mapped function"):

@@ -150,36 +150,6 @@ def test_printing_inside_shows_the_shape():
 # -- errors ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "read",
-    [
-        lambda a: a.sum().item(),
-        lambda a: 1 if a.sum() > 0 else 2,
-        lambda a: float(a[0]),
-        lambda a: a.numpy(),
-        lambda a: a.tolist(),
-        lambda a: a[a > 0],
-        lambda a: a.nonzero(),
-    ],
-)
-def test_values_cannot_be_read(read):
-    with pytest.raises(GraphError, match="one tensor stands for all examples"):
-        vmap(read)(wend.ones(4, 3))
-    assert wend.ones(2).sum().item() == 2  # nothing is left behind
-
-
-@pytest.mark.parametrize(
-    "misuse",
-    [
-        lambda a: a.requires_grad_(),
-        lambda a: (a * wend.ones(3, requires_grad=True)).sum().backward(),
-    ],
-)
-def test_what_only_whole_tensors_can_do(misuse):
-    with pytest.raises(GraphError, match="begin a backward"):
-        vmap(misuse)(wend.ones(4, 3))
-
-
 def test_writing_into_a_tensor_from_outside():
     total = wend.zeros(3)
     with pytest.raises(GraphError, match=r"of shape \(3,\)"):

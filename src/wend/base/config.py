@@ -56,7 +56,8 @@ class Settings:
     """
 
     __slots__ = (
-        "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "pure", "verify", "wait"
+        "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "pure", "verify",
+        "wait",
     )  # fmt: skip
 
     autobatch: bool

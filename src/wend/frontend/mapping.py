@@ -6,15 +6,27 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.base import random_state, tree
+from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend.base.random_state import RandomState
 from wend.base.shapes import normalize_dim
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.frontend.batched import run_calls, streams
 from wend.transforms.batch import with_batch_axis
-from wend.transforms.levels import RANDOMNESS, run_mapped
+from wend.transforms.levels import DRAWS, RANDOMNESS, ValueNeeded, run_mapped
 
 __all__ = ["vmap"]
+
+DIFFERS = "vmap({name}): out_dims has None for a result that differs from example to example"
+
+
+class _NoNumbers(RandomState):
+    """The stream of a mapped function that must not draw."""
+
+    def reserve(self, count: int) -> tuple[int, int]:
+        """Raises GraphError."""
+        raise GraphError(DRAWS.format(name="the function"))
 
 
 def vmap(
@@ -32,8 +44,9 @@ def vmap(
     randomness: 'error', 'different' or 'same' random numbers for the examples
     chunk_size: at most so many examples at a time
 
-    func runs once, on tensors that stand for one example each.  Reading their values raises
-    GraphError.  Raises ArgumentError where dims and arguments do not fit.
+    func runs once, on tensors that stand for one example each.  If it asks for a value of theirs
+    (`if a.sum() > 0:`), it is begun again for each example, by `wend.batched`: what it did to Python
+    objects before, it does again.  Raises ArgumentError where dims and arguments do not fit.
     """
     if randomness not in RANDOMNESS:
         raise ArgumentError(
@@ -46,19 +59,25 @@ def vmap(
             f"vmap: in_dims is an int or a tuple like the arguments, not {type(in_dims).__name__}"
         )
     name = getattr(func, "__name__", type(func).__name__)
+    reads = False  # whether func is known to ask for values
 
     @functools.wraps(func, updated=())
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if not args:
             raise ArgumentError(f"vmap: {name} got no arguments to map over")
+        nonlocal reads
         call = _Call(name, func, args, kwargs, in_dims, out_dims, randomness)
-        if chunk_size is None or call.size <= chunk_size:
-            return call.run(0, call.size)
-        parts = [
-            call.run(start, min(start + chunk_size, call.size))
-            for start in range(0, call.size, chunk_size)
-        ]
-        return call.joined(parts)
+        if not reads:
+            stream = random_state.current()
+            before = stream.get_state()
+            try:
+                return call.by_level(chunk_size)
+            except ValueNeeded as error:
+                if not error.mine:
+                    raise
+            reads = True
+            stream.set_state(before)
+        return call.by_fibers(chunk_size)
 
     return mapped
 
@@ -113,6 +132,17 @@ class _Call:
             )
         return sizes[0]
 
+    def chunks(self, chunk_size: int | None) -> list[tuple[int, int]]:
+        """Where chunks of the examples start and stop; one, if there are no examples."""
+        step = chunk_size or max(self.size, 1)
+        starts = range(0, max(self.size, 1), step)
+        return [(start, min(start + step, self.size)) for start in starts]
+
+    def by_level(self, chunk_size: int | None) -> Any:
+        """The results, from one run of the function for each chunk of the examples."""
+        parts = [self.run(start, stop) for start, stop in self.chunks(chunk_size)]
+        return parts[0] if len(parts) == 1 else self.joined(parts)
+
     def run(self, start: int, stop: int) -> Any:
         """The results for examples start..stop."""
         leaves, flags = [], []
@@ -129,16 +159,7 @@ class _Call:
             given = list(leaves)
             for k, x in zip(positions, tensors, strict=True):
                 given[k] = x
-            result = self.func(*tree.unflatten(self.structure, given), **self.kwargs)
-            outs, self.result = tree.flatten(result)
-            self.result_dims = spread(self.out_dims, result, f"vmap({self.name}): out_dims")
-            for x in outs:
-                if not isinstance(x, Tensor):
-                    raise ArgumentError(
-                        f"vmap({self.name}): the function must return tensors only, and it "
-                        f"returned a {type(x).__name__}"
-                    )
-            return outs
+            return self.outputs(given)
 
         tensors = [leaves[k] for k in positions]
         found = run_mapped(once, tensors, [True] * len(tensors), stop - start, self.randomness)
@@ -148,14 +169,74 @@ class _Call:
         ]
         return tree.unflatten(self.result, placed)
 
+    def outputs(self, leaves: list[Any]) -> list[Tensor]:
+        """The tensors that the function returns for these leaves of its arguments."""
+        result = self.func(*tree.unflatten(self.structure, leaves), **self.kwargs)
+        outs, self.result = tree.flatten(result)
+        self.result_dims = spread(self.out_dims, result, f"vmap({self.name}): out_dims")
+        for x in outs:
+            if not isinstance(x, Tensor):
+                raise ArgumentError(
+                    f"vmap({self.name}): the function must return tensors only, and it returned "
+                    f"a {type(x).__name__}"
+                )
+        return outs
+
+    # -- example by example -----------------------------------------------------------------
+
+    def by_fibers(self, chunk_size: int | None) -> Any:
+        """The results, from one run of the function per example."""
+        if self.size == 0:
+            raise ArgumentError(
+                f"vmap({self.name}): without examples a function that reads values cannot be mapped"
+            )
+        columns = [
+            [x] * self.size if dim is None else ops.unbind(x, dim)
+            for x, dim in zip(self.leaves, self.dims, strict=True)
+        ]
+        calls = [functools.partial(self._example, list(row)) for row in zip(*columns, strict=True)]
+        own = self._streams()
+        rows: list[list[Tensor]] = []
+        structure = None
+        for start, stop in self.chunks(chunk_size):
+            for outs, found in run_calls(calls[start:stop], own[start:stop]):
+                structure = structure or found
+                if found != structure:
+                    raise ArgumentError(
+                        f"vmap({self.name}): the function returned {structure} for one example "
+                        f"and {found} for another: they must be alike to be stacked"
+                    )
+                rows.append(outs)
+        pairs = zip(zip(*rows, strict=True), self.result_dims, strict=True)
+        return tree.unflatten(
+            structure, [self._stacked(list(column), dim) for column, dim in pairs]
+        )
+
+    def _example(self, leaves: list[Any]) -> tuple[list[Tensor], Any]:
+        outs = self.outputs(leaves)
+        return outs, self.result
+
+    def _streams(self) -> list[RandomState]:
+        """What the examples draw their random numbers from."""
+        if self.randomness == "error":
+            return [_NoNumbers()] * self.size
+        own = streams(self.size)
+        return own if self.randomness == "different" else [own[0].clone() for _ in own]
+
+    def _stacked(self, column: list[Tensor], dim: int | None) -> Tensor:
+        """One result of all examples as one tensor."""
+        first = column[0]
+        if dim is None:
+            if any(x is not first and not bool((x == first).all()) for x in column):
+                raise ArgumentError(DIFFERS.format(name=self.name))
+            return first
+        return self._placed(ops.stack(column), True, dim, self.size)
+
     def _placed(self, x: Tensor, is_batched: bool, dim: int | None, size: int) -> Tensor:
         """A result with the mapped dim where it is asked for."""
         if dim is None:
             if is_batched:
-                raise ArgumentError(
-                    f"vmap({self.name}): out_dims has None for a result that differs from example "
-                    "to example"
-                )
+                raise ArgumentError(DIFFERS.format(name=self.name))
             return x
         x = with_batch_axis(x, is_batched, size)
         at = normalize_dim(dim, x.dim(), "vmap: out_dims")

@@ -10,12 +10,14 @@ from wend.frontend.derivatives import (
     linearize,
     vjp,
 )
+from wend.frontend.functionalized import functionalize
 from wend.frontend.mapping import vmap
 from wend.frontend.nn.stateless import functional_call
 from wend.frontend.stacking import stack_module_state
 
 __all__ = [
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",

@@ -20,19 +20,30 @@ from wend.core.symbolic import hint_of
 from wend.core.symtrace import flatten_outputs
 from wend.transforms.batch import batched, interpret, with_batch_axis
 
-__all__ = ["Level", "current_level", "run_mapped"]
+__all__ = ["DRAWS", "Level", "ValueNeeded", "current_level", "run_mapped"]
 
 RANDOMNESS = ("error", "different", "same")
 NO_VALUE = (
-    "vmap: inside of the function one tensor stands for all examples: its values cannot be read "
-    "(by item(), bool(), int(), numpy(), tolist(), a mask or nonzero()), it cannot become a leaf "
-    "or begin a backward(), nor be used after the function has returned. Choose with torch.where "
-    "instead of `if`; differentiate with torch.func.grad"
+    "vmap: inside of the function one tensor stands for all examples: it has no value that could "
+    "be read, and it cannot be used after the function has returned; return it instead"
+)
+DRAWS = (
+    "vmap: {name} draws random numbers inside of the mapped function: give vmap "
+    "randomness='different' or randomness='same', or draw them outside"
 )
 WRITTEN = (
     "vmap: an in-place op put a tensor that differs from example to example into one from outside "
     "of the function (of shape {shape}), which has one value for all examples; return it instead"
 )
+
+
+class ValueNeeded(GraphError):
+    """The value of a tensor that stands for all examples of a level was asked for."""
+
+    def __init__(self, level: Level) -> None:
+        super().__init__(NO_VALUE)
+        self.level = level
+        self.mine = False  # whether the vmap that it passes is the one that it is about
 
 
 class Level:
@@ -64,7 +75,7 @@ class Level:
         self.count += 1
         value.requires_grad = bool(x.requires_grad)
         value.extra = _as_it_is(x)
-        value.error = GraphError(NO_VALUE)
+        value.error = ValueNeeded(self)
         return _hot.wrap(value)
 
     def strip(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], tuple[bool, ...]]:
@@ -139,10 +150,7 @@ class Level:
         """Record one op outside of this level; if it is random, as `randomness` says."""
         if prim.random:
             if self.randomness == "error":
-                raise GraphError(
-                    f"vmap: {prim.name} draws random numbers inside of the mapped function: give "
-                    "vmap randomness='different' or randomness='same', or draw them outside"
-                )
+                raise GraphError(DRAWS.format(name=prim.name))
             if self.randomness == "different":
                 return self._draw_for_each(prim, flags, tensors, args), True
             if True in flags:
@@ -246,6 +254,7 @@ def run_mapped(
     """function(*tensors) once for all examples; flagged tensors have the batch axis at dim 0.
 
     Returns per result of the function (tensor, whether it has the batch axis at dim 0).
+    Raises ValueNeeded, with `mine` set, where the function asks for a value of one example.
     """
     level = Level(size, randomness)
     trace = level.trace
@@ -255,6 +264,9 @@ def run_mapped(
             given = [level.wrap(x) if flag else x for x, flag in zip(tensors, flags, strict=True)]
             results = list(function(*given))
             inner, on = level.strip(results)
+        except ValueNeeded as error:
+            error.mine = error.level is level
+            raise
         finally:
             written = _take_back(level, *start)
     if written is not None:
