@@ -67,7 +67,19 @@ class Lowering:
         for i in f.outputs:
             self.materialise(f.resolve(i))
             self.lay_out(i)
+        self.drop_unread()
         return f
+
+    def drop_unread(self) -> None:
+        """Forget ops of which only the shape was asked, by a fill."""
+        f = self.function
+        used = {f.base(f.resolve(i)) for i in f.outputs}
+        kept = []
+        for op in reversed(f.ops):
+            if op.kind == HOST or not used.isdisjoint(op.outputs):
+                kept.append(op)
+                used.update(f.base(read.value) for read in op.reads)
+        f.ops = kept[::-1]
 
     def lay_out(self, i: int) -> None:
         """Copy a needed value that shows elements of a computed one in another order."""
