@@ -45,8 +45,8 @@ def vmap(
     chunk_size: at most so many examples at a time
 
     func runs once, on tensors that stand for one example each.  If it asks for a value of theirs
-    (`if a.sum() > 0:`), it is begun again for each example, by `wend.batched`: what it did to Python
-    objects before, it does again.  Raises ArgumentError where dims and arguments do not fit.
+    (`if a.sum() > 0:`), it is begun again for each example, by `wend.batched`: what it did to
+    Python objects before, it does again.  Raises ArgumentError where dims and arguments do not fit.
     """
     if randomness not in RANDOMNESS:
         raise ArgumentError(
@@ -197,7 +197,7 @@ class _Call:
         calls = [functools.partial(self._example, list(row)) for row in zip(*columns, strict=True)]
         own = self._streams()
         rows: list[list[Tensor]] = []
-        structure = None
+        structure: Any = None
         for start, stop in self.chunks(chunk_size):
             for outs, found in run_calls(calls[start:stop], own[start:stop]):
                 structure = structure or found
