@@ -60,7 +60,9 @@ class TieredPlan:
         """Stay with the reference."""
         self.hopeless = True
         self.compilation = None
-        self.fault = fault
+        # Its traceback would keep the frames of this flush, and the arrays they know, for good.
+        fault.__context__ = fault.__cause__ = None
+        self.fault = fault.with_traceback(None)
         COUNTS["failed"] += 1
 
     def advance(self) -> None:
