@@ -136,7 +136,7 @@ def launch(frame, values, types, args, arena, touched):
 def run(track, batch):
     """Run a plan: 1 done, 0 not bound to these sizes, -1 to be left to the reference."""
     frame = track.frame
-    if frame is None or frame.busy:
+    if frame is None:
         return 0
     values = batch.values
     args = batch.args
@@ -146,8 +146,13 @@ def run(track, batch):
 
 
 def run_bound(track, frame, batch, values, args):
-    """Run a plan in a frame of the right sizes: 1 done, -1 to be left to the reference."""
-    frame.busy = True
+    """Run a plan in a frame of the right sizes: 1 done, -1 to be left to the reference.
+
+    0: another thread has the frame.
+    """
+    if frame.busy:
+        return 0
+    frame.busy = True  # nothing is called since it was looked at: no other thread had a turn
     env = None
     try:
         arena = 0

@@ -42,11 +42,13 @@ _free: list[Arena] = []
 
 def take_arena(size: int) -> Arena:
     """A free arena of at least this size; too small ones are dropped."""
-    while _free:
-        arena = _free.pop()
-        if arena.size >= size:
-            return arena
-    return Arena(size)
+    try:  # other threads take and free too
+        while True:
+            arena = _free.pop()
+            if arena.size >= size:
+                return arena
+    except IndexError:
+        return Arena(size)
 
 
 def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, int], int]:

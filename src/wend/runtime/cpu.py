@@ -72,7 +72,7 @@ class CompiledPlan:
         if key in self.bound:
             return self.bound[key]
         if len(self.bound) >= MAX_BOUND:
-            self.bound.pop(next(iter(self.bound)))
+            self.bound.pop(next(iter(self.bound), key), None)
         try:
             found = Bound(self, [v.type for v in values], args, types, sizes)
         except (Unbound, OverflowError, ZeroDivisionError):
@@ -88,10 +88,11 @@ class CompiledPlan:
             if bound is None:
                 return False
             frame = bound.frame
-            if frame.busy:  # in another thread
-                frame = bound.new_frame()
-            self.track.frame = frame
-            outcome = _launch.run_bound(self.track, frame, batch, batch.values, batch.args)
+            while outcome == 0:
+                if frame.busy:  # in another thread
+                    frame = bound.new_frame()
+                self.track.frame = frame
+                outcome = _launch.run_bound(self.track, frame, batch, batch.values, batch.args)
         return bool(outcome == 1)
 
     def execute(self, values: list[Any], args: list[Any]) -> dict[int, Any] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from typing import Any
 
 from wend.base import config
@@ -16,6 +18,19 @@ THIRD = 3
 #: Paths of more ops than this stay with the reference: planning them would take too long.
 MAX_OPS = 6000
 COUNTS = {"compiled": 0, "failed": 0, "runs": 0}
+
+#: One plan is made at a time: passes trace rules and fill tables that all plans share.  Taken before
+#: LLVM's lock, never after it.  A plan that is made may ask for a flush that makes another.
+_planning = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _planning
+    _planning = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class TieredPlan:
@@ -33,7 +48,10 @@ class TieredPlan:
     def run(self, batch: Batch) -> None:
         """Compute; on a failure mark what failed and undo later rebindings."""
         compiled = self.compiled
-        if compiled is None and not self.hopeless:
+        if config.settings.deterministic:
+            # How ops are fused, and so how sums are ordered, depends on what else is wanted.
+            compiled = None
+        elif compiled is None and not self.hopeless:
             self.visits += 1
             if config.settings.wait or self.visits >= THIRD:
                 self.advance()
@@ -66,11 +84,25 @@ class TieredPlan:
         COUNTS["failed"] += 1
 
     def advance(self) -> None:
-        """Begin to make machine code of the plan, or take what is ready."""
+        """Begin to make machine code of the plan, or take what is ready.
+
+        Another thread that is at it is waited for only if machine code was asked for by force.
+        """
+        lock = _planning
+        if not lock.acquire(blocking=config.settings.wait):
+            return
+        try:
+            if self.compiled is None and not self.hopeless:
+                self.compile()
+        finally:
+            lock.release()
+
+    def compile(self) -> None:
+        """Compile now, or begin to, or take what is ready; on a failure stay with the reference."""
         from wend.runtime.cpu import Compilation, compile_plan
 
         try:
-            if config.settings.wait or config.settings.deterministic:
+            if config.settings.wait:
                 self.compiled = compile_plan(self.reference)
             elif self.compilation is None:
                 self.compilation = Compilation(self.reference)
