@@ -14,7 +14,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import hashlib
-import os
 import threading
 import weakref
 from collections import deque
@@ -24,6 +23,7 @@ from functools import cache
 from typing import Any, Final
 
 from wend.base.errors import CompileError
+from wend.base.forking import at_fork
 from wend.compiler.cache import ObjectCache, default_directory
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
@@ -389,9 +389,4 @@ def _stop() -> None:
     _lock.acquire()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )
+at_fork(_before_fork, _after_fork_in_parent, _after_fork_in_child)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
 from wend.base import config
 from wend.base.errors import CompileError
+from wend.base.forking import at_fork
 from wend.core._hot import Batch
 from wend.core.graph import PathGraph
 from wend.runtime.reference import ReferencePlan
@@ -19,8 +19,8 @@ THIRD = 3
 MAX_OPS = 6000
 COUNTS = {"compiled": 0, "failed": 0, "runs": 0}
 
-#: One plan is made at a time: passes trace rules and fill tables that all plans share.  Taken before
-#: LLVM's lock, never after it.  A plan that is made may ask for a flush that makes another.
+#: One plan is made at a time: passes trace rules and fill tables that all plans share.  Taken
+#: before LLVM's lock, never after it; a plan in the making may ask for a flush that makes another.
 _planning = threading.RLock()
 
 
@@ -29,8 +29,7 @@ def _renew_lock() -> None:
     _planning = threading.RLock()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+at_fork(lambda: _planning.acquire(), lambda: _planning.release(), _renew_lock)
 
 
 class TieredPlan:
