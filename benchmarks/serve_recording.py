@@ -6,6 +6,7 @@ With PyTorch the same line computes. Values are made and read outside of the tim
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import re
@@ -42,6 +43,7 @@ KINDS = {
 RESIZED = ["scalar operand", "two tensors", "sum(dim=...)", "cat", "where"]
 
 
+@functools.cache  # a program's lines stay the same lines, pass after pass
 def unrolled(line: str, count: int = LINES) -> Callable[..., Any]:
     """Return a function of (x, y, z, m, i) that runs a line so many times and returns the last."""
     body = "\n".join(f"    r = {line}" for _ in range(count))

@@ -29,7 +29,7 @@ cdef list BOUND
 cdef tuple OPERATOR_NAMES
 cdef int R_TENSOR, R_FLOAT, R_INT, R_BOOL, R_TENSORS, R_INTS, R_COMPLEX, R_DEFAULT
 cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
-cdef Py_ssize_t MAX_TYPES, MAX_STATES, SEAL_AFTER
+cdef Py_ssize_t MAX_TYPES, MAX_STATES, SEAL_AFTER, LONG_TAIL, WINDOW
 cdef dict PLAIN_TYPES
 cdef dict KINDS
 cdef dict COUNTS
@@ -211,7 +211,9 @@ cdef operator1(Py_ssize_t code, Tensor x)
 @cython.locals(f=OpFunction, t=type)
 cdef operator2(Py_ssize_t code, Tensor x, object y, bint swap)
 
-# What a known step reads comes first, so that it lies in few cache lines.
+# What a known step reads comes first, so that it lies in few cache lines.  States refer to each
+# other in circles, which `dismantle` cuts; the cyclic collector would walk the whole trie.
+@cython.no_gc
 cdef class State:
     cdef public object prim
     cdef public State child
@@ -321,11 +323,15 @@ cpdef Py_ssize_t enter(Trace trace, Value v) except -1
 cdef State new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index)
 @cython.locals(child=State, children=dict)
 cdef State leaf_child(Trace trace, State state, LeafPrimitive prim, int grad)
-cdef adopt(State state, object key, State child)
+@cython.locals(child=State)
+cdef State child_with(State state, tuple key)
+@cython.locals(other=State)
+cdef adopt(State state, State child)
 @cython.locals(node=State, root=State, ok=bint)
 cdef bint admit(State state) except -1
-@cython.locals(state=State, now="long long")
-cdef count_pass(list states)
+@cython.locals(state=State, known=State, now="long long", k=Py_ssize_t, tail=Py_ssize_t)
+cdef count_pass(State root, list states)
+cdef count_at(State state)
 @cython.locals(state=State, h="long long")
 cdef note_stranger(list states)
 @cython.locals(alias=Alias, base=Tensor)

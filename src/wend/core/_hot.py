@@ -29,6 +29,8 @@ R_DEFAULT = 7
 MAX_TYPES = 8192
 MAX_STATES = 60_000
 SEAL_AFTER = 48  # divergences below a state before it may be sealed
+LONG_TAIL = 1000  # new states of one divergence that weigh as much as another divergence
+WINDOW = 128  # passes after which the counts of a state are halved
 GRAD_NONE = 0
 GRAD_LEAF = 1
 GRAD_NODE = 2
@@ -1024,6 +1026,17 @@ class State:
         """What a child is found by."""
         return (self.prim, self.i0, self.i1, self.i2, self.rest, self.mode, self.program)
 
+    def offspring(self):
+        """All children. A dict is made for the second one: most states have one."""
+        if self.children is not None:
+            return list(self.children.values())
+        return [] if self.child is None else [self.child]
+
+    def retain(self, kept):
+        """Let go of all children but those in the list `kept`."""
+        self.children = {child.key(): child for child in kept} if len(kept) > 1 else None
+        self.child = kept[len(kept) - 1] if kept else None
+
 
 class Trace:
     """What is pending in one thread, in order, and where its path stands in the trie."""
@@ -1305,8 +1318,15 @@ def share_leaf(trace, v):
 
 def new_leaf(parent, prim, grad, index):
     """A state for a value from outside."""
-    state = State(parent, prim)
-    state.born = COUNTS["flushes"]  # the next divergence belongs to the same one
+    state = State.__new__(State)
+    state.prim = prim
+    state.i0 = -1
+    state.i1 = -1
+    state.i2 = -1
+    if parent is not None:
+        state.parent = parent
+        state.depth = parent.depth + 1
+        state.born = COUNTS["flushes"]  # the next divergence belongs to the same one
     state.first = index
     state.n_out = 1
     state.requires_grad = grad == GRAD_LEAF or grad == GRAD_NODE
@@ -1315,25 +1335,34 @@ def new_leaf(parent, prim, grad, index):
 
 def leaf_child(trace, state, prim, grad):
     """The child by which a leaf of this kind enters."""
-    key = (prim, -1, -1, -1, None, None, None)
     children = state.children
     if children is not None:
-        child = children.get(key)
+        child = children.get((prim, -1, -1, -1, None, None, None))
         if child is not None:
             state.child = child
             return child
     linked = admit(state)
     child = new_leaf(state if linked else None, prim, grad, trace.n)
     if linked:
-        adopt(state, key, child)
+        adopt(state, child)
     return child
 
 
-def adopt(state, key, child):
+def child_with(state, key):
+    """The child with this key, or None."""
+    if state.children is not None:
+        return state.children.get(key)
+    child = state.child
+    return child if child is not None and child.key() == key else None
+
+
+def adopt(state, child):
     """Hang a new child into the trie."""
-    if state.children is None:
-        state.children = {}
-    state.children[key] = child
+    other = state.child
+    if state.children is not None:
+        state.children[child.key()] = child
+    elif other is not None:
+        state.children = {other.key(): other, child.key(): child}
     state.child = child
     COUNTS["states"] += 1
 
@@ -1381,22 +1410,38 @@ def note_stranger(states):
     STRANGERS[h] = True
 
 
-def count_pass(states):
-    """After a flush: the states passed, for `admit` and for eviction."""
+def count_pass(root, states):
+    """After a flush: the states passed, for `admit` and for eviction.
+
+    What a program has done long ago is forgotten, and a long tail of new states counts for more
+    than one divergence: little of it has to be built to find that nothing repeats.
+    """
     now = COUNTS["flushes"]
-    ROOT.passed += 1
-    if ROOT.passed > 2048:
-        ROOT.passed = ROOT.passed >> 1
-        ROOT.gained = ROOT.gained >> 1
+    count_at(root)
+    k = 0
     for state in states:
         if state.parent is None:
             note_stranger(states)
             break
+        if state.passed == 0 and k >= 0:
+            tail = (len(states) - k) // LONG_TAIL
+            if tail > 0:
+                root.gained += tail
+                for known in states[:k]:
+                    known.gained += tail
+            k = -1
+        elif k >= 0:
+            k += 1
         state.stamp = now
-        state.passed += 1
-        if state.passed > 2048:
-            state.passed = state.passed >> 1
-            state.gained = state.gained >> 1
+        count_at(state)
+
+
+def count_at(state):
+    """Count one pass."""
+    state.passed += 1
+    if state.passed > WINDOW:
+        state.passed = state.passed >> 1
+        state.gained = state.gained >> 1
 
 
 def current(handle):
@@ -1640,10 +1685,9 @@ def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
     i0 = indices[0] if len(indices) > 0 else -1
     i1 = indices[1] if len(indices) > 1 else -1
     rest = tuple(indices[2:])
-    key = (prim, i0, i1, -1, rest, trace.mode, None)
     child = None
-    if state is not None and state.children is not None:
-        child = state.children.get(key)
+    if state is not None:
+        child = child_with(state, (prim, i0, i1, -1, rest, trace.mode, None))
     if child is None:
         if state is not None and not admit(state):
             state = None
@@ -1663,7 +1707,7 @@ def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
         child.step = build(trace.n, indices, child.arg0)
         child.leaves = leaves
         if state is not None:
-            adopt(state, key, child)
+            adopt(state, child)
     else:
         state.child = child
     child.outs = tuple(outs)
@@ -1789,11 +1833,9 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
         prim.last_t2 = t2
         prim.last_program = program
         prim.last_outs = outs
-    key = None
     if state is not None:
-        key = (prim, i0, i1, i2, rest, trace.mode, program)
         if state.children is not None:
-            child = state.children.get(key)
+            child = state.children.get((prim, i0, i1, i2, rest, trace.mode, program))
             if child is not None:
                 set_types(child, t0, t1, t2, more, outs, values)
                 state.child = child
@@ -1834,7 +1876,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
         child.depth = state.depth + 1
         child.born = COUNTS["flushes"]
         set_types(child, t0, t1, t2, more, outs, values)
-        adopt(state, key, child)
+        adopt(state, child)
     else:
         set_results(child, outs)
     return child
@@ -1990,7 +2032,7 @@ def flush_now(trace):
                 if v.trace is trace:
                     v.trace = None
                     v.serial = 0
-        count_pass(batch.states)
+        count_pass(trace.root, batch.states)
         if COUNTS["states"] > MAX_STATES:
             SLOTS["evict"](ROOT)
 

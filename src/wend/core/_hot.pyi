@@ -1638,6 +1638,10 @@ class State:
         """Dense indices of the operands."""
     def key(self) -> Any:
         """What a child is found by."""
+    def offspring(self) -> Any:
+        """All children. A dict is made for the second one: most states have one."""
+    def retain(self, kept: Any) -> Any:
+        """Let go of all children but those in the list `kept`."""
 class Trace:
     """What is pending in one thread, in order, and where its path stands in the trie."""
     root: Any

@@ -127,7 +127,8 @@ static inline PyObject *wend_pool_alloc(wend_pool_t *pool, PyTypeObject *type, P
         PyObject *o = pool->blocks[--pool->n];
         memset((char *)o + sizeof(PyObject), 0, (size_t)type->tp_basicsize - sizeof(PyObject));
         (void)PyObject_Init(o, type);
-        PyObject_GC_Track(o);
+        if (PyType_IS_GC(type))
+            PyObject_GC_Track(o);
         return o;
     }
     return PyType_GenericAlloc(type, items);
@@ -136,13 +137,15 @@ static inline PyObject *wend_pool_alloc(wend_pool_t *pool, PyTypeObject *type, P
 static inline void wend_pool_free(wend_pool_t *pool, void *memory)
 {
     PyObject *o = (PyObject *)memory;
-    if (Py_TYPE(o) == pool->type && pool->n < WEND_KEPT) {
-        if (PyObject_GC_IsTracked(o))
-            PyObject_GC_UnTrack(o);
-        pool->blocks[pool->n++] = o;
+    PyTypeObject *type = Py_TYPE(o);
+    if (type == pool->type && pool->n < WEND_KEPT) {
+        pool->blocks[pool->n++] = o; /* the collector has been told at the start of tp_dealloc */
         return;
     }
-    PyObject_GC_Del(o);
+    if (PyType_IS_GC(type))
+        PyObject_GC_Del(o);
+    else
+        PyObject_Free(o);
 }
 
 #define WEND_POOL(k)                                                                     \

@@ -106,17 +106,15 @@ def evict(root: State) -> None:
     count = 0
     while stack:
         state = stack.pop()
-        if state.children is None:
-            continue
-        keep = {k: c for k, c in state.children.items() if c.stamp > limit}
-        dropped = [c for k, c in state.children.items() if c.stamp <= limit]
-        state.children = keep
-        if state.child is not None and state.child.stamp <= limit:
-            state.child = None
-        for child in dropped:
-            dismantle(child)
-        count += len(keep)
-        stack.extend(keep.values())
+        children = state.offspring()
+        kept = [child for child in children if child.stamp > limit]
+        if len(kept) < len(children):
+            state.retain(kept)
+            for child in children:
+                if child.stamp <= limit:
+                    dismantle(child)
+        count += len(kept)
+        stack.extend(kept)
     _hot.set_count("states", count)
 
 
@@ -125,11 +123,9 @@ def walk(root: State) -> list[State]:
     out: list[State] = []
     stack = [root]
     while stack:
-        state = stack.pop()
-        if state.children is not None:
-            for child in state.children.values():
-                out.append(child)
-                stack.append(child)
+        children = stack.pop().offspring()
+        out.extend(children)
+        stack.extend(children)
     return out
 
 
@@ -138,10 +134,8 @@ def dismantle(state: State) -> None:
     stack = [state]
     while stack:
         current = stack.pop()
-        if current.children is not None:
-            stack.extend(current.children.values())
-        current.children = None
-        current.child = None
+        stack.extend(current.offspring())
+        current.retain([])
         current.plans = None
         current.parent = None
 
