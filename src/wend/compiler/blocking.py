@@ -75,6 +75,7 @@ class Block:
 class Panels:
     """Where the panels of a block are, w vectors wide: base + column * per_column + w * per_width.
 
+    whole: an i1; the panels of all columns and of all the depth are there
     direct: an i1; they are read from a matrix as it stands, whose rows are `step` bytes apart,
     but for one that is not whole, which is packed at `spare`. Packed panels are dense.
     """
@@ -85,6 +86,7 @@ class Panels:
     direct: str = "false"
     step: str = "0"
     spare: str = "null"
+    whole: str = "false"
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,7 @@ class Multiply:
         count = f.ceil_div(rows, shape.rows)
         with f.when(f.is_("ne", count, "0")):
             each = f.div(rows, count)
+            soon = self._soon(block, panels_, count)
             more = f.sub(rows, f.mul(each, count))
             with f.loop("0", count, str(GROUP)) as group:
                 last = f.minimum(f.add(group, str(GROUP)), count)
@@ -239,7 +242,33 @@ class Multiply:
                     step = f.add(found.step, f.mul(height, found.step_per_row))
                     given = f"ptr {left}, i64 {found.row}, i64 {step}"
                     with panels(f, shape, block.first, block.last, self.columns) as at:
-                        self._tile(block, panels_, given, row, height, *at, fresh, handed)
+                        fetched = soon(loop.index, *at)
+                        self._tile(block, panels_, given, row, height, *at, fresh, handed, fetched)
+
+    def _soon(self, block: Block, found: Panels, count: str) -> Callable[[str, str, str], str]:
+        """What a tile fetches of the panels that come next: arguments, of (tile, column, width).
+
+        The tiles of a panel share the panel that takes its place: a whole operand may be far away,
+        and a processor does not foresee where the next chunk begins.
+        """
+        f, shape = self.f, self.shape
+        if found.whole == "false":
+            return lambda tile, column, width: "ptr null, i64 0"
+        end = f.add(block.start, block.depth)
+        closing = f.is_("eq", end, self.depth)
+        onward = f.select(closing, f.sub(block.last, block.first), "0")
+        per_width = f.select(closing, "0", f.mul(end, str(shape.bytes)))
+
+        def soon(tile: str, column: str, width: str) -> str:
+            later = f.add(column, onward)
+            there = f.both(found.whole, f.is_("slt", later, self.part_columns[1]))
+            offset = f.add(f.mul(later, found.per_column), f.mul(width, per_width))
+            share = f.div(f.add(f.mul(width, str(shape.bytes)), f.sub(count, "1")), count)
+            start = f.add(offset, f.mul(tile, f.mul(share, block.depth)))
+            place = f.at(found.base, f.select(there, start, "0"))
+            return f"ptr {place}, i64 {f.select(there, share, '0')}"
+
+        return soon
 
     def _tile(
         self,
@@ -252,6 +281,7 @@ class Multiply:
         width: str,
         fresh: str,
         handed: str,
+        soon: str,
     ) -> None:
         """One tile: look its function up by its extents, call it, and the epilogue."""
         f, shape = self.f, self.shape
@@ -273,7 +303,7 @@ class Multiply:
         function = f.load("ptr", f.at("@tiles", f.mul(number, "8")), 8)
         f.line(
             f"call void {function}({left}, ptr {panel}, i64 {step}, i64 {block.depth}, "
-            f"ptr {before}, i64 {self.out_row}, ptr {into}, i64 {into_row}, i64 {valid})"
+            f"ptr {before}, i64 {self.out_row}, ptr {into}, i64 {into_row}, i64 {valid}, {soon})"
         )
         with f.when(handed):
             f.line(

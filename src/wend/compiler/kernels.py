@@ -40,6 +40,7 @@ class Kernel:
         "name",
         "nest",
         "ops",
+        "packable",
         "reads",
         "slots",
         "source",
@@ -55,6 +56,7 @@ class Kernel:
         self.what = what  # for people
         self.nest: Any = None  # the loops it was written from
         self.ops: list[Op] = []  # what it computes
+        self.packable = False  # whether the right operand is a leaf, the same for all products
         self.slots: list[Slot] = []
         self.faults: list[str] = []
         self.reads: list[int] = []

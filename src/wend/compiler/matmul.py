@@ -56,7 +56,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from wend.compiler.blocking import DEPTH, Multiply, Room, arguments, panels, scratch_size
+from wend.compiler.blocking import (
+    COLUMN_PANELS,
+    DEPTH,
+    Multiply,
+    Room,
+    arguments,
+    panels,
+    scratch_size,
+)
 from wend.compiler.dots import FEW_ROWS, dots
 from wend.compiler.llvm import Library, Target, compile_module, host
 from wend.compiler.operands import Matrix, Operands, pack_panel
@@ -90,6 +98,8 @@ PACK = "right packed depth columns right_step right_column batch0 batch1 right0 
 
 # Up to so many rows read the right operand as it stands, where that is possible.
 _DIRECT_ROWS = "128"
+# While a chunk of so many bytes is used, the next one is fetched into the second-level cache.
+_CHUNK_BYTES = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -250,6 +260,7 @@ def _product(shape: Shape, dtype: str) -> str:
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
     turned_ = f.both(apart, pays(f, shape, dtype, rows, columns, a["depth"]))
     usual = f.let(f"xor i1 {f.either(dotted, turned_)}, true")
+    chunk = _chunk(f, shape, packed, a["depth"])
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
         left = Matrix(_place(f, a, "left", i, j), a["left_row"], a["left_step"])
         right = Matrix(_place(f, a, "right", i, j), a["right_column"], a["right_step"])
@@ -285,5 +296,14 @@ def _product(shape: Shape, dtype: str) -> str:
                 epilogue=a["epilogue"],
                 state=a["state"],
                 place=(i, j),
+                chunk=chunk,
             ).write()
     return f.text()
+
+
+def _chunk(f: Routine, shape: Shape, packed: str, depth: str) -> str:
+    """Columns in a chunk: of panels that are packed already, what can be fetched ahead of time."""
+    panel = f.mul(f.minimum(depth, str(DEPTH)), str(shape.panel * shape.size))
+    fitting = f.div(str(_CHUNK_BYTES), f.add(panel, "1"))
+    fewer = f.minimum(f.add(fitting, "1"), str(COLUMN_PANELS))
+    return f.mul(f.select(packed, fewer, str(COLUMN_PANELS)), str(shape.panel))

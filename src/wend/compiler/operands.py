@@ -76,6 +76,7 @@ class Operands:
             here.direct,
             here.step,
             here.spare,
+            packed,
         )
 
     def panels(self, block: Block, wanted: str = "true") -> Panels:

@@ -159,6 +159,7 @@ class Recipe:
         }  # fmt: skip
         del one
         kernel.slots = [words[name] for name in matmul.PRODUCT]
+        kernel.packable = p.y.base in f.inputs and outer.y == inner.y == ZERO
         return kernel
 
     # -- memory -----------------------------------------------------------------------------

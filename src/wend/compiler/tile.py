@@ -3,12 +3,14 @@
 A tile is `rows` rows by `width` vectors. In each step of depth it multiplies one element of each
 row of the left operand, spread over a vector, with one row of the right operand's panel.
 
-    void tile_RxW(a, a_row, a_step, b, b_step, depth, before, before_row, out, out_row, valid)
+    void tile_RxW(a, a_row, a_step, b, b_step, depth, before, before_row, out, out_row, valid,
+                  soon, soon_step)
 
     a + i * a_row + k * a_step     element (i, k) of the left operand
     b + k * b_step                 W vectors, one after the other
     before                         null, or what is added to the result
     valid                          how many lanes of the last vector are there, 1 to all
+    soon + k * soon_step           what later tiles read, fetched into the second-level cache
 
 All strides are in bytes.
 """
@@ -126,9 +128,9 @@ def _limited(f: Routine, lanes: int, number: str) -> str:
 
 
 def _tile(shape: Shape, rows: int, width: int) -> str:
-    names = "a a_row a_step b b_step depth before before_row out out_row valid".split()
-    pointers = {"a", "b", "before", "out"}
-    parameters = [("ptr" if name in pointers else "i64", name) for name in names]
+    names = "a a_row a_step b b_step depth before before_row out out_row valid soon soon_step"
+    pointers = {"a", "b", "before", "out", "soon"}
+    parameters = [("ptr" if name in pointers else "i64", name) for name in names.split()]
     f = Routine(tile_name(rows, width), parameters, internal=True)
     sums = _multiply(f, shape, rows, width)
     mask = lane_mask(f, shape.lanes, "%valid")
@@ -195,14 +197,16 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
     lines = ["%a"] + [f.at("%a", f.mul("%a_row", str(row))) for row in range(1, rows)]
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
     sums = ["zeroinitializer"] * (rows * width * steps)
-    a, b = "0", "%b"
+    a, b, soon = "0", "%b", "%soon"
     for start, stop, count in [("0", whole, steps), (whole, "%depth", 1)]:
         if start == stop:
             break
         with f.turns(start, stop, str(count)) as loop:
             a_now, b_now = loop.carry("i64", a), loop.carry("ptr", b)
+            soon_now = loop.carry("ptr", soon)
             now = [loop.carry(shape.vector, x) for x in sums]
             at_a, at_b = a_now, b_now
+            fetch(f, soon_now, level=2)
             for step in range(count):
                 part = slice(step * rows * width, (step + 1) * rows * width)
                 fresh = multiply_step(f, shape, lines, at_a, at_b, now[part], width)
@@ -211,7 +215,8 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
                 at_a, at_b = f.add(at_a, "%a_step"), f.at(at_b, "%b_step")
             loop.become(a_now, at_a)
             loop.become(b_now, at_b)
-        a, b, sums = a_now, b_now, now
+            loop.become(soon_now, f.at(soon_now, f.mul("%soon_step", str(count))))
+        a, b, soon, sums = a_now, b_now, soon_now, now
         if count == 1:
             break
     while len(sums) > rows * width:
@@ -222,6 +227,11 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
     return sums
 
 
+def fetch(f: Routine, pointer: str, level: int) -> None:
+    """Begin to bring a cache line nearer: into the cache of the first level, or the second."""
+    f.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 {4 - level}, i32 1)")
+
+
 def multiply_step(
     f: Routine, shape: Shape, lines: list[str], a: str, b: str, sums: list[str], width: int
 ) -> list[str]:
@@ -229,9 +239,7 @@ def multiply_step(
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
     ahead = f.at(b, f.mul("%b_step", str(_AHEAD[shape.size])))
     for w in range(width):
-        f.line(
-            f"call void @llvm.prefetch.p0(ptr {f.at(ahead, w * shape.bytes)}, i32 0, i32 3, i32 1)"
-        )
+        fetch(f, f.at(ahead, w * shape.bytes), level=1)
     result = []
     for row, line in enumerate(lines):
         one = f.load(shape.element, f.at(line, a), shape.size)

@@ -149,6 +149,7 @@ cdef class Value:
     cdef public Py_ssize_t seg_index
     cdef public object error
     cdef public object extra
+    cdef public object packed
 
 cdef class Leaf:
     cdef public bint requires_grad

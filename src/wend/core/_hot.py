@@ -2733,7 +2733,7 @@ def set_probe(probe):
 def set_defaults():
     """Uncompiled: fields that C would clear, as class attributes."""
     rows = {
-        Value: "type buffer trace leaf segment error extra",
+        Value: "type buffer trace leaf segment error extra packed",
         Tensor: "value leaf alias _layout _grad",
         Alias: "base storage prim args outer",
         State: "parent prim rest mode t0 t1 t2 trest last_args out_type outs program code "

@@ -172,6 +172,7 @@ class Value:
     seg_index: _int
     error: Any
     extra: Any
+    packed: Any
     def __init__(self, type: Any) -> None: ...
 class Leaf:
     """Gradient identity of a leaf variable: where its gradient accumulates."""

@@ -29,6 +29,7 @@ cdef class Frame:
     cdef public tuple outs
     cdef public tuple results
     cdef public tuple numbers
+    cdef public tuple weights
     cdef public tuple steps
     cdef public Py_ssize_t arena_bytes
     cdef public bint release
@@ -47,7 +48,7 @@ cdef class Track:
     cdef public object type_of
     cdef public Frame frame
 
-@cython.locals(v=Value, at="long long", data="long long", made=list, kept=list, step=tuple, k=Py_ssize_t)
+@cython.locals(v=Value, at="long long", data="long long", made=list, kept=list, step=tuple, k=Py_ssize_t, packs=dict)
 cpdef list launch(Frame frame, list values, list types, list args, long long arena, list touched)
 
 @cython.locals(v=Value)

@@ -18,6 +18,8 @@ class Frame:
     results    the values that the arrays made are
     plain      whether these are all that is wanted, and nothing is saved for a backward pass
     numbers    (address of a word, expression, category) of each run-time number
+    weights    (leaf, key, address in the table, of a word, leaf's offset) of each operand of
+               a product that may be packed: see `runtime.packed`
     steps      in order: (0, code, number of kernels), (1, host step), or
                (2, results that may take the memory of leaves): nothing can fail any more
     """
@@ -74,6 +76,9 @@ def alone():
 ALONE = alone()
 
 
+SEEN = {}  # packed operands of a value that has been used once; never filled
+
+
 def launch(frame, values, types, args, arena, touched):
     """Run the steps; returns the arrays made, or None if a kernel noted a failure.
 
@@ -93,6 +98,18 @@ def launch(frame, values, types, args, arena, touched):
             data = array_data(array)
         put(at, data)
         at += 8
+    for i, key, place, word, home, offset in frame.weights:
+        v = values[i]
+        packs = v.packed
+        if packs is None:  # most values are used once: parameters in training
+            v.packed = SEEN
+            data = 0
+        else:
+            data = packs.get(key, 0)
+            if data == 0:
+                data = frame.owner.pack(v, key, get(home) + offset)
+        put(word, data != 0)
+        put(place, data if data != 0 else get(home) + offset)
     made = []
     for make, shape, dtype in frame.outs:
         if make is None:

@@ -10,6 +10,7 @@ class Frame:
     leaves: tuple[int, ...]
     outs: tuple[tuple[Callable[..., Any], tuple[int, ...], Any], ...]
     numbers: tuple[tuple[int, Any, int], ...]
+    weights: tuple[tuple[int, Any, int, int, int, int], ...]
     steps: tuple[Any, ...]
     types: tuple[Any, ...]
     places: tuple[int, ...]

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wend.compiler import matmul
 from wend.compiler.ir import Op
 from wend.compiler.kernels import Kernel
 from wend.core import _hot
-from wend.runtime import _launch_select
+from wend.runtime import _launch_select, packed
 from wend.runtime.arena import take_arena
 from wend.runtime.runners import runner_of
 
@@ -21,6 +22,7 @@ _launch: Any = _launch_select.select()
 #: Work in bytes from which on other threads may run Python meanwhile.
 RELEASE_BYTES = 1 << 17
 _EMPTY = np.empty
+_WORD = {name: j for j, name in enumerate(matmul.PRODUCT)}
 
 
 class FrameMaker:
@@ -29,6 +31,7 @@ class FrameMaker:
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
         self.recipe = bound.plan.recipe
+        self.start = 8  # words before the table: the failures, and what keeps them apart
         leaves = bound.plan.leaves
         self.source: dict[int, int] = {i: 1 + k for k, i in enumerate(leaves)}
         for base, k in bound.out_of_base.items():
@@ -39,6 +42,12 @@ class FrameMaker:
                 for out in step.outputs:
                     self.source[out] = self.n_table
                     self.n_table += 1
+        self.place_of_weight: dict[int, int] = {}  # step -> place in the table
+        for k, step in enumerate(self.recipe.steps):
+            if isinstance(step, Kernel) and self.may_pack(step):
+                self.place_of_weight[k] = self.n_table
+                self.n_table += 1
+        self.weights: list[Any] = []
         self.patches: list[int] = []
         self.numbers: list[Any] = []
         self.work = 0
@@ -49,7 +58,7 @@ class FrameMaker:
         kernels = [step for step in steps if isinstance(step, Kernel)]
         n_blocks = sum(len(k.slots) for k in kernels)
         n_patches = sum(s.kind in ("pointer", "scratch") for k in kernels for s in k.slots)
-        start = 8  # words before the table: the failures, and what keeps them apart
+        start = self.start
         blocks = start + self.n_table
         patches = blocks + n_blocks
         code = patches + 3 * n_patches
@@ -80,6 +89,7 @@ class FrameMaker:
         frame.leaves = bound.plan.leaves
         frame.outs = tuple(bound.outs)
         frame.numbers = tuple(self.numbers)
+        frame.weights = tuple(self.weights)
         frame.steps = tuple(tuple(step) for step in done)
         frame.owner = Owner(bound, self.source)
         frame.release = self.work > RELEASE_BYTES
@@ -109,7 +119,9 @@ class FrameMaker:
         value = self.bound.value
         for j, slot in enumerate(kernel.slots):
             at = place + j
-            if slot.kind == "extent":
+            if j == _WORD["right"] and k in self.place_of_weight:
+                self.weigh(address + 8 * self.start, address + 8 * place, k, kernel)
+            elif slot.kind == "extent":
                 memory[at] = value(slot.a)
             elif slot.kind == "pointer":
                 source, more = self.origin(slot.a)
@@ -127,6 +139,32 @@ class FrameMaker:
             for n in self.recipe.function.shape(i):
                 size *= value(n)
             self.work += size * 4
+
+    def may_pack(self, kernel: Kernel) -> bool:
+        """Whether the right operand of a product may be packed once for many flushes."""
+        if not kernel.packable:
+            return False
+        rows, outer, inner, depth, columns = (
+            self.bound.value(kernel.slots[_WORD[name]].a)
+            for name in ("rows", "batch0", "batch1", "depth", "columns")
+        )
+        return 0 < rows * outer * inner <= packed.MAX_ROWS and depth * columns > 0
+
+    def weigh(self, table: int, at: int, k: int, kernel: Kernel) -> None:
+        """Note a right operand that may be packed; its pointer is that of a place in the table."""
+        slots, value = kernel.slots, self.bound.value
+        right = slots[_WORD["right"]]
+        source, more = self.origin(right.a)
+        offset = more + value(right.b)
+        sizes = (
+            value(slots[_WORD[name]].a)
+            for name in ("depth", "columns", "right_step", "right_column")
+        )
+        layout = packed.Layout(kernel.source, offset, *sizes)
+        place = self.place_of_weight[k]
+        word = at + 8 * _WORD["packed"]
+        self.weights.append((right.a, layout, table + 8 * place, word, table + 8 * source, offset))
+        self.patches += [at + 8 * _WORD["right"], place, 0]
 
     def origin(self, i: int) -> tuple[int, int]:
         """(place in the table, bytes from there) of a value."""
@@ -164,6 +202,11 @@ class Owner:
     def dense(self, array: Any) -> Any:
         """A C-contiguous array of the same elements."""
         return np.ascontiguousarray(array)
+
+    def pack(self, value: Any, layout: packed.Layout, address: int) -> int:
+        """Where the panels of a value are that is used for the second time; 0 for nowhere."""
+        library = self.bound.plan.libraries[matmul.core_text(layout.dtype)]
+        return packed.pack(value, layout, library, address)
 
     def host(
         self, frame: Any, op: Op, values: list[Any], types: list[Any], args: list[Any],

@@ -1,0 +1,68 @@
+"""Operands of matrix products that stay packed from flush to flush: weights.
+
+The right operand of a product is read in panels. A value that is used again, and is whole an
+operand from outside of a plan, keeps its panels: they are packed when it is used for the second
+time, found by how they are laid out, and dropped with the value. In training a parameter has
+a new value in each step, and nothing is packed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wend.compiler import matmul
+
+#: Panels that are held now, and how many were packed since the process began.
+COUNTS = {"bytes": 0, "packed": 0}
+#: Products of more rows than this pack block by block: that costs them little.
+MAX_ROWS = 4096
+_ALIGNMENT = 64
+
+
+class Layout(NamedTuple):
+    """What panels hold: `offset` is in bytes from the value's start, strides are in elements."""
+
+    dtype: str
+    offset: int
+    depth: int
+    columns: int
+    step: int
+    column: int
+
+
+class Panels:
+    """Memory of one packed operand."""
+
+    __slots__ = ("address", "memory")
+
+    def __init__(self, layout: Layout) -> None:
+        item = np.dtype(matmul.accumulator(layout.dtype)).itemsize
+        size = matmul.packed_size(layout.depth, layout.columns, layout.dtype) * item
+        self.memory = np.empty(size + _ALIGNMENT, np.uint8)
+        self.address = -(-self.memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+        COUNTS["bytes"] += self.memory.nbytes
+        COUNTS["packed"] += 1
+
+    def __del__(self) -> None:
+        memory = getattr(self, "memory", None)
+        if memory is not None:
+            COUNTS["bytes"] -= memory.nbytes
+
+
+def pack(value: Any, layout: Layout, library: Any, address: int) -> int:
+    """Pack a held value's elements, which begin at `address`; returns where the panels are.
+
+    0 if the value's memory may be written to from outside.
+    """
+    if value.extra is not None:
+        return 0
+    panels = Panels(layout)
+    words = [address, panels.address, *layout[2:], 1, 1, 0, 0]
+    block = (ctypes.c_int64 * len(words))(*words)
+    library.function("pack", ctypes.c_void_p)(ctypes.addressof(block))
+    # A table of its own: the first one is shared by all values that have been used once.
+    value.packed = {**value.packed, layout: panels.address, panels.address: panels}
+    return panels.address
