@@ -11,6 +11,7 @@ from typing import Any
 from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.compiler import lower_index
+from wend.compiler.attending import lower_attention
 from wend.compiler.elements import convertible, elementwise_code
 from wend.compiler.extents import ONE, ZERO, Extents, extents_of, product
 from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, Fold, Function, Op, Read, View
@@ -20,6 +21,7 @@ from wend.compiler.windows import lower_convolution
 from wend.core.graph import Node, PathGraph, live_nodes
 from wend.core.primitive import Spec
 from wend.core.types import Number
+from wend.ops.attend import Attention
 from wend.ops.basic import FillLike, Graft, Identity
 from wend.ops.contract import Contract
 from wend.ops.conv import Convolution
@@ -389,6 +391,7 @@ RULES: dict[type, Rule] = {
     SumTo: Lowering.sum_to,
     Contract: Lowering.contract,
     Convolution: lower_convolution,
+    Attention: lower_attention,
     Gather: lower_index.pick,
     ScatterAdd: lower_index.drop,
     Embedding: lower_index.rows,

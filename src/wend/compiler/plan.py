@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from wend.compiler import matmul
+from wend.compiler.attending import attention
 from wend.compiler.codegen import NestCode
 from wend.compiler.extents import ONE, ZERO, Poly, constant, product, scale
 from wend.compiler.fuse import Fusion
-from wend.compiler.ir import CONTRACT, CONVOLVE, Function, Op
+from wend.compiler.ir import ATTENTION, CONTRACT, CONVOLVE, Function, Op
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.layout import is_dense
 from wend.compiler.lower import Lowering
@@ -98,6 +99,8 @@ class Recipe:
             kernel = convolution(self.function, op)
         elif op.kind == CONTRACT:
             kernel = self.multiply(op)
+        elif op.kind == ATTENTION:
+            kernel = attention(self.function, op)
         else:
             return op
         kernel.ops = list(region.ops)

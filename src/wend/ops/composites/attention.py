@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.dtypes import bool_, float32, int64
+from wend.base.dtypes import bool_
 from wend.base.errors import DTypeError, ShapeError
+from wend.base.random_state import current
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes, hints
-from wend.ops.composites.random import draw
-from wend.ops.composites.reduce import widened
 from wend.ops.numeric import FLOATING
 from wend.ops.sugar import sugar
 
@@ -59,17 +58,6 @@ def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
     return ops.expand(x, (*front, *x.shape[-2:]))
 
 
-def _weights(scores: Any) -> Any:
-    """softmax over the last dim; 0 where a row is masked entirely."""
-    if scores.shape[-1] == 0:  # no maximum to take
-        return scores
-    top = ops.amax(ops.detach(scores), -1, True)
-    top = ops.where(ops.eq(top, -math.inf), 0, top)
-    powers = ops.exp(ops.sub(scores, top))
-    total = ops.sum(powers, -1, True)
-    return ops.div(powers, ops.where(ops.eq(total, 0), 1, total))
-
-
 def _samples(rng: Any) -> Iterator[Sample]:
     q, k, v = (rng.normal(size=s) for s in ((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 6)))
     mask = rng.normal(size=(3, 5)) > 0
@@ -85,21 +73,49 @@ def _samples(rng: Any) -> Iterator[Sample]:
     yield Sample(q[..., :0], k[..., :0], v)
 
 
+_OPERANDS = "query, key, value, attn_mask: tensor? = None, is_causal: bool = False"
+_DRAWN = "p: scalar, factor: scalar, seed: scalar, offset: scalar"
+
+
+def _composed(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    is_causal: bool,
+    scale: Any,
+    enable_gqa: bool,
+    dropout: tuple[Any, ...],
+) -> Any:
+    """What `attention` and `attention_dropout` are composed of."""
+    _check(query, key, value)
+    if is_causal and mask is not None:
+        raise ShapeError(f"{_OP}: explicit attn_mask should not be set when is_causal=True")
+    if enable_gqa:
+        key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
+    front = broadcast_shapes(_OP, query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    q, k, v = (_expanded(x, front) for x in (query, key, value))
+    if mask is not None:
+        broadcast_shapes(_OP, (*q.shape[:-1], k.shape[-2]), mask.shape)
+        mask = mask if mask.dtype is bool_ else ops.cast(mask, q.dtype)
+    if scale is None:
+        scale = query.shape[-1] ** -0.5 if query.shape[-1] != 0 else 1.0  # no features: scores of 0
+    if not dropout:
+        return ops.attend(q, k, v, mask, scale, is_causal=is_causal)[0]
+    return ops.attend_dropout(q, k, v, mask, scale, *dropout, is_causal=is_causal)[0]
+
+
 @composite(
-    "query, key, value, attn_mask: tensor? = None, keep: tensor? = None, "
-    "keep_scale: scalar? = None, is_causal: bool = False, *, scale: scalar? = None, "
-    "enable_gqa: bool = False",
+    f"{_OPERANDS}, *, scale: scalar? = None, enable_gqa: bool = False",
     grad_name="ScaledDotProductAttentionBackward0",
     supports=FLOATING,
-    samples=lambda rng: (Sample(*s.args[:3], *s.args[3:4], **s.kwargs) for s in _samples(rng)),
+    samples=_samples,
 )
 def attention(
     query: Any,
     key: Any,
     value: Any,
     attn_mask: Any,
-    keep: Any,
-    keep_scale: Any,
     is_causal: bool,
     scale: Any,
     enable_gqa: bool,
@@ -108,38 +124,41 @@ def attention(
 
     query: (..., L, E)   key: (..., S, E)   value: (..., S, V)   ->   (..., L, V)
     attn_mask: broadcasts to (..., L, S): numbers to add, or bool, True where to look
-    keep: (..., L, S), bool: weights that dropout keeps, multiplied by keep_scale
     Raises ShapeError or DTypeError for operands that do not fit.
     """
-    _check(query, key, value)
-    if is_causal and attn_mask is not None:
-        raise ShapeError(f"{_OP}: explicit attn_mask should not be set when is_causal=True")
-    if enable_gqa:
-        key, value = _repeated(key, query.shape[-3]), _repeated(value, query.shape[-3])
-    front = broadcast_shapes(_OP, query.shape[:-2], key.shape[:-2], value.shape[:-2])
-    q, k, v = (_expanded(x, front) for x in (query, key, value))
-    rank = len(front)
-    batch = tuple(range(rank))
-    if scale is None:
-        scale = query.shape[-1] ** -0.5 if query.shape[-1] != 0 else 1.0  # no features: scores of 0
-    # Scaling the queries costs L * E products, scaling the scores L * S.
-    scores = ops.contract(ops.mul(q, scale), k, (rank + 1,), (rank + 1,), batch, batch)
-    scores = widened(scores)
-    if is_causal:
-        rows = ops.arange(0, 0, 1, q.shape[-2], dtype=int64)
-        columns = ops.arange(0, 0, 1, k.shape[-2], dtype=int64)
-        attn_mask = ops.ge(ops.unsqueeze(rows, 1), columns)
-    if attn_mask is not None:
-        broadcast_shapes(_OP, scores.shape, attn_mask.shape)
-        if attn_mask.dtype is bool_:
-            scores = ops.where(attn_mask, scores, -math.inf)
-        else:
-            scores = ops.add(scores, attn_mask)
-    weights = _weights(scores)
-    if keep is not None:
-        weights = ops.mul(ops.mul(weights, ops.cast(keep, weights.dtype)), keep_scale)
-    weights = ops.cast(weights, value.dtype)
-    return ops.contract(weights, v, (rank + 1,), (rank,), batch, batch)
+    return _composed(query, key, value, attn_mask, is_causal, scale, enable_gqa, ())
+
+
+@composite(
+    f"query, key, value, attn_mask: tensor?, {_DRAWN}, is_causal: bool = False, *, "
+    "scale: scalar? = None, enable_gqa: bool = False",
+    grad_name="ScaledDotProductAttentionBackward0",
+    supports=FLOATING,
+    random=True,
+    samples=lambda rng: (
+        Sample(*s.args[:3], *(s.args[3:4] or (None,)), 0.3, 1 / 0.7, 5, 8, **s.kwargs)
+        for s in _samples(rng)
+    ),
+)
+def attention_dropout(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    p: Any,
+    factor: Any,
+    seed: Any,
+    offset: Any,
+    is_causal: bool,
+    scale: Any,
+    enable_gqa: bool,
+) -> Any:
+    """`attention` whose weights are left out with probability p, the others times `factor`.
+
+    seed, offset: which random numbers, one for each pair, in order
+    """
+    dropout = (p, factor, seed, offset)
+    return _composed(query, key, value, attn_mask, is_causal, scale, enable_gqa, dropout)
 
 
 @sugar(name=_OP)
@@ -154,16 +173,18 @@ def scaled_dot_product_attention(
     enable_gqa: bool = False,
 ) -> Any:
     """`attention` whose dropout mask is drawn from the current random state. See attention."""
-    keep, keep_scale = None, None
-    if dropout_p != 0.0:
-        if not 0.0 <= dropout_p <= 1.0:
-            raise ShapeError(
-                f"{_OP}: dropout probability has to be between 0 and 1, but got {dropout_p}"
-            )
-        shape = (*query.shape[:-1], key.shape[-2])
-        keep = ops.ge(draw(ops.uniform, shape, dtype=float32), dropout_p)
-        keep_scale = 0.0 if dropout_p == 1.0 else 1.0 / (1.0 - dropout_p)
-    return ops.attention(
-        query, key, value, attn_mask, keep, keep_scale, is_causal, scale=scale,
-        enable_gqa=enable_gqa,
+    if dropout_p == 0.0:
+        return ops.attention(
+            query, key, value, attn_mask, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    if not 0.0 <= dropout_p <= 1.0:
+        raise ShapeError(
+            f"{_OP}: dropout probability has to be between 0 and 1, but got {dropout_p}"
+        )
+    factor = 0.0 if dropout_p == 1.0 else 1.0 / (1.0 - dropout_p)
+    front = broadcast_shapes(_OP, *(x.shape[:-2] for x in (query, key, value)))
+    seed, offset = current().reserve(math.prod((*front, query.shape[-2], key.shape[-2])))
+    return ops.attention_dropout(
+        query, key, value, attn_mask, float(dropout_p), factor, seed, offset, is_causal,
+        scale=scale, enable_gqa=enable_gqa,
     )  # fmt: skip

@@ -1,0 +1,328 @@
+"""Attention as a primitive: nobody outside of it sees the scores of all pairs.
+
+`attend` also gives the logarithm of each row's sum, from which its gradient, `attend_backward`, has
+the weights again, block by block.  Whoever differentiates once more, or wants the gradient of a
+mask, gets formulas over all pairs: these are rare.
+
+    scores S[i, j] = scale * query[i] . key[j] + mask[i, j]     weights P = exp(S - log-sum)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wend.base.dtypes import bool_, float32, from_numpy, int64
+from wend.base.errors import DTypeError, ShapeError
+from wend.core.primitive import Primitive, Sample, Spec, ops
+from wend.core.symbolic import broadcast_shapes, hints
+from wend.ops import philox
+from wend.ops.numeric import FLOATING, Array, accumulator, array, require, widen
+
+
+def _check(op: str, query: Spec, key: Spec, value: Spec, mask: Spec | None) -> tuple[Any, ...]:
+    """The shape of the scores. Raises DTypeError or ShapeError."""
+    require(op, FLOATING, query.dtype)
+    for x in (key, value):
+        if x.dtype is not query.dtype:
+            raise DTypeError(f"{op}: expected {query.dtype} everywhere, but got {x.dtype}")
+    same = query.rank == key.rank == value.rank and query.rank >= 2
+    if same:
+        q, k, v = query.shape, key.shape, value.shape
+        same = q[-1] == k[-1] and k[-2] == v[-2]
+        same = same and all(a == b and a == c for a, b, c in zip(q[:-2], k[:-2], v[:-2]))
+    if not same:
+        shapes = ", ".join(str(hints(x.shape)) for x in (query, key, value))
+        raise ShapeError(f"{op}: query, key and value of shapes {shapes} do not fit")
+    scores = (*query.shape[:-1], key.shape[-2])
+    if mask is not None:
+        if mask.dtype is not bool_ and mask.dtype is not query.dtype:
+            raise DTypeError(f"{op}: a mask is bool or {query.dtype}, not {mask.dtype}")
+        wide = broadcast_shapes(op, scores, mask.shape)
+        if len(wide) != len(scores) or not all(a == b for a, b in zip(wide, scores)):
+            raise ShapeError(
+                f"{op}: mask {hints(mask.shape)} does not broadcast to {hints(scores)}"
+            )
+    return scores
+
+
+class Attention(Primitive, abstract=True):
+    """Base: what forward and backward, with and without dropout, have in common."""
+
+    supports = FLOATING
+    is_causal: bool
+
+    def scores(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
+        """Scores of all pairs; -inf where a pair is forbidden."""
+        s = np.matmul(q * q.dtype.type(scale), np.swapaxes(k, -1, -2))
+        if self.is_causal:
+            s = np.where(np.tri(*s.shape[-2:]) == 1, s, -math.inf)
+        if mask is not None:
+            s = np.where(mask, s, -math.inf) if mask.dtype == bool else s + widen(mask)
+        return s.astype(q.dtype, copy=False)
+
+    def open_scores(self, query: Any, key: Any, mask: Any, scale: Any) -> Any:
+        """`scores`, in ops."""
+        rank = len(query.shape) - 2
+        batch = tuple(range(rank))
+        s = ops.contract(ops.mul(query, scale), key, (rank + 1,), (rank + 1,), batch, batch)
+        s = ops.cast(s, accumulator(query.dtype))
+        if self.is_causal:
+            rows = ops.arange(0, 0, 1, query.shape[-2], dtype=int64)
+            columns = ops.arange(0, 0, 1, key.shape[-2], dtype=int64)
+            s = ops.where(ops.ge(ops.unsqueeze(rows, 1), columns), s, -math.inf)
+        if mask is not None:
+            s = ops.where(mask, s, -math.inf) if mask.dtype is bool_ else ops.add(s, mask)
+        return s
+
+    def open_weights(self, query: Any, key: Any, total: Any, mask: Any, scale: Any) -> Any:
+        """Weights of all pairs before dropout, in ops."""
+        s = self.open_scores(query, key, mask, scale)
+        return ops.exp(ops.sub(s, _column(total, s)))
+
+
+def _column(x: Any, like: Any) -> Any:
+    """x (..., L) repeated along the last dim of `like` (..., L, S)."""
+    rank = len(like.shape)
+    return ops.expand_to(ops.unsqueeze(x, rank - 1), like.shape, (rank - 1,))
+
+
+def _front(x: Any, on: bool, size: Any) -> Any:
+    """x with the batch axis in front."""
+    return x if on else ops.expand(ops.unsqueeze(x, 0), (size, *x.shape))
+
+
+def _batched(batched: Any, size: Any, operands: Any, mask: Any) -> tuple[list[Any], Any]:
+    """Operands with the batch axis in front, and the mask aligned with the scores behind it."""
+    found = [_front(x, on, size) for x, on in zip(operands, batched, strict=False)]
+    if mask is not None and batched[len(operands)]:
+        missing = len(found[0].shape) - len(mask.shape)
+        mask = ops.reshape(mask, (size, *(1,) * missing, *mask.shape[1:]))
+    return found, mask
+
+
+class Dropout(NamedTuple):
+    """Which weights are left out: those whose draw at (seed, offset + place) is below p."""
+
+    p: Any
+    factor: Any  # of those that are kept
+    seed: Any
+    offset: Any
+
+    def kept(self, shape: Any, dtype: Any) -> Any:
+        """What the weights are multiplied by, in ops."""
+        u = ops.uniform(shape, self.seed, self.offset, dtype=float32)
+        return ops.mul(ops.cast(ops.ge(u, self.p), dtype), self.factor)
+
+    def kept_array(self, shape: Any, dtype: Any) -> Array:
+        """The same, as an array."""
+        words = philox.words32(self.seed, self.offset, math.prod(shape)).reshape(shape)
+        u = (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+        return (u >= np.float32(self.p)).astype(dtype) * dtype.type(self.factor)
+
+
+class Attend(Attention):
+    """(y, total): y = P @ value, total = log of the sum of exp(S), inf where all is forbidden.
+
+    query: (..., L, E)   key: (..., S, E)   value: (..., S, V)   ->   (..., L, V), (..., L)
+    mask: broadcasts to (..., L, S); numbers to add, or bool, True where to look
+    is_causal: row i looks at keys 0 to i     total is of the type sums are accumulated in.
+    Online softmax: Milakov, Gimelshein (2018); blocks: Dao et al., FlashAttention (2022).
+    """
+
+    signature = "query, key, value, mask: tensor?, scale: scalar, *, is_causal: bool = False"
+    n_outputs = 2
+    result = ("output", "total")
+
+    def infer(self, q: Spec, k: Spec, v: Spec, mask: Any, *numbers: Any) -> Any:
+        scores = _check(self.name, q, k, v, mask)
+        out = Spec((*q.shape[:-1], v.shape[-1]), q.dtype)
+        return out, Spec(scores[:-1], accumulator(q.dtype))
+
+    def reference(self, q: Array, k: Array, v: Array, mask: Any, scale: float, *drop: Any) -> Any:
+        dtype = from_numpy(q.dtype)
+        q, k, v = widen(q), widen(k), widen(v)
+        s = self.scores(q, k, mask, scale)
+        top = s.max(-1, keepdims=True, initial=-math.inf)
+        with np.errstate(all="ignore"):
+            powers = np.exp(s - np.where(top == -math.inf, 0, top).astype(s.dtype))
+            sums = powers.sum(-1, keepdims=True)
+            total = np.where(sums == 0, math.inf, np.log(sums) + top)
+            weights = powers / np.where(sums == 0, 1, sums)
+        if drop:
+            weights = weights * Dropout(*drop).kept_array(s.shape, s.dtype)
+        y = np.matmul(weights.astype(q.dtype, copy=False), v)
+        return array(y, dtype), array(total[..., 0], accumulator(dtype))
+
+    def vjp(self, g: Any, y: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any) -> Any:
+        wide = accumulator(q.dtype)
+        out, total = ops.cast(y[0], wide), y[1]
+        # A row of y changes by P (dS - delta), its total by P dS.
+        delta = ops.sub(ops.sum(ops.mul(ops.cast(g[0], wide), out), -1), g[1])
+        backward = ops.attend_dropout_backward if drop else ops.attend_backward
+        grads = backward(q, k, v, total, delta, g[0], mask, scale, *drop, is_causal=self.is_causal)
+        if mask is None or mask.dtype is bool_:
+            return (*grads, None)
+        p = self.open_weights(q, k, total, mask, scale)
+        change = _outer(g[0], v)
+        if drop:
+            change = ops.mul(change, Dropout(*drop).kept(p.shape, p.dtype))
+        return (*grads, ops.mul(p, ops.sub(change, _column(delta, p))))
+
+    def batch(self, batched: Any, size: Any, q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
+        # Positions of draws run on from example to example, as in one draw over all of them.
+        found, mask = _batched(batched, size, (q, k, v), mask)
+        return getattr(ops, self.name)(*found, mask, *rest, is_causal=self.is_causal)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield from _samples(rng)
+
+
+class AttendDropout(Attend):
+    """`attend` that leaves weights out. p: how likely; factor: what multiplies the others."""
+
+    signature = (
+        "query, key, value, mask: tensor?, scale: scalar, p: scalar, factor: scalar, "
+        "seed: scalar, offset: scalar, *, is_causal: bool = False"
+    )
+    random = True
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for sample in _samples(rng):
+            yield Sample(*sample.args, *_DROPPED, **sample.kwargs)
+
+
+def _outer(a: Any, b: Any) -> Any:
+    """a (..., L, E) and b (..., S, E) to (..., L, S), in the type that sums are kept in."""
+    rank = len(a.shape) - 2
+    batch = tuple(range(rank))
+    wide = accumulator(a.dtype)
+    a, b = ops.cast(a, wide), ops.cast(b, wide)
+    return ops.contract(a, b, (rank + 1,), (rank + 1,), batch, batch)
+
+
+def _mix(p: Any, x: Any, dtype: Any) -> Any:
+    """p (..., L, S) @ x (..., S, E)."""
+    rank = len(p.shape) - 2
+    batch = tuple(range(rank))
+    return ops.cast(
+        ops.contract(p, ops.cast(x, p.dtype), (rank + 1,), (rank,), batch, batch), dtype
+    )
+
+
+def _gathered(p: Any, x: Any, dtype: Any) -> Any:
+    """p (..., L, S), transposed, @ x (..., L, E)."""
+    rank = len(p.shape) - 2
+    batch = tuple(range(rank))
+    return ops.cast(ops.contract(p, ops.cast(x, p.dtype), (rank,), (rank,), batch, batch), dtype)
+
+
+class AttendBackward(Attention):
+    """(dq, dk, dv) of attend, from the gradient of its output.
+
+    With K what dropout multiplies by:  dS = P (K (grad @ value.T) - delta)
+        dq = scale dS @ key     dk = scale dS.T @ query     dv = (K P).T @ grad
+    total: (..., L), of the forward pass     delta: (..., L), the sums of grad * output by rows
+    """
+
+    signature = (
+        "query, key, value, total, delta, grad, mask: tensor?, scale: scalar, *, "
+        "is_causal: bool = False"
+    )
+    n_outputs = 3
+    result = ("query", "key", "value")
+
+    def infer(self, q: Spec, k: Spec, v: Spec, total: Spec, delta: Spec, g: Spec,
+              mask: Any, *numbers: Any) -> Any:  # fmt: skip
+        scores = _check(self.name, q, k, v, mask)
+        wanted = (scores[:-1], scores[:-1], (*q.shape[:-1], v.shape[-1]))
+        for x, shape in zip((total, delta, g), wanted, strict=True):
+            if len(shape) != x.rank or not all(a == b for a, b in zip(shape, x.shape)):
+                raise ShapeError(f"{self.name}: {hints(x.shape)} should be {hints(shape)}")
+        return q, k, v
+
+    def reference(self, q: Array, k: Array, v: Array, total: Array, delta: Array, g: Array,
+                  mask: Any, scale: float, *drop: Any) -> Any:  # fmt: skip
+        dtype = from_numpy(q.dtype)
+        q, k, v, g = widen(q), widen(k), widen(v), widen(g)
+        with np.errstate(all="ignore"):
+            p = np.exp(self.scores(q, k, mask, scale) - total[..., None])
+            change = np.matmul(g, np.swapaxes(v, -1, -2))
+            kept = p
+            if drop:
+                keep = Dropout(*drop).kept_array(p.shape, p.dtype)
+                change, kept = change * keep, p * keep
+            ds = p * (change - delta[..., None]) * q.dtype.type(scale)
+            grads = np.matmul(ds, k), np.matmul(np.swapaxes(ds, -1, -2), q)
+            dv = np.matmul(np.swapaxes(kept, -1, -2), g)
+        return tuple(array(x, dtype) for x in (*grads, dv))
+
+    def vjp(self, gs: Any, y: Any, q: Any, k: Any, v: Any, total: Any, delta: Any, g: Any,
+            mask: Any, scale: Any, *drop: Any) -> Any:  # fmt: skip
+        a, b, c = gs
+        dtype = q.dtype
+        p = self.open_weights(q, k, total, mask, scale)
+        keep = Dropout(*drop).kept(p.shape, p.dtype) if drop else None
+
+        def dropped(x: Any) -> Any:
+            return x if keep is None else ops.mul(x, keep)
+
+        ds = ops.mul(p, ops.sub(dropped(_outer(g, v)), _column(delta, p)))
+        to_ds = ops.mul(ops.add(_outer(a, k), _outer(q, b)), scale)
+        weighted = ops.mul(to_ds, p)
+        to_p = ops.sub(dropped(_outer(g, v)), _column(delta, p))
+        to_s = ops.mul(ops.add(ops.mul(to_ds, to_p), dropped(_outer(g, c))), p)
+        scaled, direct = ops.mul(to_s, scale), ops.mul(ds, scale)
+        grad_q = ops.add(_mix(scaled, k, dtype), _mix(direct, b, dtype))
+        grad_k = ops.add(_gathered(scaled, q, dtype), _gathered(direct, a, dtype))
+        grad_v = _gathered(dropped(weighted), g, dtype)
+        grad_g = ops.add(_mix(dropped(weighted), v, dtype), _mix(dropped(p), c, dtype))
+        to_total, to_delta = ops.neg(ops.sum(to_s, -1)), ops.neg(ops.sum(weighted, -1))
+        to_mask = None if mask is None or mask.dtype is bool_ else to_s
+        return grad_q, grad_k, grad_v, to_total, to_delta, grad_g, to_mask
+
+    def batch(self, batched: Any, size: Any, q: Any, k: Any, v: Any, total: Any, delta: Any,
+              g: Any, mask: Any, *rest: Any) -> Any:  # fmt: skip
+        found, mask = _batched(batched, size, (q, k, v, total, delta, g), mask)
+        return getattr(ops, self.name)(*found, mask, *rest, is_causal=self.is_causal)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for sample in _samples(rng):
+            query, key, value, mask, scale = sample.args
+            total, delta = (rng.normal(size=query.shape[:-1]) + shift for shift in (3, 0))
+            grad = rng.normal(size=(*query.shape[:-1], value.shape[-1]))
+            given = (query, key, value, total, delta, grad, mask, scale)
+            yield Sample(*given, **sample.kwargs)
+
+
+class AttendDropoutBackward(AttendBackward):
+    """The same, of attend_dropout."""
+
+    signature = (
+        "query, key, value, total, delta, grad, mask: tensor?, scale: scalar, p: scalar, "
+        "factor: scalar, seed: scalar, offset: scalar, *, is_causal: bool = False"
+    )
+    random = True
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for sample in super().samples(rng):
+            yield Sample(*sample.args, *_DROPPED, **sample.kwargs)
+
+
+_DROPPED = (0.3, 1 / 0.7, 5, 8)
+
+
+def _samples(rng: Any) -> Iterator[Sample]:
+    q, k, v = (rng.normal(size=s) for s in ((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 6)))
+    mask = rng.normal(size=(3, 5)) > 0
+    mask[:, 0] = True
+    yield Sample(q, k, v, None, 0.5)
+    yield Sample(q, k, v, mask, 0.5)
+    yield Sample(q, k, v, rng.normal(size=(2, 1, 3, 5)), 0.3)
+    yield Sample(q, k, v, None, 0.5, is_causal=True)
+    yield Sample(q[0, 0], k[0, 0], v[0, 0], None, 0.5)
+    yield Sample(q[:0], k[:0], v[:0], None, 0.5)
+    yield Sample(q[..., :0], k[..., :0], v, None, 0.5)
