@@ -43,6 +43,7 @@ def work(seed: int, first: int, count: int) -> None:
     import reduce
 
     from wend.runtime import tiers
+    from wend.runtime.launcher import launcher
 
     for number in range(first, first + count):
         print(json.dumps({"begins": number}), flush=True)
@@ -53,7 +54,7 @@ def work(seed: int, first: int, count: int) -> None:
             small = reduce.smallest(found)
             ending = {"ending": "DIFFERS", "text": str(small), "script": small.program.script}
         print(json.dumps({"number": number, "lines": len(program.lines), **ending}), flush=True)
-    print(json.dumps({"counts": tiers.COUNTS}), flush=True)
+    print(json.dumps({"counts": {**tiers.COUNTS, "runs": launcher.runs()}}), flush=True)
 
 
 def run_share(

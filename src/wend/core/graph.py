@@ -357,8 +357,8 @@ def alone(state: State | None) -> bool:
 
 
 #: The graph last made of each pending trace, by the id of its list of states.
-_PENDING: dict[int, PathGraph] = {}
-MOST_PENDING = 32  # traces; those that are flushed without being computed leave theirs behind
+PENDING: dict[int, PathGraph] = {}
+MOSTPENDING = 32  # traces; those that are flushed without being computed leave theirs behind
 
 
 def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGraph:
@@ -372,7 +372,7 @@ def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGrap
         kept: PathGraph | None = last.plans.get("path")
         if kept is not None and (kept.states is states or kept.complete):
             return kept
-    base = _PENDING.get(id(states))
+    base = PENDING.get(id(states))
     if base is None:
         for k in range(n, 0, -1):
             plans = states[k - 1].plans
@@ -384,9 +384,9 @@ def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGrap
         return base
     with CollectionPaused():
         path = PathGraph(states, values, args, base)
-    if len(_PENDING) >= MOST_PENDING:
-        _PENDING.clear()
-    _PENDING[id(states)] = path
+    if len(PENDING) >= MOSTPENDING:
+        PENDING.clear()
+    PENDING[id(states)] = path
     if last.passed > 0 and last.parent is not None:
         if last.plans is None:
             last.plans = {}
@@ -396,7 +396,7 @@ def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGrap
 
 def forget(states: list[State]) -> None:
     """The trace with this list of states has been computed."""
-    _PENDING.pop(id(states), None)
+    PENDING.pop(id(states), None)
 
 
 def dtype_of(entry: Any) -> Any:

@@ -1,6 +1,6 @@
 # C types of `_launch.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Segment, Value, held
+from wend.core._hot cimport Batch, Segment, State, Value, held
 
 cdef extern from "_launch_shim.h":
     bint COMPILED "WEND_LAUNCH_COMPILED"
@@ -14,7 +14,10 @@ cdef extern from "_launch_shim.h":
     void patch "wend_patch" (long long patches, Py_ssize_t n, long long table)
     void run_kernels "wend_run_kernels" (long long code, Py_ssize_t n, bint release)
 
-cdef list NOTE
+cdef dict SLOTS
+cdef list ARENAS
+cdef long long RUNS
+cdef int MADE, LEAF, FOUND, SHOWN
 
 cdef class Frame:
     cdef public object memory
@@ -27,14 +30,15 @@ cdef class Frame:
     cdef public tuple places
     cdef public tuple sizes
     cdef public tuple outs
-    cdef public tuple results
+    cdef public tuple shows
+    cdef public tuple gives
+    cdef public tuple saves
     cdef public tuple numbers
     cdef public tuple weights
     cdef public tuple steps
     cdef public Py_ssize_t arena_bytes
     cdef public bint release
     cdef public bint busy
-    cdef public bint plain
     cdef public bint needs_types
     cdef public object owner
     cdef public object arena
@@ -44,9 +48,8 @@ cdef class Track:
     cdef public object path
     cdef public tuple roots
     cdef public tuple grad_leaves
-    cdef public tuple saved
-    cdef public object type_of
     cdef public Frame frame
+    cdef public dict frames
 
 @cython.locals(v=Value, at="long long", data="long long", made=list, kept=list, step=tuple, k=Py_ssize_t, packs=dict)
 cpdef list launch(Frame frame, list values, list types, list args, long long arena, list touched)
@@ -55,17 +58,29 @@ cpdef list launch(Frame frame, list values, list types, list args, long long are
 cdef object donated(list values, Py_ssize_t i)
 cdef Py_ssize_t ALONE
 
+@cython.locals(state=State, plans=dict, track=Track)
+cpdef execute(Batch batch, list live)
+
 @cython.locals(frame=Frame, values=list, args=list)
-cpdef int run(Track track, object batch) except -2
+cpdef int run(Track track, Batch batch) except -2
 
-@cython.locals(v=Value, k=Py_ssize_t, made=list, types=list, arena="long long")
-cpdef int run_bound(Track track, Frame frame, object batch, list values, list args) except -2
+@cython.locals(v=Value)
+cdef tuple sizes_of(Frame frame, list values, list args)
 
-@cython.locals(v=Value, slim=Value, segment=Segment, inputs=dict, nested=bint)
-cpdef keep_segment(Track track, object batch, list values, dict env)
+@cython.locals(v=Value, give=tuple, made=list, shown=list, types=list, arena="long long")
+cpdef int run_bound(Track track, Frame frame, Batch batch, list values, list args) except -2
 
-@cython.locals(v=Value, saved=dict)
-cdef dict env_of_saved(Track track, list values, dict env)
+cpdef long long take_arena(Frame frame) except -1
+
+@cython.locals(v=Value, shown=list, source=int, k=Py_ssize_t)
+cpdef list show(Frame frame, list values, list made)
+
+@cython.locals(v=Value)
+cdef source_of(Frame frame, list values, list made, list shown, int source, Py_ssize_t k)
+
+@cython.locals(v=Value, slim=Value, segment=Segment, older=Segment, inputs=dict, saved=dict,
+               types=list, deep=bint, source=int, k=Py_ssize_t)
+cpdef keep_segment(Track track, Frame frame, Batch batch, list values, list made, list shown)
 
 @cython.locals(v=Value, k=Py_ssize_t, n=Py_ssize_t)
 cpdef bint same_sizes(tuple leaves, tuple types, list values, tuple places, tuple sizes, list args) except -1

@@ -15,8 +15,10 @@ class Frame:
     leaves     indices of the leaves             types     the types for which it is bound
     places     places of the args that extents depend on     sizes     their values
     outs       (make, shape, dtype) of each array that is made, in the order of the table
-    results    the values that the arrays made are
-    plain      whether these are all that is wanted, and nothing is saved for a backward pass
+    shows      (source, k, whole, shape, dtype, offset, strides) of each result that lies in an
+               array of others: MADE k, LEAF k, or what host step k FOUND
+    gives      (value, source, k) of each result that is wanted, SHOWN k among the sources
+    saves      (value, source, k, type) of what a backward pass needs; type None: the value's
     numbers    (address of a word, expression, category) of each run-time number
     weights    (leaf, key, address in the table, of a word, leaf's offset) of each operand of
                a product that may be packed: see `runtime.packed`
@@ -33,15 +35,29 @@ class Frame:
         self.arena = None
 
 
-class Track:
-    """What the runs of one plan have in common; `frame` is of the sizes seen last."""
+MADE = 0  # sources of a result's array
+LEAF = 1
+FOUND = 2
+SHOWN = 3
 
-    def __init__(self, path, roots, grad_leaves, saved):
+
+def sources():
+    """(MADE, LEAF, FOUND, SHOWN)."""
+    return MADE, LEAF, FOUND, SHOWN
+
+
+class Track:
+    """What the runs of one plan have in common; `frame` is of the sizes seen last.
+
+    frames: those of all sizes met lately, by types of the leaves and sizes among the args
+    """
+
+    def __init__(self, path, roots, grad_leaves):
         self.path = path
         self.roots = roots
         self.grad_leaves = grad_leaves
-        self.saved = saved
         self.frame = None
+        self.frames = {}
 
 
 def use_arrays(cls):
@@ -150,6 +166,45 @@ def launch(frame, values, types, args, arena, touched):
     return made
 
 
+def execute(batch, live):
+    """Compute the live values of a flush: by a plan that is ready, or as the planner decides."""
+    state = batch.state
+    if state is not None and state.passed > 0 and SLOTS["ready"]:
+        plans = state.plans
+        if plans is not None:
+            plan = plans.get(tuple(live))
+            if plan is not None:
+                track = plan.track
+                if track is not None and run(track, batch) == 1:
+                    SLOTS["recent"]((plan, state, batch.sites, None, False, None))
+                    SLOTS["pending"].pop(id(batch.states), None)
+                    return
+    SLOTS["planner"](batch, live)
+
+
+#: What the layers above fill in.
+#:   planner    finds or makes the plan of a flush, and runs it
+#:   ready      whether plans that are ready are run without asking the planner
+#:   recent     takes (plan, state, sites, None, False, None) of each such flush
+#:   pending    graphs of what is pending, by the id of the list of states
+#:   note       looks at a history that grows through segments whose backward pass has run
+#:   arena      makes an arena of a certain size
+SLOTS = {"ready": False}
+
+
+def fill(name, content):
+    """Fill one of the slots."""
+    SLOTS[name] = content
+
+
+RUNS = 0  # of machine code
+
+
+def runs():
+    """How many flushes machine code has run."""
+    return RUNS
+
+
 def run(track, batch):
     """Run a plan: 1 done, 0 not bound to these sizes, -1 to be left to the reference."""
     frame = track.frame
@@ -157,9 +212,20 @@ def run(track, batch):
         return 0
     values = batch.values
     args = batch.args
-    if not same_sizes(frame.leaves, frame.types, values, frame.places, frame.sizes, args):
-        return 0
+    if frame.busy or not same_sizes(
+        frame.leaves, frame.types, values, frame.places, frame.sizes, args
+    ):
+        frame = track.frames.get(sizes_of(frame, values, args))
+        if frame is None or frame.busy:
+            return 0
+        track.frame = frame
     return run_bound(track, frame, batch, values, args)
+
+
+def sizes_of(frame, values, args):
+    """The key of a visit among the frames of a plan."""
+    types = tuple([values[i].type for i in frame.leaves])
+    return types, tuple([args[k] for k in frame.places])
 
 
 def run_bound(track, frame, batch, values, args):
@@ -167,43 +233,89 @@ def run_bound(track, frame, batch, values, args):
 
     0: another thread has the frame.
     """
+    global RUNS
     if frame.busy:
         return 0
     frame.busy = True  # nothing is called since it was looked at: no other thread had a turn
-    env = None
+    shown = None
     try:
         arena = 0
         if frame.arena_bytes:
-            arena = frame.owner.take_arena(frame)
+            arena = take_arena(frame)
         types = values
         if frame.needs_types:
             types = [v.type for v in values]
         made = launch(frame, values, types, args, arena, batch.touched)
         if made is None:
             return -1
-        if frame.plain:
-            k = 0
-            for i in frame.results:
-                v = values[i]
-                if v.buffer is None:
-                    v.buffer = made[k]
-                k += 1
-        else:
-            env = frame.owner.settle(frame, values, made)
+        if frame.shows:
+            shown = show(frame, values, made)
+        for give in frame.gives:
+            v = values[give[0]]
+            if v.buffer is None:
+                v.buffer = source_of(frame, values, made, shown, give[1], give[2])
+        if track.roots:
+            keep_segment(track, frame, batch, values, made, shown)
     except Exception:  # of a host step, or of a number: the reference raises it with its line
         return -1
     finally:
         frame.busy = False
         frame.found = None
         if frame.arena is not None:
-            frame.arena.free()
+            ARENAS.append(frame.arena)
             frame.arena = None
-    if track.roots:
-        keep_segment(track, batch, values, env)
+    RUNS += 1
     return 1
 
 
-def keep_segment(track, batch, values, env):
+ARENAS = []  # those that no execution is using
+
+
+def free_arena(arena):
+    """Let the next execution have an arena."""
+    ARENAS.append(arena)
+
+
+def take_arena(frame):
+    """Memory for temporaries while the frame runs; its address."""
+    arena = None
+    try:  # other threads take and free too
+        while True:
+            arena = ARENAS.pop()
+            if arena.size >= frame.arena_bytes:
+                break
+    except IndexError:
+        arena = SLOTS["arena"](frame.arena_bytes)
+    frame.arena = arena
+    return arena.address
+
+
+def show(frame, values, made):
+    """The arrays of results that lie in those of others."""
+    shown = []
+    for source, k, whole, shape, dtype, offset, strides in frame.shows:
+        array = source_of(frame, values, made, None, source, k)
+        if not whole:
+            array = frame.owner.part(array, shape, dtype, offset, strides)
+        if source == LEAF and values[k].extra is not None:
+            array = array.copy()
+        shown.append(array)
+    return shown
+
+
+def source_of(frame, values, made, shown, source, k):
+    """The array that a result is, or lies in."""
+    if source == MADE:
+        return made[k]
+    if source == LEAF:
+        v = values[k]
+        return v.buffer
+    if source == SHOWN:
+        return shown[k]
+    return frame.found[k]
+
+
+def keep_segment(track, frame, batch, values, made, shown):
     """Keep what a later backward pass from the results needs."""
     segment = None
     for i in track.roots:
@@ -218,10 +330,13 @@ def keep_segment(track, batch, values, env):
     if segment is None:
         return
     segment.origin = batch.serial
-    segment.types = [v.type for v in values]
+    types = []
+    for v in values:
+        types.append(v.type)
+    segment.types = types
     segment.args = batch.args
     inputs = {}
-    nested = False
+    deep = False
     for i in track.grad_leaves:
         v = values[i]
         slim = held(v.type, None)
@@ -230,37 +345,27 @@ def keep_segment(track, batch, values, env):
         slim.seg_index = v.seg_index
         slim.requires_grad = True
         inputs[i] = slim
-        if v.segment is not None:
-            nested = True
+        older = v.segment
+        if older is not None and (older.spent or older.structure.spent):
+            deep = True
     segment.inputs = inputs
-    segment.saved = {} if env is None else env_of_saved(track, values, env)
+    saved = {}
+    for i, source, k, type_ in frame.saves:
+        array = source_of(frame, values, made, shown, source, k)
+        if source == LEAF:
+            v = values[k]
+            if v.extra is not None:
+                array = array.copy()
+        if type_ is None:
+            v = values[i]
+            type_ = v.type
+        saved[i] = (type_, array)
+    segment.saved = saved
     if batch.extra is not None:
         segment.hooks = batch.extra
     segment.sites = batch.sites
-    if nested:
-        NOTE[0](segment, batch)
-
-
-NOTE = [None]  # what looks at a history that grows through other segments
-
-
-def set_note(function):
-    """Say what is called for each segment that uses others."""
-    NOTE[0] = function
-
-
-def env_of_saved(track, values, env):
-    """(type, array) of each value that is saved."""
-    saved = {}
-    for i in track.saved:
-        array = env.get(i)
-        if array is None:
-            v = values[i]
-            array = v.buffer
-            if v.extra is not None:
-                array = array.copy()
-        saved[i] = (track.type_of(i, values, array), array)
-    return saved
+    if deep:
+        SLOTS["note"](segment, batch)
 
 
 def same_sizes(leaves, types, values, places, sizes, args):

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from wend.runtime.launcher import launcher as _launch
+
 ALIGNMENT = 64
 
 
@@ -22,7 +24,7 @@ class Arena:
 
     def free(self) -> None:
         """Let the next execution have it."""
-        _free.append(self)
+        _launch.free_arena(self)
 
     def view(self, place: int, function: Any, i: int, value: Any) -> Any:
         """The elements of a value whose base lies at a place."""
@@ -35,20 +37,6 @@ class Arena:
         offset += value(layout.offset) * dtype.itemsize
         strides = tuple([value(s) * dtype.itemsize for s in layout.strides])
         return np.ndarray(shape, dtype, self.memory, offset, strides)
-
-
-_free: list[Arena] = []
-
-
-def take_arena(size: int) -> Arena:
-    """A free arena of at least this size; too small ones are dropped."""
-    try:  # other threads take and free too
-        while True:
-            arena = _free.pop()
-            if arena.size >= size:
-                return arena
-    except IndexError:
-        return Arena(size)
 
 
 def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, int], int]:
@@ -73,3 +61,6 @@ def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, in
         taken.sort()
         total = max(total, at + size)
     return places, total
+
+
+_launch.fill("arena", Arena)

@@ -16,6 +16,7 @@ class Plan(Protocol):
     """How to compute the wanted values of one path, for all sizes."""
 
     wanted: frozenset[int]
+    track: Any  # the launcher's half of a plan of machine code; None while there is none
 
     def run(self, batch: Batch) -> None:
         """Set the buffers of the wanted values of this visit; raises nothing, marks failures."""

@@ -12,22 +12,16 @@ from typing import Any
 import numpy as np
 
 from wend.base import config
-from wend.base.dtypes import from_numpy
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
 from wend.compiler.kernels import Kernel
 from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
-from wend.core import _hot
 from wend.core._hot import Batch
-from wend.runtime import _launch_select
 from wend.runtime.arena import place_all
 from wend.runtime.frames import FrameMaker
+from wend.runtime.launcher import launcher as _launch
 from wend.runtime.reference import ReferencePlan
-from wend.transforms.history import note_history
-
-_launch: Any = _launch_select.select()
-_launch.set_note(note_history)
 
 #: Bound plans that one plan keeps.
 MAX_BOUND = 128
@@ -55,9 +49,7 @@ class CompiledPlan:
             reference.path,
             tuple(sorted(reference.roots)),
             tuple(reference.grad_leaves),
-            tuple(reference.saved),  # in the order of the reference: a later step enters them so
         )
-        self.track.type_of = type_of
 
     def address(self, kernel: Kernel) -> int:
         """Where a kernel's code is."""
@@ -72,12 +64,16 @@ class CompiledPlan:
         if key in self.bound:
             return self.bound[key]
         if len(self.bound) >= MAX_BOUND:
-            self.bound.pop(next(iter(self.bound), key), None)
+            oldest = next(iter(self.bound), key)
+            self.bound.pop(oldest, None)
+            self.track.frames.pop(oldest, None)
         try:
             found = Bound(self, [v.type for v in values], args, types, sizes)
         except (Unbound, OverflowError, ZeroDivisionError):
             found = None
         self.bound[key] = found
+        if found is not None:
+            self.track.frames[key] = found.frame
         return found
 
     def run(self, batch: Batch) -> bool:
@@ -101,7 +97,7 @@ class CompiledPlan:
         if bound is None:
             return None
         frame = bound.new_frame()
-        address = frame.owner.take_arena(frame)
+        address = _launch.take_arena(frame)
         try:
             made = _launch.launch(frame, values, [v.type for v in values], args, address, None)
             return None if made is None else frame.owner.environment(frame, values, made)
@@ -109,13 +105,6 @@ class CompiledPlan:
             return None
         finally:
             frame.arena.free()
-
-
-def type_of(i: int, values: list[Any], array: Any) -> Any:
-    """The type of a saved value."""
-    if i >= 0:
-        return values[i].type
-    return _hot.intern_type(tuple(array.shape), from_numpy(array.dtype), values[0].type.device)
 
 
 def sizes_used(recipe: Recipe) -> set[int]:
@@ -175,44 +164,6 @@ class Bound:
             else:
                 self.shown.append(result)
         self.given = [r.value for r in recipe.results if r.value in wanted]
-        self.find_shown()
-
-    def find_shown(self) -> None:
-        """How the results that lie in others' arrays are made."""
-        recipe, value = self.plan.recipe, self.value
-        owners = {r.base: r.value for r in recipe.results if r.owns}
-        inputs = set(recipe.function.inputs)
-        self.views: list[Any] = []
-        for result in self.shown:
-            dtype = result.dtype.numpy
-            shape = tuple([value(n) for n in result.shape])
-            strides = tuple([value(s) * dtype.itemsize for s in result.strides])
-            offset = value(result.offset) * dtype.itemsize
-            owner = owners.get(result.base)
-            whole = result.base == recipe.function.resolve(result.value)
-            leaf = result.base in inputs
-            self.views.append((result, owner, leaf, whole, shape, dtype, offset, strides))
-
-    def show(self, env: dict[int, Any], values: list[Any], frame: Any) -> None:
-        """Arrays of results that lie in those of others."""
-        for result, owner, leaf, whole, shape, dtype, offset, strides in self.views:
-            if owner is not None:
-                array = env[owner]
-                whole = array.shape == shape and owner == result.value
-            elif leaf:
-                array = values[result.base].buffer
-            else:
-                array = frame.found[result.base]
-            if not whole:
-                if not array.flags.c_contiguous:
-                    array = np.ascontiguousarray(array)
-                if 0 in shape:
-                    array = np.empty(shape, dtype)
-                else:
-                    array = np.ndarray(shape, dtype, array, offset, strides)
-            if leaf and values[result.base].extra is not None:
-                array = array.copy()
-            env[result.value] = array
 
     # -- argument blocks ----------------------------------------------------------------------
 

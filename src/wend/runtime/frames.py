@@ -10,19 +10,18 @@ from wend.compiler import matmul
 from wend.compiler.ir import Op
 from wend.compiler.kernels import Kernel
 from wend.core import _hot
-from wend.runtime import _launch_select, packed
-from wend.runtime.arena import take_arena
+from wend.runtime import packed
+from wend.runtime.launcher import launcher as _launch
 from wend.runtime.runners import runner_of
 
 if TYPE_CHECKING:
     from wend.runtime.cpu import Bound
 
-_launch: Any = _launch_select.select()
-
 #: Work in bytes from which on other threads may run Python meanwhile.
 RELEASE_BYTES = 1 << 17
 _EMPTY = np.empty
 _WORD = {name: j for j, name in enumerate(matmul.PRODUCT)}
+MADE, LEAF, FOUND, SHOWN = _launch.sources()
 
 
 class FrameMaker:
@@ -95,12 +94,42 @@ class FrameMaker:
         frame.release = self.work > RELEASE_BYTES
         frame.types, frame.sizes = bound.types, bound.sizes
         frame.places = bound.plan.sized_args
-        frame.results = tuple(bound.made)
+        self.hand_out(frame)
         frame.arena_bytes = bound.arena_bytes
-        frame.plain = not bound.shown and set(bound.made) == set(bound.given)
-        frame.plain = frame.plain and not bound.plan.saved
         frame.needs_types = bool(self.numbers) or any(k == 1 for k, *_ in done)
         return frame
+
+    def hand_out(self, frame: Any) -> None:
+        """What becomes of the results: arrays that show others', wanted and saved ones."""
+        bound, value = self.bound, self.bound.value
+        recipe = self.recipe
+        owners = {r.base: k for k, r in enumerate([r for r in recipe.results if r.owns])}
+        inputs = set(recipe.function.inputs)
+        places = {i: (MADE, k) for k, i in enumerate(bound.made)}
+        types: dict[int, Any] = {}
+        shows: list[Any] = []
+        for result in recipe.results:
+            dtype, base = result.dtype, result.base
+            shape = tuple([value(n) for n in result.shape])
+            if result.value < 0:
+                device = bound.types[0].device
+                types[result.value] = _hot.intern_type(shape, dtype, device)
+            if result.owns:
+                continue
+            if base in owners:
+                source, k, whole = MADE, owners[base], False
+            else:
+                source, k = (LEAF if base in inputs else FOUND), base
+                whole = base == recipe.function.resolve(result.value)
+            strides = tuple([value(s) * dtype.itemsize for s in result.strides])
+            offset = value(result.offset) * dtype.itemsize
+            places[result.value] = (SHOWN, len(shows))
+            shows.append((source, k, whole, shape, dtype.numpy, offset, strides))
+        frame.shows = tuple(shows)
+        frame.gives = tuple([(i, *places[i]) for i in bound.given])
+        # In the order of the reference: a later step enters them so.
+        saved = bound.plan.saved
+        frame.saves = tuple([(i, *places.get(i, (LEAF, i)), types.get(i)) for i in saved])
 
     def donations(self) -> tuple[Any, ...]:
         """(place among the arrays made, leaf, how to make it, place in the table) of results."""
@@ -179,29 +208,22 @@ class Owner:
         self.bound = bound
         self.source = source
 
-    def take_arena(self, frame: Any) -> int:
-        """Memory for temporaries while the frame runs; its address."""
-        frame.arena = take_arena(frame.arena_bytes)
-        return int(frame.arena.address)
-
     def environment(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
         """The arrays of all results by value."""
         env = dict(zip(self.bound.made, made, strict=True))
-        self.bound.show(env, values, frame)
+        shown = _launch.show(frame, values, made)
+        env.update(zip([r.value for r in self.bound.shown], shown, strict=True))
         return env
 
-    def settle(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
-        """Hand the wanted results to their values; all of them by value."""
-        env = self.environment(frame, values, made)
-        for i in self.bound.given:
-            value = values[i]
-            if value.buffer is None:
-                value.buffer = env[i]
-        return env
+    def part(self, array: Any, shape: Any, dtype: Any, offset: int, strides: Any) -> Any:
+        """An array that lies in another."""
+        if 0 in shape:
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, self.dense(array), offset, strides)
 
     def dense(self, array: Any) -> Any:
-        """A C-contiguous array of the same elements."""
-        return np.ascontiguousarray(array)
+        """A C-contiguous array of the same elements: the array itself if it is one."""
+        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
     def pack(self, value: Any, layout: packed.Layout, address: int) -> int:
         """Where the panels of a value are that is used for the second time; 0 for nowhere."""
@@ -246,9 +268,5 @@ class Owner:
             return frame.arena.view(bound.places[base], function, i, value)
         if base == i:
             return array
-        if not array.flags.c_contiguous:
-            array = np.ascontiguousarray(array)
-        if 0 in shape:
-            return np.empty(shape, dtype)
         strides = tuple([value(s) * dtype.itemsize for s in layout.strides])
-        return np.ndarray(shape, dtype, array, value(layout.offset) * dtype.itemsize, strides)
+        return self.part(array, shape, dtype, value(layout.offset) * dtype.itemsize, strides)

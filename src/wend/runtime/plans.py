@@ -11,6 +11,7 @@ from wend.core._hot import Batch, State
 from wend.core.graph import PathGraph, forget, path_at
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
 from wend.runtime.groups import GroupedPlan
+from wend.runtime.launcher import launcher
 from wend.runtime.recent import note_flush
 from wend.runtime.tiers import TieredExecutor
 
@@ -19,7 +20,7 @@ COUNTS = {"plans": 0, "hits": 0}
 
 
 def execute(batch: Batch, live: list[int]) -> None:
-    """Compute the live values of a flush (slot of the core)."""
+    """Compute the live values of a flush for which the launcher knows no ready plan."""
     made = COUNTS["plans"]
     plan = find_plan(batch, live)
     note_flush(plan, batch, COUNTS["plans"] != made)
@@ -140,5 +141,6 @@ def dismantle(state: State) -> None:
         current.parent = None
 
 
-_hot.set_slot("execute", execute)
+launcher.fill("planner", execute)
+_hot.set_slot("execute", launcher.execute)
 _hot.set_slot("evict", evict)

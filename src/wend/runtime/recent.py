@@ -22,7 +22,8 @@ class Flush(NamedTuple):
     n_ops: int
 
 
-RECENT: deque[Flush] = deque(maxlen=REMEMBERED)
+#: The rows of `Flush`; the launcher leaves the number of ops (None) to whoever asks.
+RECENT: deque[tuple[Any, ...]] = deque(maxlen=REMEMBERED)
 
 
 def note_flush(plan: Any, batch: Batch, planned: bool) -> None:
@@ -33,12 +34,15 @@ def note_flush(plan: Any, batch: Batch, planned: bool) -> None:
         parted = state
         while parted.parent is not None and parted.parent.passed == 0 and parted.parent.parent:
             parted = parted.parent
-    RECENT.append(Flush(plan, state, batch.sites, parted, planned, len(plan.steps)))
+    RECENT.append((plan, state, batch.sites, parted, planned, len(plan.steps)))
 
 
 def last_step() -> list[Flush]:
     """The flushes since the path of the last one was computed before; at least the last one."""
-    flushes = list(RECENT)
+    flushes = [
+        Flush(plan, state, sites, parted, planned, len(plan.steps) if n_ops is None else n_ops)
+        for plan, state, sites, parted, planned, n_ops in list(RECENT)
+    ]
     if not flushes:
         return []
     last = flushes[-1].state

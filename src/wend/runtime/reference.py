@@ -63,6 +63,8 @@ class _Step:
 class ReferencePlan:
     """Steps in order, what each frees, what a later backward needs."""
 
+    track = None
+
     def __init__(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> None:
         self.wanted = wanted
         self.roots = roots

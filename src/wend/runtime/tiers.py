@@ -17,7 +17,7 @@ from wend.runtime.shadow import verify
 THIRD = 3
 #: Paths of more ops than this stay with the reference: planning them would take too long.
 MAX_OPS = 6000
-COUNTS = {"compiled": 0, "failed": 0, "runs": 0}
+COUNTS = {"compiled": 0, "failed": 0}
 
 #: One plan is made at a time: passes trace rules and fill tables that all plans share.  Taken
 #: before LLVM's lock, never after it; a plan in the making may ask for a flush that makes another.
@@ -39,6 +39,7 @@ class TieredPlan:
         self.reference = ReferencePlan(path, wanted, roots)
         self.wanted = wanted
         self.compiled: Any = None
+        self.track: Any = None  # its native half, which the launcher looks for
         self.compilation: Any = None
         self.fault: Exception | None = None  # why there is no machine code
         self.visits = 0
@@ -59,7 +60,6 @@ class TieredPlan:
             if config.settings.verify:
                 verify(compiled, batch)
             if compiled.run(batch):
-                COUNTS["runs"] += 1
                 return
         self.reference.run(batch)
 
@@ -115,6 +115,7 @@ class TieredPlan:
             self.give_up(fault)
         if self.compiled is not None:
             self.compilation = None
+            self.track = self.compiled.track
             COUNTS["compiled"] += 1
 
 
