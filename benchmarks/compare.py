@@ -72,7 +72,7 @@ def compare(
 
 def main() -> None:
     """Run the comparison from the command line."""
-    names = sorted(path.stem for path in (HERE / "workloads").glob("w*.py"))
+    names = sorted({path.stem for path in (HERE / "workloads").glob("*.py")} - {"common"})
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -10,7 +10,8 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -31,6 +32,12 @@ class Workload(Protocol):
 
     def step(self) -> float:
         """Train once, or infer; return the loss, or the sum of squares of the outputs."""
+
+
+def for_all(function: Callable[..., Any], *examples: Sequence[Any]) -> list[Any]:
+    """Call a function for each example: Wend batches the calls, PyTorch makes them in turn."""
+    batched = getattr(torch, "batched", None)
+    return batched(function)(*examples) if batched else list(map(function, *examples))
 
 
 def weights_of(workload: Workload) -> dict[str, np.ndarray]:

@@ -63,7 +63,7 @@ _ELSEWHERE = {
 
 #: Submodules that load when first used.
 _LAZY = frozenset(
-    "nn optim utils autograd func jit onnx linalg fft cuda backends random special testing "
+    "nn optim utils autograd func nested jit onnx linalg fft cuda backends random special testing "
     "distributed distributions multiprocessing amp serialization types version overrides hub "
     "sparse accelerator mps xpu compiler return_types debug".split()
 )

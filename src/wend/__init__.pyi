@@ -66,6 +66,7 @@ from wend.frontend.formats import channels_last as channels_last
 from wend.frontend.formats import channels_last_3d as channels_last_3d
 from wend.frontend.formats import check_layout as check_layout
 from wend.frontend.formats import contiguous_format as contiguous_format
+from wend.frontend.formats import jagged as jagged
 from wend.frontend.formats import layout as layout
 from wend.frontend.formats import memory_format as memory_format
 from wend.frontend.formats import preserve_format as preserve_format
@@ -157,6 +158,7 @@ from wend import func as func
 from wend import jit as jit
 from wend import linalg as linalg
 from wend import multiprocessing as multiprocessing
+from wend import nested as nested
 from wend import nn as nn
 from wend import onnx as onnx
 from wend import optim as optim

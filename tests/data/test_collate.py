@@ -94,8 +94,9 @@ def test_unlike_shapes_name_field_samples_and_what_to_do():
         "default_collate: samples of unlike shapes cannot be stacked at ['image'][0]",
         "  (1, 2): samples 0, 2",
         "  (1, 3): sample 1",
-        "  make batches of one shape with wend.utils.data.BucketBatchSampler; or crop, resize or "
-        "pad in the data set; or keep samples apart with DataLoader(collate_fn=list)",
+        "  make one nested tensor of them with DataLoader(collate_fn=wend.utils.data.ragged), or "
+        "batches of one shape with wend.utils.data.BucketBatchSampler; or crop, resize or pad in "
+        "the data set; or keep samples apart with DataLoader(collate_fn=list)",
     ]
 
 

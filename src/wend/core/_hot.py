@@ -2353,10 +2353,10 @@ class OpFunction:
         """A form of call not met lately: bind the arguments in Python."""
         positional, keywords = unpack(args, nargs, kwnames)
         for a in positional:
-            if isinstance(a, Tensor) and type(a) is not Tensor and overrides(a):
+            if has_override(a):
                 return SLOTS["torch_function"](self, positional, keywords)
         for a in keywords.values():
-            if isinstance(a, Tensor) and type(a) is not Tensor and overrides(a):
+            if has_override(a):
                 return SLOTS["torch_function"](self, positional, keywords)
         if keywords:
             if "out" in keywords:
@@ -2413,6 +2413,17 @@ def overrides(a):
         PLAIN_TYPES[cls] = True
         return False
     return SLOTS["override_enabled"]()
+
+
+def has_override(a):
+    """Whether an argument, or an item of a list of tensors, overrides ops."""
+    if isinstance(a, Tensor):
+        return type(a) is not Tensor and overrides(a)
+    if type(a) is list or type(a) is tuple:
+        for item in a:
+            if isinstance(item, Tensor) and type(item) is not Tensor and overrides(item):
+                return True
+    return False
 
 
 def unpack(args, nargs, kwnames):

@@ -1788,6 +1788,8 @@ class OpProperty:
     def __get__(self, obj: Any, cls: Any) -> Any: ...
 def record_list(prim: Any, tensors: Any, values: Any) -> Any:
     """`record` for operands in a list."""
+def has_override(a: Any) -> Any:
+    """Whether an argument, or an item of a list of tensors, overrides ops."""
 def dispatch(function: Any, args: Any, nargs: Any, kwnames: Any) -> Any:
     """Entry of all calls from C."""
 def rebind_alone(handle: Any, result: Any) -> _bool:

@@ -107,6 +107,10 @@ class Primitive(PrimitiveBase):
     calls_user: ClassVar[bool] = False
     checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
     must_view: ClassVar[bool] = False  # and an error where they do not
+    rows_of: ClassVar[str] = ""  # the operand of which each row is computed by itself,
+    row_dims: ClassVar[int] = 1  # and how many dims a row has at least
+    pairs_batches: ClassVar[bool] = False  # leading dims of the operands belong together
+    joins: ClassVar[bool] = False  # puts its operands behind one another
     differentiable: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float"})
     functions: ClassVar[tuple[str, ...]] = ()

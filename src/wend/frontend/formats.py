@@ -11,6 +11,7 @@ __all__ = [
     "channels_last_3d",
     "check_layout",
     "contiguous_format",
+    "jagged",
     "layout",
     "memory_format",
     "preserve_format",
@@ -51,6 +52,7 @@ class memory_format(_Name):
 
 
 strided = layout("strided")
+jagged = layout("jagged")
 sparse_coo = layout("sparse_coo")
 sparse_csr = layout("sparse_csr")
 sparse_csc = layout("sparse_csc")

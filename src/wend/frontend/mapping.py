@@ -13,6 +13,7 @@ from wend.base.shapes import normalize_dim
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.batched import run_calls, streams
+from wend.frontend.nested.tensor import nest
 from wend.transforms.batch import with_batch_axis
 from wend.transforms.levels import DRAWS, RANDOMNESS, ValueNeeded, run_mapped
 
@@ -46,7 +47,10 @@ def vmap(
 
     func runs once, on tensors that stand for one example each.  If it asks for a value of theirs
     (`if a.sum() > 0:`), it is begun again for each example, by `wend.batched`: what it did to
-    Python objects before, it does again.  Raises ArgumentError where dims and arguments do not fit.
+    Python objects before, it does again; so it is for each component of a nested tensor.  Results
+    of unlike shapes make a nested tensor.
+
+    Raises ArgumentError where dims and arguments do not fit.
     """
     if randomness not in RANDOMNESS:
         raise ArgumentError(
@@ -67,7 +71,7 @@ def vmap(
             raise ArgumentError(f"vmap: {name} got no arguments to map over")
         nonlocal reads
         call = _Call(name, func, args, kwargs, in_dims, out_dims, randomness)
-        if not reads:
+        if not reads and not call.is_ragged:
             stream = random_state.current()
             before = stream.get_state()
             try:
@@ -103,6 +107,7 @@ class _Call:
         self.leaves, self.structure = tree.flatten(args)
         dims = tuple(in_dims) if type(in_dims) is list else in_dims
         self.dims = spread(dims, args, f"vmap({name}): in_dims")
+        self.is_ragged = False  # whether a nested tensor is mapped over
         self.size = self._check()
         self.result: Any = None
         self.result_dims: list[int | None] = []
@@ -123,6 +128,8 @@ class _Call:
                     f"vmap({self.name}): in_dims has {dim} for a tensor of {x.dim()} dims"
                 )
             self.dims[k] = dim = dim % x.dim()
+            if x.is_nested and dim == 0:
+                self.is_ragged = True
             sizes.append(int(x.shape[dim]))
         if not sizes:
             raise ArgumentError(f"vmap({self.name}): in_dims maps over no argument at all")
@@ -191,7 +198,7 @@ class _Call:
                 f"vmap({self.name}): without examples a function that reads values cannot be mapped"
             )
         columns = [
-            [x] * self.size if dim is None else ops.unbind(x, dim)
+            [x] * self.size if dim is None else x.unbind(dim)
             for x, dim in zip(self.leaves, self.dims, strict=True)
         ]
         calls = [functools.partial(self._example, list(row)) for row in zip(*columns, strict=True)]
@@ -230,6 +237,13 @@ class _Call:
             if any(x is not first and not bool((x == first).all()) for x in column):
                 raise ArgumentError(DIFFERS.format(name=self.name))
             return first
+        if len({tuple(x.shape) for x in column}) > 1:
+            if dim != 0:
+                raise ArgumentError(
+                    f"vmap({self.name}): results of unlike shapes make a nested tensor, whose dim "
+                    f"for the examples is 0, and out_dims has {dim}"
+                )
+            return nest(column)
         return self._placed(ops.stack(column), True, dim, self.size)
 
     def _placed(self, x: Tensor, is_batched: bool, dim: int | None, size: int) -> Tensor:

@@ -373,7 +373,7 @@ def torch_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     overloaded: list[Any] = []
     for a in _flat(args) + _flat(tuple(kwargs.values())):
         cls = type(a)
-        known = not isinstance(a, Tensor) or cls is Tensor
+        known = not isinstance(a, Tensor) or _hot.slot("is_plain")(cls)
         if not known and all(type(o) is not cls for o in overloaded):
             position = next(
                 (i for i, o in enumerate(overloaded) if issubclass(cls, type(o))), len(overloaded)

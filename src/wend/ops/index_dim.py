@@ -248,6 +248,8 @@ class Embedding(Primitive):
     scale_grad_by_freq: bool
     sparse: bool
     functions = ("embedding",)
+    rows_of = "indices"
+    row_dims = 0
     fallible = True
     supports = ANY_DTYPE
 

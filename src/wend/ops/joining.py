@@ -25,6 +25,7 @@ class Cat(Primitive):
     """
 
     signature = "tensors: tensors, dim: int = 0"
+    joins = True
     dim: int
     functions = ("cat", "concat", "concatenate")
     supports = ANY_DTYPE

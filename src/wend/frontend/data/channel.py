@@ -37,7 +37,7 @@ class _Pickler(pickle.Pickler):
     """Pickles tensors as their arrays: values, and neither history nor pending work."""
 
     def reducer_override(self, value: Any) -> Any:
-        if seam.is_tensor(value):
+        if seam.is_tensor(value) and not getattr(value, "is_nested", False):
             return _rebuilt, (seam.to_array(value),)
         return NotImplemented
 

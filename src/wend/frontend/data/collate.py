@@ -85,8 +85,9 @@ def check_shapes(shapes: Sequence[tuple[int, ...]], field: str = "") -> None:
         raise UnlikeSamples(
             f"{NAME}: samples of unlike shapes cannot be stacked{_at(field)}",
             _grouped([tuple(shape) for shape in shapes]),
-            "make batches of one shape with wend.utils.data.BucketBatchSampler; or crop, resize "
-            "or pad in the data set; or keep samples apart with DataLoader(collate_fn=list)",
+            "make one nested tensor of them with DataLoader(collate_fn=wend.utils.data.ragged), or "
+            "batches of one shape with wend.utils.data.BucketBatchSampler; or crop, resize or pad "
+            "in the data set; or keep samples apart with DataLoader(collate_fn=list)",
         )
 
 

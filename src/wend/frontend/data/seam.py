@@ -63,6 +63,13 @@ def stack(tensors: Sequence[Any]) -> Any:
     return ops.stack(list(tensors))
 
 
+def nested(tensors: Sequence[Any]) -> Any:
+    """Return the tensors, of one rank, as one nested tensor, with their history."""
+    from wend.frontend.nested.creation import as_nested_tensor  # few programs need it
+
+    return as_nested_tensor(list(tensors))
+
+
 def generator(seed: int) -> Any:
     """Return a new Generator with this seed."""
     return random.Generator().manual_seed(seed)

@@ -88,6 +88,7 @@ def _matmul_samples(rng: Any) -> Iterator[Sample]:
     supports=NUMERIC,
     methods=("matmul",),
     operators=("__matmul__",),
+    pairs_batches=True,
     reflected=True,
     samples=_matmul_samples,
 )
@@ -273,6 +274,7 @@ def _linear_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, weight, bias: tensor? = None",
     functional=("linear",),
+    rows_of="input",
     samples=_linear_samples,
     supports=NUMERIC,
 )

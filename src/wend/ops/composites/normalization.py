@@ -102,6 +102,7 @@ def _layer_samples(rng: Any) -> Iterator[Sample]:
     "eps: scalar = 1e-5, cudnn_enable: bool = True",
     functions=("layer_norm",),
     functional=("layer_norm",),
+    rows_of="input",
     grad_name="NativeLayerNormBackward0",
     supports=FLOATING,
     samples=_layer_samples,
@@ -131,6 +132,7 @@ def _rms_samples(rng: Any) -> Iterator[Sample]:
     "input, normalized_shape: sizes, weight: tensor? = None, eps: scalar? = None",
     functions=("rms_norm",),
     functional=("rms_norm",),
+    rows_of="input",
     supports=FLOATING,
     samples=_rms_samples,
 )

@@ -13,6 +13,7 @@ from typing import Any
 from wend.base.dtypes import float32, float64
 from wend.base.errors import ArgumentError, DTypeError
 from wend.base.random_state import RandomState, current
+from wend.core import _hot
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.numeric import FLOATING, is_half
 from wend.ops.sugar import sugar
@@ -36,6 +37,12 @@ def draw(op: Any, size: Any, *parameters: Any, generator: Any = None, dtype: Any
 
 def draw_per_element(op: Any, x: Any, *parameters: Any, generator: Any = None) -> Any:
     """op(x, *parameters, seed, offset): one draw per element of x."""
+    if _hot.has_override(x):
+
+        def drawn(x: Any) -> Any:
+            return draw_per_element(op, x, *parameters, generator=generator)
+
+        return _hot.slot("torch_function")(drawn, (x,), {})
     seed, offset = state_of(generator).reserve(math.prod(x.shape))
     return op(x, *parameters, seed, offset)
 

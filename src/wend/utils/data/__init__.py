@@ -15,6 +15,7 @@ from wend.frontend.data.dataset import random_split as random_split
 from wend.frontend.data.distributed import DistributedSampler as DistributedSampler
 from wend.frontend.data.info import get_worker_info as get_worker_info
 from wend.frontend.data.loader import DataLoader as DataLoader
+from wend.frontend.data.ragged import ragged as ragged
 from wend.frontend.data.sampler import BatchSampler as BatchSampler
 from wend.frontend.data.sampler import RandomSampler as RandomSampler
 from wend.frontend.data.sampler import Sampler as Sampler

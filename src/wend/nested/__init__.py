@@ -1,0 +1,21 @@
+"""torch.nested: tensors of unlike sizes as one."""
+
+from wend.frontend.nested.creation import (
+    as_nested_tensor,
+    masked_select,
+    narrow,
+    nested_tensor,
+    nested_tensor_from_jagged,
+    to_padded_tensor,
+)
+from wend.frontend.nested.tensor import NestedTensor
+
+__all__ = [
+    "NestedTensor",
+    "as_nested_tensor",
+    "masked_select",
+    "narrow",
+    "nested_tensor",
+    "nested_tensor_from_jagged",
+    "to_padded_tensor",
+]
