@@ -40,7 +40,7 @@ def test_kernels_name_the_users_lines():
     assert any(f"test_explain.py:{line_of('the product')} in train" in line for line in lines)
     assert any(f"test_explain.py:{line_of('the loss')} in train" in line for line in lines)
     product = next(step for step in flush.kernels if step.kind == "contract")
-    assert product.flops == 2 * 3 * 5 * 4
+    assert product.flops == 2 * 3 * 5 * 4 + 3 * 4  # and the activation behind it
     assert (product.read, product.written) == (4 * (3 * 5 + 5 * 4), 4 * 3 * 4)
     text = str(found)
     assert "contract" in text and "120 flop" in text and "test_explain.py" in text

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.compiler.attach import Attachment
 from wend.compiler.extents import ONE, ZERO, Poly
 from wend.compiler.ir import FOLD, MAP, NESTED, SCATTER, Function, Op
 from wend.compiler.layout import view_of
 from wend.compiler.regions import Region
 from wend.compiler.repeat import Repetition
+from wend.compiler.tails import may_have_tail, place_head
 
 
 class Fusion:
@@ -27,16 +29,21 @@ class Fusion:
         self.home: dict[int, Region] = {}  # value -> region that computes it
         self.readers: dict[int, list[Region]] = {}
         self.renames: dict[int, Any] = {}
+        self.attachment = Attachment(self)
 
     def run(self) -> list[Region]:
         """The regions, in an order in which they can run."""
         for op in self.function.ops:
             if op.kind in NESTED:
-                self.place(op)
+                if not self.attachment.run(op):
+                    self.place(op)
+                continue
+            region = self.new(op.kind)
+            if may_have_tail(op):
+                place_head(self.function, region, op)
             else:
-                region = self.new(op.kind)
                 region.ops.append(op)
-                self.settle(region, op)
+            self.settle(region, op)
         regions = [r for r in self.regions if r is not None]
         Repetition(self).run(regions)
         ordered = in_order(regions)
@@ -326,7 +333,7 @@ class Fusion:
             for op in region.ops:
                 for read in op.reads:
                     base = function.base(read.value)
-                    if base not in region.places or region.kind != "nest":
+                    if base not in region.places:
                         needed.add(base)
         for region in regions:
             live: set[int] = set()
@@ -339,7 +346,7 @@ class Fusion:
                 region.outputs[:0] = [o for o in wanted if o in needed]
                 if wanted or not live.isdisjoint(op.outputs):
                     live.update(self.function.base(r.value) for r in op.reads)
-            if region.kind == "nest":
+            if region.kind == "nest" or region.places:
                 drop_unused(region, needed, function)
 
 

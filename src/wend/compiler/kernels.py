@@ -24,7 +24,8 @@ class Slot(NamedTuple):
     "scratch"   bytes, a polynomial
     "fault"     (pointer to the word that failures are noted in)
     "word"      a constant
-    "function"  name of a function of the matrix products
+    "function"  text of a module        name of the function in it whose address it is
+    "block"     number of a word of this block, whose address it is
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Kernel:
     """A piece of a plan that runs as machine code."""
 
     __slots__ = (
+        "epilogue",
         "faults",
         "name",
         "nest",
@@ -46,6 +48,7 @@ class Kernel:
         "source",
         "text",
         "what",
+        "words",
         "writes",
     )
 
@@ -57,6 +60,8 @@ class Kernel:
         self.nest: Any = None  # the loops it was written from
         self.ops: list[Op] = []  # what it computes
         self.packable = False  # whether the right operand is a leaf, the same for all products
+        self.epilogue = ""  # text of the module that gets a product's tiles
+        self.words: tuple[str, ...] = ()  # names of a product's first slots
         self.slots: list[Slot] = []
         self.faults: list[str] = []
         self.reads: list[int] = []

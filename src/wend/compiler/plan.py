@@ -7,6 +7,7 @@ from typing import Any
 from wend.compiler import matmul
 from wend.compiler.attending import attention
 from wend.compiler.codegen import NestCode
+from wend.compiler.epilogue import NAME, EpilogueCode
 from wend.compiler.extents import ONE, ZERO, Poly, constant, product, scale
 from wend.compiler.fuse import Fusion
 from wend.compiler.ir import ATTENTION, CONTRACT, CONVOLVE, Function, Op
@@ -16,6 +17,7 @@ from wend.compiler.lower import Lowering
 from wend.compiler.nest import Nest
 from wend.compiler.passes import Pass, Watch
 from wend.compiler.regions import Region
+from wend.compiler.tails import Tail, head_of
 from wend.compiler.windows import convolution
 from wend.core.graph import PathGraph
 
@@ -95,10 +97,12 @@ class Recipe:
         op = region.ops[0]
         if region.kind == "nest":
             kernel = self.nest(region)
-        elif op.kind == CONVOLVE:
-            kernel = convolution(self.function, op)
-        elif op.kind == CONTRACT:
-            kernel = self.multiply(op)
+        elif region.kind == CONVOLVE:
+            kernel = convolution(self.function, head_of(region))
+            self.add_tail(kernel, region)
+        elif region.kind == CONTRACT:
+            kernel = self.multiply(head_of(region))
+            self.add_tail(kernel, region)
         elif op.kind == ATTENTION:
             kernel = attention(self.function, op)
         else:
@@ -122,6 +126,41 @@ class Recipe:
         kernel = NestCode(nest).write(names)
         kernel.nest = nest
         return kernel
+
+    def add_tail(self, kernel: Kernel, region: Region) -> None:
+        """Hand the finished tiles of a product to what is computed from them."""
+        if len(region.ops) == 1:
+            return
+        f = self.function
+        tail = Tail(f, region)
+        code, words = EpilogueCode(tail, region.outputs).compose()
+        head = tail.head.out
+        kernel.epilogue = code
+        kernel.what += "".join(f" {op.name}" for op in tail.ops)
+        kernel.reads += sorted({a.base for a in tail.loads.values()} - set(kernel.reads))
+        kernel.writes = list(region.outputs)
+        names = kernel.words
+        out = kernel.slots[names.index("out")]
+        if head not in region.outputs:
+            # Sums over a part of the depth lie where a result will.
+            mine = f.layout(head)
+            places = [
+                i
+                for i in region.outputs
+                if f.dtypes[i] is f.dtypes[head] and f.layout(i).strides == mine.strides
+            ]
+            if places:
+                out = Slot("pointer", places[0], ZERO)
+            else:
+                size = scale(product(f.shape(head)), f.dtypes[head].itemsize)
+                out = Slot("scratch", size, "partial")
+        given = {
+            "out": out,
+            "epilogue": Slot("function", code, NAME),
+            "state": Slot("block", len(names)),
+        }
+        kernel.slots = [given.get(*pair) for pair in zip(names, kernel.slots, strict=True)]
+        kernel.slots += words
 
     def multiply(self, op: Op) -> Kernel:
         """A matrix product."""
@@ -161,7 +200,8 @@ class Recipe:
             "scratch": Slot("scratch", constant(matmul.scratch_bytes(dtype.name)), "product"),
         }  # fmt: skip
         del one
-        kernel.slots = [words[name] for name in matmul.PRODUCT]
+        kernel.words = tuple(matmul.PRODUCT)
+        kernel.slots = [words[name] for name in kernel.words]
         kernel.packable = p.y.base in f.inputs and outer.y == inner.y == ZERO
         return kernel
 

@@ -9,12 +9,16 @@ from wend.compiler.ir import Function, Layout
 
 
 class Axis(NamedTuple):
-    """A loop of a product: its extent, and the elements apart in x, y and the result."""
+    """A loop of a product: its extent, and the elements apart in x, y and the result.
+
+    dims: those of the result that it goes along, the fastest last
+    """
 
     extent: Poly
     x: Poly
     y: Poly
     out: Poly
+    dims: tuple[int, ...] = ()
 
 
 class Product(NamedTuple):
@@ -43,11 +47,17 @@ def product_of(function: Function, x: int, y: int, out: int, axes: Any) -> Produ
     shape_x, shape_y = function.shape(x), function.shape(y)
     nb, nm = len(bx), len(fx)
     batch = [
-        Axis(shape_x[i], lx.strides[i], ly.strides[j], lo.strides[k])
+        Axis(shape_x[i], lx.strides[i], ly.strides[j], lo.strides[k], (k,))
         for k, (i, j) in enumerate(zip(bx, by, strict=True))
     ]
-    m = [Axis(shape_x[i], lx.strides[i], ZERO, lo.strides[nb + k]) for k, i in enumerate(fx)]
-    n = [Axis(shape_y[j], ZERO, ly.strides[j], lo.strides[nb + nm + k]) for k, j in enumerate(fy)]
+    m = [
+        Axis(shape_x[i], lx.strides[i], ZERO, lo.strides[k], (k,))
+        for k, i in enumerate(fx, start=nb)
+    ]
+    n = [
+        Axis(shape_y[j], ZERO, ly.strides[j], lo.strides[k], (k,))
+        for k, j in enumerate(fy, start=nb + nm)
+    ]
     k = [Axis(shape_x[i], lx.strides[i], ly.strides[j], ZERO) for i, j in zip(sx, sy, strict=True)]
     batch, m, n, k = (merged(function, axis) for axis in (batch, m, n, k))
     if len(k) > 1:
@@ -70,7 +80,7 @@ def product_of(function: Function, x: int, y: int, out: int, axes: Any) -> Produ
 
 def swapped(axis: Axis) -> Axis:
     """The axis with the roles of x and y exchanged."""
-    return Axis(axis.extent, axis.y, axis.x, axis.out)
+    return axis._replace(x=axis.y, y=axis.x)
 
 
 def merged(function: Function, axes: list[Axis]) -> list[Axis]:
@@ -84,9 +94,10 @@ def merged(function: Function, axes: list[Axis]) -> list[Axis]:
             last = result[-1]
             if all(
                 canonical(mul(axis.extent, inner)) == outer
-                for inner, outer in zip(axis[1:], last[1:], strict=True)
+                for inner, outer in zip(axis[1:4], last[1:4], strict=True)
             ):
-                result[-1] = Axis(canonical(mul(last.extent, axis.extent)), *axis[1:])
+                extent = canonical(mul(last.extent, axis.extent))
+                result[-1] = axis._replace(extent=extent, dims=last.dims + axis.dims)
                 continue
         result.append(axis)
     return result

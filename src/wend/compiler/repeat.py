@@ -29,7 +29,8 @@ class Repetition:
         kept = {function.base(function.resolve(i)) for i in function.outputs}
         for region in regions:
             if region.kind != "nest":
-                kept |= {function.base(r.value) for op in region.ops for r in op.reads}
+                read = {function.base(r.value) for op in region.ops for r in op.reads}
+                kept |= read.difference(region.places)
         for region in regions:
             if region.kind != "nest":
                 continue

@@ -73,7 +73,8 @@ def convolution(f: Function, op: Op) -> Kernel:
     words["scratch"] = Slot("scratch", scratch, "scratch")
     if name != "convolve":
         words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
-    kernel.slots = [words[word] for word in _WORDS[name]]
+    kernel.words = tuple(_WORDS[name])
+    kernel.slots = [words[word] for word in kernel.words]
     return kernel
 
 
@@ -120,6 +121,12 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
         "last_column": mul(*pairs["out"]),
     }
     return found
+
+
+def filters_of_group(f: Function, op: Op) -> Poly:
+    """How many filters a convolution has in each of its groups."""
+    filters = f.shape(op.reads[1].value)[0]
+    return _share(f, filters, f.extents.path_expr(op.node.args[-1]))
 
 
 def _share(f: Function, whole: Poly, parts: Poly) -> Poly:

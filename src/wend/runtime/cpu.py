@@ -228,6 +228,8 @@ def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
                 texts[step.text] = [step.name]
             else:
                 texts[matmul.core_text(step.source)] = ["product", "pack"]
+            if step.epilogue:
+                texts[step.epilogue] = ["epilogue"]
     return texts
 
 

@@ -161,6 +161,10 @@ class FrameMaker:
                 self.patches += [address + 8 * at, 0, self.bound.places[k, j]]
             elif slot.kind == "fault":
                 memory[at] = address
+            elif slot.kind == "function":
+                memory[at] = self.bound.plan.libraries[slot.a].address(slot.b)
+            elif slot.kind == "block":
+                memory[at] = address + 8 * (place + slot.a)
             else:
                 memory[at] = slot.a
         for i in kernel.writes:

@@ -1,0 +1,191 @@
+"""The code of a tail: the function that gets a product's finished tiles (see `compiler.matmul`).
+
+    void epilogue(ptr tile, i64 rows, i64 columns, i64 row, i64 column, i64 batch0, i64 batch1,
+                  ptr block)
+
+`block` are words as those of a nest: addresses, extents and numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.compiler import matmul
+from wend.compiler.codegen import NestCode
+from wend.compiler.elements import ElementCode
+from wend.compiler.extents import ZERO, scale
+from wend.compiler.instructions import Value, VectorBuilder, memory_type
+from wend.compiler.ir import Op
+from wend.compiler.kernels import Slot
+from wend.compiler.nest import Access
+from wend.compiler.tails import Tail
+
+__all__ = ["NAME", "EpilogueCode"]
+
+NAME = "epilogue"
+_PARAMETERS = (
+    "ptr %tile, i64 %rows, i64 %columns, i64 %row, i64 %column, i64 %batch0, i64 %batch1, "
+    "ptr noalias %block"
+)
+_PLACES = ("%batch0", "%batch1", "%row", "%column")
+
+
+class EpilogueCode(NestCode):
+    """Writes the function of one tail. outputs: values that are stored."""
+
+    def __init__(self, tail: Tail, outputs: list[int]) -> None:
+        like_a_nest: Any = tail
+        super().__init__(like_a_nest)
+        self.tail = tail
+        self.outputs = outputs
+        self.starts: dict[int, str] = {}  # id of an access -> its address at the tile's begin
+        self.lines: dict[int, str] = {}  # and at the begin of the row
+        self.fixed: dict[int, Value] = {}  # what is the same in all of a row
+
+    def compose(self) -> tuple[str, list[Slot]]:
+        """The module, and the words of the block."""
+        text, tail = self.text, self.tail
+        self.accesses = [*tail.loads.values(), *(tail.stores[out] for out in self.outputs)]
+        for access in self.accesses:
+            self.starts[id(access)] = self.start(access)
+        dtype = self.function.dtypes[tail.head.out]
+        line = matmul.tile_columns(dtype.name) * dtype.itemsize
+        counter = self.alloca("i64")
+        text.line(f"store i64 0, ptr {counter}")
+        head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
+        text.line(f"br label {head}")
+        text.label(head)
+        i = text.let(f"load i64, ptr {counter}")
+        more = text.let(f"icmp slt i64 {i}, %rows")
+        text.line(f"br i1 {more}, label {inside}, label {done}")
+        text.label(inside)
+        place = text.let(f"mul i64 {i}, {line}")
+        sums = text.let(f"getelementptr i8, ptr %tile, i64 {place}")
+        self.row_of(i)
+        column = self.alloca("i64")
+        text.line(f"store i64 0, ptr {column}")
+        for copies in (line // (self.lanes * dtype.itemsize), 1):
+            self.columns(column, sums, copies, masked=False)
+        self.columns(column, sums, 1, masked=True)
+        following = text.let(f"add i64 {i}, 1")
+        text.line(f"store i64 {following}, ptr {counter}")
+        text.line(f"br label {head}")
+        text.label(done)
+        text.line("ret void")
+        body = f"{self.entry.render()}\n  br label %start\nstart:\n{text.render()}"
+        self.module.add(NAME, f"define void @{NAME}({_PARAMETERS}) nounwind {{\n{body}\n}}")
+        return self.module.render(), self.slots.items
+
+    # -- places ---------------------------------------------------------------------------------
+
+    def start(self, access: Access) -> str:
+        """The address of the element that belongs to a tile's first one."""
+        offset = scale(access.offset, access.dtype.itemsize)
+        base = self.word(self.slots.pointer(access.base, offset), "ptr")
+        total = ""
+        for place, stride in zip(_PLACES, access.strides, strict=True):
+            if stride == ZERO:
+                continue
+            part = self.text.let(f"mul i64 {place}, {self.poly(stride)}")
+            total = self.text.let(f"add i64 {total}, {part}") if total else part
+        return self.beyond(base, access, total) if total else base
+
+    def beyond(self, pointer: str, access: Access, elements: str) -> str:
+        """The address some elements on."""
+        kind = memory_type(access.dtype)
+        return self.text.let(f"getelementptr {kind}, ptr {pointer}, i64 {elements}")
+
+    def row_of(self, i: str) -> None:
+        """Addresses in a row, and the operands that are the same in all of it."""
+        self.lines, self.fixed = {}, {}
+        for access in self.accesses:
+            line = self.starts[id(access)]
+            if access.strides[2] != ZERO:
+                step = self.text.let(f"mul i64 {i}, {self.poly(access.strides[2])}")
+                line = self.beyond(line, access, step)
+            self.lines[id(access)] = line
+        b = VectorBuilder(self.text, self.module, self.lanes, self.target)
+        for access in self.tail.loads.values():
+            if access.strides[3] == ZERO:
+                scalar = self.scalar.load(self.lines[id(access)], access.dtype)
+                self.fixed[id(access)] = b.spread(scalar.name, scalar.dtype)
+
+    # -- elements -------------------------------------------------------------------------------
+
+    def columns(self, counter: str, sums: str, copies: int, masked: bool) -> None:
+        """Some vectors at a time as long as they fit, or the rest with a mask."""
+        text = self.text
+        head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
+        text.line(f"br label {head}")
+        text.label(head)
+        j = text.let(f"load i64, ptr {counter}")
+        end = text.let(f"add i64 {j}, {copies * self.lanes}")
+        more = text.let(f"icmp {'slt' if masked else 'sle'} i64 {j if masked else end}, %columns")
+        text.line(f"br i1 {more}, label {inside}, label {done}")
+        text.label(inside)
+        mask = self.mask(j) if masked else None
+        b = VectorBuilder(text, self.module, self.lanes, self.target, None, mask)
+        first = [j, *(text.let(f"add i64 {j}, {c * self.lanes}") for c in range(1, copies))]
+        self.vectors(b, first, sums)
+        text.line(f"store i64 {end}, ptr {counter}")
+        text.line(f"br label {head}")
+        text.label(done)
+
+    def mask(self, j: str) -> str:
+        """Which lanes are in the product, from column j of the tile on."""
+        text = self.text
+        left = text.let(f"sub i64 %columns, {j}")
+        few = text.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.lanes})")
+        kind = f"<{self.lanes} x i32>"
+        short = text.let(f"trunc i64 {few} to i32")
+        first = text.let(f"insertelement {kind} poison, i32 {short}, i64 0")
+        every = text.let(f"shufflevector {kind} {first}, {kind} poison, {kind} zeroinitializer")
+        steps = ", ".join(f"i32 {k}" for k in range(self.lanes))
+        return text.let(f"icmp slt {kind} <{steps}>, {every}")
+
+    def vectors(self, b: VectorBuilder, first: list[str], sums: str) -> None:
+        """All ops on vectors side by side. first: the column in the tile of each one's begin"""
+        tail, head = self.tail, self.tail.head
+        dtype = self.function.dtypes[head.out]
+        element = memory_type(dtype)
+        values: list[dict[int, Value]] = []
+        read: list[dict[Any, Value]] = [{} for _ in first]
+        for j in first:
+            place = self.text.let(f"getelementptr {element}, ptr {sums}, i64 {j}")
+            values.append({head.out: b.load(place, dtype)})
+        for op in tail.ops:
+            assert op.emit is not None
+            for c, j in enumerate(first):
+                code = ElementCode(self, op, b, None)
+                code.operands = [
+                    self.operand(b, op, k, j, values[c], read[c]) for k in range(len(op.reads))
+                ]
+                values[c][op.out] = op.emit(code, code.operands)
+        for out in self.outputs:
+            access = tail.stores[out]
+            for c, j in enumerate(first):
+                b.store(values[c][out], self.beyond(self.lines[id(access)], access, j))
+
+    def operand(
+        self,
+        b: VectorBuilder,
+        op: Op,
+        k: int,
+        j: str,
+        values: dict[int, Value],
+        read: dict[Any, Value],
+    ) -> Value:
+        """One operand of an op on the vector from column j of the tile on."""
+        value = self.tail.inside.get((op.out, k))
+        if value is not None:
+            return values[value]
+        access = self.tail.loads.get((op.out, k))
+        if access is None:
+            number = self.function.uniform[self.function.base(op.reads[k].value)]
+            return self.uniform(b, *number)
+        if id(access) in self.fixed:
+            return self.fixed[id(access)]
+        key = (access.base, access.offset, tuple(access.strides))
+        if key not in read:
+            read[key] = b.load(self.beyond(self.lines[id(access)], access, j), access.dtype)
+        return read[key]
