@@ -287,3 +287,17 @@ def random_graph(leaves, rng):
             case _:
                 values.append(torch.maximum(x, leaves[0]))
     return [values[-1], values[-2].sum(0), values[-3].mean()]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_totals_of_half_floats_are_kept_wide(dtype):
+    """5000 ones added up in half floats stay at 2048, or at 256."""
+    x = torch.ones(50, 100, 3).to(dtype)
+    whole = torch.tensor(5000.0).to(dtype).item()
+
+    def run():
+        made = x.sum((0, 1)), x.sum((0, 2)), x.reshape(5000, 3).sum(0)
+        return [y.float() for y in made]  # NumPy has no bfloat16
+
+    flat, _, rows = compared(run)
+    assert flat.tolist() == rows.tolist() == [whole] * 3

@@ -311,13 +311,27 @@ class Lowering:
         return True
 
     def folding(self, op: Op) -> None:
-        """Append a fold; one of single elements is a map."""
+        """Append a fold; one of single elements is a map.
+
+        Totals of half floats are kept as float32 in memory too, and rounded once.
+        """
+        f = self.function
+        inner, fold, dtype = op.emit, op.fold, f.dtypes[op.out]
+        assert inner is not None and fold is not None
         if all(op.space[d] == ONE for d in op.reduced):
-            inner, dtype = op.emit, self.function.dtypes[op.out]
-            assert inner is not None
             op.kind = MAP
             op.emit = lambda code, operands: code.b.convert(inner(code, operands), dtype)
-        self.function.ops.append(op)
+        elif dtype is not fold.dtype:
+            shape = f.shape(op.out)
+            dims = tuple(range(len(shape)))
+            total = f.fresh(shape, fold.dtype)
+            f.ops.append(op)
+            given = [Read(total, dims)]
+            rounded = Op(
+                MAP, op.node, op.outputs, given, shape, dims, _rounded_to(dtype), cheap=True
+            )
+            op.outputs, op = (total,), rounded
+        f.ops.append(op)
 
     def sum_to(self, node: Node) -> bool:
         """The adjoint of a broadcast."""
@@ -398,6 +412,11 @@ RULES: dict[type, Rule] = {
     EmbeddingAdjoint: lower_index.add_rows,
     SliceScatter: lower_index.inject,
 }
+
+
+def _rounded_to(dtype: DType) -> Any:
+    """The code that turns its one operand into `dtype`."""
+    return lambda code, operands: code.b.convert(operands[0], dtype)
 
 
 def rule_of(cls: type) -> Rule | None:
