@@ -3,7 +3,7 @@
     WEND_EAGER=1    compute after each op (as `with wend.eager():` everywhere)
     WEND_VERIFY=1   check every plan against the reference executor
     WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
-    WEND_COMPILE=1  run plans as machine code once it is ready; 0: never; force: wait for it
+    WEND_COMPILE=0  never run machine code (unset: once it is ready); force: wait for it
 
 Reading a setting takes no lock: a rebinding of an attribute is atomic. Changes take the lock, so
 that two `override` blocks in two threads do not lose one another's values halfway.
@@ -76,9 +76,9 @@ class Settings:
         self.pure = flag("WEND_PURE", environment)
         self.deterministic = False
         self.autobatch = True
-        asked = (os.environ if environment is None else environment).get("WEND_COMPILE", "")
-        self.wait = asked.strip().lower() == "force"
-        self.compile = self.wait or flag("WEND_COMPILE", environment)
+        asked = (os.environ if environment is None else environment).get("WEND_COMPILE", "").strip()
+        self.wait = asked.lower() == "force"
+        self.compile = not asked or self.wait or flag("WEND_COMPILE", environment)
 
     def set(self, **changes: bool) -> dict[str, bool]:
         """Change settings by name, all or none; returns what they were before."""

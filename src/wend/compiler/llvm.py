@@ -14,6 +14,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import hashlib
+import platform
+import sys
 import threading
 import weakref
 from collections import deque
@@ -36,6 +38,10 @@ PASSES: Final = (
     "dead_code_elimination",
     "global_dead_code_eliminate",
 )
+
+#: As `platform.machine` names those that the generator knows.
+_PROCESSORS: Final = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
+_PROBE: Final = "define i64 @probe(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y\n}\n"
 
 Callback = Callable[["Library | CompileError"], None]
 
@@ -179,6 +185,23 @@ def _versions() -> str:
     import llvmlite
 
     return f"{llvmlite.__version__} {_binding().llvm_version_info} {' '.join(PASSES)}"
+
+
+@cache
+def obstacle() -> str | None:
+    """Why no machine code can be made and run here; None if it can. Found out once."""
+    machine = platform.machine().lower()
+    if machine not in _PROCESSORS or sys.byteorder != "little" or sys.maxsize < 1 << 32:
+        return f"no code is generated for this processor ({machine or 'unknown'})"
+    try:
+        library = compile_module(_PROBE, ["probe"])
+        if library.function("probe", ctypes.c_int64, result=ctypes.c_int64)(41) == 42:
+            return None
+    except ImportError as fault:
+        return f"llvmlite cannot be imported ({fault})"
+    except Exception as fault:  # whatever the platform refuses: code in memory, say
+        return f"{type(fault).__name__}: {fault}"
+    return "generated code does not run as it should"
 
 
 # -- compiling ----------------------------------------------------------------------------------
@@ -330,6 +353,8 @@ def _compiled(text: str, names: list[str]) -> Library | CompileError:
         return compile_module(text, names)
     except CompileError as fault:
         return fault
+    except Exception as fault:  # it would end the thread, and nobody would be told
+        return CompileError(f"compile_later: {type(fault).__name__}: {fault}")
 
 
 _background = _Background()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 from wend.base import config
@@ -62,6 +63,8 @@ class TieredPlan:
             if compiled.run(batch):
                 return
         self.reference.run(batch)
+        if _to_tell:  # now that nothing is half done, should warnings be errors here
+            warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
 
     def shed(self) -> None:
         """Let go of all that can be made again when the path comes back."""
@@ -98,9 +101,14 @@ class TieredPlan:
 
     def compile(self) -> None:
         """Compile now, or begin to, or take what is ready; on a failure stay with the reference."""
+        from wend.compiler import llvm
         from wend.runtime.cpu import Compilation, compile_plan
 
         try:
+            obstacle = llvm.obstacle()
+            if obstacle is not None:
+                do_without(obstacle)
+                raise CompileError(obstacle)
             if config.settings.wait:
                 self.compiled = compile_plan(self.reference)
             elif self.compilation is None:
@@ -117,6 +125,19 @@ class TieredPlan:
             self.compilation = None
             self.track = self.compiled.track
             COUNTS["compiled"] += 1
+
+
+_to_tell: list[str] = []
+
+
+def do_without(obstacle: str) -> None:
+    """Make no more attempts at machine code, and say so once. Not if it was asked for by force."""
+    if config.settings.compile and not config.settings.wait:
+        config.settings.set(compile=False)
+        _to_tell.append(
+            f"wend: no machine code can be made here: {obstacle}. The NumPy executor computes "
+            "everything, which is slower; WEND_COMPILE=0 asks for that, without this warning"
+        )
 
 
 class TieredExecutor:
