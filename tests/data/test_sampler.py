@@ -3,7 +3,7 @@
 import collections
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
@@ -35,6 +35,7 @@ def test_a_sampler_without_an_order_says_so():
     assert isinstance(Sampler("data"), Sampler)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 200), st.integers(1, 500), SEEDS)
 def test_random_without_replacement_is_even(count, wanted, seed):
     sampler = RandomSampler(range(count), num_samples=wanted, generator=seeded(seed))
@@ -45,6 +46,7 @@ def test_random_without_replacement_is_even(count, wanted, seed):
     assert set(often.values()) <= {wanted // count, wanted // count + 1}
 
 
+@settings(deadline=None)
 @given(st.integers(1, 50), st.integers(1, 3000), SEEDS)
 def test_random_with_replacement(count, wanted, seed):
     drawn = list(RandomSampler(range(count), True, wanted, seeded(seed)))
@@ -138,6 +140,7 @@ def test_weighted_refuses_counts():
         WeightedRandomSampler([1], 1, replacement=None)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 100), st.integers(1, 20), st.booleans())
 def test_batches(count, size, drop_last):
     sampler = BatchSampler(range(count), size, drop_last)
