@@ -8,6 +8,7 @@ import pytest
 SMALL = {
     "words": ("--modules", 30, "--limit", 24, "--test-limit", 10, "--epochs", 1),
     "trees": ("--modules", 30, "--limit", 24, "--test-limit", 12, "--epochs", 1, "--seeds", 1),
+    "parser": ("--modules", 30, "--limit", 50, "--test-limit", 20, "--epochs", 1, "--longest", 9),
     "grow": ("--limit", 200, "--epochs", 1, "--stages", 3),
     "digits": ("--limit", 300, "--epochs", 2, "--seeds", 1, "--plain"),
 }
@@ -54,6 +55,12 @@ def test_batches_are_equal(run_both):
 @pytest.mark.parametrize("name", ["words", "trees"])
 def test_recursion_and_recurrence_are_equal(run_both, name):
     mine, theirs = run_both(name, *SMALL[name])
+    assert_close(mine, theirs, 2e-3)
+
+
+def test_parsing_is_equal(run_both):
+    """Scores that differ by rounding may be compared otherwise; then the losses part."""
+    mine, theirs = run_both("parser", *SMALL["parser"])
     assert_close(mine, theirs, 2e-3)
 
 
@@ -121,6 +128,15 @@ def test_debug(run_example):
     assert metrics["error"]["line"] == "h = torch.tanh(self.enter(x))"
     assert "(3, 5)" in metrics["error"]["text"]
     assert metrics["nan"]["named"]
+
+
+def test_parser_learns(run_example):
+    """Half as many mistakes as joining from left to right makes."""
+    metrics, _ = run_example(
+        "wend", "parser", "--modules", 150, "--limit", 250, "--test-limit", 150, "--epochs", 2
+    )
+    assert 1 - metrics["exact"] < (1 - metrics["left to right"]) / 2
+    assert metrics["spans"] > 0.8
 
 
 # An epoch has 8 batches: the runs are stopped inside one, at its end, and inside the next.
