@@ -69,8 +69,9 @@ def extensions() -> list[Any]:
         "wend.runtime._launch",
         [str(RUNTIME / "_launch.py")],
         include_dirs=[str(CORE), str(RUNTIME)],
-        depends=[str(RUNTIME / "_launch.pxd"), str(RUNTIME / "_launch_shim.h")],
+        depends=[str(RUNTIME / name) for name in ("_launch.pxd", "_launch_shim.h", "_pool.h")],
         extra_compile_args=core.extra_compile_args,
+        extra_link_args=[] if os.name == "nt" else ["-pthread"],
     )
     return cythonize(
         [core, launcher],

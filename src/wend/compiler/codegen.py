@@ -6,8 +6,9 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
-from wend.compiler.elements import NUMBER_TYPES, OUT_OF_RANGE, ElementCode, identity_of
+from wend.compiler.elements import NUMBER_TYPES, OUT_OF_RANGE, ElementCode
 from wend.compiler.extents import ZERO, Poly, known, product, scale
+from wend.compiler.folds import write_clear, write_combine
 from wend.compiler.instructions import (
     Faults,
     Value,
@@ -44,19 +45,18 @@ class NestCode:
         self.scalar = VectorBuilder(self.text, self.module, 1, self.target, self.faults)
         self.lanes = max(1, self.target.vector_bytes // nest.lane_bytes)
         self.kept: dict[int, tuple[str, DType]] = {}
+        self.sums: set[int] = set()  # what adds up in memory
 
     # -- the function -----------------------------------------------------------------------
 
     def write(self, what: str) -> Kernel:
         """The whole kernel."""
         nest = self.nest
+        self.sums = {op.out for op in nest.late_folds()}
         for value in nest.kept:
             dtype = self.function.dtypes[value]
             size = scale(product(nest.extents[a] for a in nest.inner), dtype.itemsize)
             self.kept[value] = (self.word(self.slots.scratch(size), "ptr"), dtype)
-        for op in nest.region.ops:
-            if op.kind in (FOLD, SCATTER) and op.out not in nest.row_folds:
-                self.clear(op)
         self.loops(list(nest.outer), self.turn)
         if self.faults.messages:
             self.faults.leave(self.text, self.word(self.slots.fault(), "ptr"))
@@ -65,7 +65,9 @@ class NestCode:
         self.module.add(
             NAME, f"define void @{NAME}(ptr noalias %block) {{\n{body}\n{self.text.render()}\n}}"
         )
+        helpers = self.helpers()
         kernel = Kernel(NAME, self.module.render(), what)
+        kernel.helpers = helpers
         kernel.slots = self.slots.items
         kernel.faults = self.faults.messages
         kernel.reads = sorted({a.base for a in nest.loads.values()})
@@ -94,12 +96,13 @@ class NestCode:
             return
         text, axis = self.text, axes[0]
         counter = self.alloca("i64")
-        text.line(f"store i64 0, ptr {counter}")
+        first, last = self.bounds(axis)
+        text.line(f"store i64 {first}, ptr {counter}")
         head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
         text.line(f"br label {head}")
         text.label(head)
         i = text.let(f"load i64, ptr {counter}")
-        more = text.let(f"icmp slt i64 {i}, {self.poly(self.nest.extents[axis])}")
+        more = text.let(f"icmp slt i64 {i}, {last}")
         text.line(f"br i1 {more}, label {inside}, label {done}")
         text.label(inside)
         self.counters[axis] = i
@@ -114,40 +117,37 @@ class NestCode:
         """A variable of the function."""
         return self.entry.let(f"alloca {kind}", "var")
 
-    def clear(self, op: Op) -> None:
-        """Set what a fold adds up in to its identity."""
-        assert op.fold is not None
-        access = self.nest.stores[op.out]
-        count = product(self.function.shape(op.out))
-        text = self.text
-        counter = self.alloca("i64")
-        base = self.word(self.slots.pointer(op.out, ZERO), "ptr")
-        element = memory_type(access.dtype)
-        identity = self.scalar.to_memory(
-            self.scalar.number(identity_of(op.fold.identity, access.dtype), access.dtype)
-        )
-        text.line(f"store i64 0, ptr {counter}")
-        head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
-        text.line(f"br label {head}")
-        text.label(head)
-        i = text.let(f"load i64, ptr {counter}")
-        more = text.let(f"icmp slt i64 {i}, {self.poly(count)}")
-        text.line(f"br i1 {more}, label {inside}, label {done}")
-        text.label(inside)
-        place = text.let(f"getelementptr {element}, ptr {base}, i64 {i}")
-        text.line(f"store {element} {identity}, ptr {place}")
-        following = text.let(f"add i64 {i}, 1")
-        text.line(f"store i64 {following}, ptr {counter}")
-        text.line(f"br label {head}")
-        text.label(done)
+    def helpers(self) -> list[str]:
+        """Write the functions beside the kernel; their names."""
+        nest = self.nest
+        late = nest.late_folds()
+        added = [*late, *(op for op in nest.region.ops if op.kind == SCATTER)]
+        given = self.function, self.slots, self.module, self.target
+        names = []
+        if added:
+            self.module.add("clear", write_clear(added, *given))
+            names.append("clear")
+        if late and nest.cut_axes():
+            self.module.add("combine", write_combine(late, *given))
+            names.append("combine")
+        return names
+
+    def bounds(self, axis: int) -> tuple[str, str]:
+        """Where the loop of an axis begins and ends."""
+        extent = self.nest.extents[axis]
+        if axis not in self.nest.cut_axes():
+            return "0", self.poly(extent)
+        return self.word(self.slots.first(axis)), self.word(self.slots.last(axis, extent))
 
     # -- addresses --------------------------------------------------------------------------
 
     def address(self, access: Access, axes: list[int]) -> str:
         """Where an access is for the counters of these axes."""
-        base = self.word(
-            self.slots.pointer(access.base, scale(access.offset, access.dtype.itemsize)), "ptr"
-        )
+        if self.nest.stores.get(access.base) is access and access.base in self.sums:
+            slot = self.slots.sums(access.base)
+        else:
+            slot = self.slots.pointer(access.base, scale(access.offset, access.dtype.itemsize))
+        base = self.word(slot, "ptr")
         text = self.text
         total = ""
         for axis in axes:

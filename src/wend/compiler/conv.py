@@ -56,9 +56,18 @@ from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.patches import pack_patches
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, tiles
+from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, tiles
 
-__all__ = ["CONVOLVE", "CONVOLVE_INPUT", "CONVOLVE_WEIGHT", "core", "core_text", "scratch_bytes"]
+__all__ = [
+    "ADD_PARTS",
+    "CONVOLVE",
+    "CONVOLVE_INPUT",
+    "CONVOLVE_WEIGHT",
+    "WORDS",
+    "core",
+    "core_text",
+    "scratch_bytes",
+]
 
 _COMMON = (
     "input weight out images groups channels filters "
@@ -69,6 +78,15 @@ _COMMON = (
 CONVOLVE = (_COMMON + "first_column last_column accumulate epilogue state scratch").split()
 CONVOLVE_INPUT = (_COMMON + "out_row out_column workspace scratch").split()
 CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch").split()
+
+WORDS = {
+    "convolve": CONVOLVE,
+    "convolve_input": CONVOLVE_INPUT,
+    "convolve_weight": CONVOLVE_WEIGHT,
+}
+#: Of `add_parts`, which comes with `convolve_weight`: out = the sum of `copies` arrays of `count`
+#: elements that lie one behind the other from `parts` on.
+ADD_PARTS = "out parts count copies".split()
 
 # Panels of patches in a chunk: they are read again for each tile of filters.
 _CHUNK = 4
@@ -111,6 +129,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
             line_tiles(shape),
             pad_image(shape, dtype, CONVOLVE_WEIGHT),
             convolve_weight(shape, dtype, CONVOLVE_WEIGHT),
+            _add_parts(shape),
         ]
         return "\n".join(texts)
     texts = [
@@ -124,6 +143,23 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
     if name == "convolve_input":
         texts += [scatter_phase(shape), convolve_input(shape, dtype, CONVOLVE_INPUT, CONVOLVE)]
     return "\n".join(texts)
+
+
+def _add_parts(shape: Shape) -> str:
+    f = Routine("add_parts", [("ptr", "args")])
+    a = arguments(f, ADD_PARTS, "out parts")
+    apart = f.mul(a["count"], str(shape.size))
+    with f.loop("0", a["count"], str(shape.lanes)) as i:
+        mask = lane_mask(f, shape.lanes, f.sub(a["count"], i))
+        offset = f.mul(i, str(shape.size))
+        place = f.at(a["parts"], offset)
+        first = masked_load(f, shape, place, mask)
+        with f.turns("1", a["copies"]) as loop:
+            total = loop.carry(shape.vector, first)
+            more = masked_load(f, shape, f.at(place, f.mul(loop.index, apart)), mask)
+            loop.become(total, f.let(f"fadd {shape.vector} {total}, {more}"))
+        masked_store(f, shape, total, f.at(a["out"], offset), mask)
+    return f.text()
 
 
 def _convolve(shape: Shape, dtype: str) -> str:

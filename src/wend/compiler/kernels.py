@@ -26,6 +26,11 @@ class Slot(NamedTuple):
     "word"      a constant
     "function"  text of a module        name of the function in it whose address it is
     "block"     number of a word of this block, whose address it is
+    "first"     axis of a nest                  (where its loop begins: 0, but in parts)
+    "last"      axis of a nest        its extent, a polynomial
+    "sums"      value that is summed up (in parts: the copy of this one)
+    "copies"    value that is summed up         (how many copies there are: 1, but in parts)
+    "private"   number of a piece     offset in bytes, a number
     """
 
     kind: str
@@ -37,20 +42,10 @@ class Kernel:
     """A piece of a plan that runs as machine code."""
 
     __slots__ = (
-        "epilogue",
-        "faults",
-        "name",
-        "nest",
-        "ops",
-        "packable",
-        "reads",
-        "slots",
-        "source",
-        "text",
-        "what",
-        "words",
+        "epilogue", "faults", "helpers", "name", "nest", "ops", "packable", "reads", "slots",
+        "source", "text", "what", "words",
         "writes",
-    )
+    )  # fmt: skip
 
     def __init__(self, name: str, text: str, what: str) -> None:
         self.name = name  # of the function
@@ -62,6 +57,7 @@ class Kernel:
         self.packable = False  # whether the right operand is a leaf, the same for all products
         self.epilogue = ""  # text of the module that gets a product's tiles
         self.words: tuple[str, ...] = ()  # names of a product's first slots
+        self.helpers: list[str] = []  # other functions of the module
         self.slots: list[Slot] = []
         self.faults: list[str] = []
         self.reads: list[int] = []
@@ -94,6 +90,26 @@ class Slots:
         """Slot of the address of memory that is only used inside of the kernel."""
         self.items.append(Slot("scratch", size, len(self.items)))
         return len(self.items) - 1
+
+    def first(self, axis: int) -> int:
+        """Slot of where a loop begins."""
+        return self._find(Slot("first", axis))
+
+    def last(self, axis: int, extent: Poly) -> int:
+        """Slot of where a loop ends."""
+        return self._find(Slot("last", axis, extent))
+
+    def sums(self, value: int) -> int:
+        """Slot of the address of what adds up to a value."""
+        return self._find(Slot("sums", value))
+
+    def copies(self, value: int) -> int:
+        """Slot of the number of copies of what adds up to a value."""
+        return self._find(Slot("copies", value))
+
+    def result(self, value: int) -> int:
+        """Slot of the address of a value."""
+        return self._find(Slot("pointer", value, ()))
 
     def fault(self) -> int:
         """Slot of the address of the word of failures."""

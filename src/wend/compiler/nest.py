@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend.base import dtypes
-from wend.compiler.extents import ONE, ZERO, Poly, add, mul, scale
+from wend.compiler.extents import ONE, ZERO, Poly, add, known, mul, scale
 from wend.compiler.ir import FOLD, MAP, SCATTER, Function, Layout, Op, Read
 from wend.compiler.regions import Region
 
@@ -278,6 +278,28 @@ class Nest:
                 else:
                     waiting.append(source)
         return [op for op in self.region.ops if op.out in wanted], again
+
+    # -- parts ------------------------------------------------------------------------------
+
+    def late_folds(self) -> list[Op]:
+        """The folds that add up in memory, and are ready when the nest ends."""
+        ops = self.region.ops
+        return [op for op in ops if op.kind == FOLD and op.out not in self.row_folds]
+
+    def cut_axes(self) -> list[int]:
+        """The axes along which the nest may be run in parts, outermost first.
+
+        Parts may share what a fold adds up in only by copies; a scatter's result they never do.
+        """
+        found = self.outer[:1]
+        if self.phases == 1 and not self.row_folds and self.inner[-1] not in found:
+            found.append(self.inner[-1])
+        scattered = [self.stores[op.out] for op in self.region.ops if op.kind == SCATTER]
+        return [
+            axis
+            for axis in found
+            if known(self.extents[axis]) is None and all(s.strides[axis] for s in scattered)
+        ]
 
     @property
     def lane_bytes(self) -> int:

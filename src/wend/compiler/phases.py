@@ -78,9 +78,9 @@ class PhaseCode:
         for op in late:
             self.start(op)
         self.prepare()
-        extent = code.poly(self.nest.extents[self.axis])
+        begin, extent = code.bounds(self.axis)
         counter = code.alloca("i64")
-        text.line(f"store i64 0, ptr {counter}")
+        text.line(f"store i64 {begin}, ptr {counter}")
         wide = self.copies * code.lanes
         self.loop(counter, extent, wide, self.copies, masked=False)
         self.loop(counter, extent, code.lanes, 1, masked=True)

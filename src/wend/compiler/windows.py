@@ -15,11 +15,6 @@ from wend.core.symbolic import ARG, FLOORDIV
 
 __all__ = ["ROLES", "convolution", "lower_convolution"]
 
-_WORDS = {
-    "convolve": conv.CONVOLVE,
-    "convolve_input": conv.CONVOLVE_INPUT,
-    "convolve_weight": conv.CONVOLVE_WEIGHT,
-}
 # Which of (input, weight, out) each op is given, in its order, and which one it makes.
 ROLES = {
     "convolve": ("input", "weight", "out"),
@@ -60,6 +55,8 @@ def convolution(f: Function, op: Op) -> Kernel:
     kernel = Kernel(name, conv.core_text(name, dtype.name), f"{name} {op.out}")
     operands = [read.value for read in op.reads]
     values = dict(zip(ROLES[name], [*operands, op.out], strict=True))
+    kernel.source = dtype.name
+    kernel.helpers = ["add_parts"] if name == "convolve_weight" else []
     kernel.reads = [f.layout(i).base for i in operands]
     kernel.writes = [op.out]
     sizes = _geometry(f, node, values)
@@ -73,7 +70,7 @@ def convolution(f: Function, op: Op) -> Kernel:
     words["scratch"] = Slot("scratch", scratch, "scratch")
     if name != "convolve":
         words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
-    kernel.words = tuple(_WORDS[name])
+    kernel.words = tuple(conv.WORDS[name])
     kernel.slots = [words[word] for word in kernel.words]
     return kernel
 

@@ -12,6 +12,7 @@ from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
+from wend.runtime import pool
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -164,16 +165,13 @@ def are_deterministic_algorithms_enabled() -> bool:
     return config.settings.deterministic
 
 
-_threads = [1]
-
-
 def get_num_threads() -> int:
-    """Threads that kernels may use (the reference executor uses what NumPy's BLAS uses)."""
-    return _threads[0]
+    """Threads that share the parts of a kernel (the reference uses what NumPy's BLAS uses)."""
+    return pool.threads()
 
 
 def set_num_threads(number: int) -> None:
-    """Set how many threads kernels may use."""
+    """Set how many threads share the parts of a kernel; results do not depend on it."""
     if type(number) is not int or number < 1:
         raise ArgumentTypeError(f"set_num_threads: expects a positive integer, got {number!r}")
-    _threads[0] = number
+    pool.set_threads(number)

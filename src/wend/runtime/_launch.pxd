@@ -12,7 +12,8 @@ cdef extern from "_launch_shim.h":
     void put_double "wend_put_double" (long long address, double number)
     long long get "wend_get" (long long address)
     void patch "wend_patch" (long long patches, Py_ssize_t n, long long table)
-    void run_kernels "wend_run_kernels" (long long code, Py_ssize_t n, bint release)
+    void run_kernels "wend_run_kernels" (long long code, Py_ssize_t n, bint release, long long scratch, Py_ssize_t room)
+    void set_threads "wend_set_threads" (int n)
 
 cdef dict SLOTS
 cdef list ARENAS
@@ -37,6 +38,8 @@ cdef class Frame:
     cdef public tuple weights
     cdef public tuple steps
     cdef public Py_ssize_t arena_bytes
+    cdef public long long scratch
+    cdef public Py_ssize_t room
     cdef public bint release
     cdef public bint busy
     cdef public bint needs_types

@@ -20,9 +20,11 @@ class Frame:
     gives      (value, source, k) of each result that is wanted, SHOWN k among the sources
     saves      (value, source, k, type) of what a backward pass needs; type None: the value's
     numbers    (address of a word, expression, category) of each run-time number
-    weights    (leaf, key, address in the table, of a word, leaf's offset) of each operand of
-               a product that may be packed: see `runtime.packed`
-    steps      in order: (0, code, number of kernels), (1, host step), or
+    weights    (leaf, key, address in the table, of the leaf's in the table, offset, place in the
+               arena or -1, words) of each operand of a product that may be packed: see
+               `runtime.packed`; words: (address, word if panels are kept, word if they are not)
+    scratch    place in the arena of `room` bytes for the calls of this thread
+    steps      in order: (0, code, number of calls), (1, host step), or
                (2, results that may take the memory of leaves): nothing can fail any more
     """
 
@@ -63,6 +65,11 @@ class Track:
 def use_arrays(cls):
     """Tell the C helpers which class arrays are of."""
     set_array_type(cls)
+
+
+def use_threads(n):
+    """How many threads share the parts of a kernel."""
+    set_threads(n)
 
 
 def address_of(array):
@@ -114,7 +121,7 @@ def launch(frame, values, types, args, arena, touched):
             data = array_data(array)
         put(at, data)
         at += 8
-    for i, key, place, word, home, offset in frame.weights:
+    for i, key, place, home, offset, private, words in frame.weights:
         v = values[i]
         packs = v.packed
         if packs is None:  # most values are used once: parameters in training
@@ -124,8 +131,11 @@ def launch(frame, values, types, args, arena, touched):
             data = packs.get(key, 0)
             if data == 0:
                 data = frame.owner.pack(v, key, get(home) + offset)
-        put(word, data != 0)
-        put(place, data if data != 0 else get(home) + offset)
+        for address, kept_word, else_word in words:
+            put(address, kept_word if data != 0 else else_word)
+        if data == 0:
+            data = get(home) + offset if private < 0 else arena + private
+        put(place, data)
     made = []
     for make, shape, dtype in frame.outs:
         if make is None:
@@ -145,7 +155,7 @@ def launch(frame, values, types, args, arena, touched):
     patch(frame.patches, frame.n_patches, table)
     for step in frame.steps:
         if step[0] == 0:
-            run_kernels(step[1], step[2], frame.release)
+            run_kernels(step[1], step[2], frame.release, arena + frame.scratch, frame.room)
             continue
         if get(frame.fault) != 0:
             return None

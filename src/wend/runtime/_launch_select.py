@@ -47,11 +47,21 @@ def patch(patches: int, n: int, table: int) -> None:
         put(words[k], get(table + 8 * words[k + 1]) + words[k + 2])
 
 
-def run_kernels(code: int, n: int, release: bool) -> None:
-    """Call n functions, each with its block.  ctypes gives the interpreter lock away."""
-    words = (ctypes.c_int64 * (2 * n)).from_address(code)
-    for k in range(0, 2 * n, 2):
-        _KERNEL(words[k])(words[k + 1])
+#: Words of a call: function, block, calls in its group, pairs of scratch words and their number.
+CALL_WORDS = 5
+
+
+def run_kernels(code: int, n: int, release: bool, scratch: int, room: int) -> None:
+    """Make n calls, one after the other.  ctypes gives the interpreter lock away.
+
+    scratch: address of memory for them
+    """
+    words = (ctypes.c_int64 * (CALL_WORDS * n)).from_address(code)
+    for k in range(0, CALL_WORDS * n, CALL_WORDS):
+        function, block, _, pairs, count = words[k : k + CALL_WORDS]
+        for j in range(count):
+            put(get(pairs + 16 * j), scratch + get(pairs + 16 * j + 8))
+        _KERNEL(function)(block)
 
 
 def array_owned(array: Any) -> bool:
@@ -74,6 +84,7 @@ _STAND_INS = {
     "patch": patch,
     "run_kernels": run_kernels,
     "set_array_type": lambda cls: None,
+    "set_threads": lambda n: None,
     "COMPILED": False,
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <Python.h>
 #include <stdint.h>
+#include "_pool.h"
 
 #define WEND_LAUNCH_COMPILED 1
 
@@ -59,11 +60,16 @@ static void wend_patch(long long patches, Py_ssize_t n, long long table) {
     for (Py_ssize_t k = 0; k < n; k++, p += 3) *(int64_t *)(intptr_t)p[0] = t[p[1]] + p[2];
 }
 
-/* code: n times (address of a function, address of its block) */
-static void wend_run_kernels(long long code, Py_ssize_t n, int release) {
-    const int64_t *c = (const int64_t *)(intptr_t)code;
-    PyThreadState *state = release ? PyEval_SaveThread() : NULL;
-    for (Py_ssize_t k = 0; k < n; k++, c += 2)
-        ((void (*)(void *))(intptr_t)c[0])((void *)(intptr_t)c[1]);
-    if (state) PyEval_RestoreThread(state);
+/* code: n calls, in groups (see _pool.h). scratch: `room` bytes for this thread */
+static void wend_run_kernels(long long code, Py_ssize_t n, int release, long long scratch,
+                             Py_ssize_t room) {
+    const int64_t *calls = (const int64_t *)(intptr_t)code;
+    char *memory = (char *)(intptr_t)scratch;
+    if (!release) {
+        wend_run_alone(calls, n, memory);
+        return;
+    }
+    PyThreadState *state = PyEval_SaveThread();
+    wend_run_groups(calls, n, memory, (size_t)room);
+    PyEval_RestoreThread(state);
 }

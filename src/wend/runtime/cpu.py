@@ -17,8 +17,9 @@ from wend.compiler import llvm, matmul
 from wend.compiler.kernels import Kernel
 from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
+from wend.compiler.split import Schedule, schedule
 from wend.core._hot import Batch
-from wend.runtime.arena import place_all
+from wend.runtime.arena import ALIGNMENT, place_all
 from wend.runtime.frames import FrameMaker
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.reference import ReferencePlan
@@ -51,10 +52,10 @@ class CompiledPlan:
             tuple(reference.grad_leaves),
         )
 
-    def address(self, kernel: Kernel) -> int:
-        """Where a kernel's code is."""
+    def address(self, kernel: Kernel, function: str) -> int:
+        """Where a function of a kernel's module is."""
         text = kernel.text or matmul.core_text(kernel.source)
-        return int(self.libraries[text].address(kernel.name))
+        return int(self.libraries[text].address(function))
 
     def find(self, values: list[Any], args: list[Any]) -> Bound | None:
         """The plan bound to these sizes; None if they are left to the reference."""
@@ -139,11 +140,21 @@ class Bound:
         wanted: list[tuple[Any, int, int, int]] = []
         for name, (size, first, last) in recipe.lifetimes.items():
             wanted.append((name, value(size), first, last))
+        self.schedules: dict[int, Schedule] = {}
+        self.scratch: dict[tuple[int, int], int] = {}  # (step, slot) -> place in the scratch memory
+        self.room = 0  # bytes of scratch memory
         for k, step in enumerate(recipe.steps):
-            if isinstance(step, Kernel):
-                for j, slot in enumerate(step.slots):
-                    if slot.kind == "scratch":
-                        wanted.append(((k, j), value(slot.a), k, k))
+            if not isinstance(step, Kernel):
+                continue
+            self.schedules[k] = found = schedule(step, value)
+            wanted += [((k, j), size, k, k) for j, size in enumerate(found.private)]
+            room = 0
+            for j, slot in enumerate(step.slots):
+                if slot.kind == "scratch":
+                    self.scratch[k, j] = room
+                    room += -(-value(slot.a) // ALIGNMENT) * ALIGNMENT
+            self.room = max(self.room, room)
+        wanted.append(("scratch", self.room, 0, len(recipe.steps)))
         self.places, self.arena_bytes = place_all(wanted)
 
     def find_results(self) -> None:
@@ -225,7 +236,7 @@ def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
     for step in recipe.steps:
         if isinstance(step, Kernel):
             if step.text:
-                texts[step.text] = [step.name]
+                texts[step.text] = [step.name, *step.helpers]
             else:
                 texts[matmul.core_text(step.source)] = ["product", "pack"]
             if step.epilogue:

@@ -8,9 +8,10 @@ import numpy as np
 
 from wend.compiler import matmul
 from wend.compiler.ir import Op
-from wend.compiler.kernels import Kernel
+from wend.compiler.kernels import Kernel, Slot
+from wend.compiler.split import Stage
 from wend.core import _hot
-from wend.runtime import packed
+from wend.runtime import _launch_select, packed
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.runners import runner_of
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
 
 #: Work in bytes from which on other threads may run Python meanwhile.
 RELEASE_BYTES = 1 << 17
+#: Words of a call: see `_pool.h`.
+CALL_WORDS = _launch_select.CALL_WORDS
 _EMPTY = np.empty
 _WORD = {name: j for j, name in enumerate(matmul.PRODUCT)}
+_PACK = {name: j for j, name in enumerate(matmul.PACK)}
 MADE, LEAF, FOUND, SHOWN = _launch.sources()
 
 
@@ -46,7 +50,7 @@ class FrameMaker:
             if isinstance(step, Kernel) and self.may_pack(step):
                 self.place_of_weight[k] = self.n_table
                 self.n_table += 1
-        self.weights: list[Any] = []
+        self.packing: dict[int, tuple[int, list[Any]]] = {}  # step -> (place or -1, words)
         self.patches: list[int] = []
         self.numbers: list[Any] = []
         self.work = 0
@@ -54,14 +58,21 @@ class FrameMaker:
     def make(self) -> Any:
         """The frame."""
         bound, steps = self.bound, self.recipe.steps
-        kernels = [step for step in steps if isinstance(step, Kernel)]
-        n_blocks = sum(len(k.slots) for k in kernels)
-        n_patches = sum(s.kind in ("pointer", "scratch") for k in kernels for s in k.slots)
+        calls = [
+            (k, step, stage, slots)
+            for k, step in enumerate(steps)
+            if isinstance(step, Kernel)
+            for stage in bound.schedules[k].stages
+            for slots in stage.blocks
+        ]
+        kinds = [slot.kind for _, _, _, slots in calls for slot in slots]
+        n_patches = sum(kind in ("pointer", "private", "sums") for kind in kinds)
         start = self.start
         blocks = start + self.n_table
-        patches = blocks + n_blocks
-        code = patches + 3 * n_patches
-        memory = np.zeros(code + 2 * len(kernels) + 8, np.int64)
+        patches = blocks + len(kinds)
+        pairs = patches + 3 * n_patches
+        code = pairs + 2 * kinds.count("scratch")
+        memory = np.zeros(code + CALL_WORDS * len(calls) + 8, np.int64)
         address = memory.ctypes.data
         frame = _launch.Frame(memory)
         frame.fault = address
@@ -76,22 +87,35 @@ class FrameMaker:
                 continue
             if not done or done[-1][0] != 0:
                 done.append([0, address + 8 * at_code, 0])
-            self.fill(memory, address, place, k, step)
-            memory[at_code] = bound.plan.address(step)
-            memory[at_code + 1] = address + 8 * place
-            at_code += 2
-            place += len(step.slots)
-            done[-1][2] += 1
+            for stage in bound.schedules[k].stages:
+                function = bound.plan.address(step, stage.function)
+                for j, slots in enumerate(stage.blocks):
+                    count = self.fill(memory, address, place, pairs, k, stage, j)
+                    memory[at_code : at_code + CALL_WORDS] = (
+                        function,
+                        address + 8 * place,
+                        len(stage.blocks) if j == 0 else 0,
+                        address + 8 * pairs,
+                        count,
+                    )
+                    at_code += CALL_WORDS
+                    place += len(slots)
+                    pairs += 2 * count
+                    done[-1][2] += 1
+                self.work += RELEASE_BYTES if len(stage.blocks) > 1 else 0
+            self.count_work(step)
         memory[patches : patches + len(self.patches)] = self.patches
         frame.patches = address + 8 * patches
         frame.n_patches = len(self.patches) // 3
         frame.leaves = bound.plan.leaves
         frame.outs = tuple(bound.outs)
         frame.numbers = tuple(self.numbers)
-        frame.weights = tuple(self.weights)
+        frame.weights = self.weights(address)
         frame.steps = tuple(tuple(step) for step in done)
         frame.owner = Owner(bound, self.source)
-        frame.release = self.work > RELEASE_BYTES
+        frame.release = self.work >= RELEASE_BYTES
+        frame.scratch = bound.places["scratch"]
+        frame.room = bound.room
         frame.types, frame.sizes = bound.types, bound.sizes
         frame.places = bound.plan.sized_args
         self.hand_out(frame)
@@ -143,34 +167,57 @@ class FrameMaker:
                 found.append((k, leaf, _EMPTY, shape, dtype, place))
         return tuple(found)
 
-    def fill(self, memory: Any, address: int, place: int, k: int, kernel: Kernel) -> None:
-        """The words of one block."""
-        value = self.bound.value
-        for j, slot in enumerate(kernel.slots):
-            at = place + j
-            if j == _WORD["right"] and k in self.place_of_weight:
-                self.weigh(address + 8 * self.start, address + 8 * place, k, kernel)
-            elif slot.kind == "extent":
-                memory[at] = value(slot.a)
-            elif slot.kind == "pointer":
-                source, more = self.origin(slot.a)
-                self.patches += [address + 8 * at, source, more + value(slot.b)]
-            elif slot.kind == "number":
-                self.numbers.append((address + 8 * at, slot.a, slot.b))
-            elif slot.kind == "scratch":
-                self.patches += [address + 8 * at, 0, self.bound.places[k, j]]
-            elif slot.kind == "fault":
-                memory[at] = address
-            elif slot.kind == "function":
-                memory[at] = self.bound.plan.libraries[slot.a].address(slot.b)
-            elif slot.kind == "block":
-                memory[at] = address + 8 * (place + slot.a)
+    def fill(
+        self, memory: Any, address: int, place: int, pairs: int, k: int, stage: Stage, part: int
+    ) -> int:
+        """The words of one block of step k; how many of them are addresses of scratch memory."""
+        value, slots = self.bound.value, stage.blocks[part]
+        right = -1  # the word of an operand that may be packed already
+        if k in self.place_of_weight:
+            if stage.function == "product":
+                right = _WORD["right"]
             else:
-                memory[at] = slot.a
+                self.spare(address, place, k, slots)
+        count = 0
+        for j, slot in enumerate(slots):
+            at = place + j
+            kind = slot.kind
+            if j == right:
+                self.weigh(address, place, k, slot)
+            elif kind == "extent":
+                memory[at] = value(slot.a)
+            elif kind in ("pointer", "sums"):
+                source, more = self.origin(slot.a)
+                offset = more if kind == "sums" else more + value(slot.b)
+                self.patches += [address + 8 * at, source, offset]
+            elif kind == "number":
+                self.numbers.append((address + 8 * at, slot.a, slot.b))
+            elif kind == "scratch":
+                memory[pairs + 2 * count] = address + 8 * at
+                memory[pairs + 2 * count + 1] = self.bound.scratch[k, j]
+                count += 1
+            elif kind == "private":
+                self.patches += [address + 8 * at, 0, self.bound.places[k, slot.a] + slot.b]
+            elif kind == "fault":
+                memory[at] = address
+            elif kind == "function":
+                memory[at] = self.bound.plan.libraries[slot.a].address(slot.b)
+            elif kind == "block":
+                memory[at] = address + 8 * (place + slot.a)
+            elif kind == "last":
+                memory[at] = value(slot.b)
+            elif kind == "copies":
+                memory[at] = 1
+            else:
+                memory[at] = 0 if kind == "first" else slot.a
+        return count
+
+    def count_work(self, kernel: Kernel) -> None:
+        """Note how many bytes a kernel writes."""
         for i in kernel.writes:
             size = 1
             for n in self.recipe.function.shape(i):
-                size *= value(n)
+                size *= self.bound.value(n)
             self.work += size * 4
 
     def may_pack(self, kernel: Kernel) -> bool:
@@ -183,21 +230,39 @@ class FrameMaker:
         )
         return 0 < rows * outer * inner <= packed.MAX_ROWS and depth * columns > 0
 
-    def weigh(self, table: int, at: int, k: int, kernel: Kernel) -> None:
+    def weigh(self, address: int, at: int, k: int, slot: Slot) -> None:
         """Note a right operand that may be packed; its pointer is that of a place in the table."""
-        slots, value = kernel.slots, self.bound.value
-        right = slots[_WORD["right"]]
-        source, more = self.origin(right.a)
-        offset = more + value(right.b)
-        sizes = (
-            value(slots[_WORD[name]].a)
-            for name in ("depth", "columns", "right_step", "right_column")
-        )
-        layout = packed.Layout(kernel.source, offset, *sizes)
-        place = self.place_of_weight[k]
-        word = at + 8 * _WORD["packed"]
-        self.weights.append((right.a, layout, table + 8 * place, word, table + 8 * source, offset))
-        self.patches += [at + 8 * _WORD["right"], place, 0]
+        if slot.kind == "pointer":
+            word = address + 8 * (at + _WORD["packed"])
+            self.packing.setdefault(k, (-1, []))[1].append((word, 1, 0))
+        self.patches += [address + 8 * (at + _WORD["right"]), self.place_of_weight[k], 0]
+
+    def spare(self, address: int, at: int, k: int, slots: list[Slot]) -> None:
+        """Let a part of a plan that packs an operand do nothing where the panels are kept."""
+        columns = _PACK["columns"]
+        private = self.bound.places[k, slots[_PACK["packed"]].a]
+        word = address + 8 * (at + columns)
+        self.packing.setdefault(k, (private, []))[1].append((word, 0, slots[columns].a))
+
+    def weights(self, address: int) -> tuple[Any, ...]:
+        """What says, per product, whether the right operand is packed, and where."""
+        found = []
+        value = self.bound.value
+        for k, (private, words) in self.packing.items():
+            kernel = self.recipe.steps[k]
+            assert isinstance(kernel, Kernel)
+            slots, table = kernel.slots, address + 8 * self.start
+            right = slots[_WORD["right"]]
+            source, more = self.origin(right.a)
+            offset = more + value(right.b)
+            sizes = (
+                value(slots[_WORD[name]].a)
+                for name in ("depth", "columns", "right_step", "right_column")
+            )
+            layout = packed.Layout(kernel.source, offset, *sizes)
+            place, home = table + 8 * self.place_of_weight[k], table + 8 * source
+            found.append((right.a, layout, place, home, offset, private, tuple(words)))
+        return tuple(found)
 
     def origin(self, i: int) -> tuple[int, int]:
         """(place in the table, bytes from there) of a value."""

@@ -1,0 +1,211 @@
+/* A pool of threads that takes the parts of a kernel one by one.
+
+   Groups of calls run one group after the other; the calls of a group are independent. Whoever
+   comes first takes the next call: a thread that a busy neighbour holds up delays the one call that
+   it has taken. Idle threads sleep, after looking for more work for some microseconds.
+
+   A call is five words: function, block, calls in this group (0 but for the first of a group),
+   address and number of pairs (address of a word, offset): words that get the address of memory
+   that the calling thread has to itself. */
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define WEND_CALL_WORDS 5
+
+static inline void wend_call(const int64_t *call, char *scratch) {
+    const int64_t *pair = (const int64_t *)(intptr_t)call[3];
+    for (int64_t k = 0; k < call[4]; k++, pair += 2)
+        *(int64_t *)(intptr_t)pair[0] = (int64_t)(intptr_t)(scratch + pair[1]);
+    ((void (*)(void *))(intptr_t)call[0])((void *)(intptr_t)call[1]);
+}
+
+static inline void wend_run_alone(const int64_t *calls, ptrdiff_t n, char *scratch) {
+    for (ptrdiff_t k = 0; k < n; k++) wend_call(calls + WEND_CALL_WORDS * k, scratch);
+}
+
+#if defined(_WIN32)
+
+static void wend_set_threads(int n) { (void)n; }
+
+static void wend_run_groups(const int64_t *calls, ptrdiff_t n, char *scratch, size_t room) {
+    (void)room;
+    wend_run_alone(calls, n, scratch);
+}
+
+#else
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+#define WEND_PAUSE() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define WEND_PAUSE() __asm__ __volatile__("yield")
+#else
+#define WEND_PAUSE() ((void)0)
+#endif
+
+/* Turns of looking before sleeping: about ten microseconds. */
+#define WEND_LOOKS 300
+#define WEND_MOST_THREADS 256
+
+/* What is to be done: 24 bits that differ from group to group, calls in the group, next call. A
+   call is taken by adding 1 to what was read before: that fails if anything has changed. */
+#define WEND_TICKET(round, count) ((uint64_t)((round) & 0xffffff) << 40 | (uint64_t)(count) << 20)
+#define WEND_COUNT(ticket) ((ticket) >> 20 & 0xfffff)
+#define WEND_NEXT(ticket) ((ticket) & 0xfffff)
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    _Atomic uint64_t ticket;
+    _Atomic uintptr_t calls;
+    _Atomic size_t room;      /* bytes of memory that a thread needs for a call */
+    _Atomic uint64_t finished;
+    _Atomic int sleepers, waiting, threads, owned;
+    int started;
+    uint64_t round;
+} wend_pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
+               0, 0, 0, 0, 0, 0, 1, 0, 0, 0};
+
+/* Takes one call and makes it; 0 if there is none. */
+static int wend_take(char *scratch, size_t room) {
+    uint64_t ticket = atomic_load(&wend_pool.ticket);
+    if (WEND_NEXT(ticket) >= WEND_COUNT(ticket)) return 0;
+    const int64_t *calls = (const int64_t *)atomic_load(&wend_pool.calls);
+    if (atomic_load(&wend_pool.room) > room) return 0;
+    if (!atomic_compare_exchange_strong(&wend_pool.ticket, &ticket, ticket + 1)) return 1;
+    wend_call(calls + WEND_CALL_WORDS * WEND_NEXT(ticket), scratch);
+    if (atomic_fetch_add(&wend_pool.finished, 1) + 1 == WEND_COUNT(ticket) &&
+        atomic_load(&wend_pool.waiting)) {
+        pthread_mutex_lock(&wend_pool.lock);
+        pthread_cond_signal(&wend_pool.done);
+        pthread_mutex_unlock(&wend_pool.lock);
+    }
+    return 1;
+}
+
+static int wend_work_left(void) {
+    uint64_t ticket = atomic_load(&wend_pool.ticket);
+    return WEND_NEXT(ticket) < WEND_COUNT(ticket);
+}
+
+static void *wend_worker(void *number) {
+    int mine = (int)(intptr_t)number;
+    char *scratch = NULL;
+    size_t room = 0;
+    for (;;) {
+        int looks = 0, invited = mine < atomic_load(&wend_pool.threads);
+        while (invited && looks < WEND_LOOKS) {
+            size_t needed = atomic_load(&wend_pool.room);
+            if (needed > room && wend_work_left()) {
+                free(scratch);
+                scratch = NULL;
+                room = 0;
+                if (posix_memalign((void **)&scratch, 64, needed) != 0) break; /* others do it */
+                room = needed;
+            }
+            if (wend_take(scratch, room)) {
+                looks = 0;
+                invited = mine < atomic_load(&wend_pool.threads);
+            } else {
+                looks++;
+                WEND_PAUSE();
+            }
+        }
+        pthread_mutex_lock(&wend_pool.lock);
+        atomic_fetch_add(&wend_pool.sleepers, 1);
+        if (looks < WEND_LOOKS || !wend_work_left())
+            pthread_cond_wait(&wend_pool.work, &wend_pool.lock);
+        atomic_fetch_sub(&wend_pool.sleepers, 1);
+        pthread_mutex_unlock(&wend_pool.lock);
+    }
+    return NULL;
+}
+
+/* In the child of a fork there is one thread, and what others were about is theirs. */
+static void wend_pool_forked(void) {
+    pthread_mutex_init(&wend_pool.lock, NULL);
+    pthread_cond_init(&wend_pool.work, NULL);
+    pthread_cond_init(&wend_pool.done, NULL);
+    atomic_store(&wend_pool.ticket, 0);
+    atomic_store(&wend_pool.sleepers, 0);
+    atomic_store(&wend_pool.waiting, 0);
+    atomic_store(&wend_pool.owned, 0);
+    wend_pool.started = 0;
+}
+
+static void wend_set_threads(int n) {
+    atomic_store(&wend_pool.threads, n < WEND_MOST_THREADS ? n : WEND_MOST_THREADS);
+}
+
+/* Starts what threads are missing; called by the one who owns the pool. */
+static void wend_start_threads(void) {
+    static int prepared = 0;
+    int wanted = atomic_load(&wend_pool.threads) - 1;
+    if (wend_pool.started >= wanted) return;
+    if (!prepared) {
+        pthread_atfork(NULL, NULL, wend_pool_forked);
+        prepared = 1;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the interpreter's threads */
+    while (wend_pool.started < wanted) {
+        pthread_t thread;
+        void *number = (void *)(intptr_t)(wend_pool.started + 1);
+        if (pthread_create(&thread, NULL, wend_worker, number) != 0) break;
+        pthread_detach(thread);
+        wend_pool.started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* One group, with the pool's help. */
+static void wend_share(const int64_t *calls, uint64_t count, char *scratch, size_t room) {
+    atomic_store(&wend_pool.finished, 0);
+    atomic_store(&wend_pool.calls, (uintptr_t)calls);
+    atomic_store(&wend_pool.room, room);
+    atomic_store(&wend_pool.ticket, WEND_TICKET(++wend_pool.round, count));
+    if (atomic_load(&wend_pool.sleepers) > 0) {
+        pthread_mutex_lock(&wend_pool.lock);
+        pthread_cond_broadcast(&wend_pool.work);
+        pthread_mutex_unlock(&wend_pool.lock);
+    }
+    while (wend_take(scratch, room)) continue;
+    for (int looks = 0; looks < WEND_LOOKS; looks++) {
+        if (atomic_load(&wend_pool.finished) == count) return;
+        WEND_PAUSE();
+    }
+    pthread_mutex_lock(&wend_pool.lock);
+    atomic_store(&wend_pool.waiting, 1);
+    while (atomic_load(&wend_pool.finished) != count)
+        pthread_cond_wait(&wend_pool.done, &wend_pool.lock);
+    atomic_store(&wend_pool.waiting, 0);
+    pthread_mutex_unlock(&wend_pool.lock);
+}
+
+/* Groups of calls. scratch: `room` bytes for the calls of this thread.
+   One thread at a time has the pool; another that comes meanwhile does its calls itself. */
+static void wend_run_groups(const int64_t *calls, ptrdiff_t n, char *scratch, size_t room) {
+    int single = atomic_load(&wend_pool.threads) < 2;
+    if (single || atomic_exchange(&wend_pool.owned, 1)) {
+        wend_run_alone(calls, n, scratch);
+        return;
+    }
+    wend_start_threads();
+    for (ptrdiff_t k = 0; k < n;) {
+        const int64_t *group = calls + WEND_CALL_WORDS * k;
+        if (group[2] > 1 && wend_pool.started > 0)
+            wend_share(group, (uint64_t)group[2], scratch, room);
+        else
+            wend_run_alone(group, group[2], scratch);
+        k += group[2];
+    }
+    atomic_store(&wend_pool.owned, 0);
+}
+
+#endif

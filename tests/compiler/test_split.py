@@ -1,0 +1,168 @@
+"""Kernels in parts: the same bits for any number of threads, from sizes alone."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import wend as torch
+import wend.nn.functional as F
+from wend.base import config
+from wend.compiler.split import MOST_PARTS
+from wend.runtime.pool import default_threads
+from wend.runtime.recent import RECENT
+
+
+@pytest.fixture(autouse=True)
+def at_once():
+    """Plans are compiled before their first run; the number of threads is put back."""
+    before = torch.get_num_threads()
+    with config.override(compile=True, wait=True):
+        yield
+    torch.set_num_threads(before)
+    RECENT.clear()
+
+
+def normal(*shape, seed=0, grad=False):
+    values = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    return torch.tensor(values, requires_grad=grad)
+
+
+def run(program):
+    """Results and gradients of a program as arrays."""
+    leaves, result = program()
+    (result.sum() + result.square().mean()).backward()
+    torch.synchronize()
+    return [t.detach().numpy().copy() for t in [result, *(leaf.grad for leaf in leaves)]]
+
+
+def elementwise():
+    x = normal(700, 1100, grad=True)
+    return [x], torch.tanh(x) * 2 + x
+
+
+def rows():
+    x, w, b = normal(900, 300, grad=True), normal(300, grad=True), normal(300, grad=True)
+    return [x, w, b], F.layer_norm(torch.softmax(x, 1), (300,), w, b)
+
+
+def folds():
+    x = normal(30, 50, 400, grad=True)
+    return [x], x.sum(0) + x.mean((0, 1)) + x.amax() + (x > 3).any().float() + x.sum()
+
+
+def looked_up():
+    table = normal(50, 600, grad=True)
+    index = torch.tensor(np.random.default_rng(1).integers(0, 50, 1500))
+    return [table], F.embedding(index, table).cumsum(0) * 0.01
+
+
+def product():
+    x, w = normal(700, 130, grad=True), normal(260, 130, seed=1, grad=True)
+    return [x, w], F.linear(x, w)
+
+
+def wide_product():
+    x, w = normal(20, 900, grad=True), normal(900, 1500, seed=1, grad=True)
+    return [x, w], x @ w
+
+
+def batched_product():
+    x, y = normal(3, 20, 60, 70, grad=True), normal(3, 20, 70, 65, seed=1, grad=True)
+    return [x, y], x @ y
+
+
+def images():
+    x, w = normal(12, 8, 40, 40, grad=True), normal(16, 8, 3, 3, seed=1, grad=True)
+    return [x, w], F.conv2d(x, w, stride=2, padding=1)
+
+
+def one_image():
+    x, w = normal(1, 8, 90, 90, grad=True), normal(16, 8, 3, 3, seed=1, grad=True)
+    return [x, w], F.conv2d(x, w, padding=1)
+
+
+PROGRAMS = [
+    elementwise, rows, folds, looked_up, product, wide_product, batched_product, images, one_image
+]  # fmt: skip
+
+
+def parts_of_last_step():
+    """How many calls the stages of the last large flush have, most first."""
+    plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
+    frame = plan.compiled.track.frame
+    schedules = frame.owner.bound.schedules.values()
+    return sorted((len(s.blocks) for found in schedules for s in found.stages), reverse=True)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_results_do_not_depend_on_the_number_of_threads(program):
+    torch.set_num_threads(1)
+    with config.override(verify=True):  # compared with the reference
+        alone = run(program)
+    assert parts_of_last_step()[0] > 1
+    for number in (2, 5):
+        torch.set_num_threads(number)
+        for _ in range(3):
+            for array, same in zip(run(program), alone, strict=True):
+                np.testing.assert_array_equal(array, same)
+
+
+def test_small_kernels_stay_whole():
+    x = normal(20, 30, grad=True)
+    F.softmax(x @ x.t(), 1).sum().backward()
+    x.grad.tolist()
+    assert set(parts_of_last_step()) == {1}
+
+
+def test_parts_follow_from_sizes():
+    w = normal(400, 400, seed=1)
+    x = normal(3000, 400)
+    torch.synchronize()
+    counts = []
+    for n in (10, 300, 3000):
+        F.gelu(x[:n] @ w).tolist()
+        counts.append(parts_of_last_step()[0])
+    assert counts[0] == 1 < counts[1] <= counts[2] <= MOST_PARTS
+
+
+def test_two_python_threads_compute_at_once():
+    torch.set_num_threads(2)
+    expected = [run(product), run(rows)]
+    failures = []
+
+    def work(program, results):
+        for _ in range(5):
+            for array, same in zip(run(program), results, strict=True):
+                if not np.array_equal(array, same):
+                    failures.append(program.__name__)
+
+    threads = [
+        threading.Thread(target=work, args=given)
+        for given in zip((product, rows), expected, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_child_has_threads_of_its_own():
+    torch.set_num_threads(2)
+    expected = run(product)
+    child = os.fork()
+    if child == 0:
+        same = all(map(np.array_equal, run(product), expected))
+        os._exit(0 if same else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert all(map(np.array_equal, run(product), expected))
+
+
+def test_number_of_threads():
+    torch.set_num_threads(3)
+    assert torch.get_num_threads() == 3
+    assert default_threads({"OMP_NUM_THREADS": "5,2"}) == 5
+    assert default_threads({}) == default_threads({"OMP_NUM_THREADS": "many"}) >= 1
