@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/compatibility.md"]
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "docs/compatibility.md",
+    "docs/batching.md",
+]
 
 
 def blocks(page, language):
@@ -34,6 +40,11 @@ def test_the_taste_runs(tmp_path):
     script.write_text(program.replace("range(100)", "range(3)"))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_programs_about_batching_run():
+    """They build on one another."""
+    exec("\n".join(blocks("docs/batching.md", "python")), {"__name__": "docs"})
 
 
 @pytest.mark.parametrize("page", PAGES)
