@@ -71,6 +71,13 @@ def on_the_reference() -> Iterator[Any]:
 
 
 @contextmanager
+def on_machine_code() -> Iterator[Any]:
+    """Plans inside the block are compiled before their first run."""
+    with config.override(compile=True, wait=True), private_trie() as root:
+        yield root
+
+
+@contextmanager
 def budget(**limits: int) -> Iterator[None]:
     """Other bounds on pending work: soft_nodes, hard_nodes, soft_bytes, hard_bytes."""
     trace = _hot.current_trace()

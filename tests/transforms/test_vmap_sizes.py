@@ -4,7 +4,7 @@ The examples share their patterns, so that one made for a size of 1 or 0 would b
 """
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
@@ -33,6 +33,7 @@ def arrays(size, shape, seed):
     return wend.tensor(rng.normal(size=(size, *shape)))
 
 
+@settings(deadline=None)
 @given(programs, extents, extents, extents, st.booleans(), st.integers(0, 99))
 def test_random_programs(names, size, rows, columns, both, seed):
     def program(x, y):
@@ -54,6 +55,7 @@ def test_random_programs(names, size, rows, columns, both, seed):
     np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-7, atol=1e-7)
 
 
+@settings(deadline=None)
 @given(programs, extents, extents, extents, st.integers(0, 99))
 def test_nested(names, outer, inner, rows, seed):
     def program(x, y):

@@ -24,7 +24,7 @@ def pick(low: Lowering, node: Node) -> bool:
     rank = len(f.shape(x))
     dim = node.prim.place(rank) if rank else 0
     shape = f.shape(index)
-    if not low.kernel_types(node) or rank == 0 or shape[dim] != ONE:
+    if not low.kernel_types(node) or rank == 0 or len(shape) < rank or shape[dim] != ONE:
         return False
     if any(n != m for d, (n, m) in enumerate(zip(f.shape(x), shape)) if d != dim):
         return False
@@ -55,7 +55,8 @@ def drop(low: Lowering, node: Node) -> bool:
     base, index, source = node.inputs
     rank = len(f.shape(base))
     dim = node.prim.place(rank) if rank else 0
-    if not low.kernel_types(node) or rank == 0 or f.shape(index)[dim] != ONE:
+    count = f.shape(index)
+    if not low.kernel_types(node) or rank == 0 or len(count) < rank or count[dim] != ONE:
         return False
     if f.shape(source) != f.shape(index) or f.dtypes[base] is dtypes.bool_:
         return False
