@@ -1,17 +1,18 @@
 """Which elementwise ops become the tail of a product: computed on its tiles, not by a nest.
 
-An op joins if it goes along the product's own loops, and if that saves memory traffic: what only
-leads to sums is left to the nest that sums it up, and so is what a nest can as well compute from
-a product that has to be stored anyway.
+First all is looked at as a whole. An op belongs to the latest product among those that lead to it
+through elementwise ops, or to an earlier one if something needs it before: what the backward pass
+alone wants of a forward product is computed behind the backward one. Of the ops that belong to a
+product, those that only nests use are left to the nests if that saves memory traffic.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wend.compiler.ir import MAP, NESTED, Op
+from wend.compiler.ir import NESTED, Op
 from wend.compiler.regions import Region
-from wend.compiler.tails import HEADS, Tail, is_tail_op
+from wend.compiler.tails import Tail, is_tail_op, may_have_tail
 
 if TYPE_CHECKING:
     from wend.compiler.fuse import Fusion
@@ -27,32 +28,83 @@ class Attachment:
         self.function = function = fusion.function
         self.needed = {function.base(function.resolve(i)) for i in function.outputs}
         self.users: dict[int, list[Op]] = {}
+        self.sources = {id(op): {function.base(r.value) for r in op.reads} for op in function.ops}
         for op in function.ops:
-            for base in {function.base(read.value) for read in op.reads}:
+            for base in self.sources[id(op)]:
                 self.users.setdefault(base, []).append(op)
-        self.only_summed: set[int] = set()  # values that only lead to folds
-        self.ends: set[int] = set()  # values stored for a product or the outside, and not folded
-        self.look_ahead()
+        self.order = {id(op): k for k, op in enumerate(function.ops)}
+        self.head: dict[int, Op] = {}  # result of an op -> the product that it belongs to
+        self.find_heads()
+        self.leave_to_nests()
+
+    # -- before regions are formed --------------------------------------------------------------
+
+    def find_heads(self) -> None:
+        """The product that each elementwise op belongs to."""
+        latest: dict[int, Op] = {}
+        # Leaves, and what is made of one element by element: a nest may take such a leaf's memory.
+        owned = set(self.function.inputs)
+        for op in self.function.ops:
+            if may_have_tail(op):
+                latest[op.out] = op
+            if not is_tail_op(self.function, op):
+                continue
+            if any(i in owned and self.is_whole(i, op) for i in self.sources[id(op)]):
+                owned.add(op.out)
+                continue
+            heads = [latest[i] for i in self.sources[id(op)] if i in latest]
+            if heads:
+                latest[op.out] = max(heads, key=lambda head: self.order[id(head)])
+        for op in reversed(self.function.ops):
+            if may_have_tail(op) or op.out not in latest:
+                continue
+            heads = [
+                self.head[user.out] for user in self.users.get(op.out, ()) if user.out in self.head
+            ]
+            early = op.out in self.needed or len(heads) < len(self.users.get(op.out, ()))
+            heads += [latest[op.out]] if early or not heads else []
+            self.head[op.out] = min(heads, key=lambda head: self.order[id(head)])
+
+    def is_whole(self, value: int, op: Op) -> bool:
+        """Whether a value is as large as the op's result."""
+        return tuple(self.function.shape(value)) == tuple(op.space)
+
+    def leave_to_nests(self) -> None:
+        """Forget ops that would make a product store more than it stores without them."""
+        tails: dict[int, list[Op]] = {}
+        for op in self.function.ops:
+            if op.out in self.head:
+                tails.setdefault(self.head[op.out].out, []).append(op)
+        for head, tail in tails.items():
+            whole = {head, *(op.out for op in tail)}
+            rest = set(whole)
+            for op in reversed(tail):
+                users = self.users.get(op.out, ())
+                nested = all(user.kind in NESTED for user in users)
+                if nested and op.out not in self.needed and not any(u.out in rest for u in users):
+                    rest.discard(op.out)
+            if self.stored(rest) < self.stored(whole):
+                for value in whole - rest - {head}:
+                    del self.head[value]
+
+    def stored(self, values: set[int]) -> int:
+        """How many of a tail's values something else reads."""
+        return sum(
+            v in self.needed or any(user.out not in values for user in self.users.get(v, ()))
+            for v in values
+        )
+
+    # -- while they are formed ------------------------------------------------------------------
 
     def run(self, op: Op) -> bool:
-        """Let an op join the tail of a product whose elements it reads, if that pays."""
-        fusion, function = self.fusion, self.function
-        if not is_tail_op(function, op):
+        """Let an op join the tail of the product that it belongs to, if that is possible."""
+        fusion = self.fusion
+        head = self.head.get(op.out)
+        region = None if head is None else fusion.home.get(head.out)
+        if region is None or not fusion.may_join(region, op) or not self.join(region, op):
             return False
-        homes: list[Region] = []
-        for read in op.reads:
-            home = fusion.home.get(function.base(read.value))
-            if home is not None and home.kind in HEADS and home not in homes:
-                homes.append(home)
-        if not homes or op.out in self.only_summed:
-            return False
-        homes.sort(key=lambda region: -region.number)
-        for region in homes:
-            may = region.places and fusion.may_join(region, op) and self.pays(region, op)
-            if may and self.join(region, op):
-                fusion.settle(region, op)
-                return True
-        return False
+        fusion.settle(region, op)
+        return True
 
     def join(self, region: Region, op: Op) -> bool:
         """Add an op to a tail if it fits; else leave the region as it was."""
@@ -64,43 +116,3 @@ class Attachment:
         region.ops, region.loops, region.places = before
         region.axes = axes
         return False
-
-    # -- what pays ------------------------------------------------------------------------------
-
-    def pays(self, region: Region, op: Op) -> bool:
-        """Whether an op saves more behind the product than in a nest."""
-        function = self.function
-        for read in op.reads:
-            base = function.base(read.value)
-            if base in function.inputs and self.is_whole(base, op):
-                return False  # a nest may write into the memory of such a leaf
-        stored = any(
-            self.is_stored(base)
-            for base in (function.base(read.value) for read in op.reads)
-            if base in region.places
-        )
-        return not stored or op.out in self.ends
-
-    def is_whole(self, base: int, op: Op) -> bool:
-        """Whether a value is as large as the op's result."""
-        shape = self.function.shape(base)
-        return len(shape) == len(op.space) and tuple(shape) == tuple(op.space)
-
-    def is_stored(self, value: int) -> bool:
-        """Whether a product's element is stored for somebody else than its tail."""
-        return value in self.needed or any(op.kind != MAP for op in self.users.get(value, ()))
-
-    def look_ahead(self) -> None:
-        """Note what only leads to folds, and what is stored for products or the outside."""
-        for op in reversed(self.function.ops):
-            users = self.users.get(op.out, ())
-            needed = op.out in self.needed
-            maps = [user for user in users if user.kind == MAP]
-            folds = [user for user in users if user.kind != MAP and user.kind in NESTED]
-            summed = bool(folds) and len(folds) == len(users)
-            alone = len(maps) == len(users) == 1 and maps[0].out in self.only_summed
-            if not needed and (summed or alone):
-                self.only_summed.add(op.out)
-            others = len(maps) + len(folds) < len(users)
-            if not folds and (needed or others or any(user.out in self.ends for user in maps)):
-                self.ends.add(op.out)

@@ -60,8 +60,10 @@ def exp(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Op
 
 def exp_below(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
     """`exp` of an x for which it is finite."""
-    r, q, n = reduced(x.at_least(_RANGE[x.is_double][0]), coefficients)
-    return scaled(r.fma(q, 1.0).fma(r, 1.0), n - less if less else n)
+    # Processors take long to round to nothing, and masked scores are all of that kind.
+    nothing = x < _RANGE[x.is_double][0]
+    r, q, n = reduced(where(nothing, 0.0, x), coefficients)
+    return where(nothing, 0.0, scaled(r.fma(q, 1.0).fma(r, 1.0), n - less if less else n))
 
 
 def exp2(x: Operand) -> Operand:
