@@ -25,6 +25,7 @@ ALL THREE
 CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may be any.
     first_column last_column    the positions (oh * OW + ow) to compute; all: 0, OH * OW
     accumulate epilogue state   as in `compiler.matmul`
+    origin                      what an epilogue is told of the first image
 
 An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
 
@@ -75,7 +76,7 @@ _COMMON = (
     "stride_height stride_width dilation_height dilation_width pad_height pad_width "
     "input_image input_channel input_row input_column weight_filter out_image out_channel "
 )
-CONVOLVE = (_COMMON + "first_column last_column accumulate epilogue state scratch").split()
+CONVOLVE = (_COMMON + "first_column last_column accumulate epilogue state scratch origin").split()
 CONVOLVE_INPUT = (_COMMON + "out_row out_column workspace scratch").split()
 CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch").split()
 
@@ -212,7 +213,7 @@ def _convolve(shape: Shape, dtype: str) -> str:
                 accumulate=accumulate,
                 epilogue=a["epilogue"],
                 state=a["state"],
-                place=(image, group),
+                place=(f.add(image, a["origin"]), group),
                 chunk=str(_CHUNK * shape.panel),
             ).write()
     return f.text()

@@ -80,6 +80,7 @@ def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str])
             "epilogue": epilogue,
             "state": _integer(f, state),
             "scratch": _integer(f, a["scratch"]),
+            "origin": "0",
         }
         for i, name in enumerate(inner):
             f.store("i64", words[name], f.at(block, 8 * i), 8)

@@ -24,6 +24,7 @@ PRODUCT
     accumulate              1: add to what is in `out`, else 0
     epilogue state          function and its pointer, or 0: see below
     scratch                 `scratch_bytes(dtype)` of memory for this call, aligned to 64 bytes
+    origin0 origin1         what an epilogue is told in the first turn over each level of the batch
 
 PACK
     right packed            pointers: from, to (`packed_size(...)` elements per entry of the batch,
@@ -92,7 +93,8 @@ __all__ = [
 PRODUCT = (
     "left right out rows columns depth left_row left_step right_step right_column packed out_row "
     "batch0 batch1 left0 left1 right0 right1 out0 out1 "
-    "first_row last_row first_column last_column accumulate epilogue state scratch"
+    "first_row last_row first_column last_column accumulate epilogue state scratch "
+    "origin0 origin1"
 ).split()
 PACK = "right packed depth columns right_step right_column batch0 batch1 right0 right1".split()
 
@@ -262,6 +264,7 @@ def _product(shape: Shape, dtype: str) -> str:
     usual = f.let(f"xor i1 {f.either(dotted, turned_)}, true")
     chunk = _chunk(f, shape, packed, a["depth"])
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
+        told = f.add(i, a["origin0"]), f.add(j, a["origin1"])
         left = Matrix(_place(f, a, "left", i, j), a["left_row"], a["left_step"])
         right = Matrix(_place(f, a, "right", i, j), a["right_column"], a["right_step"])
         room = Room.of(f, shape, a["scratch"])
@@ -276,7 +279,7 @@ def _product(shape: Shape, dtype: str) -> str:
                     f"i64 {right.line}, i64 {a['depth']}, i64 {a['first_row']}, "
                     f"i64 {a['last_row']}, i64 {a['first_column']}, i64 {a['last_column']}, "
                     f"ptr {out}, i64 {a['out_row']}, i1 {accumulate}, ptr {a['epilogue']}, "
-                    f"ptr {a['state']}, i64 {i}, i64 {j}, ptr {place})"
+                    f"ptr {a['state']}, i64 {told[0]}, i64 {told[1]}, ptr {place})"
                 )
         operands = Operands(f, shape, dtype, room, left, right, a["columns"], few)
         with f.when(usual):
@@ -295,7 +298,7 @@ def _product(shape: Shape, dtype: str) -> str:
                 accumulate=accumulate,
                 epilogue=a["epilogue"],
                 state=a["state"],
-                place=(i, j),
+                place=told,
                 chunk=chunk,
             ).write()
     return f.text()

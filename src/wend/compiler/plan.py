@@ -198,6 +198,7 @@ class Recipe:
             "first_column": zero, "last_column": number(p.n.extent),
             "accumulate": zero, "epilogue": zero, "state": zero,
             "scratch": Slot("scratch", constant(matmul.scratch_bytes(dtype.name)), "product"),
+            "origin0": zero, "origin1": zero,
         }  # fmt: skip
         del one
         kernel.words = tuple(matmul.PRODUCT)

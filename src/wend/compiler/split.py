@@ -19,8 +19,8 @@ from wend.compiler.kernels import Kernel, Slot
 
 __all__ = ["Schedule", "Stage", "schedule"]
 
-#: Estimated nanoseconds: kernels below WORTH run in one piece, parts take at least PART.
-WORTH, PART = 60_000, 20_000
+#: Estimated nanoseconds: kernels below WORTH run in one piece, parts take about PART.
+WORTH, PART = 60_000, 120_000
 MOST_PARTS = 16
 #: Nanoseconds per multiplication and addition, per cheap op on an element, per dear one, per byte
 #: read or written, per element packed.
@@ -61,7 +61,7 @@ def schedule(kernel: Kernel, value: Value) -> Schedule:
 
 def _pieces(cost: float) -> int:
     """In how many parts work of so many nanoseconds is cut."""
-    return 1 if cost < WORTH else min(MOST_PARTS, int(cost / PART))
+    return 1 if cost < WORTH else min(MOST_PARTS, max(2, round(cost / PART)))
 
 
 def _cuts(extent: int, parts: int, grain: int) -> list[tuple[int, int]]:
@@ -185,6 +185,8 @@ class _Words:
     def moved(self, name: str, size: int) -> Slot:
         """A pointer, `size` bytes on."""
         slot = self.slots[name]
+        if slot.kind == "scratch":  # each part has its own
+            return slot
         return Slot(slot.kind, slot.a, add(slot.b, constant(size)))
 
     def block(self, **changes: Slot) -> list[Slot]:
@@ -195,29 +197,21 @@ class _Words:
         """In one piece."""
         return Schedule([Stage(self.kernel.name, [list(self.kernel.slots)])], [])
 
-    def plain(self) -> bool:
-        """Whether no epilogue is told its place in the batch."""
-        slot = self.slots.get("epilogue")
-        return slot is None or (slot.kind == "word" and slot.a == 0)
-
 
 def _word(n: int) -> Slot:
     return Slot("word", n)
 
 
 def _product(w: _Words) -> Schedule:
-    """A product: by batch, by rows, or by columns.
-
-    An epilogue is told rows and columns of the whole product, but counts a batch from 0.
-    """
+    """A product: by batch, by rows, or by columns."""
     rows, columns, depth = w["rows"], w["columns"], w["depth"]
     batch = w["batch0"] * w["batch1"]
     parts = _pieces(rows * columns * depth * batch * FMA)
     if parts < 2:
         return w.whole()
-    if batch > 1 and w.plain():
+    if batch > 1:
         return _batches(w, 0 if w["batch0"] >= w["batch1"] else 1, parts)
-    if rows >= 64 and batch == 1:
+    if rows >= 64:
         return _rows(w, rows, columns, depth, min(parts, rows // 32))
     ranges = _columns(columns, parts, w.dtype)
     blocks = [w.block(first_column=_word(a), last_column=_word(b)) for a, b in ranges]
@@ -239,7 +233,8 @@ def _batches(w: _Words, axis: int, parts: int) -> Schedule:
     sizes = _sizes(w)
     for first, last in _cuts(w[f"batch{axis}"], parts, 1):
         moved = {name: w.moved(name, first * w[f"{name}{axis}"] * sizes[name]) for name in sizes}
-        blocks.append(w.block(**moved, **{f"batch{axis}": _word(last - first)}))
+        words = {f"batch{axis}": _word(last - first), f"origin{axis}": _word(first)}
+        blocks.append(w.block(**moved, **words))
     return Schedule([Stage("product", blocks)], [])
 
 
@@ -260,7 +255,8 @@ def _rows(w: _Words, rows: int, columns: int, depth: int, parts: int) -> Schedul
         unit = sizes["out"]
         private = [unit * matmul.packed_size(depth, columns, w.dtype)]
         packs = []
-        for a, b in _columns(columns, _pieces(PACKED * depth * columns), w.dtype):
+        pieces = max(2, _pieces(PACKED * depth * columns))  # what comes behind waits for it
+        for a, b in _columns(columns, pieces, w.dtype):
             words = {
                 "right": w.moved("right", a * w["right_column"] * sizes["right"]),
                 "packed": Slot("private", 0, a * depth * unit),
@@ -280,7 +276,7 @@ def _rows(w: _Words, rows: int, columns: int, depth: int, parts: int) -> Schedul
 
 
 def _convolution(w: _Words) -> Schedule:
-    """A convolution: by images, or all images by positions."""
+    """A convolution: by images, or one image by positions."""
     images, name = w["images"], w.kernel.name
     area = w["out_height"] * w["out_width"]
     taps = w["kernel_height"] * w["kernel_width"]
@@ -289,7 +285,7 @@ def _convolution(w: _Words) -> Schedule:
     if parts < 2:
         return w.whole()
     size = 8 if w.dtype == "float64" else 4
-    if images == 1 or not w.plain():
+    if images == 1:
         if name != "convolve":
             return w.whole()
         ranges = _columns(area, parts, w.dtype)
@@ -304,7 +300,8 @@ def _convolution(w: _Words) -> Schedule:
         }
         if name == "convolve_weight":
             moved["weight"] = Slot("private", 0, p * weight)
-        blocks.append(w.block(**moved, images=_word(last - first)))
+        changes = {"images": _word(last - first), "origin": _word(first)}
+        blocks.append(w.block(**moved, **changes))
     stages = [Stage(name, blocks)]
     if name != "convolve_weight":
         return Schedule(stages, [])

@@ -65,7 +65,13 @@ def convolution(f: Function, op: Op) -> Kernel:
         layout = f.layout(i)
         words[role] = Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
     zero = Slot("word", 0)
-    words |= {"accumulate": zero, "epilogue": zero, "state": zero, "first_column": zero}
+    words |= {
+        "accumulate": zero,
+        "epilogue": zero,
+        "state": zero,
+        "first_column": zero,
+        "origin": zero,
+    }
     scratch = constant(conv.scratch_bytes(dtype.name))
     words["scratch"] = Slot("scratch", scratch, "scratch")
     if name != "convolve":
