@@ -280,3 +280,14 @@ def test_a_long_chain_is_freed_after_its_backward_pass():
     assert x.grad.tolist() == [1.0]
     del h, x
     gc.collect()
+
+
+def test_a_long_chain_of_views_is_linear_and_freed_without_recursion():
+    """Each view keeps its layout, so that the next one asks its own operand and no more."""
+    x = torch.ones(4, 6).T
+    for _ in range(30_000):
+        x = x.view(6, 4)
+    assert x.stride() == (1, 6)
+    assert x.alias.outer.layout is not None
+    del x
+    gc.collect()

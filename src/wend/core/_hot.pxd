@@ -168,6 +168,7 @@ cdef class Alias:
     cdef public long long version
     cdef public Storage storage
     cdef public long long storage_version
+    cdef public object layout
 
 cdef class Storage:
     cdef public object data

@@ -2746,7 +2746,7 @@ def set_defaults():
     rows = {
         Value: "type buffer trace leaf segment error extra packed",
         Tensor: "value leaf alias _layout _grad",
-        Alias: "base storage prim args outer",
+        Alias: "base storage prim args outer layout",
         State: "parent prim rest mode t0 t1 t2 trest last_args out_type outs program code "
         "user_code children child plans nodes leaves step",
         Trace: "state sites extra site_code",

@@ -192,6 +192,7 @@ class Alias:
     version: _int
     storage: Any
     storage_version: _int
+    layout: Any
     def __init__(self) -> None: ...
     @property
     def chain(self) -> Any:

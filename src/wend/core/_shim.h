@@ -159,6 +159,16 @@ WEND_POOL(1)
 WEND_POOL(2)
 WEND_POOL(3)
 
+/* A view of a view of a view ...: the last one's end must not recurse to the first. */
+static destructor wend_end_alias;
+static void wend_dealloc_alias(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    Py_TRASHCAN_BEGIN(self, wend_dealloc_alias);
+    wend_end_alias(self);
+    Py_TRASHCAN_END;
+}
+
 static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, PyObject *state)
 {
     static const allocfunc allocs[4] = {wend_alloc0, wend_alloc1, wend_alloc2, wend_alloc3};
@@ -171,6 +181,8 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
         type->tp_alloc = allocs[k];
         type->tp_free = frees[k];
     }
+    wend_end_alias = Py_TYPE(alias)->tp_dealloc;
+    Py_TYPE(alias)->tp_dealloc = wend_dealloc_alias;
     return 0;
 }
 

@@ -71,9 +71,15 @@ def rederive(handle: Tensor) -> None:
 
 def _same(a: Value, b: Value) -> bool:
     """Whether two values are known to be equal, bit for bit."""
-    if a.buffer is None or b.buffer is None:
+    if a.buffer is None or b.buffer is None or a.type.dtype is not b.type.dtype:
         return False
-    return a.buffer.tobytes() == b.buffer.tobytes()
+    return all(map(np.array_equal, _bits(a.buffer), _bits(b.buffer)))
+
+
+def _bits(array: Any) -> tuple[Any, ...]:
+    """An array's elements as unsigned integers, in place; complex ones in two parts."""
+    parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
+    return tuple([part.view(f"u{part.itemsize}") for part in parts])
 
 
 def _is_shared(handle: Tensor) -> bool:

@@ -17,7 +17,7 @@ from wend.core.primitive import ops
 from wend.ops.reshapes import Reshape
 
 Layout = tuple[tuple[int, ...], int]
-_CACHE: dict[Any, Layout | None] = {}
+_CACHE: dict[Any, tuple[tuple[int, ...], int, Any]] = {}
 
 
 class View(Reshape):
@@ -40,22 +40,33 @@ def layout_of(handle: Tensor) -> Layout:
     alias = handle.alias
     if alias is None or alias.base is None:
         return tuple(contiguous_strides(handle.value.type.shape)), 0
+    return _laid_out(alias)
+
+
+def _laid_out(alias: Any) -> Layout:
+    """The layout of a view; each view of a chain keeps its own, so that a long chain is linear."""
     root = alias.base
-    key = (alias.chain, tuple(root.value.type.shape), root._layout)
-    found = _CACHE.get(key)
-    if found is None:
-        found = _derive(alias.chain, root)
-        if len(_CACHE) > 4096:
-            _CACHE.clear()
-        _CACHE[key] = found
-    return found
-
-
-def _derive(chain: Any, root: Tensor) -> Layout:
-    type_ = root.value.type
-    strides, offset = layout_of(root)
-    for prim, args in chain:
-        strides, offset, type_ = _through(prim, args, type_, strides, offset)
+    type_, given = root.value.type, root._layout
+    new = []
+    while alias is not None and alias.prim is not None:
+        kept = alias.layout
+        if kept is not None and kept[0] is type_ and kept[1] is given:
+            strides, offset, here = kept[2]
+            break
+        new.append(alias)
+        alias = alias.outer
+    else:
+        (strides, offset), here = layout_of(root), type_
+    for alias in reversed(new):
+        args = tuple(alias.args) if alias.args is not None else ()
+        key = (alias.prim, args, here, strides, offset)
+        found = _CACHE.get(key)
+        if found is None:
+            if len(_CACHE) > 4096:
+                _CACHE.clear()
+            found = _CACHE[key] = _through(alias.prim, args, here, strides, offset)
+        strides, offset, here = found
+        alias.layout = (type_, given, found)
     return strides, offset
 
 
