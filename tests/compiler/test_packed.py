@@ -12,8 +12,9 @@ from wend.runtime import packed
 
 
 @pytest.fixture(autouse=True)
-def at_once():
-    """Plans are compiled before their first run."""
+def at_once(monkeypatch):
+    """Plans are compiled before their first run, and small operands packed like large ones."""
+    monkeypatch.setattr(packed, "SMALL", 0)
     with config.override(compile=True, wait=True):
         yield
 

@@ -387,6 +387,7 @@ cdef Py_ssize_t live_baseline()
 @cython.locals(v=Value, values=list, batch=Batch)
 cpdef flush(Trace trace)
 cpdef flush_now(Trace trace)
+cpdef passed(Trace trace, list states)
 cpdef ensure(Value v)
 @cython.locals(t=type, i=Py_ssize_t)
 cdef bint same_constant(object a, object b) except -1
@@ -467,9 +468,11 @@ cdef class StepPrimitive:
     cdef object __weakref__
 
 cdef list RETAINED
-cdef Mode off_mode(Mode mode)
+cpdef Mode off_mode(Mode mode)
+@cython.locals(t=Tensor)
+cpdef give_gradient(Leaf leaf, object g)
 @cython.locals(trace=Trace, state=State, child=State, v=Value, leaf=Leaf, values=list, outs=list,
-               fresh=list, t=Tensor, k=Py_ssize_t, index=Py_ssize_t)
+               fresh=list, k=Py_ssize_t, index=Py_ssize_t, older=list, leaves=list)
 cdef bint backward_known(Tensor handle, bint retain_graph) except -1
 
 cdef class ModuleBase:

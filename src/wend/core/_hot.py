@@ -2037,6 +2037,12 @@ def flush_now(trace):
             SLOTS["evict"](ROOT)
 
 
+def passed(trace, states):
+    """Count a path that was computed without having been recorded once more."""
+    COUNTS["flushes"] += 1
+    count_pass(trace.root, states)
+
+
 def synchronize():
     """Compute what is pending in this thread."""
     flush(current_trace())
@@ -2618,9 +2624,10 @@ def off_mode(mode):
 
 
 def backward_known(handle, retain_graph):
-    """Take the whole backward pass as the one step that this path took last time.
+    """Take the backward pass of what is pending as the one step that this path took last time.
 
-    Returns whether it did: only if nothing but leaves get gradients, as before.
+    Returns whether it did: only where no users' code is called, as before.  Gradients of values
+    that earlier flushes have computed are passed on to their segments.
     """
     trace = current_trace()
     state = trace.state
@@ -2636,27 +2643,42 @@ def backward_known(handle, retain_graph):
         return False
     values = trace.values
     outs = []
+    older = []
     for index in child.leaves:
         v = values[index]
         leaf = v.leaf
-        if leaf is None or not leaf.requires_grad or leaf.hooks or leaf.node:
+        if leaf is None:
+            if v.segment is None:
+                return False
+            older.append(v)
+        elif not leaf.requires_grad or leaf.hooks or leaf.node:
             return False
         outs.append(v.type)
     child.outs = tuple(outs)
-    fresh = commit_many(trace, None, child, None)
-    k = 0
+    leaves = []
     for index in child.leaves:
         v = values[index]
-        leaf = v.leaf
-        owner = leaf.ref()
-        if owner is not None:
-            t = owner
-            if t._grad is None and leaf.post_hooks is None:
-                t._grad = fresh[k]
-            else:
-                SLOTS["accumulate"](leaf, fresh[k])
+        leaves.append(v.leaf)
+    fresh = commit_many(trace, None, child, None)
+    if older:
+        SLOTS["backward_on"](trace, retain_graph, leaves, older, fresh)
+        return True
+    k = 0
+    for leaf in leaves:
+        give_gradient(leaf, fresh[k])
         k += 1
     return True
+
+
+def give_gradient(leaf, g):
+    """Add a gradient to what a leaf's tensor has."""
+    owner = leaf.ref()
+    if owner is not None:
+        t = owner
+        if t._grad is None and leaf.post_hooks is None:
+            t._grad = g
+        else:
+            SLOTS["accumulate"](leaf, g)
 
 
 # -- modules --------------------------------------------------------------------------------

@@ -154,6 +154,7 @@ class PathGraph:
         "caches",
         "calls",
         "inner",
+        "known",
         "leaves",
         "n_nodes",
         "n_states",
@@ -177,6 +178,7 @@ class PathGraph:
         self.states = states
         self.args = args
         self.caches: dict[Any, Any] = {}  # what differentiation has found out about this path
+        self.known: list[Any] = []  # backward passes from its results, see `quick.KnownPass`
         self.n_states = len(states)
         done = 0 if base is None else base.n_states
         if base is None:

@@ -1,6 +1,9 @@
 # C types of `_launch.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Batch, Segment, State, Value, held
+from wend.core._hot cimport (
+    Batch, Leaf, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradient, held,
+    off_mode, passed, refreshed, wrap,
+)
 
 cdef extern from "_launch_shim.h":
     bint COMPILED "WEND_LAUNCH_COMPILED"
@@ -87,3 +90,27 @@ cpdef keep_segment(Track track, Frame frame, Batch batch, list values, list made
 
 @cython.locals(v=Value, k=Py_ssize_t, n=Py_ssize_t)
 cpdef bint same_sizes(tuple leaves, tuple types, list values, tuple places, tuple sizes, list args) except -1
+
+@cython.locals(heap=list, segments=dict, pending=dict, totals=dict, k=Py_ssize_t, at=Py_ssize_t)
+cpdef backward_on(Trace trace, bint retain, list leaves, list older, list fresh)
+
+@cython.locals(segment=Segment, table=dict)
+cdef contribute(list heap, dict segments, dict pending, Value value, object g)
+
+@cython.locals(segment=Segment, row=tuple, values=list, fresh=list, targets=tuple, inputs=dict,
+               k=Py_ssize_t, v=Value, leaf=Leaf, have=list)
+cpdef bint pass_segments(Trace trace, bint retain, list heap, dict segments, dict pending,
+                         dict totals) except -1
+
+@cython.locals(rows=list, row=tuple, inputs=dict, fits=bint, v=Value, leaf=Leaf)
+cdef tuple known_step(Segment segment, dict seeds, dict totals, bint retain)
+
+@cython.locals(states=list, inputs=dict, values=list, saved=dict, pair=tuple, total=list, v=Value)
+cdef list operands_of(tuple row, Segment segment, dict seeds, dict totals)
+
+@cython.locals(state=State, other=Value)
+cdef bint append_operand(list values, list states, Value v) except -1
+
+@cython.locals(types=list, args=list, saved=dict, fresh=list, v=Value, t=Tensor, states=list,
+               batch=Batch)
+cdef list take_known(Trace trace, tuple row, Segment segment, list values)

@@ -5,7 +5,25 @@ Compiled by Cython with the types in `_launch.pxd`; runs as plain Python too, on
 fixed addresses.  `patches` say which of their words are addresses that differ from run to run.
 """
 
-from wend.core._hot import Segment, Value, evaluate, fresh_serial, held
+from heapq import heappop, heappush
+
+from wend.core._hot import (
+    Batch,
+    Segment,
+    Value,
+    ensure,
+    evaluate,
+    flush,
+    fresh_serial,
+    give_gradient,
+    held,
+    off_mode,
+    passed,
+    refreshed,
+    set_slot,
+    slot,
+    wrap,
+)
 
 
 class Frame:
@@ -21,7 +39,7 @@ class Frame:
     saves      (value, source, k, type) of what a backward pass needs; type None: the value's
     numbers    (address of a word, expression, category) of each run-time number
     weights    (leaf, key, address in the table, of the leaf's in the table, offset, place in the
-               arena or -1, words) of each operand of a product that may be packed: see
+               arena or -1, words, uses before that) of each operand of a product that may be packed: see
                `runtime.packed`; words: (address, word if panels are kept, word if they are not)
     scratch    place in the arena of `room` bytes for the calls of this thread
     steps      in order: (0, code, number of calls), (1, host step), or
@@ -99,9 +117,6 @@ def alone():
 ALONE = alone()
 
 
-SEEN = {}  # packed operands of a value that has been used once; never filled
-
-
 def launch(frame, values, types, args, arena, touched):
     """Run the steps; returns the arrays made, or None if a kernel noted a failure.
 
@@ -121,14 +136,17 @@ def launch(frame, values, types, args, arena, touched):
             data = array_data(array)
         put(at, data)
         at += 8
-    for i, key, place, home, offset, private, words in frame.weights:
+    for i, key, place, home, offset, private, words, patience in frame.weights:
         v = values[i]
         packs = v.packed
+        data = 0
         if packs is None:  # most values are used once: parameters in training
-            v.packed = SEEN
-            data = 0
+            v.packed = 1
+        elif type(packs) is int and packs < patience:
+            v.packed = packs + 1
         else:
-            data = packs.get(key, 0)
+            if type(packs) is not int:
+                data = packs.get(key, 0)
             if data == 0:
                 data = frame.owner.pack(v, key, get(home) + offset)
         for address, kept_word, else_word in words:
@@ -395,3 +413,202 @@ def same_sizes(leaves, types, values, places, sizes, args):
 def write_word(address, word):
     """Write a 64-bit word."""
     put(address, word)
+
+
+# -- backward passes of segments whose steps are known --------------------------------------
+
+
+def backward_on(trace, retain, leaves, older, fresh):
+    """Go on with a backward pass whose first step, that of what is pending, has been recorded.
+
+    fresh: the gradients that it gave, to `leaves`, or where these are None to the values `older`
+    """
+    heap = []
+    segments = {}
+    pending = {}
+    totals = {}
+    k = len(fresh)
+    at = len(older)
+    while k > 0:
+        k -= 1
+        leaf = leaves[k]
+        if leaf is not None:
+            totals[id(leaf)] = [leaf, fresh[k]]
+        else:
+            at -= 1
+            contribute(heap, segments, pending, older[at], fresh[k])
+    fresh.clear()  # what takes part in sums may be overwritten by them
+    mode = trace.mode
+    trace.mode = off_mode(mode)
+    try:
+        if not pass_segments(trace, retain, heap, segments, pending, totals):
+            slot("go_on")(trace, retain, heap, segments, pending, totals)
+            return
+    finally:
+        trace.mode = mode
+    for leaf, g in reversed(list(totals.values())):
+        give_gradient(leaf, g)
+
+
+set_slot("backward_on", backward_on)
+
+
+def contribute(heap, segments, pending, value, g):
+    """Hand a gradient to a value that an earlier flush has computed."""
+    segment = value.segment
+    key = -segment.serial
+    table = pending.get(key)
+    if table is None:
+        table = pending[key] = {}
+        segments[key] = segment
+        heappush(heap, key)
+    have = table.get(value.seg_index)
+    table[value.seg_index] = g if have is None else have + g
+
+
+def pass_segments(trace, retain, heap, segments, pending, totals):
+    """Pass segments, latest first, while their steps are known; whether all have been passed.
+
+    heap: negative serials of the `segments`, which are found by them     pending: their gradients
+    totals: [leaf, gradient] by id of the leaf
+    """
+    if trace.fiber is not None or trace.symbolic is not None:
+        return False
+    while heap:
+        key = heap[0]
+        segment = segments[key]
+        row = known_step(segment, pending[key], totals, retain)
+        if row is None:
+            return False
+        flush(trace)
+        values = operands_of(row, segment, pending[key], totals)
+        if values is None:
+            return False
+        heappop(heap)
+        del segments[key]
+        del pending[key]
+        fresh = take_known(trace, row, segment, values)
+        targets = row[8]
+        inputs = segment.inputs
+        k = len(targets)
+        while k > 0:
+            k -= 1
+            v = inputs[targets[k]]
+            leaf = v.leaf
+            if leaf is None:
+                if v.segment is not None:
+                    contribute(heap, segments, pending, v, fresh[k])
+                continue
+            have = totals.get(id(leaf))
+            if have is None:
+                totals[id(leaf)] = [leaf, fresh[k]]
+            else:
+                have[1] = have[1] + fresh[k]
+        fresh.clear()
+    return True
+
+
+def known_step(segment, seeds, totals, retain):
+    """The `KnownPass` of a segment (see `transforms.quick`) that fits; None if there is none."""
+    if segment.hooks:
+        return None
+    rows = segment.structure.known
+    inputs = segment.inputs
+    for row in rows:
+        if row[0] is not retain or row[1] is not segment.spent or len(row[2]) != len(seeds):
+            continue
+        fits = True
+        for i in row[2]:
+            if i not in seeds:
+                fits = False
+                break
+        for i in row[3]:
+            v = inputs[i]
+            leaf = v.leaf
+            if leaf is None or not leaf.requires_grad or leaf.hooks or leaf.node:
+                return None
+        for i in row[4]:
+            v = inputs[i]
+            if id(v.leaf) not in totals:
+                fits = False
+                break
+        for i in row[5]:
+            v = inputs[i]
+            if id(v.leaf) in totals:
+                fits = False
+                break
+        if fits:
+            return row
+    return None
+
+
+def operands_of(row, segment, seeds, totals):
+    """The values that a known step begins with; None if it has to be recorded anew."""
+    states = row[10]
+    inputs = segment.inputs
+    values = []
+    for i in row[2]:
+        if not append_operand(values, states, refreshed(seeds[i])):
+            return None
+    for i in row[4]:
+        v = inputs[i]
+        total = totals[id(v.leaf)]
+        if not append_operand(values, states, refreshed(total[1])):
+            return None
+    saved = segment.saved
+    for i in row[6]:
+        pair = saved.get(i)
+        if pair is None:
+            return None
+        values.append(held(pair[0], pair[1]))
+    for i in row[4]:
+        v = inputs[i]
+        del totals[id(v.leaf)]
+    return values
+
+
+def append_operand(values, states, v):
+    """Append a gradient, if a leaf of its kind begins the step at this place."""
+    if v.buffer is None or v.requires_grad or v.inference:
+        return False
+    state = states[len(values)]
+    if state.prim is not v.type.kind.leaves[0]:
+        return False
+    for other in values:
+        if other is v:
+            return False
+    values.append(v)
+    return True
+
+
+def take_known(trace, row, segment, values):
+    """Compute the step of a segment; its results, as handles."""
+    types = segment.types
+    args = []
+    for expr in row[7]:
+        args.append(evaluate(expr, types, segment.args))
+    if not row[0]:
+        segment.spent = row[11]
+        saved = segment.saved
+        segment.saved = {i: saved[i] for i in row[12]}
+    fresh = []
+    for i in row[8]:
+        v = held(types[i], None)
+        values.append(v)
+        fresh.append(wrap(v))
+    states = row[10]
+    batch = Batch.__new__(Batch)
+    batch.states = states
+    batch.values = values
+    batch.args = args
+    batch.state = states[len(states) - 1]
+    batch.serial = fresh_serial()
+    batch.touched = []
+    execute(batch, row[9])
+    passed(trace, states)
+    for t in fresh:
+        ensure(t.value)
+    return fresh
+
+
+set_slot("pass_segments", pass_segments)

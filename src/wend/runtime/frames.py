@@ -261,7 +261,8 @@ class FrameMaker:
             )
             layout = packed.Layout(kernel.source, offset, *sizes)
             place, home = table + 8 * self.place_of_weight[k], table + 8 * source
-            found.append((right.a, layout, place, home, offset, private, tuple(words)))
+            uses = packed.patience(layout)
+            found.append((right.a, layout, place, home, offset, private, tuple(words), uses))
         return tuple(found)
 
     def origin(self, i: int) -> tuple[int, int]:

@@ -19,6 +19,9 @@ from wend.compiler import matmul
 COUNTS = {"bytes": 0, "packed": 0}
 #: Products of more rows than this pack block by block: that costs them little.
 MAX_ROWS = 4096
+#: Operands of fewer elements are packed block by block in less time than it takes to do it here:
+#: they wait for so many uses. A parameter of a small recurrent net is used that often in a step.
+SMALL, PATIENCE = 1 << 14, 16
 _ALIGNMENT = 64
 
 
@@ -31,6 +34,11 @@ class Layout(NamedTuple):
     columns: int
     step: int
     column: int
+
+
+def patience(layout: Layout) -> int:
+    """How often an operand is used before it is packed."""
+    return PATIENCE if layout.depth * layout.columns < SMALL else 1
 
 
 class Panels:
@@ -63,6 +71,7 @@ def pack(value: Any, layout: Layout, library: Any, address: int) -> int:
     words = [address, panels.address, *layout[2:], 1, 1, 0, 0]
     block = (ctypes.c_int64 * len(words))(*words)
     library.function("pack", ctypes.c_void_p)(ctypes.addressof(block))
-    # A table of its own: the first one is shared by all values that have been used once.
-    value.packed = {**value.packed, layout: panels.address, panels.address: panels}
+    # Until then it was the number of uses.
+    others = value.packed if isinstance(value.packed, dict) else {}
+    value.packed = {**others, layout: panels.address, panels.address: panels}
     return panels.address

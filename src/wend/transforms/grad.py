@@ -125,6 +125,10 @@ class Pass:
         while self.heap:
             if self.walked:
                 _hot.flush(self.trace)
+                if self.plain() and _hot.slot("pass_segments")(
+                    self.trace, self.retain, self.heap, self.segments, self.pending, self.totals
+                ):
+                    break
             self.walked = True
             key = heapq.heappop(self.heap)
             self.walk(self.segments.pop(key), self.pending.pop(key))
@@ -132,6 +136,10 @@ class Pass:
             self.settle(key)
         for call in self.at_end:
             call()
+
+    def plain(self) -> bool:
+        """Whether the pass only gives all leaves their gradients."""
+        return self.inputs is None and not (self.create or self.sinks or self.anomaly)
 
     def walk(self, segment: Segment, seeds: dict[int, Any]) -> None:
         """Pass one segment; as one step where no users' code can be in the way."""
@@ -259,6 +267,30 @@ def run_backward(
     return [owner.found.get(k) for k in range(len(inputs or ()))]
 
 
+def go_on(
+    trace: Trace,
+    retain_graph: bool,
+    heap: list[int],
+    segments: dict[int, Segment],
+    pending: dict[int, dict[int, Any]],
+    totals: dict[int, list[Any]],
+) -> None:
+    """Finish a pass of which the launcher knows no further step (see its `pass_segments`)."""
+    owner = Pass(trace, None, retain_graph, False, False)
+    owner.heap, owner.segments, owner.pending, owner.totals = heap, segments, pending, totals
+    owner.walked = True
+    _PASSES.setdefault(_whose(trace), []).append(owner)
+    outer = trace.site_code, trace.site_lasti
+    if outer[0] is None:
+        trace.site_code, trace.site_lasti = user_site()
+    try:
+        owner.start(None, {})
+        owner.run()
+    finally:
+        trace.site_code, trace.site_lasti = outer
+        _leave(owner)
+
+
 def _leave(owner: Pass) -> None:
     owner._start = owner._reach = None  # they lead back to the owner
     key = _whose(owner.trace)
@@ -325,6 +357,7 @@ def accumulate_known(leaf: Any, g: Any) -> None:
 
 
 _hot.set_slot("accumulate", accumulate_known)
+_hot.set_slot("go_on", go_on)
 
 
 def with_grad(mode: Any, grad: bool) -> Any:

@@ -7,7 +7,7 @@ recorded per segment.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from wend.base.errors import GraphError
 from wend.core import _hot
@@ -28,6 +28,64 @@ from wend.transforms.differentiate import (
 )
 
 NOTHING: frozenset[int] = frozenset()
+
+
+#: Forms of one segment's backward pass that are kept (which leaves have got gradients already).
+MOST_KNOWN = 8
+
+
+class KnownPass(NamedTuple):
+    """A segment's backward pass as it was once recorded alone: the launcher runs it from then on.
+
+    The order of the fields is known to `pass_segments` of the launcher.
+    """
+
+    retain: bool
+    before: Any  # `segment.spent` before the pass
+    order: tuple[int, ...]  # ids that gradients come from
+    leaves: tuple[int, ...]  # all entries that are leaves: each must require grad
+    carried: tuple[int, ...]  # those of them whose gradients so far are operands
+    fresh: tuple[int, ...]  # those that get their first gradient
+    saved: tuple[int, ...]  # saved values, the further operands
+    args: tuple[Any, ...]  # run-time args, over the segment's types and args
+    targets: tuple[int, ...]
+    live: list[int]  # dense indices of the results
+    states: list[Any]
+    after: Any  # `segment.spent` after the pass
+    kept: tuple[int, ...]  # saved values that are needed further
+
+
+def note_known(
+    owner: Any, segment: Segment, whole: Whole, order: tuple[int, ...], carried: tuple[int, ...],
+    step: SegmentStep, before: Any,
+) -> None:  # fmt: skip
+    """Keep what has just been recorded, if the trace holds nothing else and is on the trie."""
+    trace = owner.trace
+    n = len(order) + len(carried) + len(step.inputs)
+    if owner.create or len(trace.states) != n + 1 or trace.state is None or trace.extra:
+        return
+    if any(t < 0 for t in step.targets):
+        return
+    path: PathGraph = segment.structure
+    leaves = tuple([i for i, role in differentiable_leaves(path) if role == 1])
+    if len(path.known) >= MOST_KNOWN:
+        path.known.pop(0)
+    found = KnownPass(
+        owner.retain,
+        before,
+        order,
+        leaves,
+        carried,
+        tuple([i for i in whole.leaves if i not in carried]),
+        tuple(step.inputs),
+        tuple(step.args),
+        tuple(step.targets),
+        list(range(n, n + len(step.targets))),
+        list(trace.states),
+        segment.spent,
+        tuple(segment.saved),
+    )
+    path.known.append(tuple(found))  # a plain tuple: its fields are had without Python
 
 
 class Whole:
@@ -83,9 +141,11 @@ def pass_segment(owner: Any, segment: Segment, seeds: dict[int, Any]) -> list[tu
         step = segment_step(path, whole.part, order + carried, owner.create, spent_ids, single)
         whole.steps[carried] = step
     found = take_step(owner, segment, step, operands)
+    before = segment.spent
     if not owner.retain:
         segment.spent = spent_union(path, spent, step.spent)
         release(segment)
+    note_known(owner, segment, whole, order, carried, step, before)
     return found
 
 

@@ -264,11 +264,9 @@ class Walk:
         return list(zip(part.targets, grads))
 
     def plain_leaves(self, seeds: tuple[int, ...], targets: tuple[int, ...]) -> list[int] | None:
-        """The targets if they are leaves, and every leaf that the seeds depend on takes part."""
+        """The targets, if every leaf that the seeds depend on takes part."""
         values = self.trace.values
         for i, role in entries_met(self.path, seeds):
-            if role == 2 and i in targets:
-                return None
             leaf = values[i].leaf
             if role == 1 and (leaf is None or not leaf.requires_grad):
                 return None

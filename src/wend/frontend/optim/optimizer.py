@@ -8,6 +8,8 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from wend.core._hot import current_trace
+from wend.core.provenance import user_site
 from wend.frontend.nn._core import Tensor, enable_grad, float32, no_grad, synchronize, tensor
 from wend.frontend.nn.hooks import HookTable, RemovableHandle
 
@@ -332,12 +334,18 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         if _global_step_pre_hooks or self._optimizer_step_pre_hooks:
             args, kwargs = _run_pre_hooks(self, args, kwargs)
         before = {key: dict(state) for key, state in self.state.items()}
+        trace = current_trace()
+        outer = trace.site_code, trace.site_lasti
+        if outer[0] is None:  # looked up once, not for each parameter
+            trace.site_code, trace.site_lasti = user_site()
         try:
             result = step(self, *args, **kwargs)
             synchronize()
         except Exception:
             self._restore(before)
             raise
+        finally:
+            trace.site_code, trace.site_lasti = outer
         for hook in (
             *self._optimizer_step_post_hooks.values(),
             *_global_step_post_hooks.values(),
