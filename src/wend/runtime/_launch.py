@@ -138,14 +138,15 @@ def launch(frame, values, types, args, arena, touched):
         at += 8
     for i, key, place, home, offset, private, words, patience in frame.weights:
         v = values[i]
-        packs = v.packed
+        uses = v.packed
         data = 0
-        if packs is None:  # most values are used once: parameters in training
+        if uses is None:  # most values are used once: parameters in training
             v.packed = 1
-        elif type(packs) is int and packs < patience:
-            v.packed = packs + 1
+        elif type(uses) is int and uses < patience:
+            v.packed = uses + 1
         else:
-            if type(packs) is not int:
+            if type(uses) is not int:
+                packs = uses
                 data = packs.get(key, 0)
             if data == 0:
                 data = frame.owner.pack(v, key, get(home) + offset)
