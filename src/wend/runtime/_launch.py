@@ -39,8 +39,8 @@ class Frame:
     saves      (value, source, k, type) of what a backward pass needs; type None: the value's
     numbers    (address of a word, expression, category) of each run-time number
     weights    (leaf, key, address in the table, of the leaf's in the table, offset, place in the
-               arena or -1, words, uses before that) of each operand of a product that may be packed: see
-               `runtime.packed`; words: (address, word if panels are kept, word if they are not)
+               arena or -1, words, uses before that) of each operand of a product that may be
+               packed: see `runtime.packed`; words: (address, word if panels are kept, word if not)
     scratch    place in the arena of `room` bytes for the calls of this thread
     steps      in order: (0, code, number of calls), (1, host step), or
                (2, results that may take the memory of leaves): nothing can fail any more
