@@ -16,6 +16,7 @@ from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.layout import Layout, contiguous
 from wend.core.graph import Node
 from wend.ops.attend import AttendBackward
+from wend.ops.elementwise import widened
 
 __all__ = ["attention", "lower_attention"]
 
@@ -46,6 +47,8 @@ def lower_attention(low: Any, node: Node) -> bool:
             scores = (*f.shape(node.inputs[0])[:-1], f.shape(node.inputs[1])[-2])
             if low.read(i, scores) is None:
                 return False
+        elif role in ("total", "delta") and f.dtypes[i] is not widened(f.dtypes[node.inputs[0]]):
+            return False
         reads.append(read)
     for out in node.outputs:
         f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)

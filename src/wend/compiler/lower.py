@@ -34,6 +34,7 @@ from wend.ops.reduce import Reduction, Sum
 from wend.ops.reshapes import Reshaping
 from wend.ops.scatters import SliceScatter
 from wend.ops.selection import Cast
+from wend.ops.strided import AsStrided
 from wend.ops.views import Alias, Permutation
 from wend.ops.views import View as ViewOp
 
@@ -162,6 +163,10 @@ class Lowering:
         self.function.same[node.outputs[0]] = self.function.resolve(source)
         return True
 
+    def identity(self, node: Node) -> bool:
+        """The operand itself, unless the op is there to look at its elements."""
+        return not node.prim.fallible and self.alias(node, node.inputs[0])
+
     def kernel_types(self, node: Node) -> bool:
         """Whether code can be made for the dtypes of operands and results."""
         f = self.function
@@ -259,6 +264,10 @@ class Lowering:
         if f.shape(out) == f.shape(source) and node.prim.checks_strides:
             return self.alias(node, source)
         layout = f.layout(source)
+        dense = is_dense(f.shape(source), layout.strides) and layout.offset == ZERO
+        if isinstance(node.prim, AsStrided) and not dense:
+            source = self.copy(source)  # it counts in memory that is dense
+            layout = f.layout(source)
         view = View(out, source, node)
         found = view_of(f, view, layout.strides, layout.offset)
         if found is None and isinstance(node.prim, Reshaping):
@@ -392,7 +401,7 @@ def _itself(code: Any, operands: list[Any]) -> Any:
 Rule = Callable[[Lowering, Node], bool]
 #: What an op of a family becomes; the nearest base class counts.
 RULES: dict[type, Rule] = {
-    Identity: lambda low, node: low.alias(node, node.inputs[0]),
+    Identity: Lowering.identity,
     Alias: lambda low, node: low.alias(node, node.inputs[0]),
     Graft: lambda low, node: low.alias(node, node.inputs[0]),
     Elementwise: Lowering.map,

@@ -94,7 +94,7 @@ def _zeta(s: int, q: Operand) -> Operand:
     for k in range(int(_FAR)):
         total = total + _inverse_power(q + float(k), s)
     z = q + _FAR
-    total = total + z * _inverse_power(z, s) * (1.0 / (s - 1)) + _inverse_power(z, s) * 0.5
+    total = total + _inverse_power(z, s - 1) * (1.0 / (s - 1)) + _inverse_power(z, s) * 0.5
     factor, inverse = float(s), _inverse_power(z, s + 1)
     for k, b in enumerate(_BERNOULLI, 1):
         total = total + inverse * (b * factor / math.factorial(2 * k))
