@@ -16,6 +16,7 @@ from typing import Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from wend.base import random_state
+from wend.base.errors import ExecutionError
 from wend.base.random_state import RandomState
 from wend.core import _hot
 from wend.core._hot import Trace
@@ -150,6 +151,8 @@ def run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[
             if waiting:
                 try:
                     _hot.flush(trace)
+                except ExecutionError:  # a defect, after which values are missing
+                    raise
                 except Exception as error:
                     failure, raised_at = error, error.__traceback__
     except BaseException as error:
