@@ -149,7 +149,17 @@ class NestCode:
             slot = self.slots.pointer(access.base, scale(access.offset, access.dtype.itemsize))
         base = self.word(slot, "ptr")
         text = self.text
-        total = ""
+        total = self.steps(access, axes)
+        if access.row >= 0:
+            part = text.let(f"mul i64 {self.row_place}, {self.poly(access.row_stride)}")
+            total = text.let(f"add i64 {total}, {part}") if total else part
+        if not total:
+            return base
+        return text.let(f"getelementptr {memory_type(access.dtype)}, ptr {base}, i64 {total}")
+
+    def steps(self, access: Access, axes: list[int]) -> str:
+        """How many elements these axes have come from where an access began; "" for none."""
+        text, total = self.text, ""
         for axis in axes:
             stride = access.strides[axis]
             if stride == ZERO:
@@ -159,12 +169,11 @@ class NestCode:
             if step != "1":
                 part = text.let(f"mul i64 {part}, {step}")
             total = text.let(f"add i64 {total}, {part}") if total else part
-        if access.row >= 0:
-            part = text.let(f"mul i64 {self.row_place}, {self.poly(access.row_stride)}")
-            total = text.let(f"add i64 {total}, {part}") if total else part
-        if not total:
-            return base
-        return text.let(f"getelementptr {memory_type(access.dtype)}, ptr {base}, i64 {total}")
+        return total
+
+    def count(self, access: Access, axes: list[int]) -> str:
+        """Which element an op has come to, as an i64."""
+        return self.steps(access, axes) or "0"
 
     # -- one turn of the outer loops ----------------------------------------------------------
 
@@ -188,7 +197,9 @@ class NestCode:
         code.operands = operands
         assert op.emit is not None
         value = op.emit(code, operands)
-        if op.kind == FOLD:
+        if op.kind == SCATTER:
+            self.row_place = self.checked(operands[1], nest.stores[op.out])
+        if op.kind in (FOLD, SCATTER):
             self.add_to_memory(op, value, self.address(nest.stores[op.out], nest.outer))
             return
         self.rows[op.out] = value
@@ -207,22 +218,25 @@ class NestCode:
             return self.uniform(self.scalar, *number)
         if access.row >= 0:
             index = self.scalar_operand(op, access.row)
-            self.row_place = self.checked(index, access.row_extent)
+            self.row_place = self.checked(index, access)
         address = self.address(access, nest.outer)
-        if access.shift is not None:
+        if access.shifts:
             safe = self.word(self.slots.pointer(access.base, ZERO), "ptr")
-            inside = self.inside(access.shift).name
+            inside = self.inside(access.shifts).name
             address = self.text.let(f"select i1 {inside}, ptr {address}, ptr {safe}")
         return self.scalar.load(address, access.dtype)
 
-    def inside(self, shift: Any) -> Value:
+    def inside(self, shifts: Any) -> Value:
         """Whether an operand of a row that begins at another place has an element here."""
-        axis, first, count = shift
         b = self.scalar
-        place = Value(self.counters.get(axis, "0"), dtypes.int64)
-        place = b.sub(place, Value(self.poly(first), dtypes.int64))
-        length = Value(self.poly(count), dtypes.int64)
-        return b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, length))
+        found = b.number(1, dtypes.bool_)
+        for axis, first, count in shifts:
+            place = Value(self.counters.get(axis, "0"), dtypes.int64)
+            place = b.sub(place, Value(self.poly(first), dtypes.int64))
+            length = Value(self.poly(count), dtypes.int64)
+            found = b.bitwise_and(found, b.ge(place, b.number(0, dtypes.int64)))
+            found = b.bitwise_and(found, b.lt(place, length))
+        return found
 
     def add_to_memory(self, op: Op, value: Value, address: str) -> None:
         """Fold one value into an element in memory."""
@@ -248,11 +262,14 @@ class NestCode:
             word = self.text.let(f"icmp ne i64 {word}, 0")
         return b.spread(word, dtype)
 
-    def checked(self, index: Value, extent: Poly) -> str:
+    def checked(self, index: Value, access: Access) -> str:
         """A scalar index as an i64 that is inside; notes a failure if it was not."""
         b = self.scalar
         place = b.convert(index, dtypes.int64)
-        n = Value(self.poly(extent), dtypes.int64)
+        n = Value(self.poly(access.row_extent), dtypes.int64)
+        if access.row_wraps:
+            below = b.lt(place, b.number(0, dtypes.int64))
+            place = b.select(below, b.add(place, n), place)
         valid = b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, n))
         b.require(valid, OUT_OF_RANGE)
         return b.select(valid, place, b.number(0, dtypes.int64)).name

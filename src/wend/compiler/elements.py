@@ -120,12 +120,26 @@ class ElementCode:
 
     def inside(self, k: int) -> Value:
         """Whether the k-th operand, which is shifted, has an element here."""
-        read = self.op.reads[k]
-        dim, first, count = read.shift
-        axis = self.nest.nest.loops[self.op.out][read.dims[dim]]
+        shifts = self.nest.nest.shifts[self.op.out, k]
         if self.phase is None:
-            return self.nest.inside((axis, first, count))
-        found: Value = self.phase.inside((axis, first, count), self.copy)
+            return self.nest.inside(shifts)
+        found: Value = self.phase.inside(shifts, self.copy)
+        return found
+
+    def word(self, k: int) -> str:
+        """The k-th run-time number of the op, an int, as the name of an i64."""
+        slot = self.nest.slots.number(self.op.numbers[k], dtypes.INT)
+        name: str = self.nest.word(slot)
+        return name
+
+    def count(self) -> str | Value:
+        """How many elements of the op's space there were before: the name of an i64 that holds for
+        the first lane, if the others follow, else of each lane, as int64."""
+        access = self.nest.nest.counts[self.op.out]
+        if self.phase is None:
+            name: str = self.nest.count(access, self.nest.nest.outer)
+            return name
+        found: str | Value = self.phase.count(access, self.copy)
         return found
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from wend.core import symbolic
 from wend.core.body import Body, Total
 from wend.core.graph import Node, PathGraph
-from wend.core.symbolic import ADD, ARG, DIM, EQ, MUL, NE, NEG, SUB, Expr
+from wend.core.symbolic import ADD, ARG, DIM, EQ, FLOORDIV, MOD, MUL, NE, NEG, SUB, Expr
 from wend.ops.basic import Identity
 from wend.ops.slicing import ExpandTo
 
@@ -88,6 +88,21 @@ def product(factors: Iterable[Poly]) -> Poly:
     return result
 
 
+def _divided(p: Poly, divisor: Monomial) -> Poly | None:
+    """p without these atoms, which every term of it must have."""
+    if not p or not divisor:
+        return None
+    terms = []
+    for m, c in p:
+        rest = list(m)
+        for atom in divisor:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        terms.append((tuple(rest), c))
+    return tuple(sorted(terms))
+
+
 class Extents:
     """Atoms, what is known to be equal, and the extents of a path's values."""
 
@@ -135,9 +150,17 @@ class Extents:
             return constant(int(symbolic.apply_binary(op, x, y)))
         if a == b and op in (symbolic.MIN, symbolic.MAX):
             return a
-        if op == symbolic.FLOORDIV and y:
+        if op == FLOORDIV and len(b) == 1 and b[0][1] == 1:
+            quotient = _divided(a, b[0][0])
+            if quotient is not None:
+                return quotient
+        if op == FLOORDIV and y:
             return self._quotient(a, y)
         return self.atom((op, a, b))
+
+    def remainder(self, a: Poly, n: Poly) -> Poly:
+        """a modulo n, from 0 to n - 1."""
+        return self._opaque(MOD, self.canonical(a), self.canonical(n))
 
     def _quotient(self, a: Poly, n: int) -> Poly:
         if all(c % n == 0 for _, c in a):
@@ -266,7 +289,17 @@ class Extents:
             if (op == EQ and outcome) or (op == NE and not outcome):
                 if is_real(a) or is_real(b):
                     continue
+                if b == 0 and type(a) is tuple and a[0] == MOD:
+                    self._assume_multiple(*(self.of(e, dim_of, arg_of) for e in a[1:]))
                 self.assume(self.of(a, dim_of, arg_of), self.of(b, dim_of, arg_of))
+
+    def _assume_multiple(self, a: Poly, n: Poly) -> None:
+        """Note that n divides a: an atom a is n times their quotient."""
+        a, n = self.canonical(a), self.canonical(n)
+        if len(a) != 1 or len(a[0][0]) != 1 or a[0][1] != 1 or known(n) == 1:
+            return
+        self._meaning[a[0][0][0]] = mul(n, self._opaque(FLOORDIV, a, n))
+        self._canonical.clear()
 
     def settle(self) -> None:
         """Bring all shapes to their canonical form, once every equality is known."""

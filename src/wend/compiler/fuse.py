@@ -167,7 +167,7 @@ class Fusion:
             if base not in region.places or uniform:
                 continue
             renamed = self.rename(read.value)
-            if renamed is None or read.shift is not None or read.row >= 0:
+            if renamed is None or read.shifts or read.row >= 0:
                 return False
             if base in region.late:
                 wanted.append(base)

@@ -26,22 +26,30 @@ NESTED = frozenset({MAP, FOLD, SCATTER})
 class Read:
     """An operand of an op: for each dim of the value the loop that it follows, -1 where it has 1.
 
-    shift: (dim of the value, first, count): the loop of that dim counts from `first` on where the
-        value begins, and the value ends after `count` places; elsewhere nothing is read
-    row: number of another operand, whose element says the place along dim 0 of the value
+    shifts: (dim of the value, first, count) each: the value begins where the loop of that dim has
+        come to `first`, and ends after `count` places; elsewhere nothing is read
+    row: number of another operand, whose element says the place along dim `row_dim` of the value
     """
 
-    __slots__ = ("dims", "row", "shift", "value")
+    __slots__ = ("dims", "row", "row_dim", "shifts", "value")
 
-    def __init__(self, value: int, dims: tuple[int, ...], shift: Any = None, row: int = -1) -> None:
+    def __init__(
+        self,
+        value: int,
+        dims: tuple[int, ...],
+        shifts: tuple[tuple[int, Poly, Poly], ...] = (),
+        row: int = -1,
+        row_dim: int = 0,
+    ) -> None:
         self.value = value
         self.dims = dims
-        self.shift = shift
+        self.shifts = shifts
         self.row = row
+        self.row_dim = row_dim
 
     def __repr__(self) -> str:
         at = ",".join("-" if d < 0 else f"i{d}" for d in self.dims)
-        more = "" if self.shift is None else " shifted"
+        more = " shifted" if self.shifts else ""
         more += "" if self.row < 0 else f" row {self.row}"
         return f"%{self.value}[{at}]{more}"
 
@@ -67,6 +75,7 @@ class Op:
 
     __slots__ = (
         "cheap",
+        "counted",
         "emit",
         "fold",
         "kind",
@@ -78,7 +87,9 @@ class Op:
         "placed",
         "product",
         "reads",
+        "row_dim",
         "space",
+        "wraps",
     )
 
     def __init__(
@@ -106,6 +117,9 @@ class Op:
         self.cheap = cheap
         self.name: str = node.prim.name
         self.placed = False  # whether its code asks how far a loop has come
+        self.counted = False  # whether its code asks how many elements there were before
+        self.wraps = False  # whether indices below 0 count from the end
+        self.row_dim = 0  # of a scatter: the dim of the result along which operand 1 says the place
         self.product: Any = None  # of a contraction: see `compiler.products`
 
     @property
@@ -176,6 +190,7 @@ class Function:
         self.layouts: dict[int, Layout] = {}  # of views, and of what does not lie row-major
         self.inputs: list[int] = []
         self.outputs: list[int] = []
+        self.nonempty: list[tuple[Poly, ...]] = []  # none of these extents may be 0
         self.reasons: dict[int, str] = {}  # result of a host op -> why it is no kernel
 
     def layout(self, i: int) -> Layout:

@@ -10,12 +10,13 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
-from wend.compiler import lower_index
+from wend.compiler import lower_index, lower_made, lower_moved, lower_rows
 from wend.compiler.attending import lower_attention
 from wend.compiler.elements import convertible, elementwise_code
 from wend.compiler.extents import ONE, ZERO, Extents, extents_of, product
 from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, Fold, Function, Op, Read, View
 from wend.compiler.layout import Layout, contiguous, is_dense, ordered, view_of
+from wend.compiler.lower_extremes import where_extreme
 from wend.compiler.products import product_of
 from wend.compiler.windows import lower_convolution
 from wend.core.graph import Node, PathGraph, live_nodes
@@ -25,11 +26,14 @@ from wend.ops.attend import Attention
 from wend.ops.basic import FillLike, Graft, Identity
 from wend.ops.contract import Contract
 from wend.ops.conv import Convolution
-from wend.ops.creation import Full
+from wend.ops.creation import Arange, Full
 from wend.ops.elementwise import Elementwise, widened
+from wend.ops.extremes import Argmax, Argmin, MaxDim, MinDim
 from wend.ops.gather import Gather, ScatterAdd
-from wend.ops.index_dim import Embedding, EmbeddingAdjoint
-from wend.ops.joining import Clone, SumTo
+from wend.ops.index import Index, IndexPut
+from wend.ops.index_dim import Embedding, EmbeddingAdjoint, IndexAdd, IndexSelect
+from wend.ops.joining import Cat, Clone, Flip, Pad, Roll, SumTo
+from wend.ops.random import Draw
 from wend.ops.reduce import Reduction, Sum
 from wend.ops.reshapes import Reshaping
 from wend.ops.scatters import SliceScatter
@@ -414,9 +418,23 @@ RULES: dict[type, Rule] = {
     SumTo: Lowering.sum_to,
     Contract: Lowering.contract,
     Convolution: lower_convolution,
+    Draw: lower_made.draw,
+    Arange: lower_made.counting,
+    Flip: lower_moved.flip,
+    Pad: lower_moved.pad,
+    Cat: lower_moved.cat,
+    Roll: lower_moved.roll,
     Attention: lower_attention,
-    Gather: lower_index.pick,
-    ScatterAdd: lower_index.drop,
+    Gather: lower_rows.gather,
+    ScatterAdd: lower_rows.scatter_add,
+    IndexSelect: lower_rows.select,
+    Index: lower_rows.select,
+    IndexAdd: lower_rows.add_slices,
+    IndexPut: lower_rows.add_slices,
+    Argmax: where_extreme,
+    Argmin: where_extreme,
+    MaxDim: where_extreme,
+    MinDim: where_extreme,
     Embedding: lower_index.rows,
     EmbeddingAdjoint: lower_index.add_rows,
     SliceScatter: lower_index.inject,

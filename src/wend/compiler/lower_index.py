@@ -144,7 +144,7 @@ def inject(low: Lowering, node: Node) -> bool:
     part = f.shape(source)
     if any(n != m for d, (n, m) in enumerate(zip(part, space)) if d != dim):
         return False
-    reads = [Read(x, every), Read(source, every, (dim, first, part[dim]))]
+    reads = [Read(x, every), Read(source, every, ((dim, first, part[dim]),))]
     dtype = f.dtypes[x]
 
     def emit(code: Any, operands: list[Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.compiler.extents import ONE, ZERO, Poly, add, known, mul, scale
-from wend.compiler.ir import FOLD, MAP, SCATTER, Function, Layout, Op, Read
+from wend.compiler.ir import FOLD, MAP, SCATTER, Function, Layout, Op, Read, contiguous
 from wend.compiler.regions import Region
 
 #: Elements that are cheaper to compute again in a later phase than to keep.
@@ -22,10 +22,20 @@ class Access:
     """Memory that a nest reads or writes: elements apart per axis, from `offset` on.
 
     row: the access whose element says the place along dim 0 (its stride is `row_stride`)
-    shift: (axis, first, count): nothing is there outside of these places
+    shifts: (axis, first, count) each: nothing is there outside of these places
     """
 
-    __slots__ = ("base", "dtype", "offset", "row", "row_extent", "row_stride", "shift", "strides")
+    __slots__ = (
+        "base",
+        "dtype",
+        "offset",
+        "row",
+        "row_extent",
+        "row_stride",
+        "row_wraps",
+        "shifts",
+        "strides",
+    )
 
     def __init__(self, base: int, dtype: Any, strides: list[Poly], offset: Poly) -> None:
         self.base = base
@@ -35,7 +45,8 @@ class Access:
         self.row = -1
         self.row_stride = ZERO
         self.row_extent = ZERO
-        self.shift: Any = None
+        self.row_wraps = False
+        self.shifts: Any = ()
 
 
 class Nest:
@@ -47,6 +58,8 @@ class Nest:
         self.extents: list[Poly] = list(region.axes)
         self.loads: dict[tuple[int, int], Access] = {}  # (result of an op, operand) -> where
         self.stores: dict[int, Access] = {}
+        self.shifts: dict[tuple[int, int], Any] = {}  # (result of an op, operand) -> see Access
+        self.counts: dict[int, Access] = {}  # result of an op -> which of its elements it is
         self.loops: dict[int, tuple[int, ...]] = dict(region.loops)
         self.inside: dict[tuple[int, int], int] = {}  # (result of an op, operand) -> value in here
         self.find_accesses()
@@ -66,37 +79,48 @@ class Nest:
         for op in region.ops:
             for k, read in enumerate(op.reads):
                 base = f.base(read.value)
+                if read.shifts:
+                    loops = region.loops[op.out]
+                    self.shifts[op.out, k] = tuple(
+                        (loops[read.dims[d]], first, count) for d, first, count in read.shifts
+                    )
                 if base in f.uniform and read.row < 0:
                     continue
                 if base in made and base in region.places:
                     self.inside[op.out, k] = base
                 else:
-                    self.loads[op.out, k] = self.access(
-                        read, region.loops[op.out], f.layout(read.value)
-                    )
+                    load = self.access(read, region.loops[op.out], f.layout(read.value))
+                    load.shifts = self.shifts.get((op.out, k), ())
+                    self.loads[op.out, k] = load
             for k, read in enumerate(op.reads):
                 if read.row >= 0:
                     load = self.loads[op.out, k]
                     load.row = read.row
-                    load.row_stride = f.layout(read.value).strides[0]
-                    load.row_extent = f.shape(read.value)[0]
+                    load.row_stride = f.layout(read.value).strides[read.row_dim]
+                    load.row_extent = f.shape(read.value)[read.row_dim]
+                    load.row_wraps = op.wraps
         for op in region.ops:
+            if op.counted:
+                read = Read(-1, tuple(range(len(op.space))))
+                layout = Layout(-1, contiguous(op.space), ZERO)
+                self.counts[op.out] = self.access(read, region.loops[op.out], layout, dtypes.int64)
             if op.out in region.outputs or op.out in region.late:
                 self.stores[op.out] = self.store(op)
 
-    def access(self, read: Read, loops: tuple[int, ...], layout: Layout) -> Access:
+    def access(
+        self, read: Read, loops: tuple[int, ...], layout: Layout, dtype: Any = None
+    ) -> Access:
         """How an operand is read while the nest's loops run."""
         strides = [ZERO] * len(self.extents)
         offset = layout.offset
-        found = Access(layout.base, self.function.dtypes[read.value], strides, offset)
+        found = Access(layout.base, dtype or self.function.dtypes[read.value], strides, offset)
         for d, loop in enumerate(read.dims):
             axis = loops[loop] if loop >= 0 else -1
             if axis >= 0:
                 strides[axis] = add(strides[axis], layout.strides[d])
-            if read.shift is not None and read.shift[0] == d:
-                first = read.shift[1]
-                found.offset = add(found.offset, scale(mul(first, layout.strides[d]), -1))
-                found.shift = (axis, first, read.shift[2])
+            for dim, first, _ in read.shifts:
+                if dim == d:
+                    found.offset = add(found.offset, scale(mul(first, layout.strides[d]), -1))
         found.offset = self.function.extents.canonical(found.offset)
         return found
 
@@ -111,13 +135,14 @@ class Nest:
         found = Access(op.out, f.dtypes[op.out], strides, layout.offset)
         if op.kind == SCATTER:
             found.row = 1
-            found.row_stride = layout.strides[0]
-            found.row_extent = f.shape(op.out)[0]
+            found.row_stride = layout.strides[op.row_dim]
+            found.row_extent = f.shape(op.out)[op.row_dim]
+            found.row_wraps = op.wraps
         return found
 
     def accesses(self) -> list[Access]:
         """All reads and writes."""
-        return [*self.loads.values(), *self.stores.values()]
+        return [*self.loads.values(), *self.stores.values(), *self.counts.values()]
 
     # -- loops ------------------------------------------------------------------------------
 
@@ -170,8 +195,8 @@ class Nest:
             loops = self.loops[op.out]
             if (a in loops) != (b in loops) or (op.placed and a in loops):
                 return False
-            shifts = [r for r in op.reads if r.shift is not None]
-            if any(loops[r.dims[r.shift[0]]] in (a, b) for r in shifts):
+            shifted = {loops[r.dims[s[0]]] for r in op.reads for s in r.shifts}
+            if shifted & {a, b}:
                 return False
         return all((a in folded) == (b in folded) for folded in self.region.late.values())
 

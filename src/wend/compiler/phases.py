@@ -145,9 +145,9 @@ class PhaseCode:
                     self.fixed[op.out, k] = code.uniform(b, *number)
                     continue
                 if access.row >= 0:
-                    code.row_place = code.checked(self.index_of_row(op, access), access.row_extent)
+                    code.row_place = code.checked(self.index_of_row(op, access), access)
                 where = code.address(access, self.around)
-                if access.strides[self.axis] == ZERO and access.shift is None:
+                if access.strides[self.axis] == ZERO and not access.shifts:
                     scalar = code.scalar.load(where, access.dtype)
                     self.fixed[op.out, k] = b.spread(scalar.name, scalar.dtype)
                 else:
@@ -155,7 +155,7 @@ class PhaseCode:
             store = nest.stores.get(op.out)
             if store is not None and op not in self.folds:
                 if op.kind == SCATTER:
-                    code.row_place = code.checked(self.index_of_row(op, store), store.row_extent)
+                    code.row_place = code.checked(self.index_of_row(op, store), store)
                 self.where[id(store)] = code.address(store, self.around)
         for value in self.again:
             if value in nest.stores:
@@ -227,9 +227,8 @@ class PhaseCode:
         if (op.out, k) in self.fixed:
             return self.fixed[op.out, k]
         access = self.nest.loads[op.out, k]
-        shift = access.shift is None or access.shift
         row = id(access) if access.row >= 0 else -1
-        key = (access.base, access.offset, tuple(access.strides), row, shift, c)
+        key = (access.base, access.offset, tuple(access.strides), row, access.shifts, c)
         if key not in loaded:
             loaded[key] = self.load(access, c)
         return loaded[key]
@@ -254,12 +253,13 @@ class PhaseCode:
             self._places[c] = found
         return found
 
-    def inside(self, shift: Any, c: int) -> Value:
+    def inside(self, shifts: Any, c: int) -> Value:
         """Whether an operand that begins at another place has elements here."""
-        found = self._inside.get((shift, c))
-        if found is None:
-            b = self.builders[c]
-            axis, first, count = shift
+        found = self._inside.get((shifts, c))
+        if found is not None:
+            return found
+        b = self.builders[c]
+        for axis, first, count in shifts:
             if axis == self.axis:
                 place = self.places(c)
             else:
@@ -267,16 +267,30 @@ class PhaseCode:
             start = b.spread(self.code.poly(first), dtypes.int64)
             length = b.spread(self.code.poly(count), dtypes.int64)
             place = b.sub(place, start)
-            found = b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, length))
-            self._inside[shift, c] = found
+            here = b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, length))
+            found = here if found is None else b.bitwise_and(found, here)
+        assert found is not None
+        self._inside[shifts, c] = found
         return found
+
+    def count(self, access: Access, c: int) -> str | Value:
+        """Which elements a vector's are: see `ElementCode.count`."""
+        first = self.code.count(access, self.around)
+        b, stride = self.builders[c], access.strides[self.axis]
+        if stride == ONE or b.lanes == 1:
+            step = self.code.poly(stride)
+            part = self.position(c)
+            part = part if step == "1" else self.text.let(f"mul i64 {part}, {step}")
+            return self.text.let(f"add i64 {first}, {part}")
+        apart = b.mul(self.places(c), b.spread(self.code.poly(stride), dtypes.int64))
+        return b.add(b.spread(first, dtypes.int64), apart)
 
     def load(self, access: Access, c: int) -> Value:
         """A vector from memory."""
         b, code = self.builders[c], self.code
         mask = b.mask
-        if access.shift is not None:
-            inside = self.inside(access.shift, c)
+        if access.shifts:
+            inside = self.inside(access.shifts, c)
             b = VectorBuilder(self.text, code.module, b.lanes, code.target, code.faults, b.mask)
             both = inside.name
             if mask is not None:
@@ -291,7 +305,7 @@ class PhaseCode:
     def _near(self, b: VectorBuilder, access: Access, where: str, c: int) -> Value:
         element = memory_type(access.dtype)
         place = self.text.let(f"getelementptr {element}, ptr {where}, i64 {self.position(c)}")
-        if b.lanes == 1 and access.shift is not None:
+        if b.lanes == 1 and access.shifts:
             return self._guarded(b, access, place)
         return b.load(place, access.dtype)
 

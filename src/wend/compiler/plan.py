@@ -64,6 +64,7 @@ class Recipe:
     def lower(self) -> None:
         """Nodes become loops; equal ones are one, views are strides."""
         self.function = Lowering(self.path, self.needed).run()
+        self.nonempty += self.function.nonempty
 
     def fuse(self) -> None:
         """Ops are sorted into regions."""
@@ -290,7 +291,7 @@ class Recipe:
                 continue
             alike = [a for a in nest.loads.values() if a.base == load.base]
             if any(
-                a.strides != store.strides or a.offset != store.offset or a.shift or a.row >= 0
+                a.strides != store.strides or a.offset != store.offset or a.shifts or a.row >= 0
                 for a in alike
             ):
                 continue

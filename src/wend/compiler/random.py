@@ -101,10 +101,10 @@ def uniform_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> Value:
     if shared:
         return _from_bits(Operand(b, b.value(_sixteen_words(b, seed, start))), dtype)
     key, first = b.spread(seed, dtypes.int64), b.spread(start, dtypes.int64)
-    return uniform(b, key, b.add(first, _counted(b)), dtype)
+    return uniform(b, key, b.add(first, counted(b)), dtype)
 
 
-def _counted(b: VectorBuilder, dtype: DType = dtypes.int64) -> Value:
+def counted(b: VectorBuilder, dtype: DType = dtypes.int64) -> Value:
     """0, 1, 2, ..., one a lane."""
     kind = register_type(dtype)
     if b.lanes == 1:
@@ -117,7 +117,7 @@ def _sixteen_words(b: VectorBuilder, seed: str, start: str) -> str:
     text = b.text
     eight = VectorBuilder(text, b.module, 8, b.target)
     first = eight.spread(text.let(f"lshr i64 {start}, 2"), dtypes.int64)
-    index = Operand(eight, eight.add(first, _counted(eight)))
+    index = Operand(eight, eight.add(first, counted(eight)))
     words = _block(index, Operand(eight, eight.spread(seed, dtypes.int64)), BITS32)
     lower, upper = words[0] | words[1] << 32, words[2] | words[3] << 32
     rows = []
@@ -130,7 +130,7 @@ def _sixteen_words(b: VectorBuilder, seed: str, start: str) -> str:
         rows.append(text.let(f"bitcast <8 x i64> {row} to <16 x i32>"))
     skip = text.let(f"trunc i64 {start} to i32")
     skip = b.spread(text.let(f"and i32 {skip}, 3"), dtypes.int32).name
-    places = b.add(b.value(skip), _counted(b, dtypes.int32)).name
+    places = b.add(b.value(skip), counted(b, dtypes.int32)).name
     return text.let(
         f"call <16 x i32> @llvm.x86.avx512.vpermi2var.d.512(<16 x i32> {rows[0]}, "
         f"<16 x i32> {places}, <16 x i32> {rows[1]})"
@@ -179,7 +179,7 @@ def standard_normal_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -
             text.line(f"ret {kind} {_pairs(inside, dtype)}")
             text.label("alone")
         key, first = (inside.spread(v, dtypes.int64) for v in ("%seed", "%start"))
-        single = standard_normal(inside, key, inside.add(first, _counted(inside)), dtype)
+        single = standard_normal(inside, key, inside.add(first, counted(inside)), dtype)
         return (
             f"define private {kind} @{name}(i64 %seed, i64 %start) alwaysinline nounwind {{\n"
             f"{text.render()}\n  ret {kind} {single.name}\n}}"
@@ -194,7 +194,7 @@ def _pairs(b: VectorBuilder, dtype: DType) -> str:
     text, half = b.text, b.lanes // 2
     narrow = VectorBuilder(text, b.module, half, b.target)
     first = narrow.spread(text.let("lshr i64 %start, 1"), dtypes.int64)
-    pair = Operand(narrow, narrow.add(first, _counted(narrow)))
+    pair = Operand(narrow, narrow.add(first, counted(narrow)))
     key = Operand(narrow, narrow.spread("%seed", dtypes.int64))
     sine, cosine = _waves(key, pair, dtype is dtypes.float64)
     kind = narrow.type_of(dtype)

@@ -47,7 +47,7 @@ class Repetition:
         for op in region.ops:
             for read in op.reads:
                 base = self.function.base(read.value)
-                plain = read.shift is None and read.row < 0
+                plain = not read.shifts and read.row < 0
                 if (
                     base in region.places
                     or base in found
@@ -77,11 +77,7 @@ class Repetition:
                 return None
             chain.append(op)
             for read in op.reads:
-                if (
-                    read.shift is not None
-                    or read.row >= 0
-                    or self.fusion.rename(read.value) is None
-                ):
+                if read.shifts or read.row >= 0 or self.fusion.rename(read.value) is None:
                     return None
                 base = function.base(read.value)
                 if base not in function.uniform:

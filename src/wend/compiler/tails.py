@@ -52,7 +52,7 @@ def is_tail_op(function: Function, op: Op) -> bool:
     plain = op.kind == MAP and not op.placed and not op.node.prim.random and bool(op.reads)
     values = (op.out, *(read.value for read in op.reads))
     floats = all(function.dtypes[i].category in _ELEMENTS for i in values)
-    return plain and floats and not any(r.shift is not None or r.row >= 0 for r in op.reads)
+    return plain and floats and not any(r.shifts or r.row >= 0 for r in op.reads)
 
 
 class Tail:

@@ -12,7 +12,7 @@ from typing import Any
 from wend.base.dtypes import finfo
 from wend.base.errors import ShapeError
 from wend.core.primitive import Sample, composite, ops
-from wend.core.symbolic import hints, numel
+from wend.core.symbolic import hints
 from wend.ops.composites.reduce import count_of, widened
 from wend.ops.numeric import FLOATING, is_half, require
 
@@ -187,11 +187,13 @@ def group_norm(
         )
     _check_channels(op, input, weight=weight, bias=bias)
     n, channels, *rest = input.shape
-    each = channels // num_groups * numel(tuple(rest))
-    x = ops.reshape(widened(input), (n, num_groups, each))
-    deviation, _, variance = _moments(x, (2,))
-    y = ops.reshape(ops.mul(deviation, ops.rsqrt(ops.add(variance, eps))), input.shape)
-    return ops.cast(_scaled(y, weight, bias, _per_channel(input)), input.dtype)
+    each = channels // num_groups
+    # One loop a dim: what is reduced, and the parameters, see the same elements.
+    x = ops.reshape(widened(input), (n, num_groups, each, *rest))
+    deviation, _, variance = _moments(x, tuple(range(2, len(x.shape))))
+    y = ops.mul(deviation, ops.rsqrt(ops.add(variance, eps)))
+    y = _scaled(y, weight, bias, (num_groups, each, *(1,) * len(rest)))
+    return ops.cast(ops.reshape(y, input.shape), input.dtype)
 
 
 def _batch_samples(rng: Any) -> Iterator[Sample]:
