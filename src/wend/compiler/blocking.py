@@ -261,7 +261,7 @@ class Multiply:
 
         def soon(tile: str, column: str, width: str) -> str:
             later = f.add(column, onward)
-            there = f.both(found.whole, f.is_("slt", later, self.part_columns[1]))
+            there = f.both(found.whole, f.is_("slt", later, self.columns))
             offset = f.add(f.mul(later, found.per_column), f.mul(width, per_width))
             share = f.div(f.add(f.mul(width, str(shape.bytes)), f.sub(count, "1")), count)
             start = f.add(offset, f.mul(tile, f.mul(share, block.depth)))

@@ -258,9 +258,8 @@ def _product(shape: Shape, dtype: str) -> str:
     along = f.both(f.is_("eq", a["left_step"], size), f.is_("eq", a["right_step"], size))
     along = f.both(along, f.let(f"xor i1 {packed}, true"))
     dotted = f.both(along, f.is_("sle", rows, str(FEW_ROWS)))
-    columns = f.sub(a["last_column"], a["first_column"])
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
-    turned_ = f.both(apart, pays(f, shape, dtype, rows, columns, a["depth"]))
+    turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"], a["depth"]))
     usual = f.let(f"xor i1 {f.either(dotted, turned_)}, true")
     chunk = _chunk(f, shape, packed, a["depth"])
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:

@@ -22,6 +22,8 @@ __all__ = ["Schedule", "Stage", "schedule"]
 #: Estimated nanoseconds: kernels below WORTH run in one piece, parts take about PART.
 WORTH, PART = 60_000, 120_000
 MOST_PARTS = 16
+#: A left operand up to this size stays in the second-level cache.
+LEFT_BYTES = 1 << 20
 #: Nanoseconds per multiplication and addition, per cheap op on an element, per dear one, per byte
 #: read or written, per element packed.
 FMA, CHEAP, DEAR, BYTE, PACKED = 0.02, 0.04, 0.4, 0.06, 0.5
@@ -211,9 +213,20 @@ def _product(w: _Words) -> Schedule:
         return w.whole()
     if batch > 1:
         return _batches(w, 0 if w["batch0"] >= w["batch1"] else 1, parts)
-    if rows >= 64:
+    unit = _sizes(w)["left"]
+    stands = w["left_step"] == 1
+    along = stands and w["right_step"] == 1 and not w["packed"]
+    # Parts by columns read a weight once. Each reads all of the left operand, from a cache; what
+    # it packs of that pays for some panels, and so does what it turns (see `compiler.turned`).
+    across = min(parts, len(matmul.column_cuts(columns, w.dtype)) + 1)
+    across = across if stands else min(across, columns // (4 * matmul.tile_columns(w.dtype)))
+    if along and rows * 3 < columns * 2:
+        across = min(across, max(1, columns // (4 * rows)))
+    if rows >= 64 and (across < 2 or rows * depth * unit > LEFT_BYTES):
+        if along and rows * 3 < columns * 2 and rows <= 256:
+            return w.whole()
         return _rows(w, rows, columns, depth, min(parts, rows // 32))
-    ranges = _columns(columns, parts, w.dtype)
+    ranges = _columns(columns, across, w.dtype)
     blocks = [w.block(first_column=_word(a), last_column=_word(b)) for a, b in ranges]
     return Schedule([Stage("product", blocks)], [])
 
@@ -288,6 +301,8 @@ def _convolution(w: _Words) -> Schedule:
     if images == 1:
         if name != "convolve":
             return w.whole()
+        # All of the weight is read for each chunk of panels.
+        parts = max(1, min(parts, area // (4 * matmul.tile_columns(w.dtype))))
         ranges = _columns(area, parts, w.dtype)
         blocks = [w.block(first_column=_word(a), last_column=_word(b)) for a, b in ranges]
         return Schedule([Stage(name, blocks)], [])
