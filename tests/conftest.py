@@ -10,6 +10,15 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def pytest_pycollect_makeitem(collector, name, obj):
+    """`-m smoke` does not make up the thousands of cases of the tests that it leaves out."""
+    if collector.config.option.markexpr == "smoke" and name.startswith("test"):
+        marks = [*getattr(obj, "pytestmark", []), *collector.iter_markers()]
+        if not any(mark.name == "smoke" for mark in marks):
+            return []
+    return None
+
+
 def pytest_collection_modifyitems():
     """Hypothesis sets no deadline: on a busy machine the first example may take long."""
     hypothesis = sys.modules.get("hypothesis")

@@ -299,3 +299,15 @@ def test_no_file_names_a_path_of_one_machine():
 def test_such_a_path_is_seen(folder):
     assert HERE_ONLY.search(f'open("/{folder}/me/x")')
     assert not HERE_ONLY.search(f"docs/{folder}/me") and not HERE_ONLY.search(f"$X/{folder}/me")
+
+
+def test_files_with_smoke_tests_do_not_load_pytorch():
+    """Loading it takes longer than all smoke tests: those of such a part are in a test_smoke.py."""
+    loading = re.compile(r"^(torch = |import torch|from torch|try:\n    import torch)", re.M)
+    files = [
+        path for path in (ROOT / "tests").rglob("test_*.py") if "mark.smoke" in path.read_text()
+    ]
+    assert len(files) > 20
+    assert [str(path) for path in files if loading.search(path.read_text())] == [
+        str(ROOT / "tests" / "tools" / "test_alias.py"),  # programs in strings
+    ]

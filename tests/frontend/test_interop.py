@@ -23,7 +23,6 @@ NUMBERS = [dtype.name for dtype in dtypes.ALL]
 # --- NumPy ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.smoke
 def test_numpy_shares_memory_both_ways():
     x = wend.zeros(3).clone()
     array = x.numpy()

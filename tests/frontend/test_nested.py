@@ -45,7 +45,6 @@ def same(found, wanted):
 # -- making ---------------------------------------------------------------------------------
 
 
-@pytest.mark.smoke
 def test_what_it_knows_of_itself(rows, images):
     assert rows.is_nested and isinstance(rows, wend.Tensor)
     assert rows.dim() == rows.ndim == 3 and len(rows) == rows.size(0) == 3

@@ -255,7 +255,6 @@ class TestHtml:
 class TestTensors:
     """The same through real tensors: what `repr`, `format` and a notebook show."""
 
-    @pytest.mark.smoke
     def test_repr(self):
         for values in ([1.0, 2.5], [[1, 2], [3, 4]], 3, True, [], [1e9, 1.0], [1j]):
             for keywords in ({}, {"dtype": "float64"}, {"dtype": "complex64"}):

@@ -79,7 +79,6 @@ def assert_same(ours, theirs) -> None:
 # --- values and types -----------------------------------------------------------------------------
 
 
-@pytest.mark.smoke
 def test_round_trip_of_a_state_dict():
     state = OrderedDict(weight=wend.tensor([[1.0, 2.0]]), bias=wend.tensor([3.0]))
     state._metadata = {"": {"version": 1}}
