@@ -73,8 +73,15 @@ def extensions() -> list[Any]:
         extra_compile_args=core.extra_compile_args,
         extra_link_args=[] if os.name == "nt" else ["-pthread"],
     )
+    sorter = Extension(
+        "wend.runtime._sort",
+        [str(RUNTIME / "_sort.py")],
+        include_dirs=[str(CORE), str(RUNTIME)],
+        depends=[str(RUNTIME / "_sort.pxd"), str(RUNTIME / "_sort_shim.h")],
+        extra_compile_args=core.extra_compile_args,
+    )
     return cythonize(
-        [core, launcher],
+        [core, launcher, sorter],
         language_level=3,
         build_dir="build/cython",
         annotate=False,

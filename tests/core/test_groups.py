@@ -15,6 +15,16 @@ from wend.runtime import groups, plans
 from wend.runtime.reference import ReferencePlan
 
 
+@pytest.fixture(autouse=True)
+def left_to_groups_of_ops(monkeypatch):
+    """What is tested here is what runs where regions cannot."""
+    monkeypatch.setattr(plans, "run_regions", lambda batch, live: False)
+    before = _hot.slot("backward_at_once")
+    _hot.set_slot("backward_at_once", lambda trace, seeds: None)
+    yield
+    _hot.set_slot("backward_at_once", before)
+
+
 @contextmanager
 def off_the_trie() -> Iterator[None]:
     """Record below a sealed root of its own."""

@@ -32,6 +32,9 @@ def build(tmp_path):
     (runtime / "_launch.pxd").touch()
     (runtime / "_launch_shim.h").touch()
     (runtime / "_pool.h").touch()
+    (runtime / "_sort.py").write_text("x = 5\n")
+    (runtime / "_sort.pxd").touch()
+    (runtime / "_sort_shim.h").touch()
 
     def run(**environment):
         return subprocess.run(
@@ -71,4 +74,4 @@ def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
         pytest.skip("there is no C compiler")
     done, built = build(WEND_PURE="")
     assert done.returncode == 0, done.stderr
-    assert [name.endswith(".so") for name in built] == [True, True]
+    assert [name.endswith(".so") for name in built] == [True, True, True]

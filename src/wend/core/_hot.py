@@ -28,6 +28,7 @@ R_DEFAULT = 7
 
 MAX_TYPES = 8192
 MAX_STATES = 60_000
+MOST_OFF_TRIE = 1_000_000  # nodes pending at most where structure does not come back
 SEAL_AFTER = 48  # divergences below a state before it may be sealed
 LONG_TAIL = 1000  # new states of one divergence that weigh as much as another divergence
 WINDOW = 128  # passes after which the counts of a state are halved
@@ -1921,9 +1922,21 @@ def commit_many(trace, prim, child, values):
     return prim.result_wrap()(fresh)
 
 
+AUTOBATCH = [True]  # whether ops of like structure run together
+
+
+def set_autobatch(on):
+    """Say whether ops of like structure run together: then more of them may be pending."""
+    AUTOBATCH[0] = on
+
+
 def check_budget(trace):
     """Past the soft budget, flush where the program's own rhythm has its first beat."""
     hard = trace.n >= trace.hard_nodes or trace.nbytes >= trace.hard_bytes
+    if trace.state is None and AUTOBATCH[0] and trace.nbytes < trace.hard_bytes:
+        # Off the trie there is no plan to be made: the more is pending, the more runs together.
+        if trace.n < MOST_OFF_TRIE:
+            return
     if not hard and trace.states:
         code = current_code()
         hard = SLOTS["on_beat"](trace, code, current_lasti())

@@ -105,6 +105,8 @@ class Primitive(PrimitiveBase):
     fallible: ClassVar[bool] = False
     labels_leaf: ClassVar[bool] = False
     calls_user: ClassVar[bool] = False
+    heavy: ClassVar[bool] = False  # worth a kernel of its own, which light work then joins
+    smooth: ClassVar[bool] = False  # finite operands have finite derivatives
     checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
     must_view: ClassVar[bool] = False  # and an error where they do not
     rows_of: ClassVar[str] = ""  # the operand of which each row is computed by itself,
@@ -131,6 +133,7 @@ class Primitive(PrimitiveBase):
     vjp: Any = NO_GRADIENT
     emit: Any = None
     batch: Any = None
+    by_rows: Any = None
     put: Any = None
     strides: Any = None
     reference: Any = None

@@ -27,6 +27,8 @@ from wend.ops.elementwise import (
 class Add(Elementwise):
     """y = input + other; or, of bools."""
 
+    smooth = True
+
     signature = "input: operand, other: operand"
     operators = ("__add__",)
     reflected = True
@@ -39,6 +41,8 @@ class Add(Elementwise):
 
 class Sub(Elementwise):
     """y = input - other. Raises DTypeError for bools."""
+
+    smooth = True
 
     signature = "input: operand, other: operand"
     operators = ("__sub__",)
@@ -62,6 +66,8 @@ class Sub(Elementwise):
 
 class Mul(Elementwise):
     """y = input * other; and, of bools."""
+
+    smooth = True
 
     signature = "input: operand, other: operand"
     functions = methods = ("mul", "multiply")
@@ -232,6 +238,8 @@ def _signs_differ(b: Builder, rest: Value, other: Value) -> Value:
 
 class Neg(Elementwise):
     """y = -input. Raises DTypeError for bools."""
+
+    smooth = True
 
     functions = methods = ("neg", "negative")
     operators = ("__neg__",)

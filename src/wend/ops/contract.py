@@ -39,6 +39,8 @@ class Contract(Primitive):
 
     signature = "input, other, sum_x: ints, sum_y: ints, batch_x: ints = (), batch_y: ints = ()"
     supports = frozenset({"int", "float", "complex"})
+    heavy = True
+    smooth = True
     sum_x: Axes
     sum_y: Axes
     batch_x: Axes
@@ -53,6 +55,12 @@ class Contract(Primitive):
         free_x = tuple(i for i in range(rank_x) if i not in sum_x + batch_x)
         free_y = tuple(i for i in range(rank_y) if i not in sum_y + batch_y)
         return batch_x, sum_x, free_x, batch_y, sum_y, free_y
+
+    def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
+        """Dim 0 of one operand is kept and comes first."""
+        batch, _, free_x, _, _, free_y = self.layout(*ranks)
+        first = free_x if rows[0] else () if free_x else free_y
+        return rows[0] != rows[1] and not batch and first[:1] == (0,)
 
     def infer(self, x: Spec, y: Spec) -> Spec:
         require("contract", self.supports, x.dtype, y.dtype)

@@ -37,6 +37,8 @@ _CHUNK = 1 << 20
 class Convolution(Primitive, abstract=True):
     """Base of the three: what they check and how they batch."""
 
+    heavy = True
+
     supports = frozenset({"int", "float", "complex"})
     stride: tuple[int, ...]
     dilation: tuple[int, ...]

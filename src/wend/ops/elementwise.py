@@ -95,6 +95,10 @@ class Elementwise(Primitive, abstract=True):
     _first: int
     formula: ClassVar[tuple[Any, ...]] = ()  # in a tuple, or it would be bound as a method
 
+    def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
+        """Broadcasting must leave dim 0 of the operands that have rows in its place."""
+        return all(rank == max(ranks) for on, rank in zip(rows, ranks, strict=True) if on)
+
     def runner(self, operands: list[Any]) -> Callable[..., Any]:
         """`reference` for operands of known dtypes: the casts are decided once.
 

@@ -251,7 +251,13 @@ class Embedding(Primitive):
     rows_of = "indices"
     row_dims = 0
     fallible = True
+    heavy = True
+    smooth = True
     supports = ANY_DTYPE
+
+    def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
+        """Each index names a row, unless gradients count how often."""
+        return rows == (False, True) and ranks[1] > 0 and not self.scale_grad_by_freq
 
     def infer(self, weight: Spec, indices: Spec, padding_idx: Any) -> Spec:
         check_index_dtype("embedding", indices.dtype)

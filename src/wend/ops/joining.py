@@ -24,6 +24,8 @@ class Cat(Primitive):
     The dtype is the one that all promote to. Raises ShapeError, ArgumentError if there are none.
     """
 
+    smooth = True
+
     signature = "tensors: tensors, dim: int = 0"
     joins = True
     dim: int
@@ -48,6 +50,10 @@ class Cat(Primitive):
             total = total + tensors[k].shape[dim]
         shape[dim] = total
         return Spec(tuple(shape), promoted([t.dtype for t in tensors]))
+
+    def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
+        """Rows are joined with rows."""
+        return all(rows) and min(ranks) > 1 and normalize_dim(self.dim, ranks[0], "cat") != 0
 
     @staticmethod
     def kept(shapes: list[Shape]) -> list[int]:

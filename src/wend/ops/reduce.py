@@ -78,6 +78,10 @@ class Reduction(Primitive, abstract=True):
         """Element type of the result."""
         return dtype
 
+    def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
+        """Rows are not folded into one another."""
+        return 0 not in self.axes(ranks[0])
+
     def infer(self, x: Spec) -> Any:
         label = self.label or self.name
         require(label, self.supports, x.dtype)

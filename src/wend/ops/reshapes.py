@@ -20,6 +20,8 @@ from wend.ops.views import Shape, Strides, View
 class Reshaping(View, abstract=True):
     """y = the elements of x, in row-major order, in another shape. A subclass says which."""
 
+    smooth = True
+
     checks_strides = True
 
     def target(self, shape: Shape, *sizes: Any) -> Shape:
@@ -179,6 +181,10 @@ class Unsqueeze(Reshaping):
     functions = ("unsqueeze",)
     methods = ("unsqueeze",)
     inplace = True
+
+    def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
+        """The new dim is not the first."""
+        return normalize_dim(self.dim, ranks[0] + 1, "unsqueeze") != 0
 
     def target(self, shape: Shape) -> Shape:
         dim = normalize_dim(self.dim, len(shape) + 1, "unsqueeze")

@@ -185,6 +185,8 @@ def _inside(x: V, low: V, high: V) -> V:
 class Relu(Elementwise):
     """y = max(input, 0); gradient 0 at 0."""
 
+    smooth = True
+
     functions = methods = ("relu",)
     inplace = True
     supports = NUMERIC

@@ -76,6 +76,8 @@ def _bound(bound: Any, n: Any) -> Any:
 class Slicing(View, abstract=True):
     """y = x[..., first:last:step, ...] along one dim. A subclass says which."""
 
+    smooth = True
+
     dim: int
 
     def bounds(self, n: Any, *sizes: Any) -> tuple[Any, Any, Any, Any]:
@@ -86,6 +88,10 @@ class Slicing(View, abstract=True):
         dim = real_dim(self.dim, len(x.shape), self.name)
         count = self.bounds(x.shape[dim], *sizes)[3]
         return Spec(replaced(x.shape, dim, count), x.dtype)
+
+    def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
+        """Rows are not cut."""
+        return real_dim(self.dim, ranks[0], self.name) != 0
 
     def reference(self, x: np.ndarray, *sizes: Any) -> np.ndarray:
         dim = real_dim(self.dim, x.ndim, self.name)
@@ -177,6 +183,8 @@ class Select(View):
     Raises IndexOutOfRange, DimError for a 0-d tensor.
     """
 
+    smooth = True
+
     signature = "input, dim: int, index: size"
     dim: int
     functions = ("select",)
@@ -200,6 +208,10 @@ class Select(View):
 
     def put(self, x: Any, v: Any, index: Any) -> Any:
         return ops.select_scatter(x, v, self.dim, index)
+
+    def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
+        """Rows are not chosen from."""
+        return real_dim(self.dim, ranks[0], "select") != 0
 
     def strides(self, shape: Any, strides: Any, index: Any) -> Strides:
         dim = real_dim(self.dim, len(shape), "select")

@@ -193,6 +193,8 @@ class Cosh(Transcendental):
 class Tanh(Transcendental):
     """y = tanh(input)."""
 
+    smooth = True
+
     functions = methods = ("tanh",)
     reference = staticmethod(np.tanh)
 
@@ -234,6 +236,8 @@ class Atanh(Transcendental):
 
 class Sigmoid(Transcendental):
     """y = 1 / (1 + exp(-input))."""
+
+    smooth = True
 
     functions = methods = ("sigmoid",)
 

@@ -41,7 +41,8 @@ class CompiledPlan:
         self.recipe = recipe
         self.libraries = libraries
         function = recipe.function
-        self.leaves = tuple(function.inputs)
+        # Also those of which only extents are read: a plan is bound to the types of all of these.
+        self.leaves = (*function.inputs, *shown_only(recipe))
         self.sized_args = tuple(sorted(sizes_used(recipe)))
         self.bound: dict[Any, Bound | None] = {}
         self.wanted = reference.wanted
@@ -106,6 +107,13 @@ class CompiledPlan:
             return None
         finally:
             frame.arena.free()
+
+
+def shown_only(recipe: Recipe) -> list[int]:
+    """The leaves of which nothing but extents is read."""
+    inputs = set(recipe.function.inputs)
+    atoms = recipe.function.extents.atoms
+    return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
 
 
 def sizes_used(recipe: Recipe) -> set[int]:

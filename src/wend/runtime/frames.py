@@ -23,6 +23,7 @@ RELEASE_BYTES = 1 << 17
 #: Words of a call: see `_pool.h`.
 CALL_WORDS = _launch_select.CALL_WORDS
 _EMPTY = np.empty
+_UNREAD = np.empty(0, np.uint8)
 _WORD = {name: j for j, name in enumerate(matmul.PRODUCT)}
 _PACK = {name: j for j, name in enumerate(matmul.PACK)}
 MADE, LEAF, FOUND, SHOWN = _launch.sources()
@@ -292,7 +293,12 @@ class Owner:
         return np.ndarray(shape, dtype, self.dense(array), offset, strides)
 
     def dense(self, array: Any) -> Any:
-        """A C-contiguous array of the same elements: the array itself if it is one."""
+        """A C-contiguous array of the same elements: the array itself if it is one.
+
+        For what nobody reads (None), any.
+        """
+        if array is None:
+            return _UNREAD
         return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
     def pack(self, value: Any, layout: packed.Layout, address: int) -> int:

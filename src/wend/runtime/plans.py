@@ -13,6 +13,7 @@ from wend.runtime.backend import MAX_PLANS, Executor, Plan
 from wend.runtime.groups import GroupedPlan
 from wend.runtime.launcher import launcher
 from wend.runtime.recent import note_flush
+from wend.runtime.regions import run_regions
 from wend.runtime.tiers import TieredExecutor
 
 EXECUTOR: Executor = TieredExecutor()
@@ -21,6 +22,9 @@ COUNTS = {"plans": 0, "hits": 0}
 
 def execute(batch: Batch, live: list[int]) -> None:
     """Compute the live values of a flush for which the launcher knows no ready plan."""
+    if batch.state is None and run_regions(batch, live):
+        forget(batch.states)
+        return
     made = COUNTS["plans"]
     plan = find_plan(batch, live)
     note_flush(plan, batch, COUNTS["plans"] != made)

@@ -252,6 +252,8 @@ def run_backward(
         if owner.anomaly:
             _hot.flush(trace)
         seeds, anchor = _seeds(owner, roots, gradients)
+        if seeds and _at_once(owner, seeds):
+            seeds = {}
         walk = Walk(owner, anchor, None) if seeds else None
         owner.start(walk, seeds)
         if walk is not None:
@@ -289,6 +291,26 @@ def go_on(
     finally:
         trace.site_code, trace.site_lasti = outer
         _leave(owner)
+
+
+def _at_once(owner: Pass, seeds: dict[int, Any]) -> bool:
+    """Whether what is pending will not come back, and its backward pass has been run by groups."""
+    trace = owner.trace
+    if trace.state is not None or owner.create or owner.retain or owner.inputs is not None:
+        return False
+    if owner.sinks or owner.anomaly or trace.extra or trace.symbolic is not None:
+        return False
+    roots = {i: trace.values[i] for i in seeds}
+    serial = trace.serial
+    pairs = _hot.slot("backward_at_once")(trace, seeds)
+    if pairs is None:
+        if trace.serial == serial:
+            return False
+        # It has been flushed, but not by groups: the roots are a segment's now.
+        pairs = [(v, ones_like(v) if seeds[i] is None else seeds[i]) for i, v in roots.items()]
+    for value, g in pairs:
+        owner.contribute(value, g)
+    return True
 
 
 def _leave(owner: Pass) -> None:

@@ -23,24 +23,35 @@ class Whole(Body, abstract=True):
 
     def gradient_graph(self, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
         """The gradient rule of the body, from those of its ops; see `symtrace.template`."""
-        path, results = self.path, self.results
-        n = len(needs)
-        order = tuple([o for o, on in zip(results, given, strict=True) if on])
-        targets = [i for i, need in enumerate(needs) if need]
-        part = Survey(path, order, targets).part(path, order, END, 0, frozenset())
-        expander = Expander(path.inner, Layered(path.shapes))
-        differ = Differentiator(path, expander, True)
-        for k, i in enumerate(order):
-            differ.add(i, n + k)
-        if part is not None:
-            differ.run(part.rules, ())
-        names = {i: i for i in range(n)}
-        names.update({o: n + k for k, o in enumerate(results)})
-        names.update({n + k: n + len(results) + k for k in range(len(order))})
-        outputs = [differ.gradients.get(i) if need else None for i, need in enumerate(needs)]
-        graph = _renamed(path.nodes + expander.nodes, expander.shapes, outputs, names)
-        graph.saved = tuple(sorted(i for i in graph.used if i < n + len(results)))
-        return graph
+        return gradient_graph(self.path, self.results, needs, given)
+
+
+def gradient_graph(
+    path: PathGraph, results: tuple[int, ...], needs: tuple[bool, ...], given: tuple[bool, ...]
+) -> Graph:
+    """The gradient rule of a path whose operands are its first ids, from those of its ops.
+
+    needs: which operands want a gradient     given: which of the results have one
+    Inputs of the graph: operands, results, then the gradients given.  Outputs: per operand the
+    id of its gradient, or None.
+    """
+    n = len(needs)
+    order = tuple([o for o, on in zip(results, given, strict=True) if on])
+    targets = [i for i, need in enumerate(needs) if need]
+    part = Survey(path, order, targets).part(path, order, END, 0, frozenset())
+    expander = Expander(path.inner, Layered(path.shapes))
+    differ = Differentiator(path, expander, True)
+    for k, i in enumerate(order):
+        differ.add(i, n + k)
+    if part is not None:
+        differ.run(part.rules, ())
+    names = {i: i for i in range(n)}
+    names.update({o: n + k for k, o in enumerate(results)})
+    names.update({n + k: n + len(results) + k for k in range(len(order))})
+    outputs = [differ.gradients.get(i) if need else None for i, need in enumerate(needs)]
+    graph = _renamed(path.nodes + expander.nodes, expander.shapes, outputs, names)
+    graph.saved = tuple(sorted(i for i in graph.used if i < n + len(results)))
+    return graph
 
 
 def _renamed(
@@ -123,7 +134,8 @@ def _make(program: Program, grad: bool) -> Bundle:
     path.n_nodes = len(path.nodes)
     path.producer = {o: k for k, node in enumerate(path.nodes) for o in node.outputs}
     if grad:
-        results += sorted(_read_later(path, results), reverse=True)
+        operands_read = [i for i, t in enumerate(path.types) if t.dtype.category >= 2]
+        results += sorted(read_later(path, results, operands_read), reverse=True)
     rows = tuple([(extents(path.shapes, i), dtype_of(path.shapes[i])) for i in results])
     nodes = live_nodes(path.nodes, set(results))
     dtypes = [t.dtype for t in path.types]
@@ -136,9 +148,11 @@ def _make(program: Program, grad: bool) -> Bundle:
     return made
 
 
-def _read_later(path: PathGraph, results: list[int]) -> set[int]:
-    """Ids in the middle of a body that the gradient rules of its ops read."""
-    operands = [i for i, t in enumerate(path.types) if t.dtype.category >= 2]
+def read_later(path: PathGraph, results: list[int], operands: list[int]) -> set[int]:
+    """Ids in the middle of a path that the gradient rules of its ops read.
+
+    results: those that may have gradients     operands: those that may want one
+    """
     found = Survey(path, results, operands)
     ids: set[int] = set()
     for k in found.live:

@@ -1,0 +1,104 @@
+# C types of `_sort.py` (Cython's pure-Python mode).
+cimport cython
+from wend.core._hot cimport State, Value, TensorType, LeafPrimitive, Mode, PrimitiveBase
+
+cdef extern from "_sort_shim.h":
+    void copy "wend_copy" (long long target, long long source, Py_ssize_t n)
+    void add32 "wend_add32" (long long target, long long source, Py_ssize_t n)
+    void add64 "wend_add64" (long long target, long long source, Py_ssize_t n)
+
+cdef Py_ssize_t MOST_OPS, MOST_VALUES
+
+cdef dict CODES_
+cdef dict OFFSETS_
+cdef dict ASK_
+
+cdef class Node:
+    cdef readonly Node parent
+    cdef readonly object prim
+    cdef readonly tuple refs
+    cdef readonly tuple kinds
+    cdef readonly tuple types
+    cdef readonly tuple args
+    cdef readonly bint grad
+    cdef readonly Py_ssize_t n_out
+    cdef public dict children
+    cdef public Node child
+    cdef public bint joins
+    cdef public bint rows
+    cdef public bint heavy
+    cdef public bint smooth
+    cdef public bint single
+    cdef public object joined
+    cdef public Py_ssize_t n_ops
+    cdef public Py_ssize_t n_values
+    cdef public Py_ssize_t n_operands
+    cdef public object mask
+    cdef public tuple shared
+    cdef public object template
+
+cdef class Sorter:
+    cdef public long long[::1] region
+    cdef public long long[::1] local
+    cdef public long long[::1] root
+    cdef public long long[::1] offset
+    cdef public long long[::1] data
+    cdef public long long[::1] gradient
+    cdef public long long[::1] used
+    cdef public list nodes
+    cdef public list operands
+    cdef public list made
+    cdef public list depths
+    cdef public list rows
+    cdef public list grads
+    cdef public list needed
+    cdef public list reached
+    cdef public list leaves
+
+    @cython.locals(state=State, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins=list,
+                   n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value, g=Py_ssize_t,
+                   target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
+                   depth=Py_ssize_t, prim=object, found=object, key=tuple)
+    cpdef bint scan(self, Node root_node, list states, list values, list args) except -1
+    @cython.locals(operands=list, n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t,
+                   v=Value, first=Py_ssize_t, made=list)
+    cdef join(self, Node node, State state, list ins, Py_ssize_t target, list values)
+    @cython.locals(n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, at=Py_ssize_t, operands=list,
+                   known=bint, ref=Py_ssize_t)
+    cdef bint allowed(self, Node node, list ins, Py_ssize_t target) except -1
+    @cython.locals(child=Node, found=list)
+    cdef Node find(self, Node parent, State state, object prim, list ins, Py_ssize_t target,
+                   list values, list args, Py_ssize_t arg0, Py_ssize_t n_args)
+    @cython.locals(refs=tuple, n=Py_ssize_t, n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
+                   j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, other=Py_ssize_t, v=Value,
+                   kind=int, type_=TensorType, operands=list, wanted=tuple, mine=TensorType)
+    cdef bint fits(self, Node child, State state, object prim, list ins, Py_ssize_t target,
+                   list values, list args, Py_ssize_t arg0) except -1
+    @cython.locals(found=int)
+    cpdef int role(self, Py_ssize_t at, Value v) except -1
+    @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, stack=list,
+                   marks=list, through_gradients=bint)
+    cpdef mark(self, wanted, roots)
+    @cython.locals(n=Py_ssize_t, missing=list, users=list, kinds=list, table=dict, depth_of=list,
+                   count_of=list, ready=list, i=Py_ssize_t, j=Py_ssize_t, node=Node,
+                   shared=list, k=Py_ssize_t, at=Py_ssize_t, g=Py_ssize_t, kind=Py_ssize_t,
+                   heap=list, groups=list, group=list, following=list)
+    cpdef list order(self)
+    @cython.locals(n=Py_ssize_t, i=Py_ssize_t)
+    cpdef Py_ssize_t total(self, list group) except -1
+    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t)
+    cpdef gather(self, list group, Py_ssize_t k, Py_ssize_t size, long long target, bint by_rows)
+    @cython.locals(i=Py_ssize_t, table="long long[::1]")
+    cpdef place(self, list group, Py_ssize_t k, Py_ssize_t size, long long address, bint by_rows,
+                bint gradients)
+    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, found=list)
+    cpdef list leaves_of(self, list group, Py_ssize_t k)
+    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, target="long long")
+    cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, long long source, bint by_rows,
+                  bint wide)
+
+@cython.locals(n=Py_ssize_t, k=Py_ssize_t)
+cdef bint same_tail(tuple a, tuple b) except -1
+
+cpdef copy_bytes(long long target, long long source, Py_ssize_t n)
+cpdef add_bytes(long long target, long long source, Py_ssize_t n, bint wide)

@@ -1,0 +1,480 @@
+# mypy: ignore-errors
+# cython: boundscheck=False, wraparound=False
+"""Sorts what is pending into regions and groups, and moves their rows: the native part of batching.
+
+A *region* is an op that stands alone or is heavy, and the light work that depends on it and stays
+aligned with it.  What regions look like is kept in a trie of `Node`s: one per op behind those before
+it.  Two regions that end in one node are alike in everything but the data, by exact comparison.
+
+Compiled by Cython with the types in `_sort.pxd`; runs as plain Python too, on the stand-ins of
+`_sort_select`.
+"""
+
+from heapq import heappop, heappush
+
+from wend.core._hot import LeafPrimitive
+
+# How an operand from outside of a region enters it.
+STACK = 0  # one tensor per member, all of one type: a new leading dim
+ROW = 1  # its rows behind those of the other members
+SHARED = 2  # the same tensor for all members
+
+# What an op is, before its operands are looked at.
+PLAIN = 0
+LEADING = 1  # a view of some rows
+STARTER = 2  # begins a region
+UNSUITED = 3  # leave the whole trace to another executor
+
+MOST_OPS = 48  # of a region
+MOST_VALUES = 60
+
+CODES = CODES_ = {}  # what ops are, by primitive
+OFFSETS = OFFSETS_ = {}  # where leading views begin, in bytes, by (primitive, type, args)
+ASK = ASK_ = {}  # calls of Python: 'code', 'offset', 'child'
+
+
+class Node:
+    """One op of regions of one structure, behind those of its parent.
+
+    refs     per operand: number of a value of the region, or -1 - number of an operand from outside
+    kinds    per operand: how it enters, and of what gradient role it is, if it is from outside
+    types    per operand: its type if it is from outside (of no rows where it goes row by row)
+    joins    False: such an op begins a region of its own instead
+    """
+
+    def __init__(self, parent, prim, refs, kinds, types, args, grad, n_out):
+        self.parent = parent
+        self.prim = prim
+        self.refs = refs
+        self.kinds = kinds
+        self.types = types
+        self.args = args
+        self.grad = grad
+        self.n_out = n_out
+        self.children = {}
+        self.child = None
+        self.joins = True
+        self.rows = False
+        self.heavy = False
+        self.smooth = True
+        self.single = False
+        self.joined = None  # along dim 0, the operands one behind the other
+        self.n_ops = 0 if parent is None else parent.n_ops + 1
+        self.n_values = 0 if parent is None else parent.n_values + n_out
+        self.n_operands = 0
+        self.mask = 0
+        self.shared = ()  # per operand from outside: whether it is the same for all members
+        self.template = None
+
+
+class Sorter:
+    """The regions of one flush.
+
+    Per value: region (-1: from outside, -2: rows of another value), number in its region, value
+    whose rows it shows, and from which byte; address of its data, and of its gradient.
+    """
+
+    def __init__(self, region, local, root, offset, data, gradient, used):
+        self.region = region
+        self.local = local
+        self.root = root
+        self.offset = offset
+        self.data = data
+        self.gradient = gradient
+        self.used = used
+        self.nodes = []  # per region
+        self.operands = []  # per region: values from outside
+        self.made = []  # per region: its values
+        self.depths = []
+        self.rows = []
+        self.grads = []  # whether gradients flow through it
+        self.needed = []
+        self.reached = []
+        self.leaves = []
+
+    def scan(self, root_node, states, values, args):
+        """Sort all ops into regions; False if there are ops that only another executor can run."""
+        root, region = self.root, self.region
+        for state in states:
+            prim = state.prim
+            first = state.first
+            n_in = state.n_in
+            if n_in == 0 and type(prim) is LeafPrimitive:
+                region[first] = -1
+                root[first] = first
+                self.leaves.append(first)
+                continue
+            if state.is_step or state.mode.recompute != 0:
+                return False
+            found = CODES_.get(prim)
+            if found is None:
+                found = CODES_[prim] = ASK_["code"](prim, state)
+            code = found
+            if code == 3:
+                return False
+            ins = []
+            if n_in > 0:
+                ins.append(state.i0)
+                if n_in > 1:
+                    ins.append(state.i1)
+                    if n_in > 2:
+                        ins.append(state.i2)
+                        if state.rest is not None:
+                            ins.extend(state.rest)
+            n_args = len(prim.size_mask)
+            arg0 = state.arg0
+            if code == 1:
+                at = ins[0]
+                v = values[at]
+                key = (prim, v.type, tuple(args[arg0 : arg0 + n_args]))
+                found = OFFSETS_.get(key)
+                if found is None:
+                    found = ASK_["offset"](key)
+                if found >= 0:
+                    region[first] = -2
+                    root[first] = root[at]
+                    self.offset[first] = self.offset[at] + found
+                    continue
+            target = -1
+            newest = -1
+            for at in ins:
+                g = region[at]
+                if g >= 0 and at > newest:
+                    newest = at
+                    target = g
+            node = None
+            if target >= 0 and code != 2:
+                parent = self.nodes[target]
+                if parent.n_ops < MOST_OPS and parent.n_values < MOST_VALUES and not parent.single:
+                    node = self.find(parent, state, prim, ins, target, values, args, arg0, n_args)
+                    if not node.joins or not self.allowed(node, ins, target):
+                        node = None
+            if node is None:
+                target = len(self.nodes)
+                self.nodes.append(root_node)
+                self.operands.append([])
+                self.made.append([])
+                self.grads.append(False)
+                depth = 0
+                for at in ins:
+                    g = region[root[at]]
+                    if g >= 0 and self.depths[g] >= depth:
+                        depth = self.depths[g] + 1
+                self.depths.append(depth)
+                self.rows.append(-1)
+                node = self.find(root_node, state, prim, ins, target, values, args, arg0, n_args)
+            self.join(node, state, ins, target, values)
+        return True
+
+    def join(self, node, state, ins, target, values):
+        """Add an op to a region."""
+        operands = self.operands[target]
+        n = node.parent.n_operands
+        for k in range(len(ins)):
+            at = ins[k]
+            ref = node.refs[k]
+            if ref < 0:
+                self.used[self.root[at]] = 1
+                if -1 - ref >= n:
+                    operands.append(at)
+                    n += 1
+                if self.rows[target] < 0 and node.kinds[k] & 3 == 1:
+                    v = values[at]
+                    self.rows[target] = v.type.dims[0]
+        if self.rows[target] < 0:
+            self.rows[target] = 1
+        first = state.first
+        made = self.made[target]
+        for k in range(state.n_out):
+            self.region[first + k] = target
+            self.local[first + k] = node.parent.n_values + k
+            self.root[first + k] = first + k
+            made.append(first + k)
+        self.nodes[target] = node
+        if state.requires_grad:
+            self.grads[target] = True
+
+    def allowed(self, node, ins, target):
+        """Whether a region may read what an op of it reads: only what it depends on already."""
+        region, root = self.region, self.root
+        n = node.parent.n_operands
+        operands = self.operands[target]
+        for k in range(len(ins)):
+            if node.refs[k] < 0 and -1 - node.refs[k] >= n:
+                g = region[root[ins[k]]]
+                if g >= 0:
+                    known = False
+                    for at in operands:
+                        if region[root[at]] == g:
+                            known = True
+                            break
+                    if not known:
+                        return False
+        return True
+
+    def find(self, parent, state, prim, ins, target, values, args, arg0, n_args):
+        """The node of an op behind `parent`, made if it is new."""
+        child = parent.child
+        if child is not None and self.fits(child, state, prim, ins, target, values, args, arg0):
+            return child
+        found = parent.children.get(prim)
+        if found is not None:
+            for child in found:
+                if self.fits(child, state, prim, ins, target, values, args, arg0):
+                    parent.child = child
+                    return child
+        child = ASK_["child"](self, parent, state, ins, target, values, args[arg0 : arg0 + n_args])
+        parent.children.setdefault(prim, []).append(child)
+        parent.child = child
+        return child
+
+    def fits(self, child, state, prim, ins, target, values, args, arg0):
+        """Whether an op is the one that a node stands for."""
+        if child.prim is not prim or child.grad != state.requires_grad:
+            return False
+        refs = child.refs
+        n = len(ins)
+        if len(refs) != n:
+            return False
+        operands = self.operands[target]
+        n_known = child.parent.n_operands
+        n_new = n_known
+        for k in range(n):
+            at = ins[k]
+            ref = refs[k]
+            if ref >= 0:
+                if self.region[at] != target or self.local[at] != ref:
+                    return False
+                continue
+            if self.region[at] == target:
+                return False
+            ref = -1 - ref
+            if ref < n_known:
+                if operands[ref] != at:
+                    return False
+                continue
+            if ref < n_new:  # a second time in this op
+                for j in range(k):
+                    if refs[j] == -1 - ref:
+                        if ins[j] != at:
+                            return False
+                        break
+                continue
+            for other in operands:
+                if other == at:
+                    return False
+            for j in range(k):
+                if ins[j] == at:
+                    return False
+            n_new += 1
+            v = values[at]
+            kind = child.kinds[k]
+            if kind >> 2 != self.role(at, v):
+                return False
+            type_ = v.type
+            if kind & 3 == 1:
+                if type_.kind is not child.types[k].kind:
+                    return False
+                if len(type_.dims) == 0 or not same_tail(type_.dims, child.types[k].dims):
+                    return False
+                if self.rows[target] >= 0 and type_.dims[0] != self.rows[target]:
+                    return False
+            elif type_ is not child.types[k]:
+                return False
+        wanted = child.args
+        for k in range(len(wanted)):
+            a = args[arg0 + k]
+            b = wanted[k]
+            if a is not b:
+                if type(a) is not type(b) or a != b or (type(a) is float and a == 0.0):
+                    return False
+        return True
+
+    def role(self, at, v):
+        """Of a value from outside of a region: 1 requires grad, 2 from outside of the trace, 4 leaf."""
+        found = 1 if v.requires_grad else 0
+        if self.region[at] == -1:
+            found |= 2
+            if v.leaf is not None:
+                found |= 4
+        return found
+
+    # -- order ------------------------------------------------------------------------------
+
+    def mark(self, wanted, roots):
+        """Find out which regions are needed for the wanted values, which lead to the roots."""
+        n = len(self.nodes)
+        self.needed = [False] * n
+        self.reached = [False] * n
+        for seeds, marks in ((roots, self.reached), (wanted, self.needed)):
+            stack = []
+            through_gradients = marks is self.reached
+            for at in seeds:
+                g = self.region[self.root[at]]
+                if g >= 0 and not marks[g] and (not through_gradients or self.grads[g]):
+                    marks[g] = True
+                    stack.append(g)
+            while stack:
+                g = stack.pop()
+                for at in self.operands[g]:
+                    h = self.region[self.root[at]]
+                    if h >= 0 and not marks[h] and (not through_gradients or self.grads[h]):
+                        marks[h] = True
+                        stack.append(h)
+
+    def order(self):
+        """Groups of regions that run together, in order: lists of numbers of regions.
+
+        Of what could run the kind of the least mean depth is run: what can wait waits for more.
+        """
+        region, root, nodes = self.region, self.root, self.nodes
+        n = len(nodes)
+        missing = [0] * n
+        users = [None] * n
+        kinds = [0] * n
+        table = {}
+        depth_of = []
+        count_of = []
+        ready = []
+        for i in range(n):
+            if not self.needed[i]:
+                continue
+            node = nodes[i]
+            mask = 0
+            k = 0
+            for at in self.made[i]:
+                if self.used[at]:
+                    mask |= 1 << k
+                k += 1
+            node.mask |= mask
+            shared = []
+            k = 0
+            for at in self.operands[i]:
+                g = region[root[at]]
+                if g >= 0:
+                    missing[i] += 1
+                    if users[g] is None:
+                        users[g] = [i]
+                    else:
+                        users[g].append(i)
+                if node.shared[k]:
+                    shared.append(at)
+                k += 1
+            if node.single:
+                kind = len(ready)
+                ready.append([])
+                depth_of.append(0)
+                count_of.append(0)
+            else:
+                key = (node, tuple(shared), self.reached[i], 0 if node.smooth else mask)
+                kind = table.get(key, -1)
+                if kind < 0:
+                    kind = len(ready)
+                    table[key] = kind
+                    ready.append([])
+                    depth_of.append(0)
+                    count_of.append(0)
+            kinds[i] = kind
+            depth_of[kind] += self.depths[i]
+            count_of[kind] += 1
+        heap = []
+        for i in range(n):
+            if self.needed[i] and missing[i] == 0:
+                kind = kinds[i]
+                if not ready[kind]:
+                    heappush(heap, (depth_of[kind] / count_of[kind], kind))
+                ready[kind].append(i)
+        groups = []
+        while heap:
+            kind = heappop(heap)[1]
+            group = ready[kind]
+            ready[kind] = []
+            groups.append(group)
+            for i in group:
+                following = users[i]
+                if following is None:
+                    continue
+                for j in following:
+                    missing[j] -= 1
+                    if missing[j] == 0:
+                        kind = kinds[j]
+                        if not ready[kind]:
+                            heappush(heap, (depth_of[kind] / count_of[kind], kind))
+                        ready[kind].append(j)
+        return groups
+
+    # -- rows -------------------------------------------------------------------------------
+
+    def total(self, group):
+        """How many rows a group has."""
+        n = 0
+        for i in group:
+            n += self.rows[i]
+        return n
+
+    def gather(self, group, k, size, target, by_rows):
+        """Copy operand number `k` of each member to `target`, one behind the other.
+
+        size: bytes of a row, or of a member
+        """
+        for i in group:
+            at = self.operands[i][k]
+            n = size * self.rows[i] if by_rows else size
+            copy(target, self.data[self.root[at]] + self.offset[at], n)
+            target += n
+
+    def place(self, group, k, size, address, by_rows, gradients):
+        """Note where value number `k` of each member lies, or its gradient."""
+        table = self.gradient if gradients else self.data
+        for i in group:
+            table[self.made[i][k]] = address
+            address += size * self.rows[i] if by_rows else size
+
+    def leaves_of(self, group, k):
+        """Values from outside of the trace, without a gradient yet, that are operand `k` of members."""
+        found = []
+        for i in group:
+            at = self.root[self.operands[i][k]]
+            if self.region[at] == -1 and self.gradient[at] == 0:
+                found.append(at)
+        return found
+
+    def scatter(self, group, k, size, source, by_rows, wide):
+        """Add the gradients of operand `k` of each member, which lie one behind the other.
+
+        wide: they are float64, not float32
+        """
+        for i in group:
+            at = self.operands[i][k]
+            n = size * self.rows[i] if by_rows else size
+            target = self.gradient[self.root[at]]
+            if target != 0:
+                if wide:
+                    add64(target + self.offset[at], source, n >> 3)
+                else:
+                    add32(target + self.offset[at], source, n >> 2)
+            source += n
+
+
+def copy_bytes(target, source, n):
+    """Copy n bytes from one address to another."""
+    copy(target, source, n)
+
+
+def add_bytes(target, source, n, wide):
+    """Add numbers of n bytes to others, at these addresses: float64 if wide, else float32."""
+    if wide:
+        add64(target, source, n >> 3)
+    else:
+        add32(target, source, n >> 2)
+
+
+def same_tail(a, b):
+    """Whether two shapes are equal but for their first dim."""
+    n = len(a)
+    if len(b) != n:
+        return False
+    for k in range(1, n):
+        if a[k] is not b[k] and a[k] != b[k]:
+            return False
+    return True

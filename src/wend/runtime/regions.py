@@ -1,0 +1,505 @@
+"""Runs what is pending off the trie by groups of regions, forward and backward.
+
+A flush of structure that does not come back is sorted natively (see `_sort.py`).  Each group then
+gathers the rows that it reads from outside, and runs its structure's functions once.  A backward
+pass over what is pending runs at once, group by group in reverse: no node is looked at in Python.
+What is not covered here (writes in place, users' functions, a graph that is kept) is left to
+others: `Unsuited` is raised before anything has been changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wend.base import config
+from wend.base.collecting import CollectionPaused
+from wend.core import _hot
+from wend.core._hot import Batch, Segment
+from wend.core.graph import PathGraph
+from wend.runtime import _launch_select, _sort_select
+from wend.runtime.structure import BOOK, ops_of
+from wend.runtime.templates import Template
+
+_sort: Any = _sort_select.select()
+_launch: Any = _launch_select.select()
+
+#: Whether a defect shows: else another executor runs what has failed here.
+RAISES = False
+_REAL = frozenset({"f", "c"})
+
+
+class Unsuited(Exception):
+    """Another executor has to run this."""
+
+
+class Group:
+    """Members of one structure that run together."""
+
+    __slots__ = (
+        "alone", "arrays", "by_rows", "lift", "members", "n", "node", "numbers", "seeds",
+        "template", "types",
+    )  # fmt: skip
+
+    alone: bool  # one member, or members that are one
+    by_rows: bool
+    n: int  # rows, or places on the stack
+    lift: int  # places on the stack, 0 for none
+    template: Template
+    numbers: list[Any]  # run-time args
+    types: list[Any]  # of the operands
+    arrays: list[Any]  # operands and results that the backward pass reads
+
+    def __init__(self, node: Any, members: list[int]) -> None:
+        self.node = node
+        self.members = members
+        self.seeds: list[Any] = []
+
+
+class Execution:
+    """One flush."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.values = batch.values
+        n = len(self.values)
+        tables = [np.zeros(n, np.int64) for _ in range(7)]
+        self.sorter = _sort.Sorter(*tables)
+        self.data, self.gradients, self.root, self.offset = (
+            tables[4], tables[5], tables[2], tables[3],
+        )  # fmt: skip
+        self.used = tables[6]
+        self.held: dict[int, Any] = {}  # arrays of values that have one of their own
+        self.kept: list[Any] = []  # what addresses lead to
+        self.groups: list[Group] = []
+        self.totals: dict[int, list[Any]] = {}  # gradients of leaves, to be added up
+        self.tails: dict[Any, Any] = {}
+        if not BOOK.begin():
+            raise Unsuited
+        before = BOOK.n
+        if not self.sorter.scan(BOOK.root, batch.states, self.values, batch.args):
+            raise Unsuited
+        if not BOOK.learn(BOOK.n - before, len(batch.states)):
+            raise Unsuited
+        for i in self.sorter.leaves:
+            array = self.held[i] = dense(self.values[i].buffer)
+            self.data[i] = array.ctypes.data
+
+    # -- forward ----------------------------------------------------------------------------
+
+    def forward(self, wanted: list[int], roots: list[int]) -> None:
+        """Compute the wanted values, and what a backward pass from the roots reads."""
+        sorter = self.sorter
+        for i in (*wanted, *roots):
+            self.used[self.root[i]] = 1
+        sorter.mark((*wanted, *roots), roots)
+        for members in sorter.order():
+            group = Group(sorter.nodes[members[0]], members)
+            self.run(group)
+            self.groups.append(group)
+
+    def run(self, group: Group) -> None:
+        """Gather what a group reads and compute its values."""
+        sorter, node, members = self.sorter, group.node, group.members
+        first = members[0]
+        # Members that all read the same are one.
+        alone = len(members) == 1 or False not in node.shared
+        by_rows = node.rows
+        group.by_rows = by_rows
+        group.n = sorter.total(members) if by_rows else 1 if alone else len(members)
+        group.lift = 0 if by_rows or alone else group.n
+        arrays, types = [], []
+        for k, at in enumerate(sorter.operands[first]):
+            type_ = self.values[at].type
+            if node.shared[k] or alone:
+                array = self.array(at)
+            else:
+                shape = (group.n, *type_.dims[1:]) if by_rows else (group.n, *type_.dims)
+                array = np.empty(shape, type_.dtype.numpy)
+                size = array.nbytes // group.n
+                sorter.gather(members, k, size, array.ctypes.data, by_rows)
+                type_ = _hot.intern_type(shape, type_.dtype, type_.device)
+            arrays.append(array)
+            types.append(type_)
+        reached = sorter.reached[first]
+        mask = node.mask if node.smooth or node.single else self.mask_of(first)
+        template, group.numbers = find_template(group, types, mask, reached, self)
+        group.template = template
+        group.types = types
+        results = template.forward(arrays, types, group.numbers)
+        group.alone = alone
+        for k, local in enumerate(template.exported):
+            result = results[k] = dense(results[k])
+            size = 0 if alone else result.nbytes // group.n
+            sorter.place(members, local, size, _launch.address_of(result), by_rows, False)
+            if alone:
+                for i in members:
+                    self.held[sorter.made[i][local]] = result
+            else:
+                self.kept.append(result)
+        if template.keeps:
+            everything = arrays + results
+            group.arrays = [x if i in template.keeps else None for i, x in enumerate(everything)]
+            self.make_seeds(group, results)
+
+    def make_seeds(self, group: Group, results: list[Any]) -> None:
+        """Memory for the gradients of a group's values."""
+        template = group.template
+        for k, on in enumerate(template.given):
+            if on:
+                seed = np.zeros(results[k].shape, results[k].dtype)
+                group.seeds.append(seed)
+                size = 0 if group.alone else seed.nbytes // group.n
+                self.sorter.place(
+                    group.members, template.exported[k], size, seed.ctypes.data, group.by_rows, True
+                )
+
+    def mask_of(self, i: int) -> int:
+        """Which values of a region are read outside of it."""
+        return sum(1 << k for k, at in enumerate(self.sorter.made[i]) if self.used[at])
+
+    def array(self, at: int) -> Any:
+        """A value as an array."""
+        base = int(self.root[at])
+        array = self.held.get(base)
+        type_ = self.values[at].type
+        if base == at and array is not None:
+            return array
+        made = np.empty(type_.dims, type_.dtype.numpy)
+        _sort.copy_bytes(made.ctypes.data, int(self.data[base] + self.offset[at]), made.nbytes)
+        return made
+
+    # -- backward ---------------------------------------------------------------------------
+
+    def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
+        """Gradients of values from outside, for those of the roots (None for ones)."""
+        for i, seed in seeds.items():
+            self.add_seed(i, seed)
+        for group in reversed(self.groups):
+            if self.sorter.reached[group.members[0]] and group.template.n_given:
+                self.back(group)
+        for tail in self.tails.values():
+            self.finish_tail(*tail)
+        found = []
+        for i, parts in sorted(self.totals.items()):
+            total = parts[0]
+            for part in parts[1:]:
+                total = total + part
+            found.append((i, dense(total)))
+        return found
+
+    def covers(self, roots: list[int]) -> bool:
+        """Whether the backward pass goes through all that these values depend on."""
+        region, reached = self.sorter.region, self.sorter.reached
+        regions = [region[self.root[i]] for i in roots]
+        return all(g >= 0 and reached[g] for g in regions)
+
+    def add_seed(self, i: int, seed: Any) -> None:
+        """Add the gradient of a root to where gradients of it are collected."""
+        type_ = self.values[i].type
+        target = int(self.gradients[self.root[i]])
+        if target == 0:
+            return
+        if seed is None:
+            seed = np.ones(type_.dims, type_.dtype.numpy)
+        seed = dense(np.asarray(seed))
+        _sort.add_bytes(
+            target + int(self.offset[i]), seed.ctypes.data, seed.nbytes, is_wide(seed.dtype)
+        )
+
+    def back(self, group: Group) -> None:
+        """Push the gradients of a group's values back to what it read."""
+        template, sorter, members = group.template, self.sorter, group.members
+        if not template.keeps:
+            return
+        types = template.gradient_types(group.types, group.numbers)
+        arrays = group.arrays + group.seeds
+        found: list[Any] = []
+        if template.backward is not None:
+            found = template.backward(arrays, types, group.numbers)
+        operands = sorter.operands[members[0]]
+        for k, g in zip(template.targets, found):
+            g = dense(g)
+            if template.grows[k] and not group.alone:
+                for base in sorter.leaves_of(members, k):
+                    self.make_leaf_gradient(base)
+                size = g.nbytes // group.n
+                wide = is_wide(g.dtype)
+                sorter.scatter(members, k, size, g.ctypes.data, group.by_rows, wide)
+            else:
+                self.add_to(operands[k], g)
+        if template.late:
+            self.put_off(group, arrays, found[len(template.targets) :])
+        group.arrays = group.seeds = []
+
+    def put_off(self, group: Group, arrays: list[Any], carried: list[Any]) -> None:
+        """Keep what the gradients of parameters read."""
+        template = group.template
+        shared = tuple(
+            [
+                at
+                for k, at in enumerate(self.sorter.operands[group.members[0]])
+                if not template.grows[k]
+            ]
+        )
+        key = (group.node, template, shared)
+        entry = self.tails.get(key)
+        if entry is None:
+            targets = [self.sorter.operands[group.members[0]][k] for k in template.late]
+            entry = self.tails[key] = (
+                template, [[] for _ in template.border], targets, group.numbers,
+            )  # fmt: skip
+        made = iter(carried)
+        for slab, i in zip(entry[1], template.border, strict=True):
+            slab.append(arrays[i] if i >= 0 else next(made))
+
+    def finish_tail(
+        self, template: Any, slabs: Any, targets: list[int], numbers: list[Any]
+    ) -> None:
+        """The gradients of parameters, over the rows of all groups."""
+        arrays = []
+        for slab, grows in zip(slabs, template.border_grows, strict=True):
+            arrays.append(np.concatenate(slab) if grows and len(slab) > 1 else slab[0])
+        types = [
+            _hot.intern_type(x.shape, t.dtype, t.device)
+            for x, t in zip(arrays, template.tail_types, strict=True)
+        ]
+        for at, g in zip(targets, template.tail(arrays, types, numbers), strict=True):
+            self.add_to(at, g)
+
+    def add_to(self, at: int, g: Any) -> None:
+        """Add to the gradient of one value."""
+        base = int(self.root[at])
+        if self.sorter.region[base] == -1:
+            if base == at:
+                self.totals.setdefault(base, []).append(g)
+                return
+            self.make_leaf_gradient(base)
+        target = int(self.gradients[base])
+        if target:
+            g = dense(g)
+            at_byte = target + int(self.offset[at])
+            _sort.add_bytes(at_byte, g.ctypes.data, g.nbytes, is_wide(g.dtype))
+
+    def make_leaf_gradient(self, base: int) -> None:
+        """Memory for the gradient of a value from outside."""
+        if self.gradients[base] == 0 and self.values[base].requires_grad:
+            type_ = self.values[base].type
+            made = np.zeros(type_.dims, type_.dtype.numpy)
+            self.totals.setdefault(base, []).append(made)
+            self.gradients[base] = made.ctypes.data
+
+    # -- what comes of it -------------------------------------------------------------------
+
+    def finish(self, wanted: list[int]) -> None:
+        """Hand the wanted values their arrays."""
+        results = {}
+        for i in wanted:
+            value = self.values[i]
+            if value.buffer is None:
+                array = self.held.get(i)
+                if array is None or array.base is not None or value.extra is not None:
+                    array = self.copy_of(i)
+                results[i] = array
+        for i, array in results.items():
+            self.values[i].buffer = array
+
+    def copy_of(self, i: int) -> Any:
+        """A value as an array of its own."""
+        type_ = self.values[i].type
+        made = np.empty(type_.dims, type_.dtype.numpy)
+        at = int(self.data[self.root[i]] + self.offset[i])
+        _sort.copy_bytes(made.ctypes.data, at, made.nbytes)
+        return made
+
+    def leave_spent(self, wanted: list[int]) -> None:
+        """A second backward pass from what is left finds the graph freed."""
+        values = self.values
+        roots = [i for i in wanted if values[i].requires_grad and values[i].leaf is None]
+        if not roots:
+            return
+        batch = self.batch
+        segment = Segment(_hot.fresh_serial(), SpentPath(batch))
+        segment.origin = batch.serial
+        segment.types = [v.type for v in values]
+        segment.args = batch.args
+        segment.inputs = {}
+        for i in self.sorter.leaves:
+            value = values[i]
+            if value.requires_grad:
+                slim = _hot.held(value.type, None)
+                slim.leaf, slim.segment = value.leaf, value.segment
+                slim.seg_index = value.seg_index
+                slim.requires_grad = True
+                segment.inputs[i] = slim
+        segment.saved = {}
+        segment.sites = batch.sites
+        for i in roots:
+            values[i].segment = segment
+            values[i].seg_index = i
+
+
+class SpentPath(PathGraph):
+    """The path of a flush whose backward pass has run; its nodes are made when somebody asks."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._made = (batch.states, [_hot.held(v.type, None) for v in batch.values], batch.args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in PathGraph.__slots__ or "_made" not in self.__dict__:
+            raise AttributeError(name)
+        made = self.__dict__.pop("_made")
+        super().__init__(*made)
+        self.spent = {node.outputs[0] for node in self.nodes if node.grad}
+        return getattr(self, name)
+
+
+def dense(array: Any) -> Any:
+    """A C-contiguous array of the same elements."""
+    if type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    array = np.asarray(array)
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def is_wide(dtype: Any) -> bool:
+    """Whether gradients of this dtype are added as float64, not as float32.  Raises Unsuited."""
+    if dtype.kind not in _REAL or dtype.itemsize // (2 if dtype.kind == "c" else 1) < 4:
+        raise Unsuited
+    return bool(dtype.itemsize // (2 if dtype.kind == "c" else 1) == 8)
+
+
+def find_template(
+    group: Group, types: list[Any], mask: int, grad: bool, run: Execution
+) -> tuple[Template, list[Any]]:
+    """The template of a group's structure, and the group's run-time args.
+
+    A node keeps those it has used, by what else tells them apart; those of other sizes are shared.
+    """
+    node = group.node
+    few = group.n == 1 if group.by_rows else group.lift == 0
+    short = (few, mask, grad)
+    if node.template is None:
+        node.template = {}
+    found = node.template.get(short)
+    if found is None:
+        template = make_template(group, types, mask, grad, run)
+        numbers = [a for op in ops_of(node) for a in op.args]
+        found = node.template[short] = (template, numbers)
+    return found  # type: ignore[no-any-return]
+
+
+def make_template(
+    group: Group, types: list[Any], mask: int, grad: bool, run: Execution
+) -> Template:
+    """A template, or the one that another node of the same structure has."""
+    node = group.node
+    nodes = ops_of(node)
+    if group.lift:
+        types = [run.values[at].type for at in run.sorter.operands[group.members[0]]]
+    key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
+    found: Template | None = BOOK.templates.get(key)
+    if found is None:
+        with CollectionPaused():
+            found = BOOK.templates[key] = Template(node, types, group.lift, mask, grad)
+    return found
+
+
+def structure_key(nodes: list[Any], types: list[Any]) -> Any:
+    """What two regions of one structure have in common, whatever their sizes."""
+    concrete: dict[int, Any] = dict(enumerate(types))
+    parts: list[Any] = []
+    n = 0
+    for op in nodes:
+        ins = [concrete[ref - (1 << 20)] if ref >= 0 else concrete[-1 - ref] for ref in op.refs]
+        program, outs = op.prim.typed(ins, list(op.args))
+        parts.append((program, op.refs, op.kinds, tuple([type(a) for a in op.args]), op.grad))
+        for out in outs:
+            concrete[n - (1 << 20)] = out
+            n += 1
+    return tuple(parts)
+
+
+#: The backward pass that the flush under way is to do: (execution, seeds, what it finds).
+_ASKED: list[Any] = []
+
+
+def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+    """Compute what is pending and the gradients that flow from the seeds (slot of `grad`).
+
+    seeds: gradients (None for ones) by index.  Returns (value from outside, gradient) pairs; None
+    if nothing was done, because another executor has to run this.
+    """
+    if trace.eager or not allowed():
+        return None
+    given = {}
+    for i, g in seeds.items():
+        if g is not None and _hot.value_of(g).buffer is None:
+            return None
+        given[i] = None if g is None else _hot.value_of(g).buffer
+    batch = Batch(trace.states, trace.values, trace.args, None, trace.sites, 0, [], None)
+    try:
+        execution = Execution(batch)
+    except Unsuited:
+        return None
+    values = trace.values
+    found: list[Any] = []
+    _ASKED.append((execution, given, found))
+    try:
+        _hot.flush(trace)
+    finally:
+        _ASKED.clear()
+    if not found:
+        return None
+    return [(values[i], _hot.wrap(_hot.held(values[i].type, g))) for i, g in found[0]]
+
+
+def allowed() -> bool:
+    """Whether work may be batched, in an order that depends on what else there is."""
+    settings = config.settings
+    return settings.autobatch and not settings.verify and not settings.deterministic
+
+
+def run_regions(batch: Batch, live: list[int]) -> bool:
+    """Compute the live values of a flush off the trie; False if another executor has to."""
+    if not allowed():
+        return False
+    asked = _ASKED.pop() if _ASKED else None
+    values = batch.values
+    open_roots = [i for i in live if values[i].requires_grad and values[i].leaf is None]
+    if asked is None and open_roots:
+        return False  # a later backward pass needs to know of single nodes
+    with CollectionPaused(), np.errstate(all="ignore"):
+        try:
+            if asked is None:
+                execution, seeds = Execution(batch), {}
+            else:
+                execution, seeds, found = asked
+                execution.batch = batch
+            execution.forward(live, list(seeds))
+            if asked is not None:
+                if not execution.covers(open_roots):
+                    return False
+                gradients = execution.backward(seeds)
+            execution.finish(live)
+            if asked is not None:
+                execution.leave_spent(live)
+                found.append(gradients)
+            return True
+        except Unsuited:
+            return False
+        except Exception:
+            if RAISES:
+                raise
+            return False
+
+
+def follow_settings() -> None:
+    """Tell the core whether more work should wait so that it runs together."""
+    _hot.set_autobatch(config.settings.autobatch)
+
+
+config.settings.on_change(follow_settings)
+follow_settings()
+_hot.set_slot("backward_at_once", backward_at_once)

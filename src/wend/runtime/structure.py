@@ -1,0 +1,252 @@
+"""What regions may look like: decided once per structure, in answer to the sorter's questions.
+
+An op joins the region of its newest operand if it is light, or heavy and the first heavy one there.
+A region goes *by rows* if all of its ops do: then its members' rows are laid one behind the other,
+whatever their numbers.  Other regions are stacked, by batching rules, or run one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from wend.runtime import _sort_select
+from wend.transforms.rows import batches, holds_for, is_heavy, is_smooth, row_wise, with_rows
+
+_sort: Any = _sort_select.select()
+
+#: Nodes (offsets, templates) kept; beyond that all are forgotten.
+MOST_NODES = 20_000
+MOST_TEMPLATES = 2048
+#: After so many flushes of new structure, so many are left to others.
+STRIKES = 4
+PAUSE = 64
+#: Operands larger than this (bytes) are not copied together.
+LARGEST_OPERAND = 1 << 18
+STACK, ROW, SHARED = 0, 1, 2
+LEAF_GRAD = 1 | 2 | 4
+
+
+class Book:
+    """The trie of regions, as long as regions repeat."""
+
+    def __init__(self) -> None:
+        self.strikes = 0  # flushes, one after another, in which most was new
+        self.pause = 0  # flushes to be left to others
+        self.templates: dict[Any, Any] = {}  # by structure, whatever the sizes
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all structure."""
+        self.root = _sort.Node(None, None, (), (), (), (), False, 0)
+        self.n = 0
+        self.templates.clear()
+        _sort.OFFSETS.clear()
+        _sort.CODES.clear()
+
+    def begin(self) -> bool:
+        """Before a flush is sorted; whether it is worth it."""
+        if self.pause > 0:
+            self.pause -= 1
+            return False
+        if (
+            self.n > MOST_NODES
+            or len(_sort.OFFSETS) > MOST_NODES
+            or len(self.templates) > MOST_TEMPLATES
+        ):
+            self.clear()
+        return True
+
+    def learn(self, fresh: int, ops: int) -> bool:
+        """After sorting so many ops, so many of which had no node; whether to go on.
+
+        What is made for a structure pays when the structure comes back, in this flush or later.
+        """
+        if 3 * fresh < ops:
+            self.strikes = 0
+            return True
+        self.strikes += 1
+        if self.strikes < STRIKES:
+            return True
+        self.strikes = STRIKES - 1
+        self.pause = PAUSE
+        self.clear()
+        return False
+
+
+BOOK = Book()
+
+
+def code(prim: Any, state: Any) -> int:
+    """What an op is, before its operands are looked at."""
+    if prim.donates or prim.labels_leaf or prim.calls_user or not hasattr(prim, "params"):
+        return int(_sort.UNSUITED)
+    if prim.is_composite and any(
+        node.prim.donates or node.prim.calls_user for node in state.program.graph.nodes
+    ):
+        return int(_sort.UNSUITED)
+    if prim.is_view and getattr(prim, "dim", None) == 0:
+        return int(_sort.LEADING)
+    if any(entry != "T" and entry is not None and entry[0] == "L" for entry in prim.form):
+        return int(_sort.STARTER)
+    return int(_sort.PLAIN)
+
+
+def offset(key: tuple[Any, ...]) -> int:
+    """Where a view of some rows begins, in bytes; -1 if it is not to be taken for one."""
+    prim, type_, args = key
+    found = -1
+    if len(type_.dims) >= 2 and prim.is_differentiable:
+        _, (out,) = prim.typed([type_], list(args))
+        dense = dense_strides(type_.dims)
+        strides, first = prim.strides(type_.dims, dense, *prim.arrange([None], list(args))[1:])
+        if out.nbytes > 0 and tuple(strides) == dense_strides(out.dims):
+            found = first * type_.dtype.itemsize
+    _sort.OFFSETS[key] = found
+    return found
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a dense array, in elements."""
+    return tuple([math.prod(shape[k + 1 :]) for k in range(len(shape))])
+
+
+def child(
+    sorter: Any,
+    parent: Any,
+    state: Any,
+    ins: list[int],
+    target: int,
+    values: list[Any],
+    args: list[Any],
+) -> Any:
+    """The node of an op behind others; one that says it does not join is a node too."""
+    prim, program = state.prim, state.program
+    types = [values[i].type for i in ins]
+    operands = list(sorter.operands[target])
+    refs: list[int] = []
+    fresh: list[int] = []  # positions of operands that are new to the region
+    for k, i in enumerate(ins):
+        if sorter.region[i] == target:
+            refs.append(int(sorter.local[i]))
+        else:
+            if i not in operands:
+                operands.append(i)
+                fresh.append(k)
+            refs.append(-1 - operands.index(i))
+    outs = out_types(state)
+    heavy = is_heavy(prim, program)
+    begins = parent.parent is None
+    joins = begins or not (heavy and parent.heavy)
+    rows: tuple[bool, ...] | None = None
+    if begins or parent.rows:
+        n = int(sorter.rows[target]) if not begins else -1
+        roles = [sorter.role(i, values[i]) if r < 0 else 0 for i, r in zip(ins, refs)]
+        rows = find_rows(prim, types, refs, roles, args, n, outs)
+        joins = joins and (begins or rows is not None)
+    stacked = rows is None and batches(prim, program) and not too_large(types, ins, sorter, values)
+    if not begins and not parent.rows:
+        joins = joins and stacked
+    if any(t.nbytes == 0 for t in (*types, *outs)):
+        joins = begins
+        rows, stacked = None, False
+    kinds: list[int] = []
+    kept: list[Any] = []
+    for k, i in enumerate(ins):
+        if refs[k] >= 0 or k not in fresh:
+            kinds.append(0)
+            kept.append(None)
+            continue
+        role = sorter.role(i, values[i])
+        if rows is not None:
+            kind = ROW if rows[k] else SHARED
+        else:
+            kind = SHARED if not begins and parent.rows else STACK
+            if role & LEAF_GRAD == LEAF_GRAD or not stacked:
+                kind = SHARED
+        kinds.append(kind | role << 2)
+        kept.append(with_rows(types[k], 0) if kind == ROW else types[k])
+    node = _sort.Node(
+        parent, prim, tuple(refs), tuple(kinds), tuple(kept), tuple(args), state.requires_grad,
+        state.n_out,
+    )  # fmt: skip
+    BOOK.n += 1
+    node.joins = joins
+    node.rows = rows is not None
+    node.single = begins and rows is None and not stacked
+    node.heavy = heavy or (not begins and parent.heavy)
+    node.smooth = is_smooth(prim, program) and (begins or parent.smooth)
+    node.shared = (*parent.shared, *[kinds[k] & 3 == SHARED for k in fresh])
+    node.n_operands = len(operands)
+    node.mask = 0
+    return node
+
+
+def out_types(state: Any) -> tuple[Any, ...]:
+    """Types of the results of a step off the trie."""
+    return (state.out_type,) if state.out_type is not None else tuple(state.outs)
+
+
+def find_rows(
+    prim: Any, types: list[Any], refs: list[int], roles: list[int], args: list[Any], n: int,
+    outs: tuple[Any, ...],
+) -> tuple[bool, ...] | None:  # fmt: skip
+    """Which operands go row by row; None if the op does not.  n: rows of the region, or -1."""
+    if any(len(t.dims) == 0 or t.dims[0] == 0 for t in outs):
+        return None
+    if n < 0:
+        n = outs[0].dims[0]
+    if any(t.dims[0] != n for t in outs):
+        return None
+    # A parameter of as many rows is more likely the same for all.
+    for parameters in (False, True):
+        rows = tuple(
+            [
+                r >= 0
+                or (
+                    len(t.dims) > 0
+                    and t.dims[0] == n
+                    and (role != LEAF_GRAD or (parameters and n > 1))
+                )
+                for t, r, role in zip(types, refs, roles, strict=True)
+            ]
+        )
+        if (
+            True in rows
+            and row_wise(prim, types, rows, args)
+            and holds_for(prim, types, rows, args, 2 * n + 3, outs)
+        ):
+            return rows
+    return None
+
+
+def too_large(types: list[Any], ins: list[int], sorter: Any, values: list[Any]) -> bool:
+    """Whether an operand is better not copied."""
+    return any(
+        t.nbytes > LARGEST_OPERAND and sorter.role(i, values[i]) != LEAF_GRAD
+        for t, i in zip(types, ins, strict=True)
+    )
+
+
+def ops_of(node: Any) -> list[Any]:
+    """The nodes of a region, in order."""
+    found = []
+    while node.parent is not None:
+        found.append(node)
+        node = node.parent
+    found.reverse()
+    return found
+
+
+def operand_of(nodes: list[Any], k: int) -> tuple[Any, int]:
+    """(node, position) at which operand number `k` from outside enters a region."""
+    for node in nodes:
+        for j, ref in enumerate(node.refs):
+            if ref == -1 - k and node.types[j] is not None:
+                return node, j
+    raise AssertionError("an operand that no op reads")
+
+
+_sort.ASK["code"] = code
+_sort.ASK["offset"] = offset
+_sort.ASK["child"] = child

@@ -1,0 +1,169 @@
+"""Off the trie, forward and backward by groups of regions: the same as op by op."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import wend as torch
+from wend.core import _hot
+from wend.runtime import plans, regions, structure
+
+
+@contextmanager
+def off_the_trie() -> Iterator[None]:
+    """Record below a sealed root of its own."""
+    torch.synchronize()
+    trace = _hot.current_trace()
+    before = trace.root
+    trace.root = _hot.State(None, None)
+    trace.root.gained = 1 << 40
+    trace.reset()
+    try:
+        yield
+    finally:
+        torch.synchronize()
+        trace.root = before
+        trace.reset()
+
+
+Params = dict[str, "torch.Tensor"]
+
+
+def tree(rng: random.Random, p: Params, words: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(h, c) of a random binary tree."""
+    if words == 1:
+        i = rng.randrange(7)
+        gates = torch.nn.functional.linear(p["words"][i : i + 1], p["leaf"], p["bias"])
+        i, o, u = gates.chunk(3, dim=1)
+        c = i.sigmoid() * u.tanh()
+        return o.sigmoid() * c.tanh(), c
+    k = rng.randint(1, words - 1)
+    (h1, c1), (h2, c2) = tree(rng, p, k), tree(rng, p, words - k)
+    a, b = (torch.cat([h1, h2], dim=1) @ p["inner"]).chunk(2, dim=1)
+    c = a.sigmoid() * c1 + b.tanh() * c2
+    return c.tanh(), c
+
+
+def tree_loss(rng: random.Random, p: Params) -> torch.Tensor:
+    losses = [tree(rng, p, rng.randint(1, 9))[0].square().sum() for _ in range(6)]
+    return torch.stack(losses).mean()
+
+
+def sequence_loss(rng: random.Random, p: Params) -> torch.Tensor:
+    """Sentences of unequal lengths through a cell, their states joined and scored at once."""
+    scores = []
+    for _ in range(5):
+        words = p["words"][torch.tensor([rng.randrange(7) for _ in range(rng.randint(1, 6))])]
+        h = torch.zeros(1, 5, dtype=torch.float64)
+        states = []
+        for t in range(len(words)):
+            h = (words[t : t + 1] @ p["square"] + h @ p["square"]).tanh()
+            states.append(h)
+        scores.append(torch.nn.functional.linear(torch.cat(states), p["leaf"], p["bias"]))
+    return torch.cat(scores).logsumexp(1).sum()
+
+
+def vector_loss(rng: random.Random, p: Params) -> torch.Tensor:
+    """Vectors without a leading dim: they are stacked."""
+    total = torch.zeros((), dtype=torch.float64)
+    for _ in range(5):
+        x = p["words"][rng.randrange(7)]
+        for _ in range(rng.randint(1, 4)):
+            x = torch.softmax(x @ p["square"], 0) * x + p["words"][0] * 0.5
+        total = total + x.sum()
+    return total
+
+
+def mixed_loss(rng: random.Random, p: Params) -> torch.Tensor:
+    """Values used several times, parts without gradient, scalars, a weight that is computed."""
+    weight = p["square"] / p["square"].square().sum().sqrt()
+    pool = [p["words"][i : i + 2] for i in range(3)]
+    for _ in range(25):
+        x, y = rng.choice(pool), rng.choice(pool)
+        choice = rng.randrange(6)
+        if choice == 0:
+            z = (x @ weight).tanh() + y
+        elif choice == 1:
+            z = x * y.detach()
+        elif choice == 2:
+            z = x.relu() * rng.choice([0.5, 2.0]) - y
+        elif choice == 3:
+            z = torch.cat([x[:1], y[1:]])
+        elif choice == 4:
+            z = torch.where(x > 0, x, y) / (1.0 + y.square())
+        else:
+            z = x - x.mean(1, keepdim=True)
+        pool.append(z.tanh())
+    return torch.stack([x.square().sum() for x in pool]).sum()
+
+
+LOSSES: list[Callable[[random.Random, Params], torch.Tensor]] = [
+    tree_loss, sequence_loss, vector_loss, mixed_loss,
+]  # fmt: skip
+
+
+def parameters() -> Params:
+    draw = np.random.default_rng(3)
+    shapes = {"words": (7, 5), "leaf": (15, 5), "bias": (15,), "inner": (10, 10), "square": (5, 5)}
+    return {
+        name: torch.tensor(draw.normal(size=shape) * 0.5, requires_grad=True)
+        for name, shape in shapes.items()
+    }
+
+
+def run(loss_of: Callable[[random.Random, Params], torch.Tensor], seed: int) -> list[np.ndarray]:
+    p = parameters()
+    loss = loss_of(random.Random(seed), p)
+    loss.backward()
+    grads = [x.grad for x in p.values()]
+    return [loss.detach().numpy().copy()] + [
+        np.zeros(()) if g is None else g.numpy().copy() for g in grads
+    ]
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """Whether flushes were run by groups of regions; what goes wrong there shows."""
+    outcomes: list[bool] = []
+    real = plans.run_regions
+
+    def watched(batch, live):
+        outcomes.append(real(batch, live))
+        return outcomes[-1]
+
+    monkeypatch.setattr(plans, "run_regions", watched)
+    monkeypatch.setattr(regions, "RAISES", True)
+    monkeypatch.setattr(structure, "STRIKES", 1000)
+    monkeypatch.setattr(structure.BOOK, "pause", 0)
+    return outcomes
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("loss_of", LOSSES, ids=lambda f: f.__name__)
+def test_regions_compute_what_single_ops_compute(loss_of, seed, ran):
+    with off_the_trie():
+        found = run(loss_of, seed)
+    assert ran and all(ran), "it must have been run by groups"
+    with off_the_trie(), torch.autobatch(False):
+        expected = run(loss_of, seed)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):
+    """Making structure ready that does not come back would cost time and memory."""
+    monkeypatch.setattr(structure.BOOK, "pause", 0)
+    functions = [torch.sin, torch.exp, torch.tanh, torch.sigmoid, torch.relu]
+    with off_the_trie():
+        for seed in range(structure.STRIKES + 3):
+            rng, x = random.Random(seed), torch.ones(2, 3)
+            for _ in range(30):
+                f = rng.choice(functions)
+                x = rng.choice([f(x), f(x) * x, x - f(x), x.sum(rng.choice([0, 1]), True) + x])
+            x.tolist()
+    assert structure.BOOK.pause > 0 and structure.BOOK.n == 0
