@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# cython: boundscheck=False, wraparound=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Sorts what is pending into regions and groups, and moves their rows: the native part of batching.
 
 A *region* is an op that stands alone or is heavy, and the light work that depends on it and stays
