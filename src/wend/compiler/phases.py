@@ -170,7 +170,10 @@ class PhaseCode:
         value = self.nest.inside.get((op.out, access.row))
         if value is not None:
             return self.code.rows[value]
-        index = self.nest.loads[op.out, access.row]
+        index = self.nest.loads.get((op.out, access.row))
+        if index is None:
+            base = self.code.function.base(op.reads[access.row].value)
+            return self.code.uniform(self.code.scalar, *self.code.function.uniform[base])
         return self.code.scalar.load(self.code.address(index, self.around), index.dtype)
 
     # -- elements ---------------------------------------------------------------------------
