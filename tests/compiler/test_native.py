@@ -16,12 +16,14 @@ NATIVE = """
     arange uniform standard_normal random_bits random_integers flip pad cat roll
     amax amin sum prod argmax argmin max_dim min_dim
     index_select gather index scatter_add index_add index_put
+    cumsum cumprod cummax cummin logcumsumexp linear_scan
 """.split()
 #: Samples that stay with the reference, by op: 0-d operands, several index tensors, indices smaller
 #: than the operand, assignment, and rolls over more dims as one.
 LEFT = {
     "argmax": 2, "argmin": 2, "cat": 1, "gather": 6, "index": 4, "index_add": 1, "index_put": 9,
     "index_select": 2, "max_dim": 1, "min_dim": 1, "roll": 3, "scatter_add": 6,
+    "cumsum": 1, "cumprod": 1, "cummax": 1, "cummin": 1, "linear_scan": 1, "logcumsumexp": 1,
 }  # fmt: skip
 DTYPES = [d for d in harness.REAL if d.name not in ("int8", "int16", "uint8")]
 
@@ -98,3 +100,44 @@ def test_uniform_draws_are_the_references_bit_for_bit():
                 expected = harness.value(draw(size, 7, 2**40 + 3, **given))
             fresh_trie()
             assert np.array_equal(harness.value(draw(size, 7, 2**40 + 3, **given)), expected)
+
+
+def with_special_values(*shape, seed=0):
+    x = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    flat = x.reshape(-1)
+    places = slice(3, None, max(1, x.size // 5))
+    flat[places] = np.resize([-0.0, np.inf, -np.inf, np.nan], flat[places].shape)
+    return x
+
+
+CALLS = {
+    "cumsum rows": lambda x: x.cumsum(1),
+    "cumsum columns": lambda x: x.cumsum(0),
+    "cummax columns": lambda x: x.cummax(0),
+    "cummin rows": lambda x: x.cummin(1),
+    "of a transpose": lambda x: x.t().cumsum(0),
+    "max": lambda x: x.max(1),
+    "max of columns": lambda x: x.max(0),
+    "argmin": lambda x: x.argmin(),
+    "cat": lambda x: torch.cat([x, x[:, :1], x.flip(1)], 1),
+    "stack": lambda x: torch.stack([x, x + 1]),
+    "pad": lambda x: torch.nn.functional.pad(x, (2, -1, -1, 3), value=7),
+    "roll": lambda x: x.roll((2, -3), (0, 1)),
+    "flip": lambda x: (x.flip(0, 1) * 2).t(),
+    "rows": lambda x: x[torch.tensor([0, -1, 0])],
+    "columns": lambda x: x.index_select(1, torch.tensor([1, 0])),
+}
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (37, 130), (5, 1000), (129, 3)], ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_sizes_and_special_values(name, shape):
+    x = torch.from_numpy(with_special_values(*shape))
+    call = CALLS[name]
+    with config.override(compile=False, wait=False):
+        fresh_trie()
+        expected = [harness.value(r) for r in harness.as_tuple(call(x))]
+    fresh_trie()
+    got = [harness.value(r) for r in harness.as_tuple(call(x))]
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)

@@ -18,6 +18,7 @@ from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, Fold, Function, Op, Read
 from wend.compiler.layout import Layout, contiguous, is_dense, ordered, view_of
 from wend.compiler.lower_extremes import where_extreme
 from wend.compiler.products import product_of
+from wend.compiler.scans import lower_scan
 from wend.compiler.windows import lower_convolution
 from wend.core.graph import Node, PathGraph, live_nodes
 from wend.core.primitive import Spec
@@ -36,6 +37,7 @@ from wend.ops.joining import Cat, Clone, Flip, Pad, Roll, SumTo
 from wend.ops.random import Draw
 from wend.ops.reduce import Reduction, Sum
 from wend.ops.reshapes import Reshaping
+from wend.ops.scan import LinearScan, Scan
 from wend.ops.scatters import SliceScatter
 from wend.ops.selection import Cast
 from wend.ops.strided import AsStrided
@@ -425,6 +427,8 @@ RULES: dict[type, Rule] = {
     Cat: lower_moved.cat,
     Roll: lower_moved.roll,
     Attention: lower_attention,
+    Scan: lower_scan,
+    LinearScan: lower_scan,
     Gather: lower_rows.gather,
     ScatterAdd: lower_rows.scatter_add,
     IndexSelect: lower_rows.select,

@@ -10,13 +10,14 @@ from wend.compiler.codegen import NestCode
 from wend.compiler.epilogue import NAME, EpilogueCode
 from wend.compiler.extents import ONE, ZERO, Poly, constant, product, scale
 from wend.compiler.fuse import Fusion
-from wend.compiler.ir import ATTENTION, CONTRACT, CONVOLVE, Function, Op
+from wend.compiler.ir import ATTENTION, CONTRACT, CONVOLVE, SCAN, Function, Op
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.layout import is_dense
 from wend.compiler.lower import Lowering
 from wend.compiler.nest import Nest
 from wend.compiler.passes import Pass, Watch
 from wend.compiler.regions import Region
+from wend.compiler.scans import scan
 from wend.compiler.tails import Tail, head_of
 from wend.compiler.windows import convolution
 from wend.core.graph import PathGraph
@@ -106,6 +107,8 @@ class Recipe:
             self.add_tail(kernel, region)
         elif op.kind == ATTENTION:
             kernel = attention(self.function, op)
+        elif op.kind == SCAN:
+            kernel = scan(self.function, op)
         else:
             return op
         kernel.ops = list(region.ops)
