@@ -29,13 +29,13 @@ class Fusion:
         self.home: dict[int, Region] = {}  # value -> region that computes it
         self.readers: dict[int, list[Region]] = {}
         self.renames: dict[int, Any] = {}
-        self.attachment = Attachment(self)
 
     def run(self) -> list[Region]:
         """The regions, in an order in which they can run."""
+        attachment = Attachment(self)  # it refers to this: kept here, both would stay as a cycle
         for op in self.function.ops:
             if op.kind in NESTED:
-                if not self.attachment.run(op):
+                if not attachment.run(op):
                     self.place(op)
                 continue
             region = self.new(op.kind)
