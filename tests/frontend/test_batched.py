@@ -2,13 +2,16 @@
 
 import contextvars
 import threading
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import wend
+from wend.base import config
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core import _hot
+from wend.frontend.weighing import FIRST_PAUSE, TRIALS, Weighing, weighing_of
 
 WAYS = [True, False]
 
@@ -17,6 +20,13 @@ def flushes_of(call):
     before = _hot.count("flushes")
     result = call()
     return result, _hot.count("flushes") - before
+
+
+@pytest.fixture(autouse=True)
+def together():
+    """Examples take turns, whichever way is quicker."""
+    with wend.autobatch(True):
+        yield
 
 
 @pytest.fixture
@@ -439,3 +449,53 @@ def test_many_examples_exceed_a_budget(monkeypatch):
 
     assert wend.batched(fn)(range(30)) == [2 * (k + 5) + (k + 5.0) ** 2 for k in range(30)]
     assert trace.soft_nodes > 50
+
+
+# -- which way is quicker -------------------------------------------------------------------
+
+
+def weighed(costs, batches):
+    """The ways that are chosen where a batch of 2 examples costs costs[way]."""
+    now = [0.0]
+    weighing = Weighing(lambda: now[0])
+    ways = []
+    for _ in range(batches):
+        ways.append(weighing.choose(2))
+        now[0] += costs[ways[-1]]
+    return ways
+
+
+@pytest.mark.parametrize("quicker", WAYS)
+def test_the_quicker_way_is_taken(quicker):
+    ways = weighed({quicker: 1.0, not quicker: 3.0}, TRIALS + FIRST_PAUSE)
+    assert ways[:TRIALS] == [True, False] * (TRIALS // 2)
+    assert set(ways[TRIALS:]) == {quicker}
+
+
+def test_the_slower_way_is_tried_again_ever_more_rarely():
+    ways = weighed({True: 3.0, False: 1.0}, 2000)
+    again = [k for k, way in enumerate(ways) if way and k >= TRIALS]
+    pauses = [b - a for a, b in pairwise(again)]
+    assert again[0] == TRIALS + FIRST_PAUSE
+    assert pauses == [FIRST_PAUSE * 2 ** (k + 1) for k in range(len(pauses))]
+
+
+def test_a_way_that_becomes_quicker_is_found():
+    now, weighing, ways = [0.0], Weighing(lambda: now[0]), []
+    for k in range(400):
+        ways.append(weighing.choose(1))
+        now[0] += (5.0 if k < 20 else 0.5) if ways[-1] else 1.0
+    assert not any(ways[TRIALS:60]) and all(ways[100:200])
+
+
+def test_functions_are_weighed_by_their_code(halving):
+    fn, _ = halving
+    model = wend.nn.Linear(3, 1)
+    assert weighing_of(fn) is not weighing_of(draws)
+    assert weighing_of(model) is weighing_of(wend.nn.Linear(2, 2))
+    with config.override(weigh=True):
+        before = weighing_of(fn).batches
+        found = [wend.batched(fn)(examples()) for _ in range(4)]
+    assert weighing_of(fn).batches == before + 4
+    steps = [[n for _, n in rows] for rows in found]
+    assert steps == [[0, 2, 5, 4, 6]] * 4

@@ -53,14 +53,16 @@ class Settings:
     pure: the uncompiled core was asked for     deterministic: bit-equal from run to run
     compile: run plans as machine code     wait: compile at once, before a plan's first run
     autobatch: ops of like structure, and calls of `wend.batched`, run together
+    weigh: the latter only where that is quicker
     """
 
     __slots__ = (
         "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "pure", "verify",
-        "wait",
+        "wait", "weigh",
     )  # fmt: skip
 
     autobatch: bool
+    weigh: bool
     compile: bool
     wait: bool
     eager: bool
@@ -76,6 +78,7 @@ class Settings:
         self.pure = flag("WEND_PURE", environment)
         self.deterministic = False
         self.autobatch = True
+        self.weigh = True
         asked = (os.environ if environment is None else environment).get("WEND_COMPILE", "").strip()
         self.wait = asked.lower() == "force"
         self.compile = not asked or self.wait or flag("WEND_COMPILE", environment)

@@ -1722,6 +1722,8 @@ def flush(trace: Any) -> Any:
     """Have everything pending computed that is still wanted."""
 def flush_now(trace: Any) -> Any:
     """Compute everything pending that is still wanted; the trace returns to the root."""
+def passed(trace: Any, states: Any) -> Any:
+    """Count a path that was computed without having been recorded once more."""
 def synchronize() -> Any:
     """Compute what is pending in this thread."""
 def ensure(v: Any) -> Any:
@@ -1811,6 +1813,10 @@ class StepPrimitive:
     def __repr__(self) -> _str: ...
 def set_retained(table: Any) -> Any:
     """Slot: the table of handles that retain gradients; while it is empty nothing is to be kept."""
+def off_mode(mode: Any) -> Mode:
+    """The same mode without gradients."""
+def give_gradient(leaf: Any, g: Any) -> Any:
+    """Add a gradient to what a leaf's tensor has."""
 class ModuleBase:
     """Native half of nn.Module: the call without hooks, and the user's line and module path."""
     n_hooks: _int

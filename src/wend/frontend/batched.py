@@ -9,6 +9,8 @@ from typing import Any
 from wend.base import config, random_state
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.random_state import RandomState
+from wend.core import _hot
+from wend.frontend.weighing import weighing_of
 
 __all__ = ["autobatch", "batched"]
 
@@ -21,6 +23,7 @@ def batched(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
 
     The calls take turns: one runs until it needs a value (`item()`, `if x > 0:`, `print`), then the
     next does; when all of them need one, what they have recorded is computed together, batched.
+    Where that turns out to be slower, they run one after the other (see `autobatch`).
     `fn` may loop, branch and recurse as the values tell, and may call `batched` itself.  Within
     one example everything happens in the order in which it is written; across examples it does not.
 
@@ -39,7 +42,7 @@ def batched(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
     def for_all(*examples: Iterable[Any], **common: Any) -> list[Any]:
         rows = _rows(name, examples)
         calls = [functools.partial(fn, *row, **common) for row in rows]
-        return run_calls(calls, streams(len(calls)))
+        return run_calls(fn, calls, streams(len(calls)))
 
     return for_all
 
@@ -65,12 +68,22 @@ def streams(count: int) -> list[RandomState]:
     return [state.substream(call, k) for k in range(count)]
 
 
-def run_calls(calls: Sequence[Callable[[], Any]], own: Sequence[RandomState]) -> list[Any]:
-    """Results of the calls: as fibers, or one after the other where batching is switched off."""
+def run_calls(
+    fn: Callable[..., Any], calls: Sequence[Callable[[], Any]], own: Sequence[RandomState]
+) -> list[Any]:
+    """Results of the calls of `fn`: as fibers, or one after the other."""
     from wend.runtime import fibers  # needs greenlet, which most programs do not
 
-    together = config.settings.autobatch and not config.settings.eager and len(calls) > 1
-    return (fibers.run_together if together else fibers.run_alone)(calls, own)
+    return (fibers.run_together if _together(fn, len(calls)) else fibers.run_alone)(calls, own)
+
+
+def _together(fn: Callable[..., Any], count: int) -> bool:
+    settings = config.settings
+    if count < 2 or settings.eager or not settings.autobatch:
+        return False
+    if not settings.weigh or settings.deterministic or _hot.current_trace().fiber is not None:
+        return True
+    return weighing_of(fn).choose(count)
 
 
 class autobatch:
@@ -78,10 +91,12 @@ class autobatch:
 
     autobatch(False): ops of like structure are computed one by one, and `batched` calls its
     function for one example after the other.  Results differ by rounding only.
+    autobatch(True): they always run together.  By default `batched` does what has been quicker for
+    the function's last batches.
     """
 
     def __init__(self, mode: bool = True) -> None:
-        self._before = config.settings.set(autobatch=mode)
+        self._before = config.settings.set(autobatch=mode, weigh=False)
 
     def __enter__(self) -> None:
         pass

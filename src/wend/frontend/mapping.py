@@ -206,7 +206,7 @@ class _Call:
         rows: list[list[Tensor]] = []
         structure: Any = None
         for start, stop in self.chunks(chunk_size):
-            for outs, found in run_calls(calls[start:stop], own[start:stop]):
+            for outs, found in run_calls(self.func, calls[start:stop], own[start:stop]):
                 structure = structure or found
                 if found != structure:
                     raise ArgumentError(

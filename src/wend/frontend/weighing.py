@@ -1,0 +1,73 @@
+"""Whether the calls of `batched` take turns, or run one after the other: what has been quicker.
+
+Both ways compute the same.  Which is quicker depends on the program: common work is computed in
+batches, but a batch of calls that went different ways is a structure that does not come back, and
+planning it costs more than the short paths of single calls, which do come back.  So both are tried
+on a program's first batches; from the start of one batch to that of the next, its backward pass and
+all, is what one costs.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Weighing", "weighing_of"]
+
+TRIALS = 8  # batches of which the ways take turns; the first two of them are not counted
+FIRST_PAUSE = 64  # batches until the slower way is tried again; each time twice as many
+
+
+class Weighing:
+    """What the batches of one function have cost, in each of two ways."""
+
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self.clock = clock
+        self.best: dict[bool, float] = {}  # seconds an example: together, one after the other
+        self.batches = 0
+        self.retrial = TRIALS + FIRST_PAUSE
+        self.pause = FIRST_PAUSE
+        self.since: tuple[float, bool, int] | None = None  # start, way, examples of the last one
+
+    def choose(self, examples: int) -> bool:
+        """Whether the next batch, of so many examples, is to run together."""
+        now = self.clock()
+        if self.since is not None:
+            start, way, count = self.since
+            if self.batches > 2:
+                self._note(way, (now - start) / count)
+        way = self._next()
+        self.batches += 1
+        self.since = now, way, examples
+        return way
+
+    def _note(self, way: bool, seconds: float) -> None:
+        known = self.best.get(way)
+        # A way may become slower as well: what was best is forgotten slowly.
+        self.best[way] = seconds if known is None else min(seconds, 1.02 * known)
+
+    def _next(self) -> bool:
+        if self.batches < TRIALS or len(self.best) < 2:
+            return self.batches % 2 == 0
+        quicker = self.best[True] <= self.best[False]
+        if self.batches < self.retrial:
+            return quicker
+        self.pause *= 2
+        self.retrial = self.batches + self.pause
+        return not quicker
+
+
+_KNOWN: weakref.WeakKeyDictionary[Any, Weighing] = weakref.WeakKeyDictionary()
+
+
+def weighing_of(fn: Any) -> Weighing:
+    """What is known of a function, a method, a partial call of one, or a module."""
+    while hasattr(fn, "func"):
+        fn = fn.func
+    key = getattr(fn, "__code__", None) or type(fn)
+    found = _KNOWN.get(key)
+    if found is None:
+        found = _KNOWN[key] = Weighing()
+    return found
