@@ -603,8 +603,10 @@ def take_known(trace, row, segment, values):
     batch.values = values
     batch.args = args
     batch.state = states[len(states) - 1]
+    batch.sites = None
     batch.serial = fresh_serial()
     batch.touched = []
+    batch.extra = None
     execute(batch, row[9])
     passed(trace, states)
     for t in fresh:
