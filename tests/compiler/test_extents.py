@@ -3,6 +3,7 @@
 import pytest
 
 from wend.compiler.extents import ONE, ZERO, Extents, add, constant, known, mul, product, scale, sub
+from wend.core import symbolic
 
 
 @pytest.fixture
@@ -65,3 +66,28 @@ def test_values_at_run_time(space):
 
     value = space.evaluator([Type()], [3])
     assert value(add(mul(n, k), ONE)) == 22
+
+
+def test_what_was_asked_for_before_is_computed_at_once():
+    class Type:
+        def __init__(self, *shape):
+            self.shape = shape
+
+    extents = Extents()
+    n, k = extents.atom(("dim", 0, 1)), extents.atom(("arg", 2))
+    quotient = extents.atom((symbolic.FLOORDIV, n, k))
+    asked = [add(mul(n, n), scale(k, 3)), scale(quotient, -2), mul(quotient, n), constant(7), ()]
+
+    def values(size, number):
+        value = extents.evaluator([Type(4, size)], [0, 0, number])
+        return [value(p) for p in asked]
+
+    def expected(size, number):
+        return [size * size + 3 * number, -2 * (size // number), size // number * size, 7, 0]
+
+    for size, number in [(5, 2), (6, 1), (9, 4), (0, 3)]:
+        assert values(size, number) == expected(size, number)
+    asked.append(mul(k, k))
+    assert values(8, 3) == [*expected(8, 3), 9] == values(8, 3)
+    value = extents.evaluator([Type(4, 8)], [0, 0, 0])  # nothing can be divided by that
+    assert value(scale(n, 2)) == 16

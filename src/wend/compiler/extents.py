@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from wend.compiler.tabulate import Table
 from wend.core import symbolic
 from wend.core.body import Body, Total
 from wend.core.graph import Node, PathGraph
@@ -108,6 +109,7 @@ class Extents:
 
     def __init__(self) -> None:
         self.atoms: list[Any] = []  # ("dim", leaf, axis), ("arg", k), (op, Poly, Poly), ("free",)
+        self.table = Table(self.atoms)
         self._ids: dict[Any, int] = {}
         self._meaning: dict[int, Poly] = {}  # atom -> the polynomial that it equals
         self._canonical: dict[Poly, Poly] = {}
@@ -309,9 +311,13 @@ class Extents:
     # -- at run time ------------------------------------------------------------------------
 
     def evaluator(self, types: Any, args: Any) -> Callable[[Poly], int]:
-        """A function from polynomials to numbers, for the sizes of one visit."""
+        """A function from polynomials to numbers, for the sizes of one visit.
+
+        What an earlier visit asked for is computed at once, by code made for it.
+        """
         values: dict[int, int] = {}
-        done: dict[Poly, int] = {}
+        done = self.table.evaluate(types, args)
+        asked = self.table.asked
 
         def atom_value(atom: int) -> int:
             found = values.get(atom)
@@ -335,6 +341,7 @@ class Extents:
                         factor *= atom_value(atom)
                     total += factor
                 done[p] = total
+                asked[p] = None
             return total
 
         return value

@@ -42,8 +42,22 @@ class Kernel:
     """A piece of a plan that runs as machine code."""
 
     __slots__ = (
-        "epilogue", "faults", "helpers", "name", "nest", "ops", "packable", "reads", "slots",
-        "source", "text", "what", "words",
+        "cost",
+        "epilogue",
+        "faults",
+        "helpers",
+        "name",
+        "nest",
+        "ops",
+        "packable",
+        "places",
+        "prepared",
+        "reads",
+        "slots",
+        "source",
+        "text",
+        "what",
+        "words",
         "writes",
     )  # fmt: skip
 
@@ -58,6 +72,9 @@ class Kernel:
         self.epilogue = ""  # text of the module that gets a product's tiles
         self.words: tuple[str, ...] = ()  # names of a product's first slots
         self.helpers: list[str] = []  # other functions of the module
+        self.places: dict[str, int] = {}  # where these are
+        self.cost = -1.0  # estimated nanoseconds of a turn of all loops; -1: not yet known
+        self.prepared: Any = None  # how slots become words: see `runtime.frames`
         self.slots: list[Slot] = []
         self.faults: list[str] = []
         self.reads: list[int] = []

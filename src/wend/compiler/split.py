@@ -33,6 +33,14 @@ GRAIN = 64
 COPIES = 1 / 16
 
 
+class Block(list[Slot]):
+    """A kernel's slots with others at some places. changed: these places"""
+
+    __slots__ = ("changed",)
+
+    changed: tuple[int, ...]
+
+
 class Stage(NamedTuple):
     """Calls of one function that do not depend on one another, by their argument blocks."""
 
@@ -89,6 +97,10 @@ class _Loops:
     def schedule(self) -> Schedule:
         """Clear what is summed up, run the parts, combine copies."""
         axis, ranges = self.choose()
+        if len(ranges) == 1:
+            whole = [self.kernel.slots]
+            names = [name for name in ("clear",) if name in self.kernel.helpers]
+            return Schedule([Stage(name, whole) for name in (*names, self.kernel.name)], [])
         copied = [op for op in self.folds if len(ranges) > 1 and not self.follows(op, axis)]
         private = [len(ranges) * self.bytes_of(op) for op in copied]
         places = {op.out: k for k, op in enumerate(copied)}
@@ -122,12 +134,14 @@ class _Loops:
     def choose(self) -> tuple[int, list[tuple[int, int]]]:
         """The axis along which the loops are cut, and the ranges."""
         nest, value = self.nest, self.value
+        if self.kernel.cost < 0:
+            self.kernel.cost = self.cost()
         extents = {a: value(nest.extents[a]) for a in (*nest.outer, *nest.inner)}
         turns = 1
         for n in extents.values():
             turns *= n
         best: tuple[int, list[tuple[int, int]]] = (-1, [(0, 0)])
-        parts = _pieces(turns * self.cost())
+        parts = _pieces(turns * self.kernel.cost)
         if parts < 2:
             return best
         for axis in nest.cut_axes():
@@ -170,34 +184,43 @@ class _Words:
 
     def __init__(self, kernel: Kernel, value: Value) -> None:
         self.kernel = kernel
-        n = len(kernel.words)
-        self.slots = dict(zip(kernel.words, kernel.slots[:n], strict=True))
-        self.more = kernel.slots[n:]  # those of an epilogue
+        if not kernel.places:
+            kernel.places = {name: k for k, name in enumerate(kernel.words)}
         self.value = value
         self.dtype: str = kernel.source
 
     def __getitem__(self, name: str) -> int:
-        slot = self.slots[name]
+        slot = self.slot(name)
         if slot.kind == "word":
             return int(slot.a)
         if slot.kind != "extent":
             raise CompileError(f"{self.kernel.name}: {name} is no number")
         return self.value(slot.a)
 
+    def slot(self, name: str) -> Slot:
+        """A slot of the block."""
+        return self.kernel.slots[self.kernel.places[name]]
+
     def moved(self, name: str, size: int) -> Slot:
         """A pointer, `size` bytes on."""
-        slot = self.slots[name]
+        slot = self.slot(name)
         if slot.kind == "scratch":  # each part has its own
             return slot
         return Slot(slot.kind, slot.a, add(slot.b, constant(size)))
 
     def block(self, **changes: Slot) -> list[Slot]:
-        """The block with other words at some places."""
-        return [changes.get(name, slot) for name, slot in self.slots.items()] + self.more
+        """The block with other words at some places; those that it lacks are left out."""
+        block = Block(self.kernel.slots)
+        places = self.kernel.places
+        given = [(places[name], slot) for name, slot in changes.items() if name in places]
+        for place, slot in given:
+            block[place] = slot
+        block.changed = tuple([place for place, _ in given])
+        return block
 
     def whole(self) -> Schedule:
         """In one piece."""
-        return Schedule([Stage(self.kernel.name, [list(self.kernel.slots)])], [])
+        return Schedule([Stage(self.kernel.name, [self.kernel.slots])], [])
 
 
 def _word(n: int) -> Slot:
@@ -321,7 +344,7 @@ def _convolution(w: _Words) -> Schedule:
     if name != "convolve_weight":
         return Schedule(stages, [])
     sums = {
-        "out": w.slots["weight"],
+        "out": w.slot("weight"),
         "parts": Slot("private", 0, 0),
         "count": _word(weight // size),
         "copies": _word(len(ranges)),

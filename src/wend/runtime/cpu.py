@@ -23,6 +23,7 @@ from wend.runtime.arena import ALIGNMENT, place_all
 from wend.runtime.frames import FrameMaker
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.reference import ReferencePlan
+from wend.runtime.words import prepared
 
 #: Bound plans that one plan keeps.
 MAX_BOUND = 128
@@ -157,7 +158,8 @@ class Bound:
             self.schedules[k] = found = schedule(step, value)
             wanted += [((k, j), size, k, k) for j, size in enumerate(found.private)]
             room = 0
-            for j, slot in enumerate(step.slots):
+            for j in prepared(step).rest:
+                slot = step.slots[j]
                 if slot.kind == "scratch":
                     self.scratch[k, j] = room
                     room += -(-value(slot.a) // ALIGNMENT) * ALIGNMENT

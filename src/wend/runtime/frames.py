@@ -9,11 +9,12 @@ import numpy as np
 from wend.compiler import matmul
 from wend.compiler.ir import Op
 from wend.compiler.kernels import Kernel, Slot
-from wend.compiler.split import Stage
+from wend.compiler.split import Block, Stage
 from wend.core import _hot
 from wend.runtime import _launch_select, packed
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.runners import runner_of
+from wend.runtime.words import prepared
 
 if TYPE_CHECKING:
     from wend.runtime.cpu import Bound
@@ -52,6 +53,7 @@ class FrameMaker:
                 self.place_of_weight[k] = self.n_table
                 self.n_table += 1
         self.packing: dict[int, tuple[int, list[Any]]] = {}  # step -> (place or -1, words)
+        self.words: dict[int, list[int]] = {}  # of the blocks of steps
         self.patches: list[int] = []
         self.numbers: list[Any] = []
         self.work = 0
@@ -66,13 +68,20 @@ class FrameMaker:
             for stage in bound.schedules[k].stages
             for slots in stage.blocks
         ]
-        kinds = [slot.kind for _, _, _, slots in calls for slot in slots]
-        n_patches = sum(kind in ("pointer", "private", "sums") for kind in kinds)
+        n_words = n_patches = n_scratch = 0  # at most
+        for _, kernel, _, slots in calls:
+            more = len(slots.changed) if isinstance(slots, Block) else 0
+            if more == 0 and slots is not kernel.slots:
+                more = len(slots)
+            found = prepared(kernel)
+            n_words += len(slots)
+            n_patches += found.addresses + more
+            n_scratch += found.scratch + more
         start = self.start
         blocks = start + self.n_table
-        patches = blocks + len(kinds)
+        patches = blocks + n_words
         pairs = patches + 3 * n_patches
-        code = pairs + 2 * kinds.count("scratch")
+        code = pairs + 2 * n_scratch
         memory = np.zeros(code + CALL_WORDS * len(calls) + 8, np.int64)
         address = memory.ctypes.data
         frame = _launch.Frame(memory)
@@ -172,46 +181,71 @@ class FrameMaker:
         self, memory: Any, address: int, place: int, pairs: int, k: int, stage: Stage, part: int
     ) -> int:
         """The words of one block of step k; how many of them are addresses of scratch memory."""
-        value, slots = self.bound.value, stage.blocks[part]
+        slots = stage.blocks[part]
+        kernel = self.recipe.steps[k]
+        assert isinstance(kernel, Kernel)
         right = -1  # the word of an operand that may be packed already
         if k in self.place_of_weight:
             if stage.function == "product":
                 right = _WORD["right"]
             else:
                 self.spare(address, place, k, slots)
+        order: Any = range(len(slots))
+        if isinstance(slots, Block) or slots is kernel.slots:
+            memory[place : place + len(slots)] = self.words_of(k, kernel)
+            order = prepared(kernel).rest
+            if isinstance(slots, Block):
+                changed = slots.changed
+                order = [*(j for j in order if j not in changed), *changed]
         count = 0
-        for j, slot in enumerate(slots):
-            at = place + j
-            kind = slot.kind
+        for j in order:
+            slot = slots[j]
             if j == right:
                 self.weigh(address, place, k, slot)
-            elif kind == "extent":
-                memory[at] = value(slot.a)
-            elif kind in ("pointer", "sums"):
-                source, more = self.origin(slot.a)
-                offset = more if kind == "sums" else more + value(slot.b)
-                self.patches += [address + 8 * at, source, offset]
-            elif kind == "number":
-                self.numbers.append((address + 8 * at, slot.a, slot.b))
-            elif kind == "scratch":
-                memory[pairs + 2 * count] = address + 8 * at
+            elif slot.kind == "scratch":
+                memory[pairs + 2 * count] = address + 8 * (place + j)
                 memory[pairs + 2 * count + 1] = self.bound.scratch[k, j]
                 count += 1
-            elif kind == "private":
-                self.patches += [address + 8 * at, 0, self.bound.places[k, slot.a] + slot.b]
-            elif kind == "fault":
-                memory[at] = address
-            elif kind == "function":
-                memory[at] = self.bound.plan.libraries[slot.a].address(slot.b)
-            elif kind == "block":
-                memory[at] = address + 8 * (place + slot.a)
-            elif kind == "last":
-                memory[at] = value(slot.b)
-            elif kind == "copies":
-                memory[at] = 1
             else:
-                memory[at] = 0 if kind == "first" else slot.a
+                self.write(memory, address, place, j, k, slot)
         return count
+
+    def words_of(self, k: int, kernel: Kernel) -> list[int]:
+        """The words of step k's block, as far as they are no addresses."""
+        words = self.words.get(k)
+        if words is None:
+            found, value = prepared(kernel), self.bound.value
+            words = self.words[k] = found.fixed.copy()
+            for j, size in found.extents:
+                words[j] = value(size)
+        return words
+
+    def write(self, memory: Any, address: int, place: int, j: int, k: int, slot: Slot) -> None:
+        """One word of a block."""
+        value = self.bound.value
+        at, kind = place + j, slot.kind
+        if kind == "extent":
+            memory[at] = value(slot.a)
+        elif kind in ("pointer", "sums"):
+            source, more = self.origin(slot.a)
+            offset = more if kind == "sums" else more + value(slot.b)
+            self.patches += [address + 8 * at, source, offset]
+        elif kind == "number":
+            self.numbers.append((address + 8 * at, slot.a, slot.b))
+        elif kind == "private":
+            self.patches += [address + 8 * at, 0, self.bound.places[k, slot.a] + slot.b]
+        elif kind == "fault":
+            memory[at] = address
+        elif kind == "function":
+            memory[at] = self.bound.plan.libraries[slot.a].address(slot.b)
+        elif kind == "block":
+            memory[at] = address + 8 * (place + slot.a)
+        elif kind == "last":
+            memory[at] = value(slot.b)
+        elif kind == "copies":
+            memory[at] = 1
+        else:
+            memory[at] = 0 if kind == "first" else slot.a
 
     def count_work(self, kernel: Kernel) -> None:
         """Note how many bytes a kernel writes."""
