@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable
 from typing import Any
 
@@ -57,8 +58,7 @@ def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, in
                 break
             at = max(at, end)
         places[name] = at
-        taken.append((at, at + size, first, last))
-        taken.sort()
+        insort(taken, (at, at + size, first, last))
         total = max(total, at + size)
     return places, total
 

@@ -197,13 +197,17 @@ class FrameMaker:
             if isinstance(slots, Block):
                 changed = slots.changed
                 order = [*(j for j in order if j not in changed), *changed]
-        count = 0
+        count, first = 0, address + 8 * place
+        value, patches = self.bound.value, self.patches
         for j in order:
             slot = slots[j]
             if j == right:
                 self.weigh(address, place, k, slot)
+            elif slot.kind == "pointer":
+                source, more = self.origin(slot.a)
+                patches += (first + 8 * j, source, more + value(slot.b) if slot.b else more)
             elif slot.kind == "scratch":
-                memory[pairs + 2 * count] = address + 8 * (place + j)
+                memory[pairs + 2 * count] = first + 8 * j
                 memory[pairs + 2 * count + 1] = self.bound.scratch[k, j]
                 count += 1
             else:
@@ -229,7 +233,7 @@ class FrameMaker:
         elif kind in ("pointer", "sums"):
             source, more = self.origin(slot.a)
             offset = more if kind == "sums" else more + value(slot.b)
-            self.patches += [address + 8 * at, source, offset]
+            self.patches += (address + 8 * at, source, offset)
         elif kind == "number":
             self.numbers.append((address + 8 * at, slot.a, slot.b))
         elif kind == "private":
@@ -248,7 +252,9 @@ class FrameMaker:
             memory[at] = 0 if kind == "first" else slot.a
 
     def count_work(self, kernel: Kernel) -> None:
-        """Note how many bytes a kernel writes."""
+        """Note how many bytes a kernel writes, until they are enough."""
+        if self.work >= RELEASE_BYTES:
+            return
         for i in kernel.writes:
             size = 1
             for n in self.recipe.function.shape(i):
