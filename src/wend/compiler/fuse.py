@@ -369,24 +369,34 @@ def drop_unused(region: Region, needed: set[int], function: Function) -> None:
 
 
 def in_order(regions: list[Region]) -> list[Region]:
-    """Regions sorted so that each comes after those it needs."""
-    done = 0
-    alive = 0
-    for region in regions:
-        alive |= 1 << region.number
+    """Regions sorted so that each comes after those it needs, and these only just before it.
+
+    What is ready early is not computed early: its results would take memory all the while.
+    """
+    numbered = {region.number: region for region in regions}
+    left = 0
+    for number in numbered:
+        left |= 1 << number
     ordered: list[Region] = []
-    waiting = sorted(regions, key=lambda r: r.number)
-    while waiting:
-        later = []
-        for region in waiting:
-            if region.before & alive & ~done:
-                later.append(region)
+    for region in sorted(regions, key=lambda r: r.number):
+        stack = [region]
+        entered: set[int] = set()
+        while stack:
+            top = stack[-1]
+            missing = top.before & left & ~(1 << top.number)
+            if not left & 1 << top.number:
+                stack.pop()
+            elif not missing:
+                left &= ~(1 << top.number)
+                ordered.append(stack.pop())
+            elif top.number in entered:
+                raise AssertionError("regions depend on one another in a circle")
             else:
-                ordered.append(region)
-                done |= 1 << region.number
-        if len(later) == len(waiting):
-            raise AssertionError("regions depend on one another in a circle")
-        waiting = later
+                entered.add(top.number)
+                while missing:  # the first one ends up on top
+                    number = missing.bit_length() - 1
+                    stack.append(numbered[number])
+                    missing &= ~(1 << number)
     return ordered
 
 

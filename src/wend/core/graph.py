@@ -149,6 +149,7 @@ class PathGraph:
     """
 
     __slots__ = (
+        "anew",
         "args",
         "block_at",
         "caches",
@@ -177,6 +178,7 @@ class PathGraph:
     ) -> None:
         self.states = states
         self.args = args
+        self.anew: frozenset[int] | None = None  # what backward computes again, once chosen
         self.caches: dict[Any, Any] = {}  # what differentiation has found out about this path
         self.known: list[Any] = []  # backward passes from its results, see `quick.KnownPass`
         self.n_states = len(states)

@@ -28,6 +28,7 @@ from wend.core.graph import (
 from wend.core.primitive import ops
 from wend.core.symbolic import ARG, Expr
 from wend.core.symtrace import template
+from wend.transforms.residuals import choose_anew
 
 FREED = (
     "backward: trying to go backward through the graph a second time, or to read saved values "
@@ -254,7 +255,11 @@ class Kept:
         path = self.path
         block = path.block_at.get(k)
         if block is None:
-            self.ids.update(ids)
+            anew = computed_anew(path)
+            if anew:
+                self._add_sources(ids, anew)
+            else:
+                self.ids.update(ids)
             return
         stack = list(ids)
         while stack:
@@ -272,6 +277,27 @@ class Kept:
             else:
                 stack.extend(path.nodes[maker].inputs)
 
+    def _add_sources(self, ids: list[int], anew: frozenset[int]) -> None:
+        """What values are computed again from."""
+        stack = list(ids)
+        while stack:
+            i = stack.pop()
+            if i not in anew:
+                self.ids.add(i)
+            elif (0, i) not in self._seen:
+                self._seen.add((0, i))
+                stack.extend(self.path.nodes[self.path.producer[i]].inputs)
+
+
+def computed_anew(path: PathGraph) -> frozenset[int]:
+    """The ids that a backward pass through this path, once flushed, computes again."""
+    if path.anew is None:
+        active = differentiable_ids(path)
+        nodes = path.nodes[: path.n_nodes]
+        wanted = {i for node in nodes if node.grad for i in reads(path, node, active, None)}
+        path.anew = choose_anew(path, wanted)
+    return path.anew
+
 
 # -- the backward pass as nodes -------------------------------------------------------------
 
@@ -280,13 +306,21 @@ class Differentiator:
     """Builds the nodes of one stretch of a backward pass.
 
     create: the nodes record gradients in their turn     whole: each gradient rule is one node, and
-    so is each sum of gradients; for structure that does not come back
+    so is each sum of gradients; for structure that does not come back     anew: ids that are not
+    at hand, but computed again
     """
 
     def __init__(
-        self, path: PathGraph, expander: Expander, create: bool, whole: bool = False
+        self,
+        path: PathGraph,
+        expander: Expander,
+        create: bool,
+        whole: bool = False,
+        anew: frozenset[int] = frozenset(),
     ) -> None:
         self.path = path
+        self.anew = anew
+        self._again: dict[int, int] = {}
         self.expander = expander
         self.create = create
         self.whole = whole and not create
@@ -336,6 +370,9 @@ class Differentiator:
                 if k in block_at:
                     clones = self._clones(block_at[k])
                     names = tuple([clones.get(i, i) for i in names])
+                elif self.anew:
+                    read = set(graph.saved)
+                    names = tuple([self._made(i) if j in read else i for j, i in enumerate(names)])
             self.visited.append(outputs[0])
             names += tuple([self.gradient(o) for o in results])
             if self.whole and len(graph.nodes) > 1:
@@ -374,29 +411,45 @@ class Differentiator:
         n = graph.n_inputs
         return [None if i is None else names[i] if i < n else found[i] for i in graph.outputs]
 
+    def _made(self, i: int) -> int:
+        """A value that is at hand, or computed again."""
+        again, anew, path = self._again, self.anew, self.path
+        if i not in anew:
+            return i
+        if i not in again:
+            positions: set[int] = set()
+            stack = [i]
+            while stack:
+                j = stack.pop()
+                if j in anew and j not in again and path.producer[j] not in positions:
+                    positions.add(path.producer[j])
+                    stack.extend(path.nodes[path.producer[j]].inputs)
+            for k in sorted(positions):
+                self._clone(path.nodes[k], again)
+        return again[i]
+
+    def _clone(self, node: Node, names: dict[int, int]) -> None:
+        """A node again, on values that go by other names; adds the names of its results."""
+        path, expander = self.path, self.expander
+        inputs = tuple([names.get(i, i) for i in node.inputs])
+        for o in node.outputs:
+            names[o] = expander.temporary(path.shape_of(o), path.dtype_of(o))
+        outputs = tuple([names[o] for o in node.outputs])
+        grad = node.grad and self.create
+        expander.nodes.append(Node(node.prim, node.program, inputs, outputs, node.args, grad))
+
     def _clones(self, block: int) -> dict[int, int]:
         """The values of a checkpoint block, made anew from what stands before it."""
         names = self._blocks.get(block)
         if names is not None:
             return names
         names = self._blocks[block] = {}
-        path, expander = self.path, self.expander
+        path = self.path
         for k in sorted([k for k, b in path.block_at.items() if b == block]):
             node = path.nodes[k]
             if node.outputs[0] not in path.producer or node.prim.calls_user:
                 continue
-            for o in node.outputs:
-                names[o] = expander.temporary(path.shape_of(o), path.dtype_of(o))
-            expander.nodes.append(
-                Node(
-                    node.prim,
-                    node.program,
-                    tuple([names.get(i, i) for i in node.inputs]),
-                    tuple([names[o] for o in node.outputs]),
-                    node.args,
-                    node.grad and self.create,
-                )
-            )
+            self._clone(node, names)
         return names
 
 
@@ -517,7 +570,7 @@ def segment_step(
     with CollectionPaused():
         base = len(path.types)  # seeds get ids that no value of the path has
         expander = Expander(path.inner, Layered(path.shapes))
-        differ = Differentiator(path, expander, not whole, whole)
+        differ = Differentiator(path, expander, not whole, whole, computed_anew(path))
         for k, i in enumerate(order):
             differ.add(i, base + k)
         differ.run(part.rules, spent)

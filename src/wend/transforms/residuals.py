@@ -1,0 +1,125 @@
+"""What a segment saves for its backward pass, and what that pass computes again.
+
+The gradient rules of a segment read certain values. Instead of a value, those that it follows
+from by cheap ops may be saved. The cheapest choice is a minimum cut between what is there anyway,
+or dear to compute, and what is read: each value costs its bytes (of the sizes at hand: the choice
+holds for all). Of cuts that cost the same, the one nearest to what is read computes least again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wend.base import memory
+from wend.core import _hot
+from wend.core.graph import Node, PathGraph
+from wend.core.primitive import Primitive
+from wend.ops.basic import FillLike, Graft, Identity
+from wend.ops.contract import Contract
+from wend.ops.elementwise import Elementwise
+from wend.ops.gather import Gather
+from wend.ops.joining import Clone, SumTo
+from wend.ops.reduce import Reduction
+from wend.ops.selection import Cast
+from wend.ops.views import View
+from wend.transforms.cuts import nearest_cut
+
+__all__ = ["choose_anew", "value_bytes"]
+
+#: Segments that would save fewer bytes save what is read.
+WORTH_BYTES = 1 << 24
+#: Longer paths would take too long to plan.
+MOST_NODES = 6000
+#: Steps along which a product may be summed up to be as cheap as reading it back from memory.
+SHORT = 64
+#: The same where a memory budget would be exceeded.
+LONG = 1024
+_CHEAP = (
+    Elementwise, Reduction, View, Cast, Clone, SumTo, FillLike, Graft, Identity
+)  # fmt: skip
+
+
+def choose_anew(path: PathGraph, wanted: Iterable[int]) -> frozenset[int]:
+    """The ids that a backward pass computes again, of a path whose gradient rules read `wanted`."""
+    if path.block_at or path.calls or path.n_nodes > MOST_NODES:
+        return frozenset()
+    read = {i for i in wanted if i in path.producer}
+    whole = sum(value_bytes(path, i) for i in read)
+    if whole < WORTH_BYTES:
+        return frozenset()
+    anew = cut_at(path, read, SHORT)
+    limit = memory.budget()
+    if limit is not None and saved_bytes(path, read, anew) > limit // 2:
+        anew = cut_at(path, read, LONG)
+    return anew
+
+
+def cut_at(path: PathGraph, read: set[int], steps: int) -> frozenset[int]:
+    """The cheapest choice, if products of up to so many steps may be computed again."""
+    costs: dict[int, int] = {}
+    follows: dict[int, tuple[int, ...]] = {}
+    stack = list(read)
+    while stack:
+        i = stack.pop()
+        if i in costs:
+            continue
+        k = path.producer.get(i)
+        costs[i] = 1 if k is None else max(1, value_bytes(path, i))
+        if k is not None and cheap(path, path.nodes[k], steps):
+            follows[i] = path.nodes[k].inputs
+            stack.extend(follows[i])
+    saved = nearest_cut(costs, follows, read)
+    anew: set[int] = set()
+    stack = list(read)
+    while stack:
+        i = stack.pop()
+        if i not in saved and i not in anew:
+            anew.add(i)
+            stack.extend(follows[i])
+    return frozenset(anew)
+
+
+def saved_bytes(path: PathGraph, read: set[int], anew: frozenset[int]) -> int:
+    """Bytes of what has to be saved besides leaves."""
+    needed = set(read)
+    for i in anew:
+        needed.update(path.nodes[path.producer[i]].inputs)
+    return sum(value_bytes(path, i) for i in needed - anew if i in path.producer)
+
+
+def cheap(path: PathGraph, node: Node, steps: int) -> bool:
+    """Whether the results of a node are as quickly computed as read from memory."""
+    prim: Primitive = node.prim
+    if prim.calls_user or not prim.pure or not node.inputs:
+        return False
+    if isinstance(prim, Contract):
+        return product_steps(path, node) <= steps
+    if isinstance(prim, Gather):
+        return True  # its indices have been checked when it first ran
+    return isinstance(prim, _CHEAP) and not prim.fallible
+
+
+def product_steps(path: PathGraph, node: Node) -> int:
+    """Over how many steps a product sums up."""
+    prim = node.prim
+    x, y = (len(path.shape_of(i)) for i in node.inputs)
+    shape = sizes(path, node.inputs[0])
+    steps = 1
+    for axis in prim.layout(x, y)[1]:
+        steps *= shape[axis]
+    return steps
+
+
+def sizes(path: PathGraph, i: int) -> list[int]:
+    """Extents of a value at the sizes at hand."""
+    if i >= 0:
+        return list(path.types[i].shape)
+    return [_hot.evaluate(e, path.types, path.args) for e in path.shape_of(i)]
+
+
+def value_bytes(path: PathGraph, i: int) -> int:
+    """Bytes of a value at the sizes at hand."""
+    n = 1
+    for extent in sizes(path, i):
+        n *= extent
+    return n * int(path.dtype_of(i).itemsize)
