@@ -9,6 +9,7 @@ are ready when it ends.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from wend.compiler.attach import Attachment
@@ -18,6 +19,10 @@ from wend.compiler.layout import view_of
 from wend.compiler.regions import Region
 from wend.compiler.repeat import Repetition
 from wend.compiler.tails import may_have_tail, place_head
+
+#: Ops of one nest: LLVM takes more than twice as long for twice as long a loop, and the steps of a
+#: long unrolled loop share kernels only where it is cut.
+MOST_OPS = 256
 
 
 class Fusion:
@@ -29,11 +34,13 @@ class Fusion:
         self.home: dict[int, Region] = {}  # value -> region that computes it
         self.readers: dict[int, list[Region]] = {}
         self.renames: dict[int, Any] = {}
+        self.ordered: list[Region] = []
 
-    def run(self) -> list[Region]:
-        """The regions, in an order in which they can run."""
+    def work(self) -> Iterator[None]:
+        """Sort all ops, in slices of one; `ordered` are the regions as they can run."""
         attachment = Attachment(self)  # it refers to this: kept here, both would stay as a cycle
         for op in self.function.ops:
+            yield
             if op.kind in NESTED:
                 if not attachment.run(op):
                     self.place(op)
@@ -48,7 +55,7 @@ class Fusion:
         Repetition(self).run(regions)
         ordered = in_order(regions)
         self.mark_outputs(ordered)
-        return ordered
+        self.ordered = ordered
 
     def new(self, kind: str) -> Region:
         """An empty region."""
@@ -70,13 +77,15 @@ class Fusion:
                     siblings.append(reader)
         homes.sort(key=lambda r: -r.number)
         for other in homes[1:]:
-            if self.merge(homes[0], other):
+            if len(homes[0].ops) + len(other.ops) < MOST_OPS and self.merge(homes[0], other):
                 homes = [homes[0], *(h for h in homes[1:] if h is not other)]
         live = [r for r in siblings if r.kind == "nest" and self.regions[r.number] is r]
         live = [r for r in live if r not in homes]
         live.sort(key=lambda r: -r.number)
         for region in homes + live[:4]:
-            if self.may_join(region, op) and self.join(region, op, region in homes):
+            if len(region.ops) >= MOST_OPS or not self.may_join(region, op):
+                continue
+            if self.join(region, op, region in homes):
                 self.settle(region, op)
                 return
         region = self.new("nest")

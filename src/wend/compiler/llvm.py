@@ -358,6 +358,8 @@ def _compiled(text: str, names: list[str]) -> Library | CompileError:
 
 
 _background = _Background()
+#: What has more to compile calls `compile_later` in functions that hang here, when it is asked to.
+before_rest: list[Callable[[], None]] = []
 
 
 def compile_later(text: str, names: Iterable[str], callback: Callback) -> None:
@@ -381,6 +383,8 @@ def drain(timeout: float | None = None) -> bool:
 
     timeout: in seconds. False if it ran out. Not to be called from a callback.
     """
+    for finish in before_rest:
+        finish()
     return _background.drain(timeout)
 
 

@@ -5,7 +5,7 @@ The rules are found by family (`RULES`); an op of no family here becomes a host 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from wend.base import dtypes
@@ -62,8 +62,8 @@ class Lowering:
         self.filled: set[int] = set()
         self.sources: dict[int, Node] = {}  # the nodes of uniform values
 
-    def run(self) -> Function:
-        """Lower all nodes."""
+    def work(self) -> Iterator[None]:
+        """Lower all nodes, in slices of one; the result is `function`."""
         f = self.function
         made = {o for node in self.nodes for o in node.outputs}
         used = {i for node in self.nodes for i in node.inputs} | self.needed
@@ -72,12 +72,12 @@ class Lowering:
             f.dtypes[i] = self.path.dtype_of(i)
         for node in self.nodes:
             self.lower(node)
+            yield
         f.outputs = sorted(i for i in self.needed if i in made)
         for i in f.outputs:
             self.materialise(f.resolve(i))
             self.lay_out(i)
         self.drop_unread()
-        return f
 
     def drop_unread(self) -> None:
         """Forget ops of which only the shape was asked, by a fill."""

@@ -8,7 +8,7 @@ arose. Tests and `WEND_VERIFY=1` use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from wend.compiler.ir import NESTED, Function, Op
@@ -21,11 +21,11 @@ __all__ = ["Pass", "Watch", "check"]
 
 
 class Pass(NamedTuple):
-    """One pass. run: changes the recipe; show: what it has made, for people."""
+    """One pass. run: changes the recipe, in slices or at once; show: what it has made."""
 
     name: str
     purpose: str
-    run: Callable[[Recipe], None]
+    run: Callable[[Recipe], Iterator[None] | None]
     show: Callable[[Recipe], str]
 
 

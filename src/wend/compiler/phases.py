@@ -32,6 +32,7 @@ class PhaseCode:
         self.nest = nest.nest
         self.text = nest.text
         self.ops = ops
+        self.phase = max((nest.nest.phase[op.out] for op in ops), default=0)
         self.again = again
         self.axis = self.nest.inner[-1]
         self.around = [*self.nest.outer, *self.nest.inner[:-1]]
@@ -209,16 +210,12 @@ class PhaseCode:
             self.add_vector(op, value, c)
         else:
             values[op.out] = value
-            if self.nest.phase[op.out] != self.phase_of_ops():
+            if self.nest.phase[op.out] != self.phase:
                 return
             if op.out in self.nest.stores:
                 self.store(self.nest.stores[op.out], value, c)
             elif op.out in self.nest.kept:
                 b.store(value, self.kept_address(op.out, c))
-
-    def phase_of_ops(self) -> int:
-        """The phase that this is."""
-        return max(self.nest.phase[op.out] for op in self.ops)
 
     def operand(
         self, op: Op, k: int, c: int, values: dict[int, Value], loaded: dict[Any, Value]

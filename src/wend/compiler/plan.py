@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from wend.compiler import matmul
@@ -44,45 +45,65 @@ class Recipe:
     """What a plan does, for all sizes.
 
     watch: called with each pass and the recipe when the pass is done
+    sliced: whether the caller does the work, by going through `rest`
     """
 
     function: Function
     regions: list[Region]
 
-    def __init__(self, path: PathGraph, needed: frozenset[int], watch: Watch | None = None) -> None:
+    def __init__(
+        self,
+        path: PathGraph,
+        needed: frozenset[int],
+        watch: Watch | None = None,
+        sliced: bool = False,
+    ) -> None:
         self.path = path
         self.needed = needed
         self.nests: dict[int, Nest] = {}  # by number of the region
         self.steps: list[Kernel | Op] = []
         self.nonempty: list[tuple[Poly, ...]] = []  # extents of which none may be 0
+        self.rest = self.work(watch)
+        if not sliced:
+            for _ in self.rest:
+                pass
+
+    def work(self, watch: Watch | None) -> Iterator[None]:
+        """Do all passes, in slices of an op, a nest or a kernel."""
         for one in PASSES:
-            one.run(self)
+            yield from one.run(self) or ()
             if watch is not None:
                 watch(one, self)
 
     # -- passes -----------------------------------------------------------------------------
 
-    def lower(self) -> None:
+    def lower(self) -> Iterator[None]:
         """Nodes become loops; equal ones are one, views are strides."""
-        self.function = Lowering(self.path, self.needed).run()
+        lowering = Lowering(self.path, self.needed)
+        yield from lowering.work()
+        self.function = lowering.function
         self.nonempty += self.function.nonempty
 
-    def fuse(self) -> None:
+    def fuse(self) -> Iterator[None]:
         """Ops are sorted into regions."""
-        self.regions = Fusion(self.function).run()
+        fusion = Fusion(self.function)
+        yield from fusion.work()
+        self.regions = fusion.ordered
 
-    def arrange(self) -> None:
+    def arrange(self) -> Iterator[None]:
         """Regions become nests."""
         for region in self.regions:
             if region.kind == "nest" and region.ops:
                 self.nests[region.number] = Nest(self.function, region)
+                yield
 
-    def emit(self) -> None:
+    def emit(self) -> Iterator[None]:
         """Nests and products become kernels."""
         for region in self.regions:
             step = self.step(region)
             if step is not None:
                 self.steps.append(step)
+            yield
 
     def place(self) -> None:
         """Lifetimes, and whose memory results take."""

@@ -7,6 +7,7 @@ its bound plan by comparing types, fills in addresses and run-time numbers, and 
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -194,15 +195,28 @@ class Bound:
 
 
 class Compilation:
-    """A plan whose kernels are being compiled in the background."""
+    """A plan in the making: planned in slices, its kernels compiled in the background."""
 
     def __init__(self, reference: ReferencePlan) -> None:
         self.reference = reference
-        self.recipe = recipe_of(reference, None)
+        self.recipe = begin_recipe(reference, None, sliced=True)
         self.libraries: dict[str, Any] = {}
         self.failed = False
+        self.planned = False
+        self.left: set[str] = set()
+
+    def plan(self, seconds: float) -> None:
+        """Go on planning for about this long, but a slice at least.  Raises CompileError."""
+        if self.planned:
+            return
+        stop = time.perf_counter() + seconds
+        for _ in self.recipe.rest:
+            if time.perf_counter() >= stop:
+                return
+        self.planned = True
+        check_recipe(self.recipe)
         texts = kernel_texts(self.recipe)
-        self.left = set(texts)
+        self.left.update(texts)
         for text, names in texts.items():
             llvm.compile_later(text, names, self.receiver(text))
 
@@ -221,7 +235,7 @@ class Compilation:
     @property
     def ready(self) -> bool:
         """Whether every kernel is there."""
-        return not self.left
+        return self.planned and not self.left
 
     def finish(self) -> CompiledPlan:
         """The plan.  Raises CompileError if a kernel could not be compiled."""
@@ -230,14 +244,19 @@ class Compilation:
         return CompiledPlan(self.reference, self.recipe, self.libraries)
 
 
-def recipe_of(reference: ReferencePlan, needed: frozenset[int] | None) -> Recipe:
-    """The recipe for what a reference plan computes.  Raises CompileError."""
+def begin_recipe(
+    reference: ReferencePlan, needed: frozenset[int] | None, sliced: bool = False
+) -> Recipe:
+    """The recipe for what a reference plan computes; sliced: the passes are left to the caller."""
     watch = check if config.settings.verify else None
-    recipe = Recipe(reference.path, needed or reference.wanted | reference.saved, watch)
+    return Recipe(reference.path, needed or reference.wanted | reference.saved, watch, sliced)
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Raise CompileError if the recipe would take more memory than the reference."""
     if any(not isinstance(step, Kernel) and step.node.prim.donates for step in recipe.steps):
         # The reference writes in place where it may; host steps do not.
         raise CompileError("an op that writes into its operand has no kernel")
-    return recipe
 
 
 def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
@@ -259,7 +278,8 @@ def compile_plan(reference: ReferencePlan, needed: frozenset[int] | None = None)
 
     needed: the values to compute, if they are not the wanted and saved ones
     """
-    recipe = recipe_of(reference, needed)
+    recipe = begin_recipe(reference, needed)
+    check_recipe(recipe)
     libraries = {
         text: llvm.compile_module(text, names) for text, names in kernel_texts(recipe).items()
     }

@@ -171,6 +171,8 @@ def tier_of(plan: Any) -> str:
         return f"reference: {plan.fault}"
     if plan.hopeless:
         return "reference: too many ops to plan"
+    if plan.compilation is not None and not plan.compilation.planned:
+        return "reference: being planned"
     if plan.compilation is not None:
         return f"reference: {len(plan.compilation.left)} kernels are being compiled"
     return f"reference: visit {plan.visits}, compiled from visit {THIRD} on"

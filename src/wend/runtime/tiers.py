@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 import warnings
+import weakref
 from typing import Any
 
 from wend.base import config
@@ -80,6 +82,7 @@ class TieredPlan:
         """Stay with the reference."""
         self.hopeless = True
         self.compilation = None
+        _under_way.discard(self)
         # Its traceback would keep the frames of this flush, and the arrays they know, for good.
         fault.__context__ = fault.__cause__ = None
         self.fault = fault.with_traceback(None)
@@ -104,6 +107,8 @@ class TieredPlan:
         from wend.compiler import llvm
         from wend.runtime.cpu import Compilation, compile_plan
 
+        if finish_planning not in llvm.before_rest:
+            llvm.before_rest.append(finish_planning)
         try:
             obstacle = llvm.obstacle()
             if obstacle is not None:
@@ -113,8 +118,11 @@ class TieredPlan:
                 self.compiled = compile_plan(self.reference)
             elif self.compilation is None:
                 self.compilation = Compilation(self.reference)
-            if self.compilation is not None and self.compilation.ready:
-                self.compiled = self.compilation.finish()
+                _under_way.add(self)
+            if self.compilation is not None:
+                plan_a_slice(self.compilation)
+                if self.compilation.ready:
+                    self.compiled = self.compilation.finish()
         except CompileError as fault:
             self.give_up(fault)
         except Exception as fault:
@@ -122,9 +130,39 @@ class TieredPlan:
                 raise
             self.give_up(fault)
         if self.compiled is not None:
+            _under_way.discard(self)
             self.compilation = None
             self.track = self.compiled.track
             COUNTS["compiled"] += 1
+
+
+#: How much of the time that goes by planning may take, and seconds at a time.
+SHARE, LONGEST = 0.15, 0.004
+_under_way: weakref.WeakSet[TieredPlan] = weakref.WeakSet()
+_planned_last = time.perf_counter()
+
+
+def plan_a_slice(compilation: Any) -> None:
+    """Go on with planning, for a small part of the time that has gone by since the last slice."""
+    global _planned_last
+    if compilation.planned:
+        return
+    now = time.perf_counter()
+    try:
+        compilation.plan(min(SHARE * (now - _planned_last), LONGEST))
+    finally:
+        _planned_last = time.perf_counter()
+
+
+def finish_planning() -> None:
+    """Plan to its end what has been begun; its kernels are compiled in the background."""
+    with _planning:
+        for plan in list(_under_way):
+            try:
+                if plan.compilation is not None:
+                    plan.compilation.plan(float("inf"))
+            except Exception as fault:
+                plan.give_up(fault)
 
 
 _to_tell: list[str] = []
