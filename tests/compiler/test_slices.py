@@ -1,0 +1,182 @@
+"""Planning in slices, and what runs without Python once a path is known."""
+
+import gc
+
+import numpy as np
+import pytest
+from tests.rules.disabling import private_trie
+
+import wend as torch
+from wend.base import config
+from wend.compiler import llvm
+from wend.compiler.fuse import MOST_OPS
+from wend.compiler.plan import Recipe
+from wend.runtime import tiers
+from wend.runtime.launcher import launcher
+from wend.runtime.recent import RECENT
+from wend.transforms import quick
+
+
+@pytest.fixture(autouse=True)
+def in_the_background():
+    """Plans are compiled in the background, on a trie of their own."""
+    with private_trie(), config.override(compile=True, wait=False):
+        yield
+
+
+def chain(x, n):
+    for _ in range(n):
+        x = torch.tanh(x * 1.01) + 0.1
+    return x
+
+
+def last_plan():
+    return RECENT[-1][0]
+
+
+def test_a_flush_does_no_more_of_a_plan_than_its_share(monkeypatch):
+    monkeypatch.setattr(tiers, "SHARE", 0.0)
+    x = torch.linspace(-1, 1, 7)
+    expected = chain(x, 20).tolist()
+    for _ in range(6):
+        assert chain(x, 20).tolist() == expected
+    plan = last_plan()
+    assert plan.compilation is not None and not plan.compilation.planned
+    for _ in range(500):  # a slice each
+        chain(x, 20).tolist()
+        if plan.compilation is None or plan.compilation.planned:
+            break
+    assert plan.compiled is not None or plan.compilation.planned
+    assert llvm.drain(60)
+    np.testing.assert_allclose(chain(x, 20).tolist(), expected, rtol=1e-5)
+    assert plan.compiled is not None
+
+
+def test_coming_to_rest_includes_planning(monkeypatch):
+    monkeypatch.setattr(tiers, "SHARE", 0.0)
+    x = torch.linspace(-1, 1, 5)
+    for _ in range(3):
+        chain(x, 5).tolist()
+    plan = last_plan()
+    assert not plan.compilation.planned
+    assert llvm.drain(60)
+    before = launcher.runs()
+    chain(x, 5).tolist()
+    assert plan.compiled is not None and launcher.runs() == before + 1
+
+
+def test_a_failure_while_planning_leaves_the_reference(monkeypatch):
+    def broken(self):
+        yield
+        raise ValueError("broken")
+
+    monkeypatch.setattr(tiers, "SHARE", 0.0)
+    x = torch.linspace(-1, 1, 5)
+    for _ in range(3):
+        expected = chain(x, 4).tolist()
+    monkeypatch.setattr(Recipe, "emit", broken)
+    plan = last_plan()
+    plan.compilation.recipe.rest = broken(None)
+    assert llvm.drain(60)
+    assert plan.hopeless and isinstance(plan.fault, ValueError)
+    assert chain(x, 4).tolist() == expected
+
+
+def test_a_long_loop_is_cut_into_nests_that_share_kernels():
+    x = torch.linspace(-1, 1, 9)
+    n = 3 * MOST_OPS
+    with config.override(compile=True, wait=True):
+        for _ in range(2):
+            found = chain(x, n)
+            found = found.tolist()
+    recipe = last_plan().compiled.recipe
+    assert max(len(step.ops) for step in recipe.steps) <= MOST_OPS
+    assert len({step.text for step in recipe.steps}) <= 5 < len(recipe.steps)
+    expected = np.linspace(-1, 1, 9)
+    for _ in range(n):
+        expected = np.tanh(expected * 1.01) + 0.1
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+# -- segments whose backward step is known --------------------------------------------------
+
+
+def recurrent(w, x, turns):
+    h = x
+    for _ in range(turns):
+        assert h.sum() > -1e9  # a flush in each turn
+        h = torch.tanh(h @ w)
+    return h.sum()
+
+
+def gradients(w, x, turns):
+    w.grad = x.grad = None
+    recurrent(w, x, turns).backward()
+    return w.grad.numpy(), x.grad.numpy()
+
+
+def by_hand(w, x, turns):
+    states = [x]
+    for _ in range(turns):
+        states.append(np.tanh(states[-1] @ w))
+    g, gw = np.ones_like(x), np.zeros_like(w)
+    for before, after in zip(reversed(states[:-1]), reversed(states[1:])):
+        d = g * (1 - after * after)
+        gw += before.T @ d
+        g = d @ w.T
+    return gw, g
+
+
+@pytest.fixture
+def weights():
+    gc.collect()  # handles whose gradients other tests retain: while they live, passes go by node
+    rng = np.random.default_rng(0)
+    w, x = rng.normal(size=(4, 4)), rng.normal(size=(3, 4))
+    return torch.tensor(w, requires_grad=True), torch.tensor(x, requires_grad=True), w, x
+
+
+@pytest.mark.parametrize("wait", [False, True])
+def test_known_segments_are_passed_without_python(weights, monkeypatch, wait):
+    w, x, *arrays = weights
+    with config.override(compile=True, wait=wait):
+        for turns in (5, 3, 6, 4, 5):
+            for _ in range(4):
+                found = gradients(w, x, turns)
+                for mine, hand in zip(found, by_hand(*arrays, turns), strict=True):
+                    np.testing.assert_allclose(mine, hand, rtol=1e-9, atol=1e-12)
+    calls = []
+    real = quick.pass_segment
+    monkeypatch.setattr("wend.transforms.grad.pass_segment", lambda *a: calls.append(1) or real(*a))
+    gradients(w, x, 6)
+    assert not calls
+
+
+def test_hooks_and_frozen_leaves_are_seen_on_known_segments(weights):
+    w, x, *arrays = weights
+    for _ in range(4):
+        gradients(w, x, 4)
+    seen = []
+    handle = w.register_hook(lambda g: seen.append(1))
+    gw, _ = gradients(w, x, 4)
+    np.testing.assert_allclose(gw, by_hand(*arrays, 4)[0])
+    assert len(seen) == 1
+    handle.remove()
+    loss = recurrent(w, x, 4)
+    x.requires_grad_(False)
+    w.grad = x.grad = None
+    loss.backward()
+    np.testing.assert_allclose(w.grad.numpy(), by_hand(*arrays, 4)[0])
+    assert x.grad is None
+
+
+def test_a_second_pass_adds_up_or_is_refused(weights):
+    w, x, *arrays = weights
+    for _ in range(4):
+        gradients(w, x, 4)
+    w.grad = x.grad = None
+    loss = recurrent(w, x, 4)
+    loss.backward(retain_graph=True)
+    loss.backward()
+    np.testing.assert_allclose(w.grad.numpy(), 2 * by_hand(*arrays, 4)[0])
+    with pytest.raises(RuntimeError, match="second time"):
+        loss.backward()
