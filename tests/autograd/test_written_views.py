@@ -2,6 +2,8 @@
 
 import pytest
 
+import wend
+
 VALUES = [1.0, 2.0, 3.0]
 
 
@@ -106,3 +108,30 @@ def test_a_tensor_that_was_looked_at_through_numpy_stays_the_same_variable(agree
         return [*first, *gradients(torch, torch.sin(b).sum(), a)]
 
     agree(program)
+
+
+@pytest.mark.parametrize("read", ["view", "base before", "both", "operand before"])
+@pytest.mark.parametrize("kind", ["unfold", "row", "transposed"])
+def test_a_base_detached_after_a_write_through_its_view(kind, read):
+    def work(torch):
+        s = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+        x = s * 1
+        v = {"unfold": lambda: x.unfold(0, 1, 1), "row": lambda: x[0], "transposed": x.t}[kind]()
+        y = (w * 2).reshape(1, 2, 1) if kind == "unfold" else w * 2
+        before = (x * 3).sum()
+        v.copy_(y.expand(v.shape))
+        written = x.sum()
+        x.detach_()
+        loss = {
+            "view": lambda: v.sum(), "base before": lambda: written,
+            "both": lambda: (v * v).sum() + x.sum(), "operand before": lambda: before + v.sum(),
+        }[read]()  # fmt: skip
+        try:
+            loss.backward()
+        except RuntimeError:
+            return "refused"
+        grads = [None if g is None else g.tolist() for g in (s.grad, w.grad)]
+        return grads, x.requires_grad, v.requires_grad
+
+    assert work(wend) == work(pytest.importorskip("torch"))
