@@ -154,3 +154,26 @@ def test_memory_grows_with_the_rows_only():
                 wanted.append(((k_, j), value(slot.a), k_, k_))
     _, total = place_all(wanted)
     assert total < rows * rows * 4 / 10
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_the_reference_in_parts(drops, monkeypatch):
+    """Many scores: the reference computes a few rows at a time, to the same numbers."""
+    from wend.ops import attend as module
+
+    q, k, v = operands((2, 3), 33, 20, 8, 8)
+
+    def run():
+        torch.manual_seed(5)
+        return gradients(q, k, v, is_causal=True, dropout_p=0.3 * drops)
+
+    def found():
+        torch.synchronize()
+        return [x.detach().numpy().copy() for x in run()]
+
+    with config.override(compile=False, wait=False):
+        whole = found()
+        monkeypatch.setattr(module, "_MANY", 150)
+        parts = found()
+    for a, b in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)

@@ -22,6 +22,9 @@ from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops import philox
 from wend.ops.numeric import FLOATING, Array, accumulator, array, require, widen
 
+#: Scores that the reference keeps in memory at a time.
+_MANY = 1 << 21
+
 
 def _check(op: str, query: Spec, key: Spec, value: Spec, mask: Spec | None) -> tuple[Any, ...]:
     """The shape of the scores. Raises DTypeError or ShapeError."""
@@ -49,19 +52,43 @@ def _check(op: str, query: Spec, key: Spec, value: Spec, mask: Spec | None) -> t
     return scores
 
 
+class Part(NamedTuple):
+    """Some rows of scores: their first, how many scores come before, keys of NumPy."""
+
+    row: int
+    before: int
+    rows: Any  # of what has a row for each query
+    keys: Any  # of what has one for each key
+
+
+def _parts(shape: tuple[int, ...]) -> Iterator[Part]:
+    """All scores of this shape at once, or if they are many a few rows after the other."""
+    *front, n, columns = shape
+    whole = slice(None)
+    if math.prod(shape) <= _MANY:
+        yield Part(0, 0, (..., whole, whole), (..., whole, whole))
+        return
+    step = max(1, _MANY // columns)
+    for number, place in enumerate(np.ndindex(*front)):
+        for row in range(0, n, step):
+            rows = (*place, slice(row, row + step), whole)
+            yield Part(row, (number * n + row) * columns, rows, (*place, whole, whole))
+
+
 class Attention(Primitive, abstract=True):
     """Base: what forward and backward, with and without dropout, have in common."""
 
     supports = FLOATING
     is_causal: bool
 
-    def scores(self, q: Array, k: Array, mask: Array | None, scale: float) -> Array:
-        """Scores of all pairs; -inf where a pair is forbidden."""
-        s = np.matmul(q * q.dtype.type(scale), np.swapaxes(k, -1, -2))
+    def scores(self, q: Array, k: Array, mask: Array | None, scale: float, part: Part) -> Array:
+        """Scores of the pairs of a part; -inf where a pair is forbidden."""
+        s = np.matmul(q[part.rows] * q.dtype.type(scale), np.swapaxes(k[part.keys], -1, -2))
         if self.is_causal:
-            s = np.where(np.tri(*s.shape[-2:]) == 1, s, -math.inf)
+            s = np.where(np.tri(s.shape[-2], s.shape[-1], part.row) == 1, s, -math.inf)
         if mask is not None:
-            s = np.where(mask, s, -math.inf) if mask.dtype == bool else s + widen(mask)
+            shown = mask[part.rows]
+            s = np.where(shown, s, -math.inf) if mask.dtype == bool else s + widen(shown)
         return s.astype(q.dtype, copy=False)
 
     def open_scores(self, query: Any, key: Any, mask: Any, scale: Any) -> Any:
@@ -117,9 +144,9 @@ class Dropout(NamedTuple):
         u = ops.uniform(shape, self.seed, self.offset, dtype=float32)
         return ops.mul(ops.cast(ops.ge(u, self.p), dtype), self.factor)
 
-    def kept_array(self, shape: Any, dtype: Any) -> Array:
-        """The same, as an array."""
-        words = philox.words32(self.seed, self.offset, math.prod(shape)).reshape(shape)
+    def kept_array(self, shape: Any, dtype: Any, before: int) -> Array:
+        """The same, as an array, from the weight on that has so many before it."""
+        words = philox.words32(self.seed, self.offset + before, math.prod(shape)).reshape(shape)
         u = (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
         return (u >= np.float32(self.p)).astype(dtype) * dtype.type(self.factor)
 
@@ -145,16 +172,21 @@ class Attend(Attention):
     def reference(self, q: Array, k: Array, v: Array, mask: Any, scale: float, *drop: Any) -> Any:
         dtype = from_numpy(q.dtype)
         q, k, v = widen(q), widen(k), widen(v)
-        s = self.scores(q, k, mask, scale)
-        top = s.max(-1, keepdims=True, initial=-math.inf)
-        with np.errstate(all="ignore"):
-            powers = np.exp(s - np.where(top == -math.inf, 0, top).astype(s.dtype))
-            sums = powers.sum(-1, keepdims=True)
-            total = np.where(sums == 0, math.inf, np.log(sums) + top)
-            weights = powers / np.where(sums == 0, 1, sums)
-        if drop:
-            weights = weights * Dropout(*drop).kept_array(s.shape, s.dtype)
-        y = np.matmul(weights.astype(q.dtype, copy=False), v)
+        shape = (*q.shape[:-1], k.shape[-2])
+        mask = None if mask is None else np.broadcast_to(mask, shape)
+        y = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+        total = np.empty((*q.shape[:-1], 1), q.dtype)
+        for part in _parts(shape):
+            s = self.scores(q, k, mask, scale, part)
+            top = s.max(-1, keepdims=True, initial=-math.inf)
+            with np.errstate(all="ignore"):
+                powers = np.exp(s - np.where(top == -math.inf, 0, top).astype(s.dtype))
+                sums = powers.sum(-1, keepdims=True)
+                total[part.rows] = np.where(sums == 0, math.inf, np.log(sums) + top)
+                weights = powers / np.where(sums == 0, 1, sums)
+            if drop:
+                weights = weights * Dropout(*drop).kept_array(s.shape, s.dtype, part.before)
+            y[part.rows] = np.matmul(weights.astype(q.dtype, copy=False), v[part.keys])
         return array(y, dtype), array(total[..., 0], accumulator(dtype))
 
     def vjp(self, g: Any, y: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any) -> Any:
@@ -248,17 +280,24 @@ class AttendBackward(Attention):
                   mask: Any, scale: float, *drop: Any) -> Any:  # fmt: skip
         dtype = from_numpy(q.dtype)
         q, k, v, g = widen(q), widen(k), widen(v), widen(g)
-        with np.errstate(all="ignore"):
-            p = np.exp(self.scores(q, k, mask, scale) - total[..., None])
-            change = np.matmul(g, np.swapaxes(v, -1, -2))
-            kept = p
-            if drop:
-                keep = Dropout(*drop).kept_array(p.shape, p.dtype)
-                change, kept = change * keep, p * keep
-            ds = p * (change - delta[..., None]) * q.dtype.type(scale)
-            grads = np.matmul(ds, k), np.matmul(np.swapaxes(ds, -1, -2), q)
-            dv = np.matmul(np.swapaxes(kept, -1, -2), g)
-        return tuple(array(x, dtype) for x in (*grads, dv))
+        shape = (*q.shape[:-1], k.shape[-2])
+        mask = None if mask is None else np.broadcast_to(mask, shape)
+        dq, dk, dv = np.empty_like(q), np.zeros_like(k), np.zeros_like(v)
+        total, delta = total[..., None], delta[..., None]
+        for part in _parts(shape):
+            rows, keys = part.rows, part.keys
+            with np.errstate(all="ignore"):
+                p = np.exp(self.scores(q, k, mask, scale, part) - total[rows])
+                change = np.matmul(g[rows], np.swapaxes(v[keys], -1, -2))
+                kept = p
+                if drop:
+                    keep = Dropout(*drop).kept_array(p.shape, p.dtype, part.before)
+                    change, kept = change * keep, p * keep
+                ds = p * (change - delta[rows]) * q.dtype.type(scale)
+                dq[rows] = np.matmul(ds, k[keys])
+                dk[keys] += np.matmul(np.swapaxes(ds, -1, -2), q[rows])
+                dv[keys] += np.matmul(np.swapaxes(kept, -1, -2), g[rows])
+        return tuple(array(x, dtype) for x in (dq, dk, dv))
 
     def vjp(self, gs: Any, y: Any, q: Any, k: Any, v: Any, total: Any, delta: Any, g: Any,
             mask: Any, scale: Any, *drop: Any) -> Any:  # fmt: skip

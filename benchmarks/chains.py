@@ -1,0 +1,79 @@
+"""Chains that become one kernel, against PyTorch's: norms, losses, attention, elementwise.
+
+python benchmarks/chains.py
+python benchmarks/chains.py softmax "attention 1 2 4096 64"     # these
+
+Rows are [4096, 1024], images [16, 64, 32, 128], forward and backward; elementwise chains go over
+16 M elements, forward. Each is measured in processes of its own, passes in turns, so that the
+column of the most memory (MB) says something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from typing import Any
+
+from bench import Side, frameworks, publish, ratio
+
+CHAINS = [
+    "softmax", "log_softmax", "cross_entropy", "layer_norm", "rms_norm", "batch_norm",
+    "group_norm", "column sums", "copy", "x * 2 + 1", "tanh(x * y) + y",
+    "attention 12 4 64 32 causal", "attention 1 4 128 64", "attention 8 8 512 64",
+    "attention 1 8 1024 64 causal", "attention 1 2 4096 64", "attention 1 2 4096 128 causal",
+]  # fmt: skip
+COLUMNS = [
+    "chain",
+    "wend ms",
+    "torch ms",
+    "ratio",
+    "low",
+    "high",
+    "wend MB",
+    "torch MB",
+    "agree to",
+]
+
+
+def measure(name: str, passes: int, turns: int) -> dict[str, Any]:
+    """Return one row."""
+    sides = {side: Side(side, "serve_chains.py") for side in frameworks()}
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    row: dict[str, Any] = {"chain": name, "times": times}
+    results = {}
+    try:
+        for _ in range(passes):
+            for side, process in sides.items():
+                found = process.ask(name=name, turns=turns)
+                times[side].append(found["ms"])
+                row[f"{side} MB"] = found["most"]
+                results[side] = found["result"]
+    finally:
+        for process in sides.values():
+            process.close()
+    for side, measured in times.items():
+        row[f"{side} ms"] = statistics.median(measured)
+    if "torch" in sides:
+        row |= ratio(times["wend"], times["torch"])
+        row["agree to"] = abs(results["wend"] - results["torch"]) / max(abs(results["torch"]), 1e-6)
+    return row
+
+
+def main() -> None:
+    """Run the benchmark from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("chains", nargs="*", help=", ".join(CHAINS))
+    parser.add_argument("--passes", type=int, default=3)
+    parser.add_argument("--turns", type=int, default=5)
+    args = parser.parse_args()
+    rows = []
+    for name in args.chains or CHAINS:
+        rows.append(measure(name, args.passes, args.turns))
+        print({key: rows[-1].get(key) for key in COLUMNS}, flush=True)
+    publish("chains", rows, COLUMNS)
+
+
+if __name__ == "__main__":
+    main()
