@@ -8,6 +8,7 @@ cdef extern from "_shim.h":
     object arg "wend_arg" (size_t args, Py_ssize_t i)
     long long thread_id "wend_thread_id" ()
     Py_ssize_t refcount "wend_refcount" (object o)
+    int untrack "wend_untrack" (object o)
     size_t vectorcall_address "wend_vectorcall_address" ()
     int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
     int install_lazy_dict "wend_install_lazy_dict" (object probe, int k) except -1

@@ -1638,6 +1638,8 @@ def commit(trace, prim, child, h0, values, inplace):
     v.trace = trace
     v.requires_grad = child.requires_grad
     v.inference = trace.mode.inference
+    if child.parent is None:
+        untrack(v)  # it leads to its trace until the flush, and to none of its kind after it
     trace.values.append(v)
     trace.states.append(child)
     trace.n += 1
@@ -1879,6 +1881,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
         set_types(child, t0, t1, t2, more, outs, values)
         adopt(state, child)
     else:
+        untrack(child)  # off the trie: nothing that it refers to leads back to it
         set_results(child, outs)
     return child
 

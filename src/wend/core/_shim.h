@@ -243,6 +243,13 @@ static inline PyObject *wend_slice_step(PyObject *key)
 
 static inline Py_ssize_t wend_refcount(PyObject *o) { return Py_REFCNT(o); }
 
+/* Keep an object from the cyclic collector: it is part of no cycle that lasts. */
+static inline int wend_untrack(PyObject *o)
+{
+    PyObject_GC_UnTrack(o);
+    return 0;
+}
+
 static inline PyObject *wend_call1(PyObject *f, PyObject *x)
 {
     PyObject *args[1] = {x};

@@ -38,6 +38,7 @@ cdef class Node:
     cdef public object template
 
 cdef class Sorter:
+    cdef public long long[::1] ins
     cdef public long long[::1] region
     cdef public long long[::1] local
     cdef public long long[::1] root
@@ -55,24 +56,26 @@ cdef class Sorter:
     cdef public list reached
     cdef public list leaves
 
-    @cython.locals(state=State, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins=list,
+    @cython.locals(state=State, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long[::1]",
+                   region="long long[::1]", root="long long[::1]", rest=tuple, k=Py_ssize_t,
                    n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value, g=Py_ssize_t,
                    target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
                    depth=Py_ssize_t, prim=object, found=object, key=tuple)
     cpdef bint scan(self, Node root_node, list states, list values, list args) except -1
-    @cython.locals(operands=list, n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t,
-                   v=Value, first=Py_ssize_t, made=list)
-    cdef join(self, Node node, State state, list ins, Py_ssize_t target, list values)
-    @cython.locals(n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, at=Py_ssize_t, operands=list,
+    @cython.locals(operands=list, ins="long long[::1]", n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
+                   ref=Py_ssize_t, v=Value, first=Py_ssize_t, made=list)
+    cdef join(self, Node node, State state, Py_ssize_t n_in, Py_ssize_t target, list values)
+    @cython.locals(region="long long[::1]", root="long long[::1]", ins="long long[::1]",
+                   n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, at=Py_ssize_t, operands=list,
                    known=bint, ref=Py_ssize_t)
-    cdef bint allowed(self, Node node, list ins, Py_ssize_t target) except -1
-    @cython.locals(child=Node, found=list)
-    cdef Node find(self, Node parent, State state, object prim, list ins, Py_ssize_t target,
+    cdef bint allowed(self, Node node, Py_ssize_t n_in, Py_ssize_t target) except -1
+    @cython.locals(child=Node, found=list, operands=list, k=Py_ssize_t)
+    cdef Node find(self, Node parent, State state, object prim, Py_ssize_t n_in, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0, Py_ssize_t n_args)
-    @cython.locals(refs=tuple, n=Py_ssize_t, n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
+    @cython.locals(refs=tuple, ins="long long[::1]", n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
                    j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, other=Py_ssize_t, v=Value,
                    kind=int, type_=TensorType, operands=list, wanted=tuple, mine=TensorType)
-    cdef bint fits(self, Node child, State state, object prim, list ins, Py_ssize_t target,
+    cdef bint fits(self, Node child, State state, object prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
     @cython.locals(found=int)
     cpdef int role(self, Py_ssize_t at, Value v) except -1

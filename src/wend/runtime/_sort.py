@@ -74,7 +74,8 @@ class Sorter:
     whose rows it shows, and from which byte; address of its data, and of its gradient.
     """
 
-    def __init__(self, region, local, root, offset, data, gradient, used):
+    def __init__(self, region, local, root, offset, data, gradient, used, ins):
+        self.ins = ins  # operands of the op that is looked at
         self.region = region
         self.local = local
         self.root = root
@@ -94,7 +95,7 @@ class Sorter:
 
     def scan(self, root_node, states, values, args):
         """Sort all ops into regions; False if there are ops that only another executor can run."""
-        root, region = self.root, self.region
+        root, region, ins = self.root, self.region, self.ins
         for state in states:
             prim = state.prim
             first = state.first
@@ -112,15 +113,18 @@ class Sorter:
             code = found
             if code == 3:
                 return False
-            ins = []
             if n_in > 0:
-                ins.append(state.i0)
+                ins[0] = state.i0
                 if n_in > 1:
-                    ins.append(state.i1)
+                    ins[1] = state.i1
                     if n_in > 2:
-                        ins.append(state.i2)
-                        if state.rest is not None:
-                            ins.extend(state.rest)
+                        ins[2] = state.i2
+                        if n_in > 3:
+                            if n_in > len(ins):
+                                return False
+                            rest = state.rest
+                            for k in range(n_in - 3):
+                                ins[3 + k] = rest[k]
             n_args = len(prim.size_mask)
             arg0 = state.arg0
             if code == 1:
@@ -137,7 +141,8 @@ class Sorter:
                     continue
             target = -1
             newest = -1
-            for at in ins:
+            for k in range(n_in):
+                at = ins[k]
                 g = region[at]
                 if g >= 0 and at > newest:
                     newest = at
@@ -146,8 +151,8 @@ class Sorter:
             if target >= 0 and code != 2:
                 parent = self.nodes[target]
                 if parent.n_ops < MOST_OPS and parent.n_values < MOST_VALUES and not parent.single:
-                    node = self.find(parent, state, prim, ins, target, values, args, arg0, n_args)
-                    if not node.joins or not self.allowed(node, ins, target):
+                    node = self.find(parent, state, prim, n_in, target, values, args, arg0, n_args)
+                    if not node.joins or not self.allowed(node, n_in, target):
                         node = None
             if node is None:
                 target = len(self.nodes)
@@ -156,21 +161,21 @@ class Sorter:
                 self.made.append([])
                 self.grads.append(False)
                 depth = 0
-                for at in ins:
-                    g = region[root[at]]
+                for k in range(n_in):
+                    g = region[root[ins[k]]]
                     if g >= 0 and self.depths[g] >= depth:
                         depth = self.depths[g] + 1
                 self.depths.append(depth)
                 self.rows.append(-1)
-                node = self.find(root_node, state, prim, ins, target, values, args, arg0, n_args)
-            self.join(node, state, ins, target, values)
+                node = self.find(root_node, state, prim, n_in, target, values, args, arg0, n_args)
+            self.join(node, state, n_in, target, values)
         return True
 
-    def join(self, node, state, ins, target, values):
+    def join(self, node, state, n_in, target, values):
         """Add an op to a region."""
-        operands = self.operands[target]
+        operands, ins = self.operands[target], self.ins
         n = node.parent.n_operands
-        for k in range(len(ins)):
+        for k in range(n_in):
             at = ins[k]
             ref = node.refs[k]
             if ref < 0:
@@ -194,12 +199,12 @@ class Sorter:
         if state.requires_grad:
             self.grads[target] = True
 
-    def allowed(self, node, ins, target):
+    def allowed(self, node, n_in, target):
         """Whether a region may read what an op of it reads: only what it depends on already."""
-        region, root = self.region, self.root
+        region, root, ins = self.region, self.root, self.ins
         n = node.parent.n_operands
         operands = self.operands[target]
-        for k in range(len(ins)):
+        for k in range(n_in):
             if node.refs[k] < 0 and -1 - node.refs[k] >= n:
                 g = region[root[ins[k]]]
                 if g >= 0:
@@ -212,31 +217,33 @@ class Sorter:
                         return False
         return True
 
-    def find(self, parent, state, prim, ins, target, values, args, arg0, n_args):
+    def find(self, parent, state, prim, n_in, target, values, args, arg0, n_args):
         """The node of an op behind `parent`, made if it is new."""
         child = parent.child
-        if child is not None and self.fits(child, state, prim, ins, target, values, args, arg0):
+        if child is not None and self.fits(child, state, prim, n_in, target, values, args, arg0):
             return child
         found = parent.children.get(prim)
         if found is not None:
             for child in found:
-                if self.fits(child, state, prim, ins, target, values, args, arg0):
+                if self.fits(child, state, prim, n_in, target, values, args, arg0):
                     parent.child = child
                     return child
-        child = ASK_["child"](self, parent, state, ins, target, values, args[arg0 : arg0 + n_args])
+        operands = [self.ins[k] for k in range(n_in)]
+        child = ASK_["child"](
+            self, parent, state, operands, target, values, args[arg0 : arg0 + n_args]
+        )
         parent.children.setdefault(prim, []).append(child)
         parent.child = child
         return child
 
-    def fits(self, child, state, prim, ins, target, values, args, arg0):
+    def fits(self, child, state, prim, n, target, values, args, arg0):
         """Whether an op is the one that a node stands for."""
         if child.prim is not prim or child.grad != state.requires_grad:
             return False
         refs = child.refs
-        n = len(ins)
         if len(refs) != n:
             return False
-        operands = self.operands[target]
+        operands, ins = self.operands[target], self.ins
         n_known = child.parent.n_operands
         n_new = n_known
         for k in range(n):

@@ -16,7 +16,7 @@ import numpy as np
 from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
-from wend.core._hot import Batch, Segment
+from wend.core._hot import Batch, Segment, Value
 from wend.core.graph import PathGraph
 from wend.runtime import _launch_select, _sort_select
 from wend.runtime.structure import BOOK, ops_of
@@ -25,6 +25,8 @@ from wend.runtime.templates import Template
 _sort: Any = _sort_select.select()
 _launch: Any = _launch_select.select()
 
+#: An op of more operands leaves its flush to another executor.
+MOST_OPERANDS = 4096
 #: Whether a defect shows: else another executor runs what has failed here.
 RAISES = False
 _REAL = frozenset({"f", "c"})
@@ -65,7 +67,7 @@ class Execution:
         self.values = batch.values
         n = len(self.values)
         tables = [np.zeros(n, np.int64) for _ in range(7)]
-        self.sorter = _sort.Sorter(*tables)
+        self.sorter = _sort.Sorter(*tables, np.empty(MOST_OPERANDS, np.int64))
         self.data, self.gradients, self.root, self.offset = (
             tables[4], tables[5], tables[2], tables[3],
         )  # fmt: skip
@@ -113,7 +115,9 @@ class Execution:
         for k, at in enumerate(sorter.operands[first]):
             type_ = self.values[at].type
             if node.shared[k] or alone:
-                array = self.array(at)
+                # A value from outside may have been packed for products.
+                outside = sorter.region[at] == -1
+                array = self.values[at] if outside else self.array(at)
             else:
                 shape = (group.n, *type_.dims[1:]) if by_rows else (group.n, *type_.dims)
                 array = np.empty(shape, type_.dtype.numpy)
@@ -262,7 +266,7 @@ class Execution:
         for slab, grows in zip(slabs, template.border_grows, strict=True):
             arrays.append(np.concatenate(slab) if grows and len(slab) > 1 else slab[0])
         types = [
-            _hot.intern_type(x.shape, t.dtype, t.device)
+            x.type if type(x) is Value else _hot.intern_type(x.shape, t.dtype, t.device)
             for x, t in zip(arrays, template.tail_types, strict=True)
         ]
         for at, g in zip(targets, template.tail(arrays, types, numbers), strict=True):
@@ -322,7 +326,7 @@ class Execution:
         batch = self.batch
         segment = Segment(_hot.fresh_serial(), SpentPath(batch))
         segment.origin = batch.serial
-        segment.types = [v.type for v in values]
+        segment.types = segment.structure.types_of_values
         segment.args = batch.args
         segment.inputs = {}
         for i in self.sorter.leaves:
@@ -344,19 +348,23 @@ class SpentPath(PathGraph):
     """The path of a flush whose backward pass has run; its nodes are made when somebody asks."""
 
     def __init__(self, batch: Batch) -> None:
-        self._made = (batch.states, [_hot.held(v.type, None) for v in batch.values], batch.args)
+        self.types_of_values = [v.type for v in batch.values]
+        self._made = (batch.states, batch.args)
 
     def __getattr__(self, name: str) -> Any:
         if name not in PathGraph.__slots__ or "_made" not in self.__dict__:
             raise AttributeError(name)
-        made = self.__dict__.pop("_made")
-        super().__init__(*made)
+        states, args = self.__dict__.pop("_made")
+        values = [_hot.held(t, None) for t in self.types_of_values]
+        super().__init__(states, values, args)
         self.spent = {node.outputs[0] for node in self.nodes if node.grad}
         return getattr(self, name)
 
 
 def dense(array: Any) -> Any:
-    """A C-contiguous array of the same elements."""
+    """A C-contiguous array of the same elements (or those of a value)."""
+    if type(array) is Value:
+        array = array.buffer
     if type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned:
         return array
     array = np.asarray(array)

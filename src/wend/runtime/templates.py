@@ -12,7 +12,7 @@ from typing import Any
 
 from wend.base.devices import CPU
 from wend.core import _hot
-from wend.core._hot import Batch
+from wend.core._hot import Batch, Value
 from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
 from wend.core.symbolic import ARG, Expr, substitute
 from wend.runtime.structure import LEAF_GRAD, ops_of
@@ -72,14 +72,17 @@ class Function:
         return [table[k] for k in self.picks]
 
     def __call__(self, arrays: list[Any], types: list[Any], numbers: list[Any]) -> list[Any]:
-        """The arrays of the outputs.  An operand that is not used may be None."""
+        """The arrays of the outputs, for arrays or held values (None for what is not used)."""
         table = arrays
         if self.plan is not None:
-            values = [_hot.held(t, a) for t, a in zip(types, arrays, strict=True)]
+            values = [
+                a if type(a) is Value else _hot.held(t, a)
+                for t, a in zip(types, arrays, strict=True)
+            ]
             outs = [_hot.held(t, None) for t in self.made_types(types, numbers)]
             self.plan.run(Batch([], values + outs, numbers, None, None, 0, [], None))
             table = arrays + [v.buffer for v in outs]
-        return [table[k] for k in self.picks]
+        return [table[k].buffer if type(table[k]) is Value else table[k] for k in self.picks]
 
 
 def renamed(node: Node, names: Ids) -> Node:
