@@ -86,7 +86,7 @@ class Execution:
             raise Unsuited
         for i in self.sorter.leaves:
             array = self.held[i] = dense(self.values[i].buffer)
-            self.data[i] = array.ctypes.data
+            self.data[i] = _launch.address_of(array)
 
     # -- forward ----------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class Execution:
                 shape = (group.n, *type_.dims[1:]) if by_rows else (group.n, *type_.dims)
                 array = np.empty(shape, type_.dtype.numpy)
                 size = array.nbytes // group.n
-                sorter.gather(members, k, size, array.ctypes.data, by_rows)
+                sorter.gather(members, k, size, _launch.address_of(array), by_rows)
                 type_ = _hot.intern_type(shape, type_.dtype, type_.device)
             arrays.append(array)
             types.append(type_)
@@ -156,7 +156,12 @@ class Execution:
                 group.seeds.append(seed)
                 size = 0 if group.alone else seed.nbytes // group.n
                 self.sorter.place(
-                    group.members, template.exported[k], size, seed.ctypes.data, group.by_rows, True
+                    group.members,
+                    template.exported[k],
+                    size,
+                    _launch.address_of(seed),
+                    group.by_rows,
+                    True,
                 )
 
     def mask_of(self, i: int) -> int:
@@ -171,7 +176,9 @@ class Execution:
         if base == at and array is not None:
             return array
         made = np.empty(type_.dims, type_.dtype.numpy)
-        _sort.copy_bytes(made.ctypes.data, int(self.data[base] + self.offset[at]), made.nbytes)
+        _sort.copy_bytes(
+            _launch.address_of(made), int(self.data[base] + self.offset[at]), made.nbytes
+        )
         return made
 
     # -- backward ---------------------------------------------------------------------------
@@ -209,7 +216,7 @@ class Execution:
             seed = np.ones(type_.dims, type_.dtype.numpy)
         seed = dense(np.asarray(seed))
         _sort.add_bytes(
-            target + int(self.offset[i]), seed.ctypes.data, seed.nbytes, is_wide(seed.dtype)
+            target + int(self.offset[i]), _launch.address_of(seed), seed.nbytes, is_wide(seed.dtype)
         )
 
     def back(self, group: Group) -> None:
@@ -230,7 +237,7 @@ class Execution:
                     self.make_leaf_gradient(base)
                 size = g.nbytes // group.n
                 wide = is_wide(g.dtype)
-                sorter.scatter(members, k, size, g.ctypes.data, group.by_rows, wide)
+                sorter.scatter(members, k, size, _launch.address_of(g), group.by_rows, wide)
             else:
                 self.add_to(operands[k], g)
         if template.late:
@@ -284,7 +291,7 @@ class Execution:
         if target:
             g = dense(g)
             at_byte = target + int(self.offset[at])
-            _sort.add_bytes(at_byte, g.ctypes.data, g.nbytes, is_wide(g.dtype))
+            _sort.add_bytes(at_byte, _launch.address_of(g), g.nbytes, is_wide(g.dtype))
 
     def make_leaf_gradient(self, base: int) -> None:
         """Memory for the gradient of a value from outside."""
@@ -292,7 +299,7 @@ class Execution:
             type_ = self.values[base].type
             made = np.zeros(type_.dims, type_.dtype.numpy)
             self.totals.setdefault(base, []).append(made)
-            self.gradients[base] = made.ctypes.data
+            self.gradients[base] = _launch.address_of(made)
 
     # -- what comes of it -------------------------------------------------------------------
 
@@ -314,7 +321,7 @@ class Execution:
         type_ = self.values[i].type
         made = np.empty(type_.dims, type_.dtype.numpy)
         at = int(self.data[self.root[i]] + self.offset[i])
-        _sort.copy_bytes(made.ctypes.data, at, made.nbytes)
+        _sort.copy_bytes(_launch.address_of(made), at, made.nbytes)
         return made
 
     def leave_spent(self, wanted: list[int]) -> None:
