@@ -1,7 +1,9 @@
 """wend.batched: calls that take turns, and what of them is computed together."""
 
 import contextvars
+import gc
 import threading
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -396,6 +398,30 @@ def test_interrupts_end_all():
     with pytest.raises(KeyboardInterrupt):
         wend.batched(fn)(range(3))
     assert sorted(seen) == [0, 1, 2]
+
+
+def test_nothing_is_kept():
+    """Without the collector of cycles: values that something refers to are computed."""
+    kept = []
+
+    def fn(k, fail):
+        x = wend.ones(3) * k
+        kept.append(weakref.ref(x))
+        x.sum().item()
+        if fail == k:
+            raise ValueError
+        y = x * 2
+        kept.append(weakref.ref(y))
+        return y
+
+    gc.disable()
+    try:
+        wend.batched(fn)(range(4), fail=-1)
+        with pytest.raises(ValueError):
+            wend.batched(fn)(range(4), fail=2)
+    finally:
+        gc.enable()
+    assert [ref() for ref in kept[:8]] == [None] * 8
 
 
 # -- where it runs --------------------------------------------------------------------------

@@ -94,6 +94,12 @@ class Fiber:
         self._switch(self._greenlet.throw)
         return self.error
 
+    def release(self) -> None:
+        """Part from all that was held: values live as long as somebody refers to them."""
+        self.result = self.error = None
+        self.around.fiber = None
+        del self._call, self._greenlet
+
     def _switch(self, switch: Callable[[], Any]) -> None:
         trace, around = self.trace, self.around
         here = _Surroundings(trace)
@@ -155,12 +161,14 @@ def run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[
                     raise
                 except Exception as error:
                     failure, raised_at = error, error.__traceback__
+        return [fiber.result for fiber in fibers]
     except BaseException as error:
         _cancel(fibers, error)
         raise
     finally:
         trace.soft_nodes = budget
-    return [fiber.result for fiber in fibers]
+        for fiber in fibers:
+            fiber.release()
 
 
 def _cancel(fibers: Sequence[Fiber], cause: BaseException) -> None:
