@@ -1,0 +1,130 @@
+"""One side of ``visits.py``: runs what it is told to, and times it.
+
+python serve_visits.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "workloads"))
+
+import common
+import numpy as np
+import torch
+from bench import serve
+from w2 import W2
+
+torch.set_num_threads(1)
+rng = np.random.default_rng(0)
+X, Y = (torch.from_numpy(rng.normal(size=(8, 8)).astype(np.float32)) for _ in range(2))
+
+
+def unrolled(turns: int) -> torch.Tensor:
+    """A loop of 20 ops a turn."""
+    h = X
+    for _ in range(turns):
+        for _ in range(5):
+            h = torch.tanh(h * Y + X) - Y
+    return h.sum()
+
+
+def visit(turns: int, gradient: bool) -> float:
+    """Milliseconds of processor time of one visit."""
+    X.grad = Y.grad = None
+    X.requires_grad_(gradient)
+    Y.requires_grad_(gradient)
+    start = time.process_time()
+    loss = unrolled(turns)
+    if gradient:
+        loss.backward()
+        X.grad.sum().item()
+    loss.item()
+    return 1000 * (time.process_time() - start)
+
+
+def first_step() -> float:
+    """Milliseconds of processor time of the first step of an MLP in this process."""
+    workload = W2()
+    start = time.process_time()
+    workload.step()
+    took = 1000 * (time.process_time() - start)
+    for _ in range(8):
+        workload.step()
+    common.come_to_rest()
+    workload.step()
+    return took
+
+
+def under_way() -> dict[str, float]:
+    """Milliseconds of a step on the reference: before its path is planned, and meanwhile."""
+    from wend.runtime import tiers
+
+    def step(k: int) -> float:
+        start = time.process_time()
+        h = X + k
+        for _ in range(60):
+            h = torch.tanh(h * Y + X) - Y
+        h.sum().item()
+        return 1000 * (time.process_time() - start)
+
+    X.requires_grad_(False)
+    Y.requires_grad_(False)
+    third, tiers.THIRD = tiers.THIRD, 10**9
+    without = statistics.median(step(k) for k in range(200))
+    tiers.THIRD = third
+    began = tiers.COUNTS["compiled"]
+    during = []
+    while tiers.COUNTS["compiled"] == began and len(during) < 5000:
+        during.append(step(0))
+    return {"without": without, "during": statistics.median(during[:-1]), "steps": len(during)}
+
+
+def planning(turns: int, gradient: bool) -> dict[str, float]:
+    """Microseconds an op to plan a loop, and a kernel to bind the plan to new sizes."""
+    from wend.base import config
+    from wend.runtime import cpu
+    from wend.runtime.recent import RECENT
+
+    with config.override(compile=True, wait=True):
+        visit(turns, gradient)
+        visit(turns, gradient)
+    plan = max((row[0] for row in RECENT), key=lambda p: len(p.reference.steps))
+    reference, compiled = plan.reference, plan.compiled
+    start = time.process_time()
+    cpu.begin_recipe(reference, None)
+    planned = time.process_time() - start
+    frame = compiled.track.frame
+    bound = frame.owner.bound
+    types = [compiled.reference.path.types[i] for i in range(len(compiled.reference.path.types))]
+    times = []
+    for _ in range(20):
+        start = time.process_time()
+        cpu.Bound(compiled, types, compiled.reference.path.args, bound.types, bound.sizes)
+        times.append(time.process_time() - start)
+    return {
+        "op": 1e6 * planned / len(reference.steps),
+        "ops": len(reference.steps),
+        "bind": 1e6 * statistics.median(times) / len(compiled.recipe.steps),
+        "kernels": len(compiled.recipe.steps),
+    }
+
+
+def answer(do: str, **given: Any) -> Any:
+    """Do what the request says."""
+    if do == "rest":
+        return common.come_to_rest()
+    work = {
+        "visit": visit,
+        "first step": first_step,
+        "planning": planning,
+        "under way": under_way,
+    }
+    return work[do](**given)
+
+
+serve(answer)
