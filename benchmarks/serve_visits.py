@@ -100,11 +100,11 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
     planned = time.process_time() - start
     frame = compiled.track.frame
     bound = frame.owner.bound
-    types = [compiled.reference.path.types[i] for i in range(len(compiled.reference.path.types))]
+    types = list(reference.path.types)
     times = []
     for _ in range(20):
         start = time.process_time()
-        cpu.Bound(compiled, types, compiled.reference.path.args, bound.types, bound.sizes)
+        cpu.Bound(compiled, types, reference.path.args, bound.types, bound.sizes)
         times.append(time.process_time() - start)
     return {
         "op": 1e6 * planned / len(reference.steps),

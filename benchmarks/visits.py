@@ -30,7 +30,7 @@ def row(what: str, aim: str, numbers: dict[str, list[float]]) -> dict[str, Any]:
     return found
 
 
-def asked(script: str, request: dict[str, Any], names: list[str]) -> dict[str, float]:
+def asked(script: str, request: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """The answer of a fresh process of each framework."""
     found = {}
     for name in names:
@@ -80,8 +80,8 @@ def new_lengths(gradient: bool, passes: int) -> dict[str, Any]:
     finally:
         for side in sides.values():
             side.close()
-    what = "loop of 20 ops in a turn, 500 turns, new length"
-    return row(what + ", with gradient: ms" * gradient or what + ": ms", "1.5 x torch", numbers)
+    what = f"loop of 20 ops in a turn, a new length{', with gradient' * gradient}: ms"
+    return row(what, "1.5 x torch", numbers)
 
 
 def main() -> None:
@@ -94,20 +94,14 @@ def main() -> None:
     rows = first_steps(passes)
     rows += [new_lengths(gradient, passes) for gradient in (False, True)]
     for turns, gradient in ((2, True), (50, False), (20, True)):
-        found = [
-            asked(
-                "serve_visits.py",
-                {"do": "planning", "turns": turns, "gradient": gradient},
-                ["wend"],
-            )["wend"]
-            for _ in range(passes)
-        ]
-        ops, kernels = found[0]["ops"], found[0]["kernels"]
-        rows.append(row(f"planning {ops} ops: us an op", "200", {"wend": [f["op"] for f in found]}))
-        rows.append(
-            row(f"binding {kernels} kernels: us each", "5", {"wend": [f["bind"] for f in found]})
-        )
-    found = [asked("serve_visits.py", {"do": "under way"}, ["wend"])["wend"] for _ in range(passes)]
+        request = {"do": "planning", "turns": turns, "gradient": gradient}
+        found = [asked("serve_visits.py", request, ["wend"])["wend"] for _ in range(passes)]
+        planned, bound = ([f[key] for f in found] for key in ("op", "bind"))
+        n_ops, n_kernels = found[0]["ops"], found[0]["kernels"]
+        rows.append(row(f"planning {n_ops} ops: us an op", "200", {"wend": planned}))
+        rows.append(row(f"binding {n_kernels} kernels: us each", "5", {"wend": bound}))
+    request = {"do": "under way"}
+    found = [asked("serve_visits.py", request, ["wend"])["wend"] for _ in range(passes)]
     ratios = [f["during"] / f["without"] for f in found]
     rows.append(row("a step with planning under way, over one without", "1.2", {"wend": ratios}))
     publish("visits", rows, COLUMNS)

@@ -11,7 +11,7 @@ from wend.base import config
 from wend.compiler import llvm
 from wend.compiler.fuse import MOST_OPS
 from wend.compiler.plan import Recipe
-from wend.runtime import tiers
+from wend.runtime import arena, tiers
 from wend.runtime.launcher import launcher
 from wend.runtime.recent import RECENT
 from wend.transforms import quick
@@ -96,6 +96,22 @@ def test_a_long_loop_is_cut_into_nests_that_share_kernels():
     for _ in range(n):
         expected = np.tanh(expected * 1.01) + 0.1
     np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("little", [0, 1 << 40])
+def test_temporaries_that_live_at_once_do_not_overlap(monkeypatch, little):
+    monkeypatch.setattr(arena, "LITTLE", little)
+    rng = np.random.default_rng(0)
+    rows = []
+    for k in range(80):
+        first, length = int(rng.integers(0, 30)), int(rng.integers(0, 8))
+        rows.append((k, int(rng.integers(0, 5)) * 100, first, first + length))
+    places, total = arena.place_all(rows)
+    for k, size, first, last in rows:
+        assert places[k] % arena.ALIGNMENT == 0 and places[k] + size <= total
+        for j, other, begin, finish in rows[:k]:
+            if size and other and first <= finish and begin <= last:
+                assert places[k] + size <= places[j] or places[j] + other <= places[k]
 
 
 # -- segments whose backward step is known --------------------------------------------------

@@ -137,7 +137,7 @@ class TieredPlan:
 
 
 #: How much of the time that goes by planning may take, and seconds at a time.
-SHARE, LONGEST = 0.15, 0.004
+SHARE, LONGEST = 0.1, 0.004
 _under_way: weakref.WeakSet[TieredPlan] = weakref.WeakSet()
 _planned_last = time.perf_counter()
 
