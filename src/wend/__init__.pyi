@@ -20,6 +20,7 @@ from wend.frontend.api import can_cast as can_cast
 from wend.frontend.api import eager as eager
 from wend.frontend.api import get_default_device as get_default_device
 from wend.frontend.api import get_default_dtype as get_default_dtype
+from wend.frontend.api import get_memory_budget as get_memory_budget
 from wend.frontend.api import get_num_threads as get_num_threads
 from wend.frontend.api import is_complex as is_complex
 from wend.frontend.api import is_floating_point as is_floating_point
@@ -31,6 +32,7 @@ from wend.frontend.api import result_type as result_type
 from wend.frontend.api import set_default_device as set_default_device
 from wend.frontend.api import set_default_dtype as set_default_dtype
 from wend.frontend.api import set_default_tensor_type as set_default_tensor_type
+from wend.frontend.api import set_memory_budget as set_memory_budget
 from wend.frontend.api import set_num_threads as set_num_threads
 from wend.frontend.api import synchronize as synchronize
 from wend.frontend.api import use_deterministic_algorithms as use_deterministic_algorithms

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wend.base import config, dtypes
+from wend.base import config, dtypes, memory
 from wend.base.devices import CPU, device, usable
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
@@ -20,6 +20,7 @@ __all__ = [
     "eager",
     "get_default_device",
     "get_default_dtype",
+    "get_memory_budget",
     "get_num_threads",
     "is_complex",
     "is_floating_point",
@@ -32,6 +33,7 @@ __all__ = [
     "set_default_device",
     "set_default_dtype",
     "set_default_tensor_type",
+    "set_memory_budget",
     "set_num_threads",
     "synchronize",
     "use_deterministic_algorithms",
@@ -163,6 +165,28 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
 def are_deterministic_algorithms_enabled() -> bool:
     """Whether deterministic algorithms were asked for."""
     return config.settings.deterministic
+
+
+def set_memory_budget(size: int | None) -> None:
+    """Bound the bytes that a training step keeps for its backward pass; None: no bound.
+
+    Where a quarter of it is pending the flush comes, and where what is kept would take more than
+    half, products are computed again too. Paths planned before keep what they keep. It is a
+    target, not a limit: what cannot be computed again is kept.
+    Raises ArgumentTypeError for anything but a positive int or None.
+    """
+    memory.set_budget(size)
+    for trace in _hot.traces():
+        trace.soft_bytes = PENDING_BYTES if size is None else min(PENDING_BYTES, max(1, size // 4))
+
+
+def get_memory_budget() -> int | None:
+    """The bound set by `set_memory_budget`."""
+    return memory.budget()
+
+
+#: Pending bytes from which on a flush comes.
+PENDING_BYTES = _hot.current_trace().soft_bytes
 
 
 def get_num_threads() -> int:
