@@ -190,6 +190,7 @@ SHIFTED = {  # as a nested tensor sees it, as a component does
     "transpose": (lambda x: x.transpose(1, 2), lambda x: x.T),
     "permute": (lambda x: x.permute(0, 2, 1), lambda x: x.T),
     "products": (lambda x: x @ x.transpose(-1, -2), lambda x: x @ x.T),
+    "bmm": (lambda x: wend.bmm(x, x.transpose(1, 2)), lambda x: x @ x.T),
     "view": (lambda x: x.view(3, -1, 3, 1), lambda x: x.view(-1, 3, 1)),
     "shape": (lambda x: x.reshape(x.shape), lambda x: x),
     "flatten": (lambda x: x.flatten(1, 2), lambda x: x.flatten()),

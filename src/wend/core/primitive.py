@@ -113,6 +113,7 @@ class Primitive(PrimitiveBase):
     row_dims: ClassVar[int] = 1  # and how many dims a row has at least
     pairs_batches: ClassVar[bool] = False  # leading dims of the operands belong together
     joins: ClassVar[bool] = False  # puts its operands behind one another
+    of_one: ClassVar[str] = ""  # the op of one example, where this one asks for a batch dim
     differentiable: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float"})
     functions: ClassVar[tuple[str, ...]] = ()

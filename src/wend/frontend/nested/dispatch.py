@@ -14,7 +14,7 @@ from typing import Any
 from wend.base import tree
 from wend.base.errors import ArgumentError, ArgumentTypeError, WendError
 from wend.core import _hot
-from wend.core._hot import Tensor
+from wend.core._hot import OpFunction, Tensor
 from wend.core.primitive import ops
 from wend.core.signature import Binder, Param
 from wend.frontend.nested.tensor import NestedTensor, Packed, nest, nest_packed
@@ -36,6 +36,9 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise ArgumentError(
             f"{func.__name__}: nested tensors of {sorted(counts)} components do not fit together"
         )
+    if isinstance(func, OpFunction) and func.primitive is not None and func.primitive.of_one:
+        args, kwargs = tuple([v for v, _ in func.binder.match(args, kwargs)]), {}
+        func = getattr(ops, func.primitive.of_one)
     binders = getattr(getattr(func, "binder", None), "binders", [getattr(func, "binder", None)])
     if isinstance(binders[0], Binder):
         failure: Exception | None = None

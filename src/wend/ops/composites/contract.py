@@ -155,6 +155,7 @@ def mm(input: Any, mat2: Any) -> Any:
 @composite(
     "input, mat2",
     functions=("bmm",),
+    of_one="matmul",
     supports=NUMERIC,
     methods=("bmm",),
     samples=lambda rng: sample_pairs(
