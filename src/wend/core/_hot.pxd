@@ -35,7 +35,8 @@ cdef Py_ssize_t LONG_TAIL, WINDOW
 cdef list AUTOBATCH
 cdef dict PLAIN_TYPES
 cdef dict KINDS
-cdef dict COUNTS
+cdef Py_ssize_t N_TYPES, N_STATES
+cdef long long N_FLUSHES
 cdef dict MODES
 cdef dict INTERNAL
 cdef dict TRACES
@@ -62,8 +63,10 @@ cdef class TensorType:
 
 @cython.locals(found=TensorType)
 cdef TensorType type_in_kind(Kind kind, tuple shape)
-@cython.locals(n=Py_ssize_t, t=TensorType)
+@cython.locals(n=Py_ssize_t, made=TensorType)
 cdef TensorType new_type(Kind kind, tuple dims)
+@cython.locals(found=TensorType)
+cpdef symbolic_type(object shape, object dtype, object device)
 cdef int C_DIM, C_ARG, C_NUMBER, C_EQUAL, C_GUARD, C_ROW, C_PUT, C_PUT_DIM, C_TYPE, C_SAME
 cdef long long LARGE
 @cython.locals(e=tuple, t=TensorType, op=int)
@@ -92,10 +95,12 @@ cdef class Program:
     @cython.locals(i=Py_ssize_t, result=list, row=tuple, shape=list)
     cpdef tuple out_types(self, list types, list args)
     @cython.locals(code=bytes, stack="long long[16]", top=int, i=Py_ssize_t, n=Py_ssize_t,
-                   result=list, shape=list, op=int, k=int, t=TensorType, a="long long",
+                   result=list, shape=list, op=int, k=int, t=TensorType, u=TensorType, a="long long",
                    b="long long", holds=bint)
     cdef resize(self, TensorType t0, TensorType t1, TensorType t2, list more, list args)
 
+@cython.locals(i=Py_ssize_t, n=Py_ssize_t)
+cdef bint same_dims(tuple a, tuple b) except -1
 cdef TensorType operand_type(int k, TensorType t0, TensorType t1, TensorType t2, list more)
 
 cdef class PrimitiveBase:
@@ -418,6 +423,7 @@ cdef class OpFunction:
     cdef public CallPlan plan0
     cdef PrimitiveBase one
     cdef PrimitiveBase two
+    cdef PrimitiveBase three
     cdef PrimitiveBase with_float
     cdef PrimitiveBase with_int
     cdef PrimitiveBase from_float
@@ -428,7 +434,6 @@ cdef class OpFunction:
     cdef dict __dict__
     cdef object __weakref__
     cdef call1(self, object x)
-    cdef call2(self, object x, object y)
     @cython.locals(prim=PrimitiveBase)
     cdef quick2(self, object x, object y)
     cdef remember(self, CallPlan plan)

@@ -87,14 +87,6 @@ class TensorType:
     Identity implies equality; the tables are bounded, so that equality does not imply identity.
     """
 
-    def __init__(self, dims, dtype, device, kind, nbytes):
-        self.dims = dims  # a plain tuple: indexing a Size runs Python code
-        self.size = None
-        self.dtype = dtype
-        self.device = device
-        self.kind = kind
-        self.nbytes = nbytes
-
     @property
     def shape(self):
         """Extents of the dims, as a Size (made when it is first asked for)."""
@@ -115,7 +107,9 @@ class TensorType:
 
 
 KINDS = {}
-COUNTS = {"types": 0, "states": 0, "flushes": 0}
+N_TYPES = 0  # interned, of all kinds
+N_STATES = 0
+N_FLUSHES = 0
 EPOCH = 0  # of the default dtype, which type rules may ask for
 
 
@@ -130,15 +124,16 @@ def intern_kind(dtype, rank, device):
 
 def type_in_kind(kind, shape):
     """The interned type of this kind with the given shape (a tuple of ints)."""
+    global N_TYPES
     found = kind.types.get(shape)
     if found is None:
-        if COUNTS["types"] >= MAX_TYPES:
+        if N_TYPES >= MAX_TYPES:
             for other in KINDS.values():
                 other.types.clear()
-            COUNTS["types"] = 0
+            N_TYPES = 0
         found = new_type(kind, shape)
         kind.types[shape] = found
-        COUNTS["types"] += 1
+        N_TYPES += 1
     return found
 
 
@@ -147,7 +142,13 @@ def new_type(kind, dims):
     n = kind.itemsize
     for extent in dims:
         n = n * extent
-    return TensorType(dims, kind.dtype, kind.device, kind, n)
+    made = TensorType.__new__(TensorType)
+    made.dims = dims  # a plain tuple: indexing a Size runs Python code
+    made.dtype = kind.dtype
+    made.device = kind.device
+    made.kind = kind
+    made.nbytes = n
+    return made
 
 
 def intern_type(shape, dtype, device):
@@ -157,8 +158,11 @@ def intern_type(shape, dtype, device):
 
 def symbolic_type(shape, dtype, device):
     """A type whose extents may be symbolic; not interned, never leaves a trace of a rule."""
-    found = TensorType(tuple(shape), dtype, device, None, 0)
+    found = TensorType.__new__(TensorType)
+    found.dims = tuple(shape)
     found.size = shape
+    found.dtype = dtype
+    found.device = device
     return found
 
 
@@ -172,13 +176,21 @@ def new_epoch():
 
 
 def set_count(name, value):
-    """Set one of the counters."""
-    COUNTS[name] = value
+    """Set one of the counters: 'types', 'states' or 'flushes'."""
+    global N_TYPES, N_STATES, N_FLUSHES
+    if name == "types":
+        N_TYPES = value
+    elif name == "states":
+        N_STATES = value
+    elif name == "flushes":
+        N_FLUSHES = value
+    else:
+        raise KeyError(name)
 
 
 def count(name):
     """Read one of the counters."""
-    return COUNTS[name]
+    return {"types": N_TYPES, "states": N_STATES, "flushes": N_FLUSHES}[name]
 
 
 def slot(name):
@@ -304,7 +316,8 @@ class Program:
                     shape.append(extent)
             elif op == C_SAME:
                 t = operand_type(code[i + 1], t0, t1, t2, more)
-                if t is operand_type(code[i + 2], t0, t1, t2, more):
+                u = operand_type(code[i + 2], t0, t1, t2, more)
+                if t is u or same_dims(t.dims, u.dims):
                     i += code[i + 3]
                 i += 4
             elif op == C_ARG:
@@ -392,6 +405,17 @@ class Program:
         return tuple(result)
 
 
+def same_dims(a, b):
+    """Whether two shapes are equal."""
+    n = len(a)
+    if n != len(b):
+        return False
+    for i in range(n):
+        if a[i] is not b[i] and a[i] != b[i]:
+            return False
+    return True
+
+
 def operand_type(k, t0, t1, t2, more):
     """The type of operand number k."""
     return t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
@@ -407,7 +431,7 @@ C_ROW = 69  # begin a result
 C_PUT = 70  # pop the next extent of the result
 C_PUT_DIM = 71  # the next extent is types[k].dims[axis]
 C_TYPE = 72  # end a result
-C_SAME = 73  # if two operands are of one type, skip so many bytes
+C_SAME = 73  # if two operands are of one shape, skip so many bytes
 LARGE = 1 << 31
 
 
@@ -973,13 +997,14 @@ def operator1(code, x):
 
 def operator2(code, x, y, swap):
     """The operator OPERATOR_NAMES[code]; NotImplemented for what is no tensor and no number."""
-    t = type(y)
-    if t is not Tensor and t is not float and t is not int and not isinstance(y, Tensor):
-        return SLOTS["operator"](OPERATOR_NAMES[code], BOUND[code], x, y, swap)
     f = BOUND[code]
-    if swap:
-        return f.call2(y, x)
-    return f.call2(x, y)
+    found = f.quick2(y, x) if swap else f.quick2(x, y)
+    if found is not None:
+        return found
+    t = type(y)
+    if t is not float and t is not int and not isinstance(y, Tensor):
+        return SLOTS["operator"](OPERATOR_NAMES[code], f, x, y, swap)
+    return call_with2(f, y, x) if swap else call_with2(f, x, y)
 
 
 # -- the trie -------------------------------------------------------------------------------
@@ -1327,7 +1352,7 @@ def new_leaf(parent, prim, grad, index):
     if parent is not None:
         state.parent = parent
         state.depth = parent.depth + 1
-        state.born = COUNTS["flushes"]  # the next divergence belongs to the same one
+        state.born = N_FLUSHES  # the next divergence belongs to the same one
     state.first = index
     state.n_out = 1
     state.requires_grad = grad == GRAD_LEAF or grad == GRAD_NODE
@@ -1359,13 +1384,14 @@ def child_with(state, key):
 
 def adopt(state, child):
     """Hang a new child into the trie."""
+    global N_STATES
     other = state.child
     if state.children is not None:
         state.children[child.key()] = child
     elif other is not None:
         state.children = {other.key(): other, child.key(): child}
     state.child = child
-    COUNTS["states"] += 1
+    N_STATES += 1
 
 
 def admit(state):
@@ -1376,7 +1402,7 @@ def admit(state):
     trie.  When what is recorded there comes back after all (see `count_pass`), the next
     divergence is admitted.
     """
-    fresh = state.child is None and state.depth > 0 and state.born == COUNTS["flushes"]
+    fresh = state.child is None and state.depth > 0 and state.born == N_FLUSHES
     if fresh:
         return True  # the tail of a divergence that was admitted in this very trace
     node = state
@@ -1417,7 +1443,7 @@ def count_pass(root, states):
     What a program has done long ago is forgotten, and a long tail of new states counts for more
     than one divergence: little of it has to be built to find that nothing repeats.
     """
-    now = COUNTS["flushes"]
+    now = N_FLUSHES
     count_at(root)
     k = 0
     for state in states:
@@ -1695,7 +1721,7 @@ def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
         if state is not None and not admit(state):
             state = None
         child = State(state, prim)
-        child.born = COUNTS["flushes"]
+        child.born = N_FLUSHES
         child.is_step = True
         child.many = True
         child.i0 = i0
@@ -1877,7 +1903,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     if state is not None:
         child.parent = state
         child.depth = state.depth + 1
-        child.born = COUNTS["flushes"]
+        child.born = N_FLUSHES
         set_types(child, t0, t1, t2, more, outs, values)
         adopt(state, child)
     else:
@@ -2018,6 +2044,7 @@ def flush(trace):
 
 def flush_now(trace):
     """Compute everything pending that is still wanted; the trace returns to the root."""
+    global N_FLUSHES
     if trace.n == 0 and not trace.flushing:
         return
     with trace.lock:
@@ -2037,7 +2064,7 @@ def flush_now(trace):
         batch.extra = trace.extra
         live = wanted(trace)
         trace.reset()
-        COUNTS["flushes"] += 1
+        N_FLUSHES += 1
         trace.flushing = True
         try:
             if live:
@@ -2049,13 +2076,14 @@ def flush_now(trace):
                     v.trace = None
                     v.serial = 0
         count_pass(trace.root, batch.states)
-        if COUNTS["states"] > MAX_STATES:
+        if N_STATES > MAX_STATES:
             SLOTS["evict"](ROOT)
 
 
 def passed(trace, states):
     """Count a path that was computed without having been recorded once more."""
-    COUNTS["flushes"] += 1
+    global N_FLUSHES
+    N_FLUSHES += 1
     count_pass(trace.root, states)
 
 
@@ -2137,6 +2165,7 @@ class OpFunction:
         self.plan0 = None
         self.one = None  # primitives of the quickest forms: a tensor,
         self.two = None  # two tensors,
+        self.three = None  # three tensors,
         self.with_float = None  # a tensor and a number,
         self.with_int = None
         self.from_float = None  # a number and a tensor
@@ -2170,11 +2199,6 @@ class OpFunction:
         if prim is not None and type(x) is Tensor:
             return record(prim, 1, x, None, None, None, None, self if self.inplace else None)
         return call_with1(self, x)
-
-    def call2(self, x, y):
-        """Call with two positional arguments."""
-        found = self.quick2(x, y)
-        return call_with2(self, x, y) if found is None else found
 
     def quick2(self, x, y):
         """Two tensors, or a tensor and a number, in a form met before; None for other calls."""
@@ -2217,6 +2241,8 @@ class OpFunction:
             self.one = plan.prim
         elif roles == bytes([R_TENSOR, R_TENSOR]) and not plan.has_args:
             self.two = plan.prim
+        elif roles == bytes([R_TENSOR, R_TENSOR, R_TENSOR]) and not plan.has_args:
+            self.three = plan.prim
         elif roles == bytes([R_TENSOR, R_FLOAT]):
             self.with_float = plan.prim
         elif roles == bytes([R_TENSOR, R_INT]):
@@ -2238,6 +2264,14 @@ class OpFunction:
                 if type(a) is Tensor:
                     return record(
                         self.one, 1, a, None, None, None, None, self if self.inplace else None
+                    )
+            elif nargs == 3 and self.three is not None:
+                a = arg(args, 0)
+                b = arg(args, 1)
+                c = arg(args, 2)
+                if type(a) is Tensor and type(b) is Tensor and type(c) is Tensor:
+                    return record(
+                        self.three, 3, a, b, c, None, None, self if self.inplace else None
                     )
         plan = self.plan0
         k = 0
@@ -2788,7 +2822,7 @@ def set_defaults():
         State: "parent prim rest mode t0 t1 t2 trest last_args out_type outs program code "
         "user_code children child plans nodes leaves step",
         Trace: "state sites extra site_code",
-        TensorType: "size",
+        TensorType: "size kind",
         PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs",
         Mode: "off",
         Segment: "structure inputs saved types args sites hooks",
@@ -2799,6 +2833,7 @@ def set_defaults():
         Tensor: "version",
         State: "n_in lasti user_lasti first n_out arg0 depth inner stamp born passed gained simple",
         Trace: "site_lasti",
+        TensorType: "nbytes",
         Alias: "version storage_version",
         ModuleBase: "n_hooks",
     }

@@ -51,7 +51,6 @@ class TensorType:
     kind: Kind
     nbytes: _int
     size: Any
-    def __init__(self, dims: Any, dtype: Any, device: Any, kind: Any, nbytes: Any) -> None: ...
     @property
     def shape(self) -> Any:
         """Extents of the dims, as a Size (made when it is first asked for)."""
@@ -69,7 +68,7 @@ def symbolic_type(shape: Any, dtype: Any, device: Any) -> TensorType:
 def new_epoch() -> Any:
     """Type rules may answer differently from now on (the default dtype has changed)."""
 def set_count(name: Any, value: Any) -> Any:
-    """Set one of the counters."""
+    """Set one of the counters: 'types', 'states' or 'flushes'."""
 def count(name: Any) -> Any:
     """Read one of the counters."""
 def slot(name: Any) -> Any:
@@ -1760,6 +1759,7 @@ class OpFunction:
     __module__: Any
     one: Any
     two: Any
+    three: Any
     with_float: Any
     with_int: Any
     from_float: Any
@@ -1774,8 +1774,6 @@ class OpFunction:
     def __reduce__(self) -> Any: ...
     def call1(self, x: Any) -> Any:
         """Call with one positional argument."""
-    def call2(self, x: Any, y: Any) -> Any:
-        """Call with two positional arguments."""
     def quick2(self, x: Any, y: Any) -> Any:
         """Two tensors, or a tensor and a number, in a form met before; None for other calls."""
     def remember(self, plan: Any) -> Any:

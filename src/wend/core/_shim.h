@@ -126,7 +126,11 @@ static inline PyObject *wend_pool_alloc(wend_pool_t *pool, PyTypeObject *type, P
     if (type == pool->type && pool->n > 0) {
         PyObject *o = pool->blocks[--pool->n];
         memset((char *)o + sizeof(PyObject), 0, (size_t)type->tp_basicsize - sizeof(PyObject));
+#if defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG) || defined(Py_GIL_DISABLED)
         (void)PyObject_Init(o, type);
+#else
+        Py_SET_REFCNT(o, 1); /* its type, a static one, is still there */
+#endif
         if (PyType_IS_GC(type))
             PyObject_GC_Track(o);
         return o;
@@ -206,6 +210,35 @@ static inline PyObject *wend_arg(size_t args, Py_ssize_t i)
 static int wend_lasti = 0;
 
 /* Code object of the running Python frame; its instruction offset goes to wend_lasti. */
+#if PY_VERSION_HEX >= 0x030B0000 && PY_VERSION_HEX < 0x030C0000 && !defined(WEND_PUBLIC_FRAMES)
+/* What 3.11 keeps of a running function, up to what is read here.  The public functions below
+ * would make a frame object for each call of a user's function. */
+typedef struct wend_frame {
+    PyFunctionObject *function;
+    PyObject *globals, *builtins, *locals;
+    PyCodeObject *code;
+    PyFrameObject *frame_object;
+    struct wend_frame *previous;
+    _Py_CODEUNIT *last;
+    int stacktop;
+    char is_entry, owner;
+} wend_frame_t;
+
+static inline PyObject *wend_current_code(void)
+{
+    wend_frame_t *frame = (wend_frame_t *)PyThreadState_Get()->cframe->current_frame;
+    while (frame != NULL) {
+        _Py_CODEUNIT *first = (_Py_CODEUNIT *)frame->code->co_code_adaptive;
+        if (frame->owner == 1 || frame->last >= first + frame->code->_co_firsttraceable) {
+            wend_lasti = (int)((frame->last - first) * sizeof(_Py_CODEUNIT));
+            return Py_NewRef((PyObject *)frame->code);
+        }
+        frame = frame->previous; /* not begun yet, unless it is a generator's (1) */
+    }
+    wend_lasti = 0;
+    Py_RETURN_NONE;
+}
+#else
 static inline PyObject *wend_current_code(void)
 {
     PyFrameObject *frame = PyEval_GetFrame();
@@ -216,6 +249,7 @@ static inline PyObject *wend_current_code(void)
     wend_lasti = PyFrame_GetLasti(frame);
     return (PyObject *)PyFrame_GetCode(frame);
 }
+#endif
 
 static inline int wend_current_lasti(void) { return wend_lasti; }
 
