@@ -1,7 +1,8 @@
-"""Long loops, and how much the resident memory grows along them.
+"""Long loops, and how much the resident memory grows along them; the peak of a training step.
 
 python benchmarks/memory.py
 python benchmarks/memory.py --iterations 5000      # a quick look
+python benchmarks/memory.py --peak                 # W7, batch 48, 256 characters (Linux)
 """
 
 from __future__ import annotations
@@ -38,6 +39,36 @@ def measure(loop: str, framework: str, iterations: int, warm_up: int) -> dict[st
     }
 
 
+PEAK_COLUMNS = ["framework", "budget MB", "start MB", "peak MB", "of torch's", "seconds", "loss"]
+
+
+def peak(framework: str, steps: int, budget: float = 0.0) -> dict[str, Any]:
+    """Return one row: the most memory that a step of training held, in a process of its own."""
+    side = Side(framework, "serve_peak.py")
+    try:
+        found = side.ask(batch=48, length=256, steps=steps, budget=budget)
+    finally:
+        side.close()
+    return {
+        "framework": framework,
+        "budget MB": budget or None,
+        "start MB": found["start"],
+        "peak MB": found["peak"],
+        "seconds": found["seconds"],
+        "loss": found["loss"],
+    }
+
+
+def peaks(steps: int) -> None:
+    """Compare peaks: torch's, Wend's, and Wend's with a budget of 0.35 times torch's."""
+    rows = [peak(framework, steps) for framework in reversed(frameworks())]
+    torch_peak = rows[0]["peak MB"]
+    rows.append(peak("wend", steps, 0.35 * torch_peak))
+    for row in rows:
+        row["of torch's"] = row["peak MB"] / torch_peak
+    publish("peak", rows, PEAK_COLUMNS)
+
+
 def main() -> None:
     """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(
@@ -46,7 +77,12 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=100_000)
     parser.add_argument("--warm-up", type=int, default=2_000)
     parser.add_argument("--loop", choices=LOOPS, help="only this one")
+    parser.add_argument("--peak", action="store_true", help="only the peak of training steps")
+    parser.add_argument("--steps", type=int, default=6, help="of training, for --peak")
     args = parser.parse_args()
+    if args.peak:
+        peaks(args.steps)
+        return
     rows = []
     for loop in [args.loop] if args.loop else LOOPS:
         for framework in frameworks():

@@ -168,25 +168,19 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 def set_memory_budget(size: int | None) -> None:
-    """Bound the bytes that a training step keeps for its backward pass; None: no bound.
+    """Bound the bytes that a training step takes; None: no bound.
 
-    Where a quarter of it is pending the flush comes, and where what is kept would take more than
-    half, products are computed again too. Paths planned before keep what they keep. It is a
-    target, not a limit: what cannot be computed again is kept.
+    Where what is kept for a backward pass would take more than a quarter of it, products that are
+    larger than their operands are computed again as well. Paths planned before keep what they
+    keep. It is a target, not a limit: what cannot be computed again is kept.
     Raises ArgumentTypeError for anything but a positive int or None.
     """
     memory.set_budget(size)
-    for trace in _hot.traces():
-        trace.soft_bytes = PENDING_BYTES if size is None else min(PENDING_BYTES, max(1, size // 4))
 
 
 def get_memory_budget() -> int | None:
     """The bound set by `set_memory_budget`."""
     return memory.budget()
-
-
-#: Pending bytes from which on a flush comes.
-PENDING_BYTES = _hot.current_trace().soft_bytes
 
 
 def get_num_threads() -> int:

@@ -32,8 +32,6 @@ WORTH_BYTES = 1 << 24
 MOST_NODES = 6000
 #: Steps along which a product may be summed up to be as cheap as reading it back from memory.
 SHORT = 64
-#: The same where a memory budget would be exceeded.
-LONG = 1024
 _CHEAP = (
     Elementwise, Reduction, View, Cast, Clone, SumTo, FillLike, Graft, Identity
 )  # fmt: skip
@@ -47,15 +45,15 @@ def choose_anew(path: PathGraph, wanted: Iterable[int]) -> frozenset[int]:
     whole = sum(value_bytes(path, i) for i in read)
     if whole < WORTH_BYTES:
         return frozenset()
-    anew = cut_at(path, read, SHORT)
+    anew = cut_at(path, read, False)
     limit = memory.budget()
-    if limit is not None and saved_bytes(path, read, anew) > limit // 2:
-        anew = cut_at(path, read, LONG)
+    if limit is not None and saved_bytes(path, read, anew) > limit // 4:
+        anew = cut_at(path, read, True)
     return anew
 
 
-def cut_at(path: PathGraph, read: set[int], steps: int) -> frozenset[int]:
-    """The cheapest choice, if products of up to so many steps may be computed again."""
+def cut_at(path: PathGraph, read: set[int], tight: bool) -> frozenset[int]:
+    """The cheapest choice. tight: products that are larger than their operands are made again."""
     costs: dict[int, int] = {}
     follows: dict[int, tuple[int, ...]] = {}
     stack = list(read)
@@ -65,7 +63,7 @@ def cut_at(path: PathGraph, read: set[int], steps: int) -> frozenset[int]:
             continue
         k = path.producer.get(i)
         costs[i] = 1 if k is None else max(1, value_bytes(path, i))
-        if k is not None and cheap(path, path.nodes[k], steps):
+        if k is not None and cheap(path, path.nodes[k], tight):
             follows[i] = path.nodes[k].inputs
             stack.extend(follows[i])
     saved = nearest_cut(costs, follows, read)
@@ -87,13 +85,17 @@ def saved_bytes(path: PathGraph, read: set[int], anew: frozenset[int]) -> int:
     return sum(value_bytes(path, i) for i in needed - anew if i in path.producer)
 
 
-def cheap(path: PathGraph, node: Node, steps: int) -> bool:
-    """Whether the results of a node are as quickly computed as read from memory."""
+def cheap(path: PathGraph, node: Node, tight: bool) -> bool:
+    """Whether the results of a node are as quickly computed as read from memory.
+
+    tight: also whether it is a product that is larger than its operands. Were all products made
+    again, so would be the whole path, all of which would be there at once.
+    """
     prim: Primitive = node.prim
     if prim.calls_user or not prim.pure or not node.inputs:
         return False
     if isinstance(prim, Contract):
-        return product_steps(path, node) <= steps
+        return product_steps(path, node) <= SHORT or (tight and is_larger(path, node))
     if isinstance(prim, Gather):
         return True  # its indices have been checked when it first ran
     return isinstance(prim, _CHEAP) and not prim.fallible
@@ -108,6 +110,12 @@ def product_steps(path: PathGraph, node: Node) -> int:
     for axis in prim.layout(x, y)[1]:
         steps *= shape[axis]
     return steps
+
+
+def is_larger(path: PathGraph, node: Node) -> bool:
+    """Whether the result of a node takes more memory than its operands."""
+    operands = sum(value_bytes(path, i) for i in set(node.inputs))
+    return value_bytes(path, node.outputs[0]) > operands
 
 
 def sizes(path: PathGraph, i: int) -> list[int]:
