@@ -136,3 +136,22 @@ def test_small_segments_save_what_is_read():
     y = torch.tanh(torch.exp(x))
     torch.synchronize()
     assert saved_arrays(y) > x.numel() * 4
+
+
+def test_a_budget_makes_large_products_again(always):
+    x, w = torch.ones(20, 100), torch.ones(100, 700, requires_grad=True)
+    v = torch.ones(700, 30, requires_grad=True)
+    torch.set_memory_budget(1000)
+    try:
+        y = torch.tanh(torch.relu(x.exp() @ w * 0.001) @ v * 0.001)
+        torch.synchronize()
+    finally:
+        torch.set_memory_budget(None)
+    widths = [type_.shape[-1] for type_, array in y.value.segment.saved.values()]
+    assert 20 * 700 * 4 not in [array.nbytes for _, array in y.value.segment.saved.values()]
+    assert 30 in widths
+    y.sum().backward()
+    z = torch.tanh(torch.relu(x.exp() @ w * 0.001) @ v * 0.001)
+    expected = torch.autograd.grad(z.sum(), [w, v])
+    for leaf, g in zip([w, v], expected, strict=True):
+        np.testing.assert_allclose(leaf.grad.numpy(), g.numpy(), rtol=1e-4)

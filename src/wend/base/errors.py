@@ -48,6 +48,10 @@ class ExecutionError(WendError, RuntimeError):
     """An op failed while its value was computed."""
 
 
+class OutOfMemory(ExecutionError, MemoryError):
+    """There is not enough memory; the message says who holds what."""
+
+
 class CompileError(WendError, RuntimeError):
     """Generated code that could not be made into machine code: a fault of Wend's own."""
 

@@ -7,8 +7,9 @@ import sys
 from types import CodeType
 from typing import Any
 
-from wend.base.errors import ExecutionError, WendError
+from wend.base.errors import ExecutionError, OutOfMemory, WendError
 from wend.core import _hot
+from wend.core.holdings import describe_holdings
 
 
 class Site:
@@ -98,7 +99,11 @@ def locate(error: BaseException, op: str, batch: Any, index: int, path: Any) -> 
         if error.site is None:
             error.site = site
         return error
-    wrapped = ExecutionError(f"{op}: {type(error).__name__}: {error}")
+    wrapped: ExecutionError
+    if isinstance(error, MemoryError):
+        wrapped = OutOfMemory(f"{op}: out of memory: {error}\n{describe_holdings(site_of)}")
+    else:
+        wrapped = ExecutionError(f"{op}: {type(error).__name__}: {error}")
     wrapped.site = site
     wrapped.__cause__ = error
     return wrapped

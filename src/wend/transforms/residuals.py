@@ -113,8 +113,8 @@ def product_steps(path: PathGraph, node: Node) -> int:
 
 
 def is_larger(path: PathGraph, node: Node) -> bool:
-    """Whether the result of a node takes more memory than its operands."""
-    operands = sum(value_bytes(path, i) for i in set(node.inputs))
+    """Whether the result of a node takes more memory than its operands, leaves aside."""
+    operands = sum(value_bytes(path, i) for i in set(node.inputs) if i in path.producer)
     return value_bytes(path, node.outputs[0]) > operands
 
 
