@@ -101,6 +101,8 @@ def iterate(x: Tensor) -> Any:
     """The parts along the first dim."""
     if x.dim() == 0:
         raise ArgumentTypeError("iteration over a 0-d tensor")
+    if type(x) is Tensor:
+        return iter([x[k] for k in range(x.shape[0])])
     return iter(ops.unbind(x, 0))
 
 
