@@ -167,3 +167,23 @@ def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):
                 x = rng.choice([f(x), f(x) * x, x - f(x), x.sum(rng.choice([0, 1]), True) + x])
             x.tolist()
     assert structure.BOOK.pause > 0 and structure.BOOK.n == 0
+
+
+def test_one_row_beside_many_is_not_taken_for_rows_side_by_side():
+    """An op known for operands of equal rows, met again with 1 row beside 4."""
+    w = torch.ones(3, 3, dtype=torch.float64, requires_grad=True)
+
+    def work(*rows: tuple[int, int]) -> list[float]:
+        w.grad = None
+        total = torch.zeros((), dtype=torch.float64)
+        for n, m in rows:
+            x, y = (torch.full((k, 3), 0.1 * k, dtype=torch.float64) @ w for k in (n, m))
+            total = total + ((x.tanh() @ w) + (y.tanh() @ w)).square().sum()
+        total.backward()
+        return [total.item(), *w.grad.flatten().tolist()]
+
+    sizes = [(4, 4), (2, 2), (1, 4), (4, 1), (1, 4)]
+    with off_the_trie():
+        found = [work(*sizes[:k]) for k in range(1, 6)]
+    expected = [work(*sizes[:k]) for k in range(1, 6)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -73,7 +73,7 @@ cdef class Sorter:
     cdef Node find(self, Node parent, State state, object prim, Py_ssize_t n_in, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0, Py_ssize_t n_args)
     @cython.locals(refs=tuple, ins="long long[::1]", n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
-                   j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, other=Py_ssize_t, v=Value,
+                   n_rows="long long", j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, other=Py_ssize_t, v=Value,
                    kind=int, type_=TensorType, operands=list, wanted=tuple, mine=TensorType)
     cdef bint fits(self, Node child, State state, object prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1

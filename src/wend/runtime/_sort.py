@@ -246,6 +246,7 @@ class Sorter:
         operands, ins = self.operands[target], self.ins
         n_known = child.parent.n_operands
         n_new = n_known
+        n_rows = self.rows[target]  # what is new has as many, also where all of it is
         for k in range(n):
             at = ins[k]
             ref = refs[k]
@@ -284,8 +285,9 @@ class Sorter:
                     return False
                 if len(type_.dims) == 0 or not same_tail(type_.dims, child.types[k].dims):
                     return False
-                if self.rows[target] >= 0 and type_.dims[0] != self.rows[target]:
+                if n_rows >= 0 and type_.dims[0] != n_rows:
                     return False
+                n_rows = type_.dims[0]
             elif type_ is not child.types[k]:
                 return False
         wanted = child.args
