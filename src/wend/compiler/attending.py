@@ -17,6 +17,7 @@ from wend.compiler.layout import Layout, contiguous
 from wend.core.graph import Node
 from wend.ops.attend import AttendBackward
 from wend.ops.elementwise import widened
+from wend.ops.numeric import accumulator
 
 __all__ = ["attention", "lower_attention"]
 
@@ -39,8 +40,12 @@ def lower_attention(low: Any, node: Node) -> bool:
         return False
     if not low.kernel_types(node):
         return False
+    own = f.dtypes[node.inputs[0]]
     reads = []
     for role, i in zip(_roles(prim), node.inputs):
+        wanted = accumulator(own) if role in ("total", "delta") else own
+        if f.dtypes[i] is not wanted and role != "mask":
+            return False
         low.materialise(i)
         read = Read(i, tuple(range(len(f.shape(i)))))
         if role == "mask":
