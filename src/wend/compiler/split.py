@@ -57,12 +57,22 @@ class Schedule(NamedTuple):
 
 Value = Callable[[Poly], int]
 
+#: The words of a product that are the extents of its loops.
+_EXTENTS = tuple(
+    matmul.PRODUCT.index(name) for name in ("rows", "columns", "depth", "batch0", "batch1")
+)
+
 
 def schedule(kernel: Kernel, value: Value) -> Schedule:
     """How a kernel is run for certain sizes. value: what a polynomial is for them."""
     if kernel.nest is not None:
         return _Loops(kernel, value).schedule()
     if kernel.name == "product":
+        work = FMA
+        for k in _EXTENTS:
+            work *= value(kernel.slots[k].a)
+        if _pieces(work) < 2:
+            return Schedule([Stage("product", [kernel.slots])], [])
         return _product(_Words(kernel, value))
     if kernel.name in conv.WORDS:
         return _convolution(_Words(kernel, value))
@@ -97,6 +107,9 @@ class _Loops:
     def schedule(self) -> Schedule:
         """Clear what is summed up, run the parts, combine copies."""
         axis, ranges = self.choose()
+        if len(ranges) < 2:
+            names = [name for name in self.kernel.helpers if name == "clear"]
+            return Schedule([Stage(n, [self.kernel.slots]) for n in [*names, self.kernel.name]], [])
         if len(ranges) == 1:
             whole = [self.kernel.slots]
             names = [name for name in ("clear",) if name in self.kernel.helpers]

@@ -14,7 +14,7 @@ REMEMBERED = 32
 class Flush(NamedTuple):
     """One flush. No values are held: what was computed can be freed."""
 
-    plan: Any
+    plan: Any  # None off the trie
     state: State | None  # None off the trie
     sites: Any
     parted: State | None  # the first state of a new path
@@ -34,7 +34,8 @@ def note_flush(plan: Any, batch: Batch, planned: bool) -> None:
         parted = state
         while parted.parent is not None and parted.parent.passed == 0 and parted.parent.parent:
             parted = parted.parent
-    RECENT.append((plan, state, batch.sites, parted, planned, len(plan.steps)))
+    kept = None if state is None else plan  # off the trie, plans hold much and never come back
+    RECENT.append((kept, state, batch.sites, parted, planned, len(plan.steps)))
 
 
 def last_step() -> list[Flush]:

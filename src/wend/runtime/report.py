@@ -14,7 +14,6 @@ from wend.compiler.plan import Recipe
 from wend.compiler.windows import ROLES
 from wend.core._hot import LeafPrimitive
 from wend.core.provenance import Site
-from wend.runtime.groups import GroupedPlan
 from wend.runtime.recent import Flush
 from wend.runtime.tiers import THIRD, TieredPlan
 
@@ -73,6 +72,8 @@ class PassText:
 def report(flush: Flush) -> FlushReport:
     """Everything about one flush."""
     plan = flush.plan
+    if plan is None:
+        return FlushReport(why_new(flush), "group by group", flush.n_ops)
     lines = Lines(plan.reference.path if isinstance(plan, TieredPlan) else plan.path, flush.sites)
     found = FlushReport(why_new(flush), tier_of(plan), flush.n_ops, plan=plan)
     if isinstance(plan, TieredPlan) and plan.compiled is not None:
@@ -89,7 +90,7 @@ def report(flush: Flush) -> FlushReport:
 def passes_of(plan: Any) -> list[PassText]:
     """What each pass made of a plan's path; made anew. Empty if the path was not kept."""
     reference = plan.reference if isinstance(plan, TieredPlan) else plan
-    if reference.path is None or isinstance(plan, GroupedPlan):
+    if reference is None or reference.path is None:
         return []
     texts: list[PassText] = []
 
@@ -161,8 +162,6 @@ def site_text(state: Any) -> str:
 
 def tier_of(plan: Any) -> str:
     """What ran a plan."""
-    if isinstance(plan, GroupedPlan):
-        return "group by group"
     if not isinstance(plan, TieredPlan):
         return "reference: compilation is off (WEND_COMPILE)"
     if plan.compiled is not None:
