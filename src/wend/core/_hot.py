@@ -1414,14 +1414,14 @@ def admit(state):
             ok = False
         root = node
         node = node.parent
-    if not ok and RETURNED[0] > 0 and root is ROOT:
+    if not ok and RETURNED[0] > 0 and root is ROOT and state.depth == RETURNED[1]:
         RETURNED[0] -= 1
         return True
     return ok
 
 
 STRANGERS = {}  # structures recorded off the trie lately, by hash
-RETURNED = [0]  # how many of them have come back and may be admitted
+RETURNED = [0, 0]  # how many of them have come back and may be admitted; where they part
 
 
 def note_stranger(states):
@@ -1432,6 +1432,11 @@ def note_stranger(states):
         h = (h ^ (h >> 19)) & 0xFFFFFFFFFFF
     if h in STRANGERS:
         RETURNED[0] = 1
+        RETURNED[1] = 0
+        for state in states:
+            if state.parent is None:
+                break
+            RETURNED[1] += 1
     elif len(STRANGERS) >= 4096:
         STRANGERS.clear()
     STRANGERS[h] = True
