@@ -13,6 +13,7 @@ BUILTINS = {
     "DeviceError": RuntimeError,
     "GraphError": RuntimeError,
     "ExecutionError": RuntimeError,
+    "OutOfMemory": MemoryError,
     "CompileError": RuntimeError,
     "SymbolicError": RuntimeError,
     "FormatError": RuntimeError,
