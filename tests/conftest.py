@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 
 def pytest_ignore_collect(collection_path, config):
     """`-m smoke` does not import test files that have no smoke test (some load PyTorch)."""
@@ -25,3 +27,19 @@ def pytest_collection_modifyitems():
     if hypothesis is not None:
         hypothesis.settings.register_profile("wend", deadline=None, print_blob=True)
         hypothesis.settings.load_profile("wend")
+
+
+@pytest.fixture
+def own_trie():
+    """Record below a root of one's own: what other tests recorded has not sealed it."""
+    import wend
+    from wend.core import _hot
+
+    wend.synchronize()
+    trace = _hot.current_trace()
+    before, trace.root = trace.root, _hot.State(None, None)
+    trace.reset()
+    yield
+    wend.synchronize()
+    trace.root = before
+    trace.reset()

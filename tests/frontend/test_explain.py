@@ -10,8 +10,7 @@ from wend.compiler.plan import PASSES
 
 
 @pytest.fixture(autouse=True)
-def at_once():
-    torch.synchronize()
+def at_once(own_trie):
     with config.override(compile=True, wait=True):
         yield
 
