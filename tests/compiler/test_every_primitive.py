@@ -156,7 +156,7 @@ def test_drawn_cases(seed):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("share", range(4))
+@pytest.mark.parametrize("share", range(10))
 def test_many_cases(share):
-    for seed in range(share * 50, (share + 1) * 50):
+    for seed in range(share * 300, (share + 1) * 300):
         check(case_of(seed))

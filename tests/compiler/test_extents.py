@@ -46,6 +46,17 @@ def test_a_circle_of_equalities_ends(space):
     assert space.equal(sub(n, m), ONE)
 
 
+def test_a_circle_of_divisors_ends(space):
+    from wend.core.symbolic import EQ, MOD
+
+    atoms = [space.atom(("dim", k, 0)) for k in range(2)]
+    n, m = (0, 0, 0), (0, 1, 0)
+    guards = [(EQ, (MOD, n, m), 0, True), (EQ, (MOD, m, n), 0, True)]
+    space.add_guards(guards, lambda k, _: atoms[k], None)
+    assert space.equal(mul(*atoms), mul(*atoms[::-1]))
+    assert not space.equal(atoms[1], ONE)
+
+
 def test_extents_that_are_no_polynomials_are_atoms(space):
     n = space.atom(("dim", 0, 0))
     from wend.core.symbolic import FLOORDIV

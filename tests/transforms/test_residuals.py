@@ -97,7 +97,7 @@ def saved_arrays(tensor):
     return sum(array.nbytes for array in arrays.values())
 
 
-def test_less_is_saved(always):
+def test_less_is_saved(always, own_trie):
     x = torch.ones(64, 64, requires_grad=True)
     y = torch.tanh(F.gelu(torch.exp(x).sin() * 2).cos() + 1)
     torch.synchronize()

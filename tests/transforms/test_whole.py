@@ -73,7 +73,7 @@ def test_gradients_of_first_and_second_order(sealed: bool, name: str) -> None:
 def test_fewer_nodes_where_structure_does_not_come_back(sealed: bool) -> None:
     x = numbers(4, 6)
     total = flat(PROGRAMS["one value used many times"](x))
-    total.backward()
+    total.backward(retain_graph=True)  # without, it runs at once where structure does not come back
     trace = _hot.current_trace()
     path = path_at(trace.states, trace.values, trace.args)
     kinds = [type(node.prim) for node in path.nodes]

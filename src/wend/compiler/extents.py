@@ -300,7 +300,11 @@ class Extents:
         a, n = self.canonical(a), self.canonical(n)
         if len(a) != 1 or len(a[0][0]) != 1 or a[0][1] != 1 or known(n) == 1:
             return
-        self._meaning[a[0][0][0]] = mul(n, self._opaque(FLOORDIV, a, n))
+        atom = a[0][0][0]
+        meaning = mul(n, self.canonical(self._opaque(FLOORDIV, a, n)))
+        if any(atom in m for m, _ in meaning):
+            return  # each divides the other: an atom is not expressed by itself
+        self._meaning[atom] = meaning
         self._canonical.clear()
 
     def settle(self) -> None:

@@ -100,7 +100,10 @@ class Attention(Primitive, abstract=True):
         if self.is_causal:
             rows = ops.arange(0, 0, 1, query.shape[-2], dtype=int64)
             columns = ops.arange(0, 0, 1, key.shape[-2], dtype=int64)
-            s = ops.where(ops.ge(ops.unsqueeze(rows, 1), columns), s, -math.inf)
+            pairs = (query.shape[-2], key.shape[-2])
+            rows = ops.expand_to(ops.unsqueeze(rows, 1), pairs, (1,))
+            columns = ops.expand_to(ops.unsqueeze(columns, 0), pairs, (0,))
+            s = ops.where(ops.expand_to(ops.ge(rows, columns), s.shape, batch), s, -math.inf)
         if mask is not None:
             s = ops.where(mask, s, -math.inf) if mask.dtype is bool_ else ops.add(s, mask)
         return s
