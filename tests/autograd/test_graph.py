@@ -280,7 +280,7 @@ def test_backward_frees_what_was_saved():
 
 
 @pytest.mark.usefixtures("no_collector")
-def test_a_pass_leaves_no_cycles():
+def test_a_pass_leaves_no_cycles(own_trie):
     def work():
         x = leaf(torch, 1.0)
         for k in range(3):

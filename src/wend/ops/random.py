@@ -268,8 +268,8 @@ class StandardGamma(PerElement):
         # Below 1: a number of shape + 1 times u ** (1 / shape).
         boost = shape < 1
         d = np.where(boost, shape + 1, shape) - 1 / 3
-        y = np.full(shape.size, np.nan)
-        todo = np.flatnonzero(shape > 0)
+        y = np.where(shape == math.inf, math.inf, math.nan)
+        todo = np.flatnonzero((shape > 0) & np.isfinite(shape))
         retry = 1
         while todo.size:
             u1, u2 = _units(seed, position[todo], philox.GAMMA, 2 * retry)
