@@ -13,6 +13,14 @@ from wend.frontend.serialize import UnsafeName, get_unsafe_globals_in_checkpoint
 torch = pytest.importorskip("torch")
 
 
+@pytest.fixture(autouse=True)
+def deterministic():
+    """Only then are results equal to the last bit: elsewhere a weight may be packed by now."""
+    wend.use_deterministic_algorithms(True)
+    yield
+    wend.use_deterministic_algorithms(False)
+
+
 def through(obj, save, load, **options):
     buffer = io.BytesIO()
     save(obj, buffer)
