@@ -30,7 +30,9 @@ def note_history(segment: Segment, batch: Batch) -> None:
 def leads_to_spent(value: Value) -> bool:
     """Whether a backward pass has used up nodes that this value of a segment was made with."""
     segment = value.segment
-    path: PathGraph = segment.structure
+    path: PathGraph | None = segment.structure
+    if path is None:
+        return False  # another thread is making it: nothing has passed it yet
     spent = segment.spent or frozenset()
     if not spent and not path.spent:
         return False
