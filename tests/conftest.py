@@ -1,8 +1,11 @@
 """Settings of the whole suite."""
 
 import sys
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # what tests of several folders share
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -32,14 +35,7 @@ def pytest_collection_modifyitems():
 @pytest.fixture
 def own_trie():
     """Record below a root of one's own: what other tests recorded has not sealed it."""
-    import wend
-    from wend.core import _hot
+    import tries  # loads Wend
 
-    wend.synchronize()
-    trace = _hot.current_trace()
-    before, trace.root = trace.root, _hot.State(None, None)
-    trace.reset()
-    yield
-    wend.synchronize()
-    trace.root = before
-    trace.reset()
+    with tries.own_trie():
+        yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,8 @@ from wend.core import _hot
 from wend.core.graph import path_at
 from wend.transforms.differentiate import entries_met
 
-
-@pytest.fixture(autouse=True)
-def own_trie() -> Iterator[None]:
-    """Record on a trie that no random program has closed to new structure."""
-    _hot.synchronize()
-    trace = _hot.current_trace()
-    before, trace.root = trace.root, _hot.State(None, None)
-    trace.reset()
-    yield
-    _hot.synchronize()
-    trace.root = before
-    trace.reset()
+# No random program has closed the trie to new structure.
+pytestmark = pytest.mark.usefixtures("own_trie")
 
 
 def step(weight: Any, size: int) -> Any:

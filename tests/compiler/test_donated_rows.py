@@ -3,31 +3,21 @@
 import pytest
 
 import wend as torch
+from tries import own_trie
 from wend.base import config
-from wend.core import _hot
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 1)])
 def test_a_parameter_is_not_overwritten_by_its_own_loss(shape):
-    torch.synchronize()
-    trace = _hot.current_trace()
-    before = trace.root
-    trace.root = _hot.State(None, None)
-    trace.reset()
-    try:
-        with config.override(compile=True, wait=True):
-            v = torch.full(shape, 1.5, dtype=torch.float64).requires_grad_()
-            optimizer = torch.optim.SGD([v], lr=0.1)
-            found = []
-            for _ in range(3):
-                loss = (v * v).sum()
-                loss.backward()
-                optimizer.step()
-                found.append(v.flatten()[0].item())
-    finally:
-        torch.synchronize()
-        trace.root = before
-        trace.reset()
+    with own_trie(), config.override(compile=True, wait=True):
+        v = torch.full(shape, 1.5, dtype=torch.float64).requires_grad_()
+        optimizer = torch.optim.SGD([v], lr=0.1)
+        found = []
+        for _ in range(3):
+            loss = (v * v).sum()
+            loss.backward()
+            optimizer.step()
+            found.append(v.flatten()[0].item())
     # The gradients add up: 3.0, 3.0 + 2.4, 5.4 + 1.32.
     assert found == pytest.approx([1.2, 0.66, -0.012])
     assert loss.item() == pytest.approx(0.66**2 * v.numel())

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend as torch
+from tries import own_trie
 from wend.base import config, dtypes
-from wend.core import _hot
 from wend.core.primitive import Sample
 from wend.ops.attend import Attention
 
@@ -87,10 +87,6 @@ def laid_out(array: np.ndarray, layout: str, wants: bool):
 
 def run(case: Case, compiled: bool) -> list[np.ndarray]:
     """Results, and gradients of the leaves, on a trie of their own."""
-    torch.synchronize()
-    trace = _hot.current_trace()
-    before, trace.root = trace.root, _hot.State(None, None)
-    trace.reset()
     layouts = iter(case.layouts)
     leaves = []
 
@@ -101,21 +97,16 @@ def run(case: Case, compiled: bool) -> list[np.ndarray]:
             leaves.append(leaf)
         return view
 
-    try:
-        with config.override(compile=compiled, wait=compiled):
-            torch.manual_seed(3)
-            given = harness.map_arrays(case.sample, operand)
-            results = harness.as_tuple(case.op.function(*given.args, **given.kwargs))
-            found = [harness.value(r) for r in results]
-            made = [r for r in results if r.requires_grad]
-            if leaves and made:
-                sum((r * 0.5).sum() for r in made).backward()
-                found += [harness.value(leaf.grad) for leaf in leaves if leaf.grad is not None]
-            return found
-    finally:
-        torch.synchronize()
-        trace.root = before
-        trace.reset()
+    with own_trie(), config.override(compile=compiled, wait=compiled):
+        torch.manual_seed(3)
+        given = harness.map_arrays(case.sample, operand)
+        results = harness.as_tuple(case.op.function(*given.args, **given.kwargs))
+        found = [harness.value(r) for r in results]
+        made = [r for r in results if r.requires_grad]
+        if leaves and made:
+            sum((r * 0.5).sum() for r in made).backward()
+            found += [harness.value(leaf.grad) for leaf in leaves if leaf.grad is not None]
+        return found
 
 
 def case_of(seed: int) -> Case:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import wend as torch
+from tries import new_trie
 from wend.base import config, dtypes
 from wend.compiler.lower import Lowering
-from wend.core import _hot
 
 NATIVE = """
     arange uniform standard_normal random_bits random_integers flip pad cat roll
@@ -61,17 +61,10 @@ def planned(op, sample, monkeypatch):
         left.append(node.prim.name)
         return real(lowering, node, *rest)
 
-    fresh_trie()
+    new_trie()
     with monkeypatch.context() as patch:
         patch.setattr(Lowering, "host", spy)
         return plain(op.function, sample), left
-
-
-def fresh_trie():
-    torch.synchronize()
-    trace = _hot.current_trace()
-    trace.root = _hot.State(None, None)
-    trace.reset()
 
 
 @pytest.mark.parametrize(("op", "dtype"), params())
@@ -79,7 +72,7 @@ def test_samples_by_machine_code(op, dtype, monkeypatch):
     faults, hosts = [], []
     for sample in harness.samples(op, dtype):
         with config.override(compile=False, wait=False):
-            fresh_trie()
+            new_trie()
             expected = plain(op.function, sample)
         got, left = planned(op, sample, monkeypatch)
         hosts += [sample] if left else []
@@ -96,9 +89,9 @@ def test_uniform_draws_are_the_references_bit_for_bit():
             draw = harness.wend.core.primitive.ops.uniform
             given = {"dtype": getattr(torch, dtype)}
             with config.override(compile=False, wait=False):
-                fresh_trie()
+                new_trie()
                 expected = harness.value(draw(size, 7, 2**40 + 3, **given))
-            fresh_trie()
+            new_trie()
             assert np.array_equal(harness.value(draw(size, 7, 2**40 + 3, **given)), expected)
 
 
@@ -135,9 +128,9 @@ def test_sizes_and_special_values(name, shape):
     x = torch.from_numpy(with_special_values(*shape))
     call = CALLS[name]
     with config.override(compile=False, wait=False):
-        fresh_trie()
+        new_trie()
         expected = [harness.value(r) for r in harness.as_tuple(call(x))]
-    fresh_trie()
+    new_trie()
     got = [harness.value(r) for r in harness.as_tuple(call(x))]
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)

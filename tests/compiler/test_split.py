@@ -10,27 +10,18 @@ import wend as torch
 import wend.nn.functional as F
 from wend.base import config
 from wend.compiler.split import MOST_PARTS
-from wend.core import _hot
 from wend.runtime.pool import default_threads
 from wend.runtime.recent import RECENT
 
 
 @pytest.fixture(autouse=True)
-def at_once():
+def at_once(own_trie):
     """Plans are compiled before their first run; the number of threads is put back."""
     before = torch.get_num_threads()
-    torch.synchronize()
-    trace = _hot.current_trace()
-    root = trace.root
-    trace.root = _hot.State(None, None)  # no other test has sealed it
-    trace.reset()
     RECENT.clear()
     with config.override(compile=True, wait=True):
         yield
     torch.set_num_threads(before)
-    torch.synchronize()
-    trace.root = root
-    trace.reset()
 
 
 def normal(*shape, seed=0, grad=False):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot
 from wend.runtime import groups, plans
 from wend.runtime.reference import ReferencePlan
@@ -23,23 +22,6 @@ def left_to_groups_of_ops(monkeypatch):
     _hot.set_slot("backward_at_once", lambda trace, seeds: None)
     yield
     _hot.set_slot("backward_at_once", before)
-
-
-@contextmanager
-def off_the_trie() -> Iterator[None]:
-    """Record below a sealed root of its own."""
-    torch.synchronize()
-    trace = _hot.current_trace()
-    before = trace.root
-    trace.root = _hot.State(None, None)
-    trace.root.gained = 1 << 40
-    trace.reset()
-    try:
-        yield
-    finally:
-        torch.synchronize()
-        trace.root = before
-        trace.reset()
 
 
 def tree_loss(seed: int, parameters: dict[str, torch.Tensor]) -> torch.Tensor:
@@ -79,11 +61,11 @@ def test_groups_agree_with_single_ops(seed, monkeypatch):
         "run_group",
         lambda self, group, *rest: (grouped_runs.append(len(group)), real(self, group, *rest)),
     )
-    with off_the_trie():
+    with own_trie(sealed=True):
         grouped = run(seed)
     assert sum(grouped_runs) > 50, "work of the same structure must meet in groups"
     monkeypatch.setattr(plans, "GroupedPlan", ReferencePlan)
-    with off_the_trie():
+    with own_trie(sealed=True):
         single = run(seed)
     on_the_trie = run(seed)
     for a, b, c in zip(grouped, single, on_the_trie, strict=True):
@@ -93,7 +75,7 @@ def test_groups_agree_with_single_ops(seed, monkeypatch):
 
 def test_off_the_trie_nothing_is_kept():
     before = _hot.count("states")
-    with off_the_trie():
+    with own_trie(sealed=True):
         for seed in range(3):
             run(seed)
     assert _hot.count("states") == before
@@ -101,7 +83,7 @@ def test_off_the_trie_nothing_is_kept():
 
 def test_an_error_in_a_group_names_its_line_and_spares_the_others():
     table = torch.arange(4.0)
-    with off_the_trie():
+    with own_trie(sealed=True):
         rows = [table[torch.tensor([i]) + 0] for i in (0, 1, 9, 2, 3)]  # the failing line
         sums = [row * 2.0 for row in rows]
         with pytest.raises(IndexError) as caught:

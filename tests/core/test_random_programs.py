@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
-from wend.core import _hot
+from tries import own_trie
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
@@ -74,23 +72,6 @@ class Program:
             values.append(fresh)
 
 
-@contextmanager
-def trie_of_its_own(gained: int) -> Iterator[None]:
-    """Record below a root that no other test has sealed; one that gained much is sealed itself."""
-    wend.synchronize()
-    trace = _hot.current_trace()
-    before = trace.root
-    trace.root = _hot.State(None, None)
-    trace.root.gained = gained
-    trace.reset()
-    try:
-        yield
-    finally:
-        wend.synchronize()
-        trace.root = before
-        trace.reset()
-
-
 programs = st.builds(
     Program,
     seed=st.integers(0, 10**9),
@@ -102,11 +83,11 @@ programs = st.builds(
 @given(programs)
 @settings(max_examples=60, deadline=None)
 def test_all_ways_agree(program):
-    with trie_of_its_own(gained=0):
+    with own_trie():
         first = program.run(wend)
         again = program.run(wend)
         known = program.run(wend)
-    with trie_of_its_own(gained=1 << 40):
+    with own_trie(sealed=True):
         apart = program.run(wend)
     with wend.eager():
         single = program.run(wend)

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import wend as torch
-from wend.core import _hot
+from tries import own_trie
 from wend.runtime import plans, regions, structure
-
-
-@contextmanager
-def off_the_trie() -> Iterator[None]:
-    """Record below a sealed root of its own."""
-    torch.synchronize()
-    trace = _hot.current_trace()
-    before = trace.root
-    trace.root = _hot.State(None, None)
-    trace.root.gained = 1 << 40
-    trace.reset()
-    try:
-        yield
-    finally:
-        torch.synchronize()
-        trace.root = before
-        trace.reset()
-
 
 Params = dict[str, "torch.Tensor"]
 
@@ -146,10 +127,10 @@ def ran(monkeypatch):
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("loss_of", LOSSES, ids=lambda f: f.__name__)
 def test_regions_compute_what_single_ops_compute(loss_of, seed, ran):
-    with off_the_trie():
+    with own_trie(sealed=True):
         found = run(loss_of, seed)
     assert ran and all(ran), "it must have been run by groups"
-    with off_the_trie(), torch.autobatch(False):
+    with own_trie(sealed=True), torch.autobatch(False):
         expected = run(loss_of, seed)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
@@ -159,7 +140,7 @@ def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):
     """Making structure ready that does not come back would cost time and memory."""
     monkeypatch.setattr(structure.BOOK, "pause", 0)
     functions = [torch.sin, torch.exp, torch.tanh, torch.sigmoid, torch.relu]
-    with off_the_trie():
+    with own_trie(sealed=True):
         for seed in range(structure.STRIKES + 3):
             rng, x = random.Random(seed), torch.ones(2, 3)
             for _ in range(30):
@@ -183,7 +164,7 @@ def test_one_row_beside_many_is_not_taken_for_rows_side_by_side():
         return [total.item(), *w.grad.flatten().tolist()]
 
     sizes = [(4, 4), (2, 2), (1, 4), (4, 1), (1, 4)]
-    with off_the_trie():
+    with own_trie(sealed=True):
         found = [work(*sizes[:k]) for k in range(1, 6)]
     expected = [work(*sizes[:k]) for k in range(1, 6)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -18,8 +18,8 @@ from ways import Undecided, call, product_of
 import wend
 import wend.func
 import wend.utils.checkpoint
+from tries import new_trie, own_trie
 from wend.base import config
-from wend.core import _hot
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 #: What PyTorch refuses and Wend, on purpose, computes (docs/compatibility.md).
@@ -133,26 +133,8 @@ def _unlike_seen(a: list[Any], b: list[Any], tolerance: float) -> str | None:
 
 def off_trie(program: Program, run: Run) -> Outcome:
     """Execute where nothing is kept: each step hangs nowhere."""
-    wend.synchronize()
-    trace = _hot.current_trace()
-    before = trace.root
-    trace.root = _hot.State(None, None)
-    trace.root.gained = 1 << 40
-    trace.reset()
-    try:
+    with own_trie(sealed=True):
         return execute(wend, program, run)
-    finally:
-        wend.synchronize()
-        trace.root = before
-        trace.reset()
-
-
-def on_a_new_trie() -> None:
-    """Forget all paths, so that a failure does not hang on the programs before it."""
-    wend.synchronize()
-    trace = _hot.current_trace()
-    trace.root = _hot.State(None, None)
-    trace.reset()
 
 
 class Differs(AssertionError):
@@ -166,7 +148,7 @@ class Differs(AssertionError):
 
 def check(program: Program) -> str:
     """Run a program in every way, and return how that ended. Raises Differs."""
-    on_a_new_trie()
+    new_trie()  # a failure does not hang on the programs before it
     endings = set()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

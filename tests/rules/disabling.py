@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import wend as torch
+from tries import own_trie
 from wend.base import config
 from wend.core import _hot
 from wend.runtime import plans
@@ -36,28 +37,11 @@ def slot_replaced(name: str, function: Callable[..., Any]) -> Iterator[None]:
 
 
 @contextmanager
-def private_trie() -> Iterator[Any]:
-    """Record below a root of its own, so that nothing made inside is met again outside."""
-    torch.synchronize()
-    trace = _hot.current_trace()
-    before = trace.root
-    trace.root = root = _hot.State(None, None)
-    trace.reset()
-    try:
-        yield root
-    finally:
-        torch.synchronize()
-        trace.root = before
-        trace.reset()
-        plans.dismantle(root)
-
-
-@contextmanager
 def fresh_patterns() -> Iterator[Any]:
     """Type rules run anew inside the block, on a trie of its own, and again after it."""
     _hot.new_epoch()
     try:
-        with private_trie() as root:
+        with own_trie() as root:
             yield root
     finally:
         _hot.new_epoch()
@@ -66,14 +50,14 @@ def fresh_patterns() -> Iterator[Any]:
 @contextmanager
 def on_the_reference() -> Iterator[Any]:
     """Plans inside the block are the reference's, whose parts can be replaced one by one."""
-    with config.override(compile=False, wait=False), private_trie() as root:
+    with config.override(compile=False, wait=False), own_trie() as root:
         yield root
 
 
 @contextmanager
 def on_machine_code() -> Iterator[Any]:
     """Plans inside the block are compiled before their first run."""
-    with config.override(compile=True, wait=True), private_trie() as root:
+    with config.override(compile=True, wait=True), own_trie() as root:
         yield root
 
 

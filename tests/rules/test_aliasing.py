@@ -11,9 +11,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from disabling import budget, on_the_reference, private_trie, slot_replaced
+from disabling import budget, on_the_reference, slot_replaced
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot
 from wend.frontend import aliasing
 from wend.runtime import reference
@@ -46,7 +47,7 @@ def test_a_write_through_any_handle_shows_in_all():
     second = [1, 2, 3, 4, 5, 6]
     expected = [[f, s, s, f, f, f] for f, s in zip(first, second)]
     assert shared_by_handles() == expected
-    with slot_replaced("rederive", lambda handle: None), private_trie():
+    with slot_replaced("rederive", lambda handle: None), own_trie():
         assert shared_by_handles() != expected
 
 
@@ -62,7 +63,7 @@ def test_views_of_one_base_follow_one_another():
         return [row.tolist(), column.tolist(), x.flatten().tolist()]
 
     assert program() == [[1, 6], [6, 0], [1, 6, 0, 0]]
-    with slot_replaced("rederive", lambda handle: None), private_trie():
+    with slot_replaced("rederive", lambda handle: None), own_trie():
         assert program() != [[1, 6], [6, 0], [1, 6, 0, 0]]
 
 
@@ -75,7 +76,7 @@ def test_entries_of_a_state_dict_are_the_parameters():
         return layer(torch.ones(1, 1)).item()
 
     assert program() == 3.0
-    with slot_replaced("rederive", lambda handle: None), private_trie():
+    with slot_replaced("rederive", lambda handle: None), own_trie():
         assert program() != 3.0
     assert all(not v.requires_grad for v in torch.nn.Linear(2, 2).state_dict().values())
 
@@ -125,7 +126,7 @@ def test_what_was_read_from_shared_memory_stays_as_it_was(monkeypatch):
     """Disabled: `refresh_shared`; what is pending then reads the memory too late."""
     assert read_before_a_write() == [[4, 14], [7], [0]]
     monkeypatch.setattr(aliasing, "refresh_shared", lambda handle, storage: None)
-    with private_trie():
+    with own_trie():
         assert read_before_a_write()[0] == [0, 0]
 
 
@@ -327,7 +328,7 @@ def test_filling_row_by_row_is_linear(read, monkeypatch):
         quadratic = seconds_to_fill(rows, width, read)
     assert quadratic > 4 * linear
     monkeypatch.undo()
-    with private_trie() as root:
+    with own_trie() as root:
         root.gained = 1 << 40  # sealed: what is recorded is off the trie
         assert seconds_to_fill(rows, width, read) < quadratic / 2
 

@@ -10,9 +10,10 @@ import warnings
 
 import numpy as np
 import pytest
-from disabling import COMPILED, private_trie, run_python, slot_replaced, states_made
+from disabling import COMPILED, run_python, slot_replaced, states_made
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot
 from wend.runtime import plans
 
@@ -52,7 +53,7 @@ def test_structure_that_never_repeats_leaves_the_trie():
     """
     random_programs(1, 150)
     assert states_made(lambda: random_programs(2, 150)) < 10 * 30
-    with private_trie() as root:
+    with own_trie() as root:
         unseal = unsealer(root)
         random_programs(1, 50, unseal)
         assert states_made(lambda: random_programs(2, 50, unseal)) > 50 * 20
@@ -72,9 +73,9 @@ def test_what_never_repeats_runs_in_flat_memory():
     """Disabled: no state is sealed; a program of 30 ops then leaves 50 KB and more behind."""
     tracemalloc.start()
     try:
-        with private_trie():
+        with own_trie():
             assert growth(150, lambda: None) < 1_000_000
-        with private_trie() as root:
+        with own_trie() as root:
             assert growth(50, unsealer(root)) > 2_000_000
     finally:
         tracemalloc.stop()
@@ -108,7 +109,7 @@ def programs_in_use_for_a_while(programs: int) -> None:
 
 def trie_after(programs: int, evict) -> int:
     """How large the trie is after so many programs, where 1000 states are its bound."""
-    with private_trie() as root:
+    with own_trie() as root:
         root.passed = 1 << 40  # what is to be seen here is not the sealing
 
         def at_a_thousand(_) -> None:
@@ -177,7 +178,7 @@ def memo_kept(sizes: int, remember: bool) -> int:
     """
     prim = torch.tanh.primitive.of()
     kept: dict = {}
-    with private_trie():
+    with own_trie():
         for n in range(1, sizes):
             torch.ones(n).tanh()
             torch.ones(n, dtype=torch.float64).tanh()

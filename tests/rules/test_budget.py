@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from disabling import budget, plans_made, private_trie, slot_replaced
+from disabling import budget, plans_made, slot_replaced
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot
 from wend.frontend import rhythm
 
@@ -24,7 +25,7 @@ def cuts(run) -> list:
         ends.append(batch.state)
         real(batch, live)
 
-    with slot_replaced("execute", spy), private_trie():
+    with slot_replaced("execute", spy), own_trie():
         run()
         torch.synchronize()
     return ends
@@ -67,7 +68,7 @@ def test_bytes_count_as_nodes_do():
         for _ in range(200):
             table[:1].add(1.0).sum()
 
-    with budget(soft_bytes=400, hard_bytes=401), private_trie():
+    with budget(soft_bytes=400, hard_bytes=401), own_trie():
         flushes = _hot.count("flushes")
         leaves()
         assert _hot.count("flushes") - flushes >= 50
@@ -102,7 +103,7 @@ def test_modules_are_not_cut_in_the_middle():
 
 def flushes_without_a_beat(**limits: int) -> int:
     """Flushes of a program of 1000 ops in which no line comes twice."""
-    with budget(soft_nodes=50, **limits), private_trie():
+    with budget(soft_nodes=50, **limits), own_trie():
         x = torch.ones(2)
         torch.synchronize()
         before = _hot.count("flushes")
@@ -158,7 +159,7 @@ def test_lines_before_a_loop_do_not_hold_it_up(monkeypatch):
 def test_plans_stay_few():
     """Disabled: the slot `on_beat`; a plan for each phase instead of one for the loop."""
     with budget(soft_nodes=100):
-        with private_trie():
+        with own_trie():
             assert plans_made(lambda: loop(29)) <= 3
-        with private_trie(), slot_replaced("on_beat", at_once):
+        with own_trie(), slot_replaced("on_beat", at_once):
             assert plans_made(lambda: loop(29)) >= 29

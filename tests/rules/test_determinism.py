@@ -6,9 +6,10 @@ import random
 
 import numpy as np
 import pytest
-from disabling import fresh_patterns, on_the_reference, private_trie
+from disabling import fresh_patterns, on_the_reference
 
 import wend as torch
+from tries import own_trie
 from wend.ops.random import Uniform
 from wend.ops.reduce import Sum
 
@@ -119,7 +120,7 @@ def resumed_equals_straight(tmp_path, generator: bool = True) -> bool:
     everything is new.
     """
     path = tmp_path / "checkpoint.pt"
-    with private_trie() as root:
+    with own_trie() as root:
         root.gained = 1 << 40  # sealed
         straight = Trees()
         straight.train(4)
@@ -127,7 +128,7 @@ def resumed_equals_straight(tmp_path, generator: bool = True) -> bool:
         straight.train(4)
         expected = straight.bits()
     torch.manual_seed(99)
-    with private_trie():
+    with own_trie():
         again = Trees()
         again.resume(torch.load(path, weights_only=False))
         again.train(4)
@@ -153,7 +154,7 @@ def test_training_is_resumed_bit_for_bit(tmp_path):
 
 def drawn(read: bool, dead: bool, off_the_trie: bool = False) -> list[list[float]]:
     """Three draws, with or without a read, and numbers that nobody wants, in between."""
-    with private_trie() as root:
+    with own_trie() as root:
         if off_the_trie:
             root.gained = 1 << 40
         torch.manual_seed(5)

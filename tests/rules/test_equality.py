@@ -10,9 +10,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from disabling import fresh_patterns, on_the_reference, plans_made, private_trie, states_made
+from disabling import fresh_patterns, on_the_reference, plans_made, states_made
 
 import wend as torch
+from tries import own_trie
 from wend.core import primitive
 from wend.core.symbolic import DIM, EQ, Guards
 
@@ -133,7 +134,7 @@ def schedule() -> None:
 
 def test_a_learning_rate_schedule_does_not_grow_the_trie():
     """Disabled by hand: a number that is structure selects an op, as the dim of a sum does."""
-    with private_trie():
+    with own_trie():
         schedule()
         assert states_made(schedule) == 0
 
@@ -145,7 +146,7 @@ def test_a_learning_rate_schedule_does_not_grow_the_trie():
             p.sub_(torch.ones((1,) * 6).sum(dim=dims, keepdim=True))
             torch.synchronize()
 
-    with private_trie():
+    with own_trie():
         assert states_made(keyed) > 50
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from disabling import private_trie
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot
 from wend.runtime import plans
 
@@ -56,7 +56,7 @@ def test_two_variables_sharing_one_value():
     """
     for _ in range(3):
         assert gradients_of_two_variables(_hot.make_leaf) == [[2.0], [3.0]]
-    with private_trie():
+    with own_trie():
         assert gradients_of_two_variables(as_the_value_is) == [[5.0], None]
 
 
@@ -88,13 +88,13 @@ def test_nothing_is_merged_before_differentiation():
     """
     for _ in range(3):
         assert gradients_past_detach(nodes_of_detach) == [[1.0], [3.0]]
-    with private_trie():
+    with own_trie():
         assert gradients_past_detach(same_value) == [[0.0], [0.0]]
 
 
 def test_detach_is_a_node_of_the_path():
     """The program of `s - s.detach()` takes another path than that of `s - s`."""
-    with private_trie():
+    with own_trie():
         trace = _hot.current_trace()
         s = leaf(3.0)
         y = s - s.detach()
@@ -140,7 +140,7 @@ def test_frozen_and_unfrozen_passes_are_two_paths():
     plain, learning, *_ = kind.leaves
     kind.leaves[1] = plain
     try:
-        with private_trie():
+        with own_trie():
             assert frozen_then_not(torch.float64) == [False] * 4
     finally:
         kind.leaves[1] = learning
@@ -175,9 +175,9 @@ def test_the_mode_is_part_of_the_path():
     The result then drags a history along that nobody asked for.
     """
     assert learned_then_not(torch.no_grad) == [True, False, True, False]
-    with private_trie() as root:
+    with own_trie() as root:
         learned_then_not(torch.no_grad)
         forks = [s for s in plans.walk(root) if len(s.children or ()) > 1]
         assert [[c.mode.grad for c in s.children.values()] for s in forks] == [[True, False]]
-    with private_trie():
+    with own_trie():
         assert learned_then_not(known_path_taken) == [True, True, True, True]

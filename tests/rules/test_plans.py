@@ -6,9 +6,10 @@ import random
 import tracemalloc
 
 import pytest
-from disabling import plans_made, private_trie, slot_replaced
+from disabling import plans_made, slot_replaced
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot
 from wend.runtime import plans
 
@@ -45,19 +46,19 @@ def exact_plan(batch, live):
 
 def test_outputs_kept_at_random_do_not_make_plans_explode(monkeypatch):
     """Disabled: each set of live values gets its own plan."""
-    with private_trie():
+    with own_trie():
         assert plans_made(lambda: outputs_kept_at_random(300)) <= 8
     monkeypatch.setattr(plans, "find_plan", exact_plan)
-    with private_trie():
+    with own_trie():
         assert plans_made(lambda: outputs_kept_at_random(300)) >= 250
 
 
 def test_a_state_keeps_a_handful_of_plans(monkeypatch):
     """Disabled: the number of plans a state may keep, and with it the union of all of them."""
-    with private_trie():
+    with own_trie():
         assert plans_made(lambda: outputs_kept_at_random(300)) <= 8
     monkeypatch.setattr(plans, "MAX_PLANS", 1 << 30)
-    with private_trie():
+    with own_trie():
         assert plans_made(lambda: outputs_kept_at_random(300)) >= 30
 
 
@@ -88,7 +89,7 @@ def bytes_left(numbers: int) -> int:
 def test_the_surplus_is_freed_at_once():
     """Disabled: the results of a flush, wanted or not, outlive it."""
     numbers = 100_000
-    with private_trie():
+    with own_trie():
         assert bytes_left(numbers) < 2 * 4 * numbers
     held = []
     real = _hot.slot("execute")
@@ -97,7 +98,7 @@ def test_the_surplus_is_freed_at_once():
         real(batch, live)
         held.append(batch.values)
 
-    with slot_replaced("execute", hoard), private_trie():
+    with slot_replaced("execute", hoard), own_trie():
         assert bytes_left(numbers) > (OUTPUTS - 1) * 4 * numbers
 
 
@@ -106,7 +107,7 @@ def test_the_surplus_is_freed_at_once():
 
 @pytest.mark.parametrize("keep", range(0, OUTPUTS, 5))
 def test_what_is_held_does_not_change_the_path(keep):
-    with private_trie():
+    with own_trie():
         outputs_kept_at_random(3)
         before = _hot.count("states")
         outputs_kept_at_random(20, seed=keep)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from disabling import private_trie, slot_replaced
+from disabling import slot_replaced
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot, provenance
 from wend.transforms import history
 
@@ -70,10 +71,10 @@ def test_two_lines_that_share_a_state_are_told_apart(trusting):
     The error of the second line then names the first.
     """
     lines = line_of(first, "the first line"), line_of(second, "the second line")
-    with private_trie():
+    with own_trie():
         assert sites_named(lines) == list(lines)
     trusting()
-    with private_trie():
+    with own_trie():
         assert sites_named(lines) == [lines[0], lines[0]]
 
 
@@ -109,10 +110,10 @@ def test_calls_of_a_module_name_the_callers_line(trusting):
             found.append(next(line for line in lines if line in str(caught.value)))
         return found
 
-    with private_trie():
+    with own_trie():
         assert named() == list(lines)
     trusting()
-    with private_trie():
+    with own_trie():
         assert named() == [lines[0], lines[0]]
 
 

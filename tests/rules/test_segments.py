@@ -6,9 +6,10 @@ import gc
 
 import numpy as np
 import pytest
-from disabling import plans_made, private_trie, slot_replaced, states_made
+from disabling import plans_made, slot_replaced, states_made
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot
 from wend.core.graph import PathGraph
 from wend.transforms import grad, hooks, quick, walk
@@ -79,15 +80,15 @@ def test_branches_are_keyed_once_per_segment(monkeypatch):
 
     The steps of T segments are then one path, and there are 2^T of those.
     """
-    with private_trie():
+    with own_trie():
         branching_runs(20)
         assert states_made(lambda: branching_runs(20, seed=1)) <= 20
         assert plans_made(lambda: branching_runs(20, seed=2)) <= 4
     monkeypatch.setattr(grad, "_hot", Chained())
-    with private_trie():
+    with own_trie():
         branching_runs(20)
         assert states_made(lambda: branching_runs(20, seed=1)) >= 20 * 12
-    with private_trie():
+    with own_trie():
         branching_runs(20)
         assert plans_made(lambda: branching_runs(20, seed=2)) >= 20
 
@@ -123,14 +124,14 @@ def test_w3_takes_few_paths(monkeypatch):
     def run() -> None:
         runs.append(w3_runs(60))
 
-    with private_trie():
+    with own_trie():
         assert plans_made(run) <= 20
-    with private_trie():
+    with own_trie():
         assert states_made(run) <= 180
     monkeypatch.setattr(grad, "_hot", Chained())
-    with private_trie():
+    with own_trie():
         assert plans_made(run) >= 35
-    with private_trie():
+    with own_trie():
         assert states_made(run) >= 400
     for losses in runs[1:]:
         np.testing.assert_allclose(losses, runs[0], rtol=1e-5)
@@ -160,7 +161,7 @@ def test_a_segments_backward_is_made_once(monkeypatch):
     Neither the sizes nor the number of the visit is part of the key.
     """
     gc.collect()  # handles whose gradients other tests retain: while they live, passes go by node
-    with private_trie(), monkeypatch.context() as patch:
+    with own_trie(), monkeypatch.context() as patch:
         made = count_calls(patch, quick, "segment_step")
         sizes_of_a_segment()
         assert len(made) <= 2
@@ -171,7 +172,7 @@ def test_a_segments_backward_is_made_once(monkeypatch):
         segment.structure.known.clear()
         return found
 
-    with private_trie(), monkeypatch.context() as patch:
+    with own_trie(), monkeypatch.context() as patch:
         made = count_calls(patch, quick, "segment_step")
         patch.setattr(grad, "pass_segment", forgetful)
         sizes_of_a_segment()
@@ -189,7 +190,7 @@ def test_a_known_backward_runs_no_rule_and_makes_no_graph(monkeypatch):
     def forbidden(*args):
         raise AssertionError("built anew")
 
-    with private_trie():
+    with own_trie():
         for k in range(4):
             work(k)
         monkeypatch.setattr(quick, "segment_step", forbidden)
@@ -219,7 +220,7 @@ def test_hooks_split_the_step_and_are_called_every_time(monkeypatch):
     """Disabled: the stops of a backward pass; it then runs past the hooks."""
     assert hooked_gradients() == ([72.0] * 4, [0, 1, 2, 3])
     monkeypatch.setattr(walk, "stops_of", lambda walk: [])
-    with private_trie():
+    with own_trie():
         assert hooked_gradients() == ([36.0] * 4, [])
 
 
@@ -244,7 +245,7 @@ def test_accumulation_rebinds_the_same_handle(monkeypatch):
         handle._grad = g if handle._grad is None else handle._grad + g
 
     monkeypatch.setattr(hooks, "add_to_grad", renew)
-    with private_trie():
+    with own_trie():
         assert accumulated() == ([4.0], False)
 
 
@@ -274,7 +275,7 @@ def test_requires_grad_is_looked_at_again():
             handle.__dict__["learned"] = handle.leaf
             handle.leaf = None
 
-    with slot_replaced("requires_grad_", only_the_handle), private_trie():
+    with slot_replaced("requires_grad_", only_the_handle), own_trie():
         assert frozen_before_backward() == [True, True] * 3
 
 

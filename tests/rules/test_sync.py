@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from disabling import plans_made, private_trie, slot_replaced, states_made
+from disabling import plans_made, slot_replaced, states_made
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot
 from wend.frontend.optim import optimizer
 from wend.runtime import plans
@@ -54,14 +55,14 @@ def test_a_convergence_loop_with_a_running_log_stays_on_its_path():
 
     Each turn of the loop is then a longer path than any before, with a plan of its own.
     """
-    with private_trie():
+    with own_trie():
         converge(item, 5)
         assert states_made(lambda: loops(item)) <= 2
         assert plans_made(lambda: loops(item)) == 0
-    with private_trie():
+    with own_trie():
         converge(peek, 5)
         assert states_made(lambda: loops(peek)) >= 2 * 20
-    with private_trie():
+    with own_trie():
         converge(peek, 5)
         assert plans_made(lambda: loops(peek)) >= 20
 
@@ -124,7 +125,7 @@ def states_of_training(turns: int) -> int:
         layer(torch.ones(4, 3)).square().mean().backward()
         sgd.step()
 
-    with private_trie():
+    with own_trie():
         for _ in range(3):
             turn()
         found = states_made(lambda: [turn() for _ in range(turns)])

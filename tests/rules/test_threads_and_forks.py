@@ -8,9 +8,10 @@ import threading
 import time
 
 import pytest
-from disabling import private_trie, run_python
+from disabling import run_python
 
 import wend as torch
+from tries import own_trie
 from wend.core import _hot
 
 
@@ -58,7 +59,7 @@ def entries_of(x, forget: bool, ended: bool = False) -> int:
         used.set()
         done.wait()
 
-    with private_trie():
+    with own_trie():
         trace = _hot.current_trace()
         a = x * 2.0
         thread = threading.Thread(target=use)

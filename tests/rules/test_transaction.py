@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from disabling import on_machine_code, on_the_reference, private_trie, slot_replaced
+from disabling import on_machine_code, on_the_reference, slot_replaced
 
 import wend as torch
+from tries import own_trie
 from wend.runtime import reference
 
 BAD = 9  # an index that the table below does not have
@@ -205,5 +206,5 @@ def test_interrupts_are_honoured_between_flushes(monkeypatch):
     monkeypatch.setattr(
         reference.ReferencePlan, run_around, lambda self, batch, types, spoilt: None
     )
-    with private_trie(), pytest.raises(RuntimeError, match="a value was lost"):
+    with own_trie(), pytest.raises(RuntimeError, match="a value was lost"):
         weight_after_an_interrupt(monkeypatch)

@@ -10,6 +10,7 @@ import pytest
 
 import wend as torch
 import wend.nn.functional as F
+from tries import own_trie
 from wend.base import config
 from wend.core import _hot
 from wend.core.body import Body, Total
@@ -19,16 +20,9 @@ from wend.core.graph import path_at
 @pytest.fixture(params=["on the trie", "off the trie"])
 def sealed(request: Any) -> Iterator[bool]:
     """A trie of the test's own, open to new structure or closed to it."""
-    _hot.synchronize()
-    trace = _hot.current_trace()
-    before, trace.root = trace.root, _hot.State(None, None)
     off = request.param == "off the trie"
-    trace.root.gained = 1 << 40 if off else 0
-    trace.reset()
-    yield off
-    _hot.synchronize()
-    trace.root = before
-    trace.reset()
+    with own_trie(sealed=off):
+        yield off
 
 
 def numbers(*shape: int) -> Any:
@@ -95,23 +89,17 @@ def test_a_backward_pass_over_a_flush(sealed: bool) -> None:
         np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.usefixtures("own_trie")
 def test_the_step_of_a_new_path_is_made_again() -> None:
-    _hot.synchronize()
     trace = _hot.current_trace()
-    before, trace.root = trace.root, _hot.State(None, None)
-    trace.reset()
-    try:
-        x = numbers(3, 5)
-        grads = []
-        for _ in range(3):
-            x.grad = None
-            flat(F.silu(x)).backward()
-            states = trace.states
-            with config.override(compile=False, wait=False):  # machine code has no use for nodes
-                grads.append(x.grad.tolist())
-            (step,) = [state.step for state in states if state.is_step]
-            assert (step.nodes is None) is (len(grads) == 1)
-        assert grads[0] == grads[1] == grads[2]
-    finally:
-        trace.root = before
-        trace.reset()
+    x = numbers(3, 5)
+    grads = []
+    for _ in range(3):
+        x.grad = None
+        flat(F.silu(x)).backward()
+        states = trace.states
+        with config.override(compile=False, wait=False):  # machine code has no use for nodes
+            grads.append(x.grad.tolist())
+        (step,) = [state.step for state in states if state.is_step]
+        assert (step.nodes is None) is (len(grads) == 1)
+    assert grads[0] == grads[1] == grads[2]

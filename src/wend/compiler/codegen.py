@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from wend.base import dtypes
@@ -94,9 +96,16 @@ class NestCode:
         if not axes:
             body()
             return
-        text, axis = self.text, axes[0]
-        counter = self.alloca("i64")
-        first, last = self.bounds(axis)
+        axis = axes[0]
+        with self.counted(*self.bounds(axis)) as i:
+            self.counters[axis] = i
+            self.loops(axes[1:], body)
+            del self.counters[axis]
+
+    @contextmanager
+    def counted(self, first: str, last: str) -> Iterator[str]:
+        """What is written inside runs for first, first + 1, ... last - 1; yields the counter."""
+        text, counter = self.text, self.alloca("i64")
         text.line(f"store i64 {first}, ptr {counter}")
         head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
         text.line(f"br label {head}")
@@ -105,9 +114,7 @@ class NestCode:
         more = text.let(f"icmp slt i64 {i}, {last}")
         text.line(f"br i1 {more}, label {inside}, label {done}")
         text.label(inside)
-        self.counters[axis] = i
-        self.loops(axes[1:], body)
-        del self.counters[axis]
+        yield i
         following = text.let(f"add i64 {i}, 1")
         text.line(f"store i64 {following}, ptr {counter}")
         text.line(f"br label {head}")

@@ -50,27 +50,15 @@ class EpilogueCode(NestCode):
             self.starts[id(access)] = self.start(access)
         dtype = self.function.dtypes[tail.head.out]
         line = matmul.tile_columns(dtype.name) * dtype.itemsize
-        counter = self.alloca("i64")
-        text.line(f"store i64 0, ptr {counter}")
-        head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
-        text.line(f"br label {head}")
-        text.label(head)
-        i = text.let(f"load i64, ptr {counter}")
-        more = text.let(f"icmp slt i64 {i}, %rows")
-        text.line(f"br i1 {more}, label {inside}, label {done}")
-        text.label(inside)
-        place = text.let(f"mul i64 {i}, {line}")
-        sums = text.let(f"getelementptr i8, ptr %tile, i64 {place}")
-        self.row_of(i)
-        column = self.alloca("i64")
-        text.line(f"store i64 0, ptr {column}")
-        for copies in (line // (self.lanes * dtype.itemsize), 1):
-            self.columns(column, sums, copies, masked=False)
-        self.columns(column, sums, 1, masked=True)
-        following = text.let(f"add i64 {i}, 1")
-        text.line(f"store i64 {following}, ptr {counter}")
-        text.line(f"br label {head}")
-        text.label(done)
+        with self.counted("0", "%rows") as i:
+            place = text.let(f"mul i64 {i}, {line}")
+            sums = text.let(f"getelementptr i8, ptr %tile, i64 {place}")
+            self.row_of(i)
+            column = self.alloca("i64")
+            text.line(f"store i64 0, ptr {column}")
+            for copies in (line // (self.lanes * dtype.itemsize), 1):
+                self.columns(column, sums, copies, masked=False)
+            self.columns(column, sums, 1, masked=True)
         text.line("ret void")
         body = f"{self.entry.render()}\n  br label %start\nstart:\n{text.render()}"
         self.module.add(NAME, f"define void @{NAME}({_PARAMETERS}) nounwind {{\n{body}\n}}")

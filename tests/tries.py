@@ -1,0 +1,41 @@
+"""A trie of a test's own, whatever the tests before it have recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import wend
+from wend.core import _hot
+from wend.runtime import plans
+
+#: A root that has gained so much takes no new children.
+SEALED = 1 << 40
+
+
+def new_trie() -> _hot.State:
+    """Forget all paths; returns the new root."""
+    wend.synchronize()
+    trace = _hot.current_trace()
+    trace.root = root = _hot.State(None, None)
+    trace.reset()
+    return root
+
+
+@contextmanager
+def own_trie(sealed: bool = False) -> Iterator[Any]:
+    """Record below a new root: what is made inside is met by nobody outside, nor the reverse.
+
+    sealed: new structure leaves the trie at once.
+    """
+    trace = _hot.current_trace()
+    before, root = trace.root, new_trie()
+    root.gained = SEALED if sealed else 0
+    try:
+        yield root
+    finally:
+        wend.synchronize()
+        trace.root = before
+        trace.reset()
+        plans.dismantle(root)
