@@ -102,6 +102,7 @@ class Convolution:
             "filters": filters,
             "weight_filter": self.w[0].size,
             "last_column": out * out,
+            "last_filter": filters,
             "workspace": workspace,
             "scratch": scratch,
         }

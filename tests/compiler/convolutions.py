@@ -141,6 +141,7 @@ class Case:
             "filters": len(self.w) // self.groups,
             "weight_filter": w[0].size,
             "last_column": self.out[0] * self.out[1],
+            "last_filter": len(self.w) // self.groups,
             "scratch": self.scratch.ctypes.data,
         }
         given |= more

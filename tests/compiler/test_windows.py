@@ -5,6 +5,7 @@ import pytest
 from convolutions import GEOMETRIES, Case, near
 
 import wend
+from tries import own_trie
 from wend.base import config
 from wend.compiler.ir import CONVOLVE
 from wend.core.primitive import ops
@@ -25,7 +26,7 @@ def compiled(monkeypatch):
 
     monkeypatch.setattr(CompiledPlan, "__init__", note)
     wend.set_default_dtype(wend.float32)
-    with config.override(compile=True, wait=True):
+    with own_trie(), config.override(compile=True, wait=True):
         yield steps
 
 

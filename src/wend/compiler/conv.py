@@ -32,6 +32,8 @@ An epilogue gets tiles of (filters of the group, positions); batch0 is the image
 CONVOLVE_INPUT      The rows and columns of `input` are dense; the strides of `out` may be any.
     out_row out_column      its other strides
     workspace               as large as the weight
+    turned                  1 if `turn_weight(args)` has filled the workspace, else 0
+    first_filter last_filter    of each group, for which `turn_weight` does so; all: 0, filters
 
 CONVOLVE_WEIGHT     The rows and columns of `out` are dense; the strides of `input` may be any.
     accumulate              1: add to what is in `weight`, else 0
@@ -47,7 +49,7 @@ from functools import cache
 from typing import Any
 
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels, scratch_size
-from wend.compiler.conv_input import convolve_input, scatter_phase
+from wend.compiler.conv_input import convolve_input, scatter_phase, turn_weight
 from wend.compiler.conv_weight import convolve_weight, pad_image
 from wend.compiler.direct import convolve_direct, is_small, weight_direct
 from wend.compiler.lines import line_tiles
@@ -77,7 +79,9 @@ _COMMON = (
     "input_image input_channel input_row input_column weight_filter out_image out_channel "
 )
 CONVOLVE = (_COMMON + "first_column last_column accumulate epilogue state scratch origin").split()
-CONVOLVE_INPUT = (_COMMON + "out_row out_column workspace scratch").split()
+CONVOLVE_INPUT = (
+    _COMMON + "out_row out_column workspace scratch turned first_filter last_filter"
+).split()
 CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch").split()
 
 WORDS = {
@@ -142,7 +146,11 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         _convolve(shape, dtype),
     ]
     if name == "convolve_input":
-        texts += [scatter_phase(shape), convolve_input(shape, dtype, CONVOLVE_INPUT, CONVOLVE)]
+        texts += [
+            scatter_phase(shape),
+            turn_weight(shape, dtype, CONVOLVE_INPUT),
+            convolve_input(shape, dtype, CONVOLVE_INPUT, CONVOLVE),
+        ]
     return "\n".join(texts)
 
 

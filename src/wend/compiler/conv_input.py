@@ -3,19 +3,25 @@
 With steps of `stride` between windows, the positions of the input fall into stride_height *
 stride_width phases. Those of one phase meet the same taps of the kernel, and these taps, in reverse
 order, are a kernel of their own, which steps by 1 over the gradient. Nothing is multiplied by the
-zeros that a gradient spread out would have.
+zeros that a gradient spread out would have. These kernels lie in the workspace, one phase after the
+other, each as (groups, channels, filters, taps).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from wend.compiler.blocking import arguments
 from wend.compiler.packing import SOURCES
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape
+from wend.compiler.tile import Shape, lane_mask, lane_range, masked_load, masked_store
 
-__all__ = ["convolve_input", "scatter_phase"]
+__all__ = ["convolve_input", "scatter_phase", "turn_weight"]
+
+#: Filters whose taps are turned together: they lie side by side afterwards.
+_FILTERS = 16
 
 
 @dataclass(frozen=True)
@@ -43,13 +49,13 @@ def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str])
     size = str(shape.size)
     single = f.both(f.is_("eq", a["stride_height"], "1"), f.is_("eq", a["stride_width"], "1"))
     epilogue = f.select(single, "0", "ptrtoint (ptr @scatter_phase to i64)")
-    with f.loop("0", a["stride_height"]) as y, f.loop("0", a["stride_width"]) as x:
-        high, wide = _phase(f, a, "height", y), _phase(f, a, "width", x)
-        _gather_weight(f, shape, dtype, a, high, wide)
+    with f.when(f.is_("eq", a["turned"], "0")):
+        f.line("call void @turn_weight(ptr %args)")
+    with _phases(f, dtype, a) as (y, x, high, wide, kernel):
         place = f.add(f.mul(y, a["input_width"]), x)
         words = {
             "input": _integer(f, a["out"]),
-            "weight": _integer(f, a["workspace"]),
+            "weight": _integer(f, kernel),
             "out": _integer(f, a["input"]),
             "images": a["images"],
             "groups": a["groups"],
@@ -125,36 +131,85 @@ def _phase(f: Routine, a: dict[str, str], dim: str, phase: str) -> _Phase:
     )
 
 
-def _gather_weight(
-    f: Routine, shape: Shape, dtype: str, a: dict[str, str], high: _Phase, wide: _Phase
-) -> None:
-    """Write the phase's kernel into the workspace: (channels, filters, taps), taps reversed."""
+@contextmanager
+def _phases(
+    f: Routine, dtype: str, a: dict[str, str]
+) -> Iterator[tuple[str, str, _Phase, _Phase, str]]:
+    """A loop over phases: down and across, what each dim of it is, and where its kernel lies."""
     size = SOURCES[dtype][1]
-    element = SOURCES[dtype][0]
-    unit = str(size)
+    whole = f.mul(f.mul(a["groups"], a["filters"]), f.mul(a["channels"], str(size)))
+    place = f.let("alloca ptr, align 8")
+    f.store("ptr", a["workspace"], place, 8)
+    with f.loop("0", a["stride_height"]) as y, f.loop("0", a["stride_width"]) as x:
+        high, wide = _phase(f, a, "height", y), _phase(f, a, "width", x)
+        kernel = f.load("ptr", place, 8)
+        yield y, x, high, wide, kernel
+        taps = f.mul(high.count, wide.count)
+        f.store("ptr", f.at(kernel, f.mul(whole, taps)), place, 8)
+
+
+def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The function that writes the phases' kernels, of filters first_filter ... last_filter - 1."""
+    f = Routine("turn_weight", [("ptr", "args")])
+    a = arguments(f, names, "input out weight workspace scratch")
+    unit = str(SOURCES[dtype][1])
     taps = f.mul(a["kernel_height"], a["kernel_width"])
-    few = f.mul(high.count, wide.count)
-    filters, channels = a["filters"], a["channels"]
-    filter_bytes = f.mul(a["weight_filter"], unit)
-    channel_bytes = f.mul(taps, unit)
+    filter_bytes, channel_bytes = f.mul(a["weight_filter"], unit), f.mul(taps, unit)
+    with (
+        _phases(f, dtype, a) as (_, _, high, wide, kernel),
+        f.loop("0", a["groups"]) as group,
+        f.loop(a["first_filter"], a["last_filter"], str(_FILTERS)) as block,
+        f.loop("0", a["channels"]) as channel,
+    ):
+        few = f.mul(high.count, wide.count)
+        end = f.minimum(f.add(block, str(_FILTERS)), a["last_filter"])
+        line = f.mul(f.add(f.mul(group, a["channels"]), channel), a["filters"])
+        row = f.mul(group, a["filters"])
+        plane = f.at(a["weight"], f.mul(channel, channel_bytes))
+        reversed_ = f.is_("eq", few, taps) if SOURCES[dtype][0] == shape.element else "false"
+        with f.loop(block, end) as filter_:
+            source = f.at(plane, f.mul(f.add(row, filter_), filter_bytes))
+            to = f.at(kernel, f.mul(f.mul(f.add(line, filter_), few), unit))
+            with f.when(reversed_):
+                _reverse(f, shape, source, to, taps)
+            with f.when(f.let(f"xor i1 {reversed_}, true")):
+                _pick(f, dtype, a, source, to, high, wide)
+    return f.text()
+
+
+def _reverse(f: Routine, shape: Shape, source: str, to: str, count: str) -> None:
+    """Write elements in reverse order, vector by vector."""
+    lanes = shape.lanes
+    order = ", ".join(f"i32 {lane}" for lane in reversed(range(lanes)))
+    with f.loop("0", count, str(lanes)) as first:
+        left = f.sub(count, first)
+        x = masked_load(
+            f, shape, f.at(source, f.mul(first, str(shape.size))), lane_mask(f, lanes, left)
+        )
+        x = f.let(
+            f"shufflevector {shape.vector} {x}, {shape.vector} poison, <{lanes} x i32> <{order}>"
+        )
+        # The first element is in the last lane now: it goes to place `left - 1`.
+        begin = f.sub(left, str(lanes))
+        mask = lane_range(f, lanes, f.sub("0", begin), str(lanes))
+        masked_store(f, shape, x, f.at(to, f.mul(begin, str(shape.size))), mask)
+
+
+def _pick(
+    f: Routine, dtype: str, a: dict[str, str], source: str, to: str, high: _Phase, wide: _Phase
+) -> None:
+    """Write the taps of a phase, in reverse order, one by one."""
+    element, size = SOURCES[dtype]
+    unit = str(size)
     back = f.sub("0", f.mul(wide.step, unit))
-    with f.loop("0", a["groups"]) as group, f.loop("0", filters) as filter_:
-        row = f.add(f.mul(group, filters), filter_)
-        source = f.at(a["weight"], f.mul(row, filter_bytes))
-        to = f.mul(f.mul(f.mul(group, channels), filters), few)
-        to = f.at(a["workspace"], f.mul(f.add(to, f.mul(filter_, few)), unit))
-        apart = f.mul(f.mul(filters, few), unit)
-        with f.loop("0", channels) as channel:
-            plane = f.at(source, f.mul(channel, channel_bytes))
-            into = f.at(to, f.mul(channel, apart))
-            with f.loop("0", high.count) as i:
-                kh = f.sub(high.last, f.mul(i, high.step))
-                first = f.add(f.mul(kh, a["kernel_width"]), wide.last)
-                line = f.at(plane, f.mul(first, unit))
-                here = f.at(into, f.mul(f.mul(i, wide.count), unit))
-                with f.loop("0", wide.count) as j:
-                    x = f.load(element, f.at(line, f.mul(j, back)), size)
-                    f.store(element, x, f.at(here, f.mul(j, unit)), size)
+    with f.loop("0", high.count) as i:
+        kh = f.sub(high.last, f.mul(i, high.step))
+        first = f.add(f.mul(kh, a["kernel_width"]), wide.last)
+        line = f.at(source, f.mul(first, unit))
+        here = f.at(to, f.mul(f.mul(i, wide.count), unit))
+        with f.loop("0", wide.count) as j:
+            x = f.load(element, f.at(line, f.mul(j, back)), size)
+            f.store(element, x, f.at(here, f.mul(j, unit)), size)
 
 
 def scatter_phase(shape: Shape) -> str:

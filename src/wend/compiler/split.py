@@ -343,6 +343,15 @@ def _convolution(w: _Words) -> Schedule:
         blocks = [w.block(first_column=_word(a), last_column=_word(b)) for a, b in ranges]
         return Schedule([Stage(name, blocks)], [])
     weight = size * w["groups"] * w["filters"] * w["channels"] * taps
+    stages, private = [], []
+    changes: dict[str, Slot] = {}
+    if name == "convolve_input":  # all images read the weight with its taps turned
+        private = [weight]
+        changes = {"workspace": Slot("private", 0, 0), "turned": _word(1)}
+        pieces = max(1, _pieces(PACKED * weight / size))
+        cuts = _cuts(w["filters"], pieces, 16)
+        turns = [w.block(**changes, first_filter=_word(a), last_filter=_word(b)) for a, b in cuts]
+        stages.append(Stage("turn_weight", turns))
     ranges = _cuts(images, parts, 1)
     blocks = []
     for p, (first, last) in enumerate(ranges):
@@ -351,11 +360,11 @@ def _convolution(w: _Words) -> Schedule:
         }
         if name == "convolve_weight":
             moved["weight"] = Slot("private", 0, p * weight)
-        changes = {"images": _word(last - first), "origin": _word(first)}
-        blocks.append(w.block(**moved, **changes))
-    stages = [Stage(name, blocks)]
+        words = {"images": _word(last - first), "origin": _word(first)}
+        blocks.append(w.block(**moved, **words, **changes))
+    stages.append(Stage(name, blocks))
     if name != "convolve_weight":
-        return Schedule(stages, [])
+        return Schedule(stages, private)
     sums = {
         "out": w.slot("weight"),
         "parts": Slot("private", 0, 0),

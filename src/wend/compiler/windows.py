@@ -22,6 +22,9 @@ ROLES = {
     "convolve_weight": ("input", "out", "weight"),
 }
 
+#: What else is called of a module.
+HELPERS = {"convolve_input": ["turn_weight"], "convolve_weight": ["add_parts"]}
+
 
 def lower_convolution(low: Any, node: Node) -> bool:
     """Add a convolution of one or two dims in float32 or float64; else False."""
@@ -56,7 +59,7 @@ def convolution(f: Function, op: Op) -> Kernel:
     operands = [read.value for read in op.reads]
     values = dict(zip(ROLES[name], [*operands, op.out], strict=True))
     kernel.source = dtype.name
-    kernel.helpers = ["add_parts"] if name == "convolve_weight" else []
+    kernel.helpers = HELPERS.get(name, [])
     kernel.reads = [f.layout(i).base for i in operands]
     kernel.writes = [op.out]
     sizes = _geometry(f, node, values)
@@ -65,13 +68,9 @@ def convolution(f: Function, op: Op) -> Kernel:
         layout = f.layout(i)
         words[role] = Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
     zero = Slot("word", 0)
-    words |= {
-        "accumulate": zero,
-        "epilogue": zero,
-        "state": zero,
-        "first_column": zero,
-        "origin": zero,
-    }
+    zeros = "accumulate epilogue state first_column origin turned first_filter"
+    words |= dict.fromkeys(zeros.split(), zero)
+    words["last_filter"] = words["filters"]
     scratch = constant(conv.scratch_bytes(dtype.name))
     words["scratch"] = Slot("scratch", scratch, "scratch")
     if name != "convolve":
