@@ -2,12 +2,16 @@
 
 python benchmarks/compare.py              # all
 python benchmarks/compare.py w2 w7        # these
-python benchmarks/compare.py w2 --compiled                          # torch.compile beside them
+python benchmarks/compare.py w2 --peers compiled jax                # others beside them
 python benchmarks/compare.py w2 --steps 5 --passes 1 --warm-up 5    # a quick look
 
 Times are processor time, all threads of the process together, in milliseconds a step, once what is
-compiled in the background has come to rest. Beside them: the first step, all of the warm-up with
-what was compiled until then, and how much was compiled during the passes (which should be nothing).
+compiled in the background has come to rest; ratios are the peer's time over Wend's, the median of
+paired passes. Beside them: the first step, all of the warm-up with what was compiled until then,
+and how much was compiled during the passes (which should be nothing).
+
+Peers: torch (eager, always), compiled (torch.compile), jax and dynet (dyNET38, batching by itself),
+which must be installed; the programs of the last two are in peers/.
 """
 
 from __future__ import annotations
@@ -19,26 +23,36 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import HERE, Side, frameworks, publish, ratio
+from bench import HERE, Side, publish, ratio
 
+PACKAGES = {"torch": "torch", "compiled": "torch", "jax": "jax", "dynet": "dynet"}
+PEERS = {"jax": "w1 w2 w3 w6 w6t w7 w8".split(), "dynet": ["w4", "w5"]}  # programs in peers/
+SIDES = ("wend", *PACKAGES)
 COLUMNS = [
-    "workload", "wend ms", "torch ms", "compiled ms", "ratio", "low", "high",
-    "losses agree to", "wend first", "torch first", "compiled first", "wend warm-up s",
-    "compiled warm-up s", "compiled in passes",
+    "workload", *(f"{side} ms" for side in SIDES), "torch / wend", "low", "high",
+    *(f"{side} / wend" for side in SIDES[2:]), "losses agree to",
+    *(f"{side} first" for side in SIDES), *(f"{side} warm-up s" for side in SIDES),
+    "compiled in passes",
 ]  # fmt: skip
 
 
+def started(name: str, peer: str) -> Side:
+    """A process that runs a workload, or its like for a peer."""
+    if peer in ("wend", "torch"):
+        return Side(peer, "serve_workload.py", name)
+    options = ["--compile"] if peer == "compiled" else ["--peer", peer]
+    return Side("torch", "serve_workload.py", name, *options)
+
+
 def compare(
-    name: str, passes: int, steps: int, warm_up: int, checked: int, compiled: bool = False
+    name: str, peers: list[str], passes: int, steps: int, warm_up: int, checked: int
 ) -> dict[str, Any]:
     """Return one row of the table.
 
     passes: of each side; steps: of a pass, warm_up: before, 0 for the workload's own numbers;
-    checked: how many of the first losses are compared; compiled: whether torch.compile is a side
+    checked: how many of the first losses are compared
     """
-    sides = {side: Side(side, "serve_workload.py", name) for side in frameworks()}
-    if compiled and "torch" in sides:
-        sides["compiled"] = Side("torch", "serve_workload.py", name, "--compile")
+    sides = {side: started(name, side) for side in ["wend", *peers]}
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "weights.npz")
@@ -59,20 +73,25 @@ def compare(
             process.close()
     row: dict[str, Any] = {"workload": name, "warm-up": began, "times": times}
     row["compiled in passes"] = late
+    losses = began["wend"]["losses"][:checked]
     for side, found in times.items():
         row[f"{side} ms"] = statistics.median(found)
         row[f"{side} first"] = 1000 * began[side]["first"]
         row[f"{side} warm-up s"] = began[side]["seconds"]
-    if "torch" in sides:
-        row |= ratio(times["wend"], times["torch"])
-        pairs = list(zip(began["wend"]["losses"], began["torch"]["losses"], strict=True))[:checked]
-        row["losses agree to"] = max(abs(a - b) / max(abs(b), 1e-12) for a, b in pairs)
+        spread = ratio(found, times["wend"])
+        row[f"{side} / wend"] = spread["ratio"]
+        if side == "torch":
+            row |= {"low": spread["low"], "high": spread["high"]}
+        pairs = zip(losses, began[side]["losses"])
+        apart = max(abs(a - b) / max(abs(b), 1e-12) for a, b in pairs)
+        row["losses agree to"] = max(row.get("losses agree to", 0.0), apart)
     return row
 
 
 def main() -> None:
     """Run the comparison from the command line."""
-    names = sorted({path.stem for path in (HERE / "workloads").glob("*.py")} - {"common"})
+    files = {path.stem for path in (HERE / "workloads").glob("*.py")}
+    names = sorted(files - {"common", "resnet"})
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -81,20 +100,20 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=0, help="of a pass (0: the workload's own)")
     parser.add_argument("--warm-up", type=int, default=0, help="steps before the passes")
     parser.add_argument("--checked", type=int, default=10, help="first losses to compare")
-    parser.add_argument("--compiled", action="store_true", help="torch.compile as well")
+    parser.add_argument("--peers", nargs="*", default=[], choices=SIDES[2:], help="besides torch")
     args = parser.parse_args()
     unknown = set(args.workloads) - set(names)
     if unknown:
         parser.error(f"no such workload: {', '.join(sorted(unknown))}; there are {names}")
+    wanted = ["torch", *args.peers]
+    absent = [peer for peer in wanted if not importlib.util.find_spec(PACKAGES[peer])]
     rows = []
     for name in args.workloads or names:
-        row = compare(
-            name, args.passes, args.steps, args.warm_up, args.checked, compiled=args.compiled
-        )
+        peers = [p for p in wanted if p not in absent and (p not in PEERS or name in PEERS[p])]
+        row = compare(name, peers, args.passes, args.steps, args.warm_up, args.checked)
         rows.append(row)
         print({key: row.get(key) for key in COLUMNS}, flush=True)
     publish("workloads", rows, [c for c in COLUMNS if any(c in row for row in rows)])
-    absent = [name for name in ("torch", "jax") if not importlib.util.find_spec(name)]
     if absent:
         print(f"\nnot installed, and so not compared: {', '.join(absent)}")
 

@@ -1,6 +1,6 @@
 """One side of ``compare.py``: runs a workload as it is told to.
 
-python serve_workload.py WORKLOAD [--compile]
+python serve_workload.py WORKLOAD [--compile | --peer jax | --peer dynet]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "workloads"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 
 import common
 import numpy as np
@@ -23,6 +24,8 @@ name, *options = sys.argv[1:]
 workload = getattr(importlib.import_module(name), name.upper())()
 if "--compile" in options:
     common.let_compile(workload)
+if "--peer" in options:
+    workload = importlib.import_module(f"{options[-1]}_side").PEERS[name](workload)
 
 
 def answer(do: str, **given: Any) -> Any:

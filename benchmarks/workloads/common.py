@@ -34,6 +34,33 @@ class Workload(Protocol):
         """Train once, or infer; return the loss, or the sum of squares of the outputs."""
 
 
+class Peer:
+    """A workload as another framework runs it, with the PyTorch program's weights and data.
+
+    `load` takes over the weights before the first step; `run` is a step.
+    """
+
+    def __init__(self, workload: Any) -> None:
+        self.workload = workload
+        self.steps, self.warm_up = workload.steps, workload.warm_up
+        self.loaded = False
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        return self.workload.weights()
+
+    def step(self) -> float:
+        if not self.loaded:
+            self.load()
+            self.loaded = True
+        return self.run()
+
+    def load(self) -> None:
+        raise NotImplementedError
+
+    def run(self) -> float:
+        raise NotImplementedError
+
+
 def for_all(function: Callable[..., Any], *examples: Sequence[Any]) -> list[Any]:
     """Call a function for each example: Wend batches the calls, PyTorch makes them in turn."""
     batched = getattr(torch, "batched", None)

@@ -65,11 +65,16 @@ class W4:
     def weights(self) -> dict[str, torch.Tensor]:
         return dict(self.model.named_parameters())
 
-    def step(self) -> float:
+    def batch(self) -> tuple[list[Tree], list[np.ndarray], np.ndarray]:
+        """Return the next trees, the words of each, and their classes."""
         lengths = self.rng.integers(5, 41, TREES)
         trees = [random_tree(self.rng, 0, int(n)) for n in lengths]
-        words = [torch.from_numpy(self.rng.integers(0, WORDS, n)) for n in lengths]
-        target = torch.from_numpy(self.rng.integers(0, CLASSES, TREES))
+        words = [self.rng.integers(0, WORDS, n) for n in lengths]
+        return trees, words, self.rng.integers(0, CLASSES, TREES)
+
+    def step(self) -> float:
+        trees, arrays, classes = self.batch()
+        words, target = [torch.from_numpy(w) for w in arrays], torch.from_numpy(classes)
         loss = F.cross_entropy(torch.cat(list(map(self.model, trees, words))), target)
         self.optimizer.zero_grad()
         loss.backward()

@@ -55,11 +55,16 @@ class W5:
     def weights(self) -> dict[str, torch.Tensor]:
         return dict(self.model.named_parameters())
 
-    def step(self) -> float:
+    def batch(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the words of the next sentences, and their tags."""
         lengths = self.rng.integers(5, 51, SENTENCES)
-        words = [torch.from_numpy(self.rng.integers(0, WORDS, n)) for n in lengths]
-        tags = torch.cat([sentence % TAGS for sentence in words])
-        loss = F.cross_entropy(torch.cat([self.model(sentence) for sentence in words]), tags)
+        return [
+            (words, words % TAGS) for words in (self.rng.integers(0, WORDS, n) for n in lengths)
+        ]
+
+    def step(self) -> float:
+        words, tags = (list(map(torch.from_numpy, arrays)) for arrays in zip(*self.batch()))
+        loss = F.cross_entropy(torch.cat(list(map(self.model, words))), torch.cat(tags))
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
