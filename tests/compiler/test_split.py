@@ -83,8 +83,14 @@ def one_image():
     return [x, w], F.conv2d(x, w, padding=1)
 
 
+def many_channels():
+    x, w = normal(4, 48, 8, 8, grad=True), normal(40, 48, 3, 3, seed=1, grad=True)
+    return [x, w], F.conv2d(x, w, padding=1)
+
+
 PROGRAMS = [
-    elementwise, rows, folds, looked_up, product, wide_product, batched_product, images, one_image
+    elementwise, rows, folds, looked_up, product, wide_product, batched_product, images, one_image,
+    many_channels,
 ]  # fmt: skip
 
 

@@ -50,7 +50,7 @@ from typing import Any
 
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels, scratch_size
 from wend.compiler.conv_input import convolve_input, scatter_phase, turn_weight
-from wend.compiler.conv_weight import convolve_weight, pad_image
+from wend.compiler.conv_weight import COPIED, convolve_weight, pad_image
 from wend.compiler.direct import convolve_direct, is_small, weight_direct
 from wend.compiler.lines import line_tiles
 from wend.compiler.llvm import Library, Target, compile_module, host
@@ -109,7 +109,8 @@ def weight_workspace(channels: Any, filters: Any, taps: Any, area: Any, dtype: s
     """
     shape = _of(dtype, None)
     rows = channels * taps + shape.rows
-    return rows * 8 + (rows * (filters + shape.lanes) + channels * area) * shape.size + 128
+    copies = channels * (area + COPIED)
+    return rows * 8 + (rows * (filters + shape.lanes) + copies) * shape.size + 128
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:

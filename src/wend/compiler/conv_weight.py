@@ -3,6 +3,7 @@
 Its transpose, (C * KH * KW, F), is the product of the image seen through each tap, as it lies, and
 the gradient of the output, whose panels are packed. The image is copied first where its edges are
 missing (padding) or its type is narrower; sums are kept in the workspace and turned in the end.
+Several small images are one block of depth, so that their sums are fetched and stored once.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from wend.compiler.packing import SOURCES, Source, transposed
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, lane_range, masked_load, masked_store
 
-__all__ = ["convolve_weight", "pad_image"]
+__all__ = ["COPIED", "convolve_weight", "pad_image"]
+
+#: Elements of a channel up to which several images are copied at a time.
+COPIED = 2 * DEPTH
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class _Image:
     """Where channels lie, and strides in bytes."""
 
     base: str
+    image: str
     channel: str
     row: str
     column: str
@@ -50,28 +55,35 @@ def convolve_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     stands = _stands(f, a, shape, dtype, height, width)
     unit = str(shape.size)
     line = f.select(stands, a["input_row"], f.mul(width, unit))
-    plane = f.select(stands, a["input_channel"], f.mul(f.mul(height, width), unit))
+    area = f.mul(height, width)
+    plane = f.select(stands, a["input_channel"], f.mul(area, unit))
+    apart = f.select(stands, a["input_image"], f.mul(a["channels"], plane))
+    together = _together(f, a, stands, area)
     column = f.select(stands, a["input_column"], unit)
     with f.when(is_small(f, a)):
         _directly(f, a)
         f.leave_when("true")
-    _find_places(f, a, taps, rows, _Image("", plane, line, column), shape)
+    _find_places(f, a, taps, rows, _Image("", apart, plane, line, column), shape)
     with f.loop("0", a["groups"]) as group:
         with f.loop("0", sums_bytes, str(shape.bytes)) as at:
             f.store(shape.vector, "zeroinitializer", f.at(sums, at), shape.size)
         channel = f.mul(f.mul(group, a["channels"]), a["input_channel"])
         filters = f.mul(group, a["filters"])
-        with f.loop("0", a["images"]) as image:
-            here = f.at(a["input"], f.add(f.mul(image, a["input_image"]), channel))
-            with f.when(f.let(f"xor i1 {stands}, true")):
+        with f.loop("0", a["images"], together) as first:
+            here = f.at(a["input"], f.add(f.mul(first, a["input_image"]), channel))
+            images = f.minimum(f.sub(a["images"], first), together)
+            copied = f.select(stands, "0", images)
+            with f.loop("0", copied) as image:
                 f.line(
-                    f"call void @pad_image(ptr %args, ptr {here}, i64 {height}, i64 {width}, "
-                    f"ptr {copy})"
+                    f"call void @pad_image(ptr %args, "
+                    f"ptr {f.at(here, f.mul(image, a['input_image']))}, i64 {height}, "
+                    f"i64 {width}, ptr {f.at(copy, f.mul(image, apart))})"
                 )
             base = f.select(stands, here, copy, "ptr")
-            g = f.add(f.mul(image, a["out_image"]), f.mul(filters, a["out_channel"]))
+            g = f.add(f.mul(first, a["out_image"]), f.mul(filters, a["out_channel"]))
             matrix = Matrix(f.at(a["out"], g), a["out_channel"], size)
-            _add_image(f, shape, a, rows, _Image(base, plane, line, column), matrix, sums)
+            image_ = _Image(base, apart, plane, line, column)
+            _add_images(f, shape, a, rows, image_, images, matrix, sums)
         to = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
         _turn(f, shape, a, rows, sums, to)
     return f.text()
@@ -109,6 +121,15 @@ def _stands(
     return f.both(found, f.is_("sle", width, a["input_width"]))
 
 
+def _together(f: Routine, a: dict[str, str], stands: str, area: str) -> str:
+    """How many images are a block of depth: what fits, copies too; 1 if one is several blocks."""
+    divisor = f.mul(a["out_height"], a["out_width"])
+    fit = f.div(str(DEPTH), f.select(f.is_("eq", divisor, "0"), "1", divisor))
+    room = f.div(str(COPIED), f.select(f.is_("sgt", area, "0"), area, "1"))
+    fit = f.select(stands, fit, f.minimum(fit, room))
+    return f.select(f.is_("sgt", fit, "1"), fit, "1")
+
+
 def _find_places(
     f: Routine, a: dict[str, str], taps: str, rows: str, image: _Image, shape: Shape
 ) -> None:
@@ -127,16 +148,17 @@ def _find_places(
         f.store("i64", place, f.at(a["workspace"], f.mul(i, "8")), 8)
 
 
-def _add_image(
+def _add_images(
     f: Routine,
     shape: Shape,
     a: dict[str, str],
     rows: str,
     image: _Image,
+    images: str,
     gradient: Matrix,
     sums: str,
 ) -> None:
-    """Add what one image contributes, block by block of positions."""
+    """Add what images contribute: a whole block of depth, or one image block by block."""
     most = str(DEPTH)
     step = f.mul(a["stride_width"], image.column)
     long = f.minimum(a["out_width"], most)
@@ -151,7 +173,8 @@ def _add_image(
         with f.loop("0", a["out_height"], many) as oh, f.loop("0", a["out_width"], divisor) as ow:
             count = f.minimum(f.sub(a["out_height"], oh), many)
             length = f.minimum(f.sub(a["out_width"], ow), long)
-            depth = f.mul(count, length)
+            each = f.mul(count, length)
+            depth = f.mul(each, images)
             start = f.add(f.mul(oh, a["out_width"]), ow)
             here = Matrix(
                 f.at(gradient.base, f.mul(start, gradient.step)), gradient.line, gradient.step
@@ -159,7 +182,11 @@ def _add_image(
             bytes_ = f.mul(depth, str(shape.size))
             with panels(f, shape, first, last, a["filters"]) as at:
                 place = f.at(a["scratch"], f.mul(f.sub(at[0], first), bytes_))
-                pack_panel(f, shape, here, a["filters"], depth, *at, place)
+                part = f.mul(f.mul(each, at[1]), str(shape.bytes))
+                with f.loop("0", images) as i:
+                    lines = Matrix(f.at(here.base, f.mul(i, a["out_image"])), here.line, here.step)
+                    into = f.at(place, f.mul(i, part))
+                    pack_panel(f, shape, lines, a["filters"], each, *at, into)
             y = f.mul(f.mul(oh, a["stride_height"]), image.row)
             corner = f.at(image.base, f.add(y, f.mul(ow, step)))
             jump = f.sub(f.mul(a["stride_height"], image.row), f.mul(length, step))
@@ -171,7 +198,8 @@ def _add_image(
                     function = f.at("@lines", f.mul(f.sub(wide, "1"), "8"))
                     f.line(
                         f"call void {f.load('ptr', function, 8)}(ptr {corner}, ptr {places}, "
-                        f"i64 {step}, i64 {jump}, i64 {length}, i64 {count}, ptr {panel}, "
+                        f"i64 {step}, i64 {jump}, i64 {image.image}, i64 {length}, i64 {count}, "
+                        f"i64 {images}, ptr {panel}, "
                         f"i64 {f.mul(wide, str(shape.bytes))}, ptr {f.at(sums, offset)}, "
                         f"i64 {a['sums_row']})"
                     )

@@ -29,6 +29,8 @@ LEFT_BYTES = 1 << 20
 FMA, CHEAP, DEAR, BYTE, PACKED = 0.02, 0.04, 0.4, 0.06, 0.5
 #: Elements at whose multiples the loop along vectors is cut.
 GRAIN = 64
+#: Rows of a product for which it pays to pack the other operand once more.
+ROWS = 320
 #: A fold's copies may have so many elements per element of the loops.
 COPIES = 1 / 16
 
@@ -334,6 +336,8 @@ def _convolution(w: _Words) -> Schedule:
     if parts < 2:
         return w.whole()
     size = 8 if w.dtype == "float64" else 4
+    if name == "convolve_weight" and images * area < 2 * w["channels"] * taps and w["groups"] == 1:
+        return _channels(w, parts, taps, size)
     if images == 1:
         if name != "convolve":
             return w.whole()
@@ -373,3 +377,19 @@ def _convolution(w: _Words) -> Schedule:
     }
     stages.append(Stage("add_parts", [[sums[word] for word in conv.ADD_PARTS]]))
     return Schedule(stages, [weight * len(ranges)])
+
+
+def _channels(w: _Words, parts: int, taps: int, size: int) -> Schedule:
+    """A weight's gradient by channels: no part reads or writes all of a large weight.
+
+    Each packs the gradient of the output, which is small.
+    """
+    channels = w["channels"]
+    blocks = []
+    for first, last in _cuts(channels, min(parts, max(2, channels * taps // ROWS)), 8):
+        moved = {
+            "input": w.moved("input", first * w["input_channel"] * size),
+            "weight": w.moved("weight", first * taps * size),
+        }
+        blocks.append(w.block(**moved, channels=_word(last - first)))
+    return Schedule([Stage("convolve_weight", blocks)], [])
