@@ -10,7 +10,8 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.runtime import plans, regions, structure
+from wend.base import config
+from wend.runtime import families, plans, regions, structure
 
 Params = dict[str, "torch.Tensor"]
 
@@ -134,6 +135,56 @@ def test_regions_compute_what_single_ops_compute(loss_of, seed, ran):
         expected = run(loss_of, seed)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("loss_of", LOSSES, ids=lambda f: f.__name__)
+def test_groups_run_on_addresses_compute_what_single_ops_compute(loss_of, ran, monkeypatch):
+    """Once machine code is there: compiled at once, in a first run that compiles it."""
+    done: list[bool] = []
+    real = families.Family.forward
+
+    def watched(family, group):
+        done.append(real(family, group))
+        return done[-1]
+
+    monkeypatch.setattr(families.Family, "forward", watched)
+    with config.override(compile=True, wait=True):
+        for seed in (1, 2, 1):
+            done.clear()
+            with own_trie(sealed=True):
+                found = run(loss_of, seed)
+    assert ran and all(ran), "it must have been run by groups"
+    assert done and all(done), "it must have been run on addresses"
+    with own_trie(sealed=True), torch.autobatch(False):
+        expected = run(loss_of, seed)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_a_long_path_is_run_by_groups_until_it_comes_back(ran):
+    """What a path is like is found out when it is met again: most long ones are not."""
+    by_groups = []
+    with own_trie():
+        for _ in range(3):
+            ran.clear()
+            found = run(tree_loss, 5)
+            by_groups.append(any(ran))
+    assert by_groups == [True, False, False]
+    with own_trie(sealed=True), torch.autobatch(False):
+        expected = run(tree_loss, 5)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_a_region_of_many_values(ran):
+    """More values than an int of 32 bits tells apart."""
+    with own_trie(sealed=True):
+        x = torch.ones(2, dtype=torch.float64)
+        y = x
+        for _ in range(300):
+            y = y + 1.0
+        assert y.tolist() == [301.0, 301.0]
+    assert all(ran)
 
 
 def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):

@@ -341,8 +341,9 @@ cdef adopt(State state, State child)
 cdef bint admit(State state) except -1
 @cython.locals(state=State, known=State, now="long long", k=Py_ssize_t, tail=Py_ssize_t)
 cdef count_pass(State root, list states)
+cdef check_budget(Trace trace)
 cdef count_at(State state)
-@cython.locals(state=State, h="long long")
+@cython.locals(state=State, h="long long", prim="long long")
 cdef note_stranger(list states)
 @cython.locals(alias=Alias, base=Tensor)
 cdef bint current(Tensor handle) except -1

@@ -30,7 +30,7 @@ MAX_TYPES = 8192
 MAX_STATES = 60_000
 MOST_OFF_TRIE = 1_000_000  # nodes pending at most where structure does not come back
 SEAL_AFTER = 32  # divergences below a state before it may be sealed
-LONG_TAIL = 1000  # new states of one divergence that weigh as much as another divergence
+LONG_TAIL = 250  # new states of one divergence that weigh as much as another divergence
 WINDOW = 128  # passes after which the counts of a state are halved
 GRAD_NONE = 0
 GRAD_LEAF = 1
@@ -1428,7 +1428,8 @@ def note_stranger(states):
     """Remember a structure recorded off the trie; one that comes back is worth a path."""
     h = 0
     for state in states:
-        h = 1009 * h + (id(state.prim) >> 4) + 31 * state.i0 + 7919 * state.i1 + state.i2
+        prim = hash(state.prim)  # of its address
+        h = 1009 * h + prim + 31 * state.i0 + 7919 * state.i1 + state.i2
         h = (h ^ (h >> 19)) & 0xFFFFFFFFFFF
     if h in STRANGERS:
         RETURNED[0] = 1

@@ -136,25 +136,7 @@ def launch(frame, values, types, args, arena, touched):
             data = array_data(array)
         put(at, data)
         at += 8
-    for i, key, place, home, offset, private, words, patience in frame.weights:
-        v = values[i]
-        uses = v.packed
-        data = 0
-        if uses is None:  # most values are used once: parameters in training
-            v.packed = 1
-        elif type(uses) is int and uses < patience:
-            v.packed = uses + 1
-        else:
-            if type(uses) is not int:
-                packs = uses
-                data = packs.get(key, 0)
-            if data == 0:
-                data = frame.owner.pack(v, key, get(home) + offset)
-        for address, kept_word, else_word in words:
-            put(address, kept_word if data != 0 else else_word)
-        if data == 0:
-            data = get(home) + offset if private < 0 else arena + private
-        put(place, data)
+    weigh(frame, values, arena)
     made = []
     for make, shape, dtype in frame.outs:
         if make is None:
@@ -193,6 +175,74 @@ def launch(frame, values, types, args, arena, touched):
     if get(frame.fault) != 0:
         return None
     return made
+
+
+def weigh(frame, values, arena):
+    """Fill in where the right operands of products lie: as they are, or packed.
+
+    values: None for an operand that is not packed
+    """
+    for i, key, place, home, offset, private, words, patience in frame.weights:
+        v = values[i]
+        uses = 0 if v is None else v.packed
+        data = 0
+        if v is None:
+            pass
+        elif uses is None:  # most values are used once: parameters in training
+            v.packed = 1
+        elif type(uses) is int and uses < patience:
+            v.packed = uses + 1
+        else:
+            if type(uses) is not int:
+                packs = uses
+                data = packs.get(key, 0)
+            if data == 0:
+                data = frame.owner.pack(v, key, get(home) + offset)
+        for address, kept_word, else_word in words:
+            put(address, kept_word if data != 0 else else_word)
+        if data == 0:
+            data = get(home) + offset if private < 0 else arena + private
+        put(place, data)
+
+
+def launch_at(frame, made, table, values, numbers):
+    """Run the steps on what lies at given addresses: 1 done, 0 the frame is in use, -1 a failure.
+
+    table: addresses by value     made: the values that arrays are made for     values: see `weigh`
+    numbers: (address of a word, number, category)
+    """
+    if frame.busy:
+        return 0
+    frame.busy = True
+    try:
+        arena = 0
+        if frame.arena_bytes:
+            arena = take_arena(frame)
+        at = frame.table
+        put(at, arena)
+        for i in frame.leaves:
+            at += 8
+            put(at, table[i])
+        weigh(frame, values, arena)
+        for i in made:
+            at += 8
+            put(at, table[i])
+        for address, number, category in numbers:
+            if category == 2:
+                put_double(address, number)
+            else:
+                put(address, number)
+        put(frame.fault, 0)
+        patch(frame.patches, frame.n_patches, frame.table)
+        for step in frame.steps:
+            if step[0] == 0:
+                run_kernels(step[1], step[2], frame.release, arena + frame.scratch, frame.room)
+        return 1 if get(frame.fault) == 0 else -1
+    finally:
+        frame.busy = False
+        if frame.arena is not None:
+            ARENAS.append(frame.arena)
+            frame.arena = None
 
 
 def execute(batch, live):

@@ -85,7 +85,8 @@ cdef class Sorter:
     @cython.locals(n=Py_ssize_t, missing=list, users=list, kinds=list, table=dict, depth_of=list,
                    count_of=list, ready=list, i=Py_ssize_t, j=Py_ssize_t, node=Node,
                    shared=list, k=Py_ssize_t, at=Py_ssize_t, g=Py_ssize_t, kind=Py_ssize_t,
-                   heap=list, groups=list, group=list, following=list)
+                   heap=list, groups=list, group=list, following=list,
+                   mask="long long", one="long long")
     cpdef list order(self)
     @cython.locals(n=Py_ssize_t, i=Py_ssize_t)
     cpdef Py_ssize_t total(self, list group) except -1

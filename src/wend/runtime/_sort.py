@@ -332,12 +332,13 @@ class Sorter:
                         stack.append(h)
 
     def order(self):
-        """Groups of regions that run together, in order: lists of numbers of regions.
+        """Groups of regions that run together, in order: (kind, numbers of regions).
 
         Of what could run the kind of the least mean depth is run: what can wait waits for more.
         """
         region, root, nodes = self.region, self.root, self.nodes
         n = len(nodes)
+        one = 1
         missing = [0] * n
         users = [None] * n
         kinds = [0] * n
@@ -353,7 +354,7 @@ class Sorter:
             k = 0
             for at in self.made[i]:
                 if self.used[at]:
-                    mask |= 1 << k
+                    mask |= one << k
                 k += 1
             node.mask |= mask
             shared = []
@@ -398,7 +399,7 @@ class Sorter:
             kind = heappop(heap)[1]
             group = ready[kind]
             ready[kind] = []
-            groups.append(group)
+            groups.append((kind, group))
             for i in group:
                 following = users[i]
                 if following is None:

@@ -22,7 +22,7 @@ COUNTS = {"plans": 0, "hits": 0}
 
 def execute(batch: Batch, live: list[int]) -> None:
     """Compute the live values of a flush for which the launcher knows no ready plan."""
-    if batch.state is None and run_regions(batch, live):
+    if run_regions(batch, live):
         forget(batch.states)
         return
     made = COUNTS["plans"]

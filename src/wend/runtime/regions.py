@@ -19,6 +19,7 @@ from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.core.graph import PathGraph
 from wend.runtime import _launch_select, _sort_select
+from wend.runtime.families import Family, Room, Unsuited, is_ready, is_wide
 from wend.runtime.structure import BOOK, ops_of
 from wend.runtime.templates import Template
 
@@ -27,21 +28,19 @@ _launch: Any = _launch_select.select()
 
 #: An op of more operands leaves its flush to another executor.
 MOST_OPERANDS = 4096
+#: A path of so many ops is run by groups when it is met for the first time, as if off the trie.
+LONG = 200
+_NOT_YET: Any = object()
 #: Whether a defect shows: else another executor runs what has failed here.
 RAISES = False
-_REAL = frozenset({"f", "c"})
-
-
-class Unsuited(Exception):
-    """Another executor has to run this."""
 
 
 class Group:
     """Members of one structure that run together."""
 
     __slots__ = (
-        "alone", "arrays", "by_rows", "lift", "members", "n", "node", "numbers", "seeds",
-        "template", "types",
+        "alone", "arrays", "by_rows", "call", "family", "first", "lift", "members", "n", "node",
+        "numbers", "seeds", "table", "template", "types",
     )  # fmt: skip
 
     alone: bool  # one member, or members that are one
@@ -52,11 +51,22 @@ class Group:
     numbers: list[Any]  # run-time args
     types: list[Any]  # of the operands
     arrays: list[Any]  # operands and results that the backward pass reads
+    #: The family that has run it; with its first row there, the backward call, addresses.
+    family: Family | None
+    first: int
+    call: Any
+    table: list[int]
 
-    def __init__(self, node: Any, members: list[int]) -> None:
+    def __init__(self, node: Any, members: list[int], sorter: Any) -> None:
         self.node = node
         self.members = members
         self.seeds: list[Any] = []
+        self.family = None
+        # Members that all read the same are one.
+        alone = self.alone = len(members) == 1 or False not in node.shared
+        by_rows = self.by_rows = node.rows
+        self.n = sorter.total(members) if by_rows else 1 if alone else len(members)
+        self.lift = 0 if by_rows or alone else self.n
 
 
 class Execution:
@@ -77,12 +87,14 @@ class Execution:
         self.groups: list[Group] = []
         self.totals: dict[int, list[Any]] = {}  # gradients of leaves, to be added up
         self.tails: dict[Any, Any] = {}
+        self.families: dict[Any, Family | None] = {}
+        self.room = Room()
         if not BOOK.begin():
             raise Unsuited
         before = BOOK.n
         if not self.sorter.scan(BOOK.root, batch.states, self.values, batch.args):
             raise Unsuited
-        if not BOOK.learn(BOOK.n - before, len(batch.states)):
+        if not BOOK.learn(BOOK.n - before, len(batch.states), batch.state is not None):
             raise Unsuited
         for i in self.sorter.leaves:
             array = self.held[i] = dense(self.values[i].buffer)
@@ -95,22 +107,59 @@ class Execution:
         sorter = self.sorter
         for i in (*wanted, *roots):
             self.used[self.root[i]] = 1
+        kinds: list[Any] = []
         sorter.mark((*wanted, *roots), roots)
-        for members in sorter.order():
-            group = Group(sorter.nodes[members[0]], members)
-            self.run(group)
+        sizes: dict[Any, tuple[int, int]] = {}
+        for kind, members in sorter.order():
+            group = Group(sorter.nodes[members[0]], members, sorter)
+            key = (kind, group.n == 1)
+            rows, most = sizes.get(key, (0, 0))
+            sizes[key] = (rows + group.n, max(most, group.n))
             self.groups.append(group)
+            kinds.append(key)
+        for key, group in zip(kinds, self.groups, strict=True):
+            family = self.families.get(key, _NOT_YET)
+            if family is _NOT_YET:
+                family = self.families[key] = self.family_of(group, *sizes[key])
+            if family is None or not family.forward(group):
+                self.run(group)
+
+    def family_of(self, group: Group, rows: int, most: int) -> Family | None:
+        """What runs groups of this kind on addresses; None if there is no machine code for it.
+
+        rows: of all groups     most: of one
+        """
+        node = group.node
+        if False not in node.shared or not (node.rows or group.lift):
+            return None
+        types = []
+        first = group.members[0]
+        for k, at in enumerate(self.sorter.operands[first]):
+            type_ = self.values[at].type
+            if not node.shared[k]:
+                shape = (group.n, *type_.dims[1:]) if node.rows else (group.n, *type_.dims)
+                type_ = _hot.intern_type(shape, type_.dtype, type_.device)
+            types.append(type_)
+        entry = self.template_of(group, types)
+        group.template = entry[0]
+        if not is_ready(entry[0]):
+            return None
+        try:
+            return Family(self, group, types, entry, rows, most)
+        except LookupError:
+            return None
+
+    def template_of(self, group: Group, types: list[Any]) -> Any:
+        """(template, run-time args, bound calls) of a group's structure."""
+        node, first = group.node, group.members[0]
+        mask = node.mask if node.smooth or node.single else self.mask_of(first)
+        return find_template(group, types, mask, self.sorter.reached[first], self)
 
     def run(self, group: Group) -> None:
         """Gather what a group reads and compute its values."""
         sorter, node, members = self.sorter, group.node, group.members
         first = members[0]
-        # Members that all read the same are one.
-        alone = len(members) == 1 or False not in node.shared
-        by_rows = node.rows
-        group.by_rows = by_rows
-        group.n = sorter.total(members) if by_rows else 1 if alone else len(members)
-        group.lift = 0 if by_rows or alone else group.n
+        alone, by_rows = group.alone, group.by_rows
         arrays, types = [], []
         for k, at in enumerate(sorter.operands[first]):
             type_ = self.values[at].type
@@ -126,13 +175,10 @@ class Execution:
                 type_ = _hot.intern_type(shape, type_.dtype, type_.device)
             arrays.append(array)
             types.append(type_)
-        reached = sorter.reached[first]
-        mask = node.mask if node.smooth or node.single else self.mask_of(first)
-        template, group.numbers = find_template(group, types, mask, reached, self)
+        template, group.numbers, _ = self.template_of(group, types)
         group.template = template
         group.types = types
         results = template.forward(arrays, types, group.numbers)
-        group.alone = alone
         for k, local in enumerate(template.exported):
             result = results[k] = dense(results[k])
             size = 0 if alone else result.nbytes // group.n
@@ -168,6 +214,10 @@ class Execution:
         """Which values of a region are read outside of it."""
         return sum(1 << k for k, at in enumerate(self.sorter.made[i]) if self.used[at])
 
+    def address(self, at: int) -> int:
+        """Where a value lies."""
+        return int(self.data[self.root[at]] + self.offset[at])
+
     def array(self, at: int) -> Any:
         """A value as an array."""
         base = int(self.root[at])
@@ -176,9 +226,7 @@ class Execution:
         if base == at and array is not None:
             return array
         made = np.empty(type_.dims, type_.dtype.numpy)
-        _sort.copy_bytes(
-            _launch.address_of(made), int(self.data[base] + self.offset[at]), made.nbytes
-        )
+        _sort.copy_bytes(_launch.address_of(made), self.address(at), made.nbytes)
         return made
 
     # -- backward ---------------------------------------------------------------------------
@@ -188,8 +236,15 @@ class Execution:
         for i, seed in seeds.items():
             self.add_seed(i, seed)
         for group in reversed(self.groups):
-            if self.sorter.reached[group.members[0]] and group.template.n_given:
+            if group.family is not None:
+                group.family.backward(group)
+            elif self.sorter.reached[group.members[0]] and group.template.n_given:
                 self.back(group)
+        for family in self.families.values():
+            if family is not None and family.used and family.waiting:
+                self.put_off(
+                    family.node, family.template, family.sources, family.numbers, family.kept()
+                )
         for tail in self.tails.values():
             self.finish_tail(*tail)
         found = []
@@ -241,29 +296,23 @@ class Execution:
             else:
                 self.add_to(operands[k], g)
         if template.late:
-            self.put_off(group, arrays, found[len(template.targets) :])
+            made = iter(found[len(template.targets) :])
+            kept = [arrays[i] if i >= 0 else next(made) for i in template.border]
+            self.put_off(group.node, template, operands, group.numbers, kept)
         group.arrays = group.seeds = []
 
-    def put_off(self, group: Group, arrays: list[Any], carried: list[Any]) -> None:
-        """Keep what the gradients of parameters read."""
-        template = group.template
-        shared = tuple(
-            [
-                at
-                for k, at in enumerate(self.sorter.operands[group.members[0]])
-                if not template.grows[k]
-            ]
-        )
-        key = (group.node, template, shared)
+    def put_off(
+        self, node: Any, template: Template, operands: list[int], numbers: Any, kept: list[Any]
+    ) -> None:
+        """Keep what the gradients of parameters read, for the operands of one of the members."""
+        shared = tuple([at for at, on in zip(operands, template.grows, strict=True) if not on])
+        key = (node, template, shared)
         entry = self.tails.get(key)
         if entry is None:
-            targets = [self.sorter.operands[group.members[0]][k] for k in template.late]
-            entry = self.tails[key] = (
-                template, [[] for _ in template.border], targets, group.numbers,
-            )  # fmt: skip
-        made = iter(carried)
-        for slab, i in zip(entry[1], template.border, strict=True):
-            slab.append(arrays[i] if i >= 0 else next(made))
+            targets = [operands[k] for k in template.late]
+            entry = self.tails[key] = (template, [[] for _ in kept], targets, numbers)
+        for slab, array in zip(entry[1], kept, strict=True):
+            slab.append(array)
 
     def finish_tail(
         self, template: Any, slabs: Any, targets: list[int], numbers: list[Any]
@@ -320,8 +369,7 @@ class Execution:
         """A value as an array of its own."""
         type_ = self.values[i].type
         made = np.empty(type_.dims, type_.dtype.numpy)
-        at = int(self.data[self.root[i]] + self.offset[i])
-        _sort.copy_bytes(_launch.address_of(made), at, made.nbytes)
+        _sort.copy_bytes(_launch.address_of(made), self.address(i), made.nbytes)
         return made
 
     def leave_spent(self, wanted: list[int]) -> None:
@@ -378,17 +426,10 @@ def dense(array: Any) -> Any:
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
-def is_wide(dtype: Any) -> bool:
-    """Whether gradients of this dtype are added as float64, not as float32.  Raises Unsuited."""
-    if dtype.kind not in _REAL or dtype.itemsize // (2 if dtype.kind == "c" else 1) < 4:
-        raise Unsuited
-    return bool(dtype.itemsize // (2 if dtype.kind == "c" else 1) == 8)
-
-
 def find_template(
     group: Group, types: list[Any], mask: int, grad: bool, run: Execution
-) -> tuple[Template, list[Any]]:
-    """The template of a group's structure, and the group's run-time args.
+) -> tuple[Template, list[Any], dict[int, Any]]:
+    """The template of a group's structure, the group's run-time args, and calls bound to sizes.
 
     A node keeps those it has used, by what else tells them apart; those of other sizes are shared.
     """
@@ -401,7 +442,7 @@ def find_template(
     if found is None:
         template = make_template(group, types, mask, grad, run)
         numbers = [a for op in ops_of(node) for a in op.args]
-        found = node.template[short] = (template, numbers)
+        found = node.template[short] = (template, numbers, {})
     return found  # type: ignore[no-any-return]
 
 
@@ -446,14 +487,14 @@ def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]]
     seeds: gradients (None for ones) by index.  Returns (value from outside, gradient) pairs; None
     if nothing was done, because another executor has to run this.
     """
-    if trace.eager or not allowed():
+    if trace.eager or not allowed() or not once_only(trace.state, trace.states):
         return None
     given = {}
     for i, g in seeds.items():
         if g is not None and _hot.value_of(g).buffer is None:
             return None
         given[i] = None if g is None else _hot.value_of(g).buffer
-    batch = Batch(trace.states, trace.values, trace.args, None, trace.sites, 0, [], None)
+    batch = Batch(trace.states, trace.values, trace.args, trace.state, trace.sites, 0, [], None)
     try:
         execution = Execution(batch)
     except Unsuited:
@@ -470,6 +511,14 @@ def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]]
     return [(values[i], _hot.wrap(_hot.held(values[i].type, g))) for i, g in found[0]]
 
 
+def once_only(state: Any, states: list[Any]) -> bool:
+    """Whether a path may never come back: one off the trie, and a long one that is new there.
+
+    To find out how to run a path by itself takes far longer than running it by groups, once.
+    """
+    return state is None or (state.passed == 0 and len(states) >= LONG)
+
+
 def allowed() -> bool:
     """Whether work may be batched, in an order that depends on what else there is."""
     settings = config.settings
@@ -477,8 +526,8 @@ def allowed() -> bool:
 
 
 def run_regions(batch: Batch, live: list[int]) -> bool:
-    """Compute the live values of a flush off the trie; False if another executor has to."""
-    if not allowed():
+    """Compute the live values of a flush by groups; False if another executor has to."""
+    if not allowed() or not once_only(batch.state, batch.states):
         return False
     asked = _ASKED.pop() if _ASKED else None
     values = batch.values
@@ -498,6 +547,7 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
                     return False
                 gradients = execution.backward(seeds)
             execution.finish(live)
+            execution.room.free()
             if asked is not None:
                 execution.leave_spent(live)
                 found.append(gradients)

@@ -57,14 +57,17 @@ class Book:
             self.clear()
         return True
 
-    def learn(self, fresh: int, ops: int) -> bool:
+    def learn(self, fresh: int, ops: int, on_trie: bool) -> bool:
         """After sorting so many ops, so many of which had no node; whether to go on.
 
         What is made for a structure pays when the structure comes back, in this flush or later.
+        A path on the trie has a plan of its own if it comes back: for it, only this flush counts.
         """
         if 3 * fresh < ops:
             self.strikes = 0
             return True
+        if on_trie:
+            return False
         self.strikes += 1
         if self.strikes < STRIKES:
             return True
@@ -134,7 +137,7 @@ def child(
                 operands.append(i)
                 fresh.append(k)
             refs.append(-1 - operands.index(i))
-    outs = out_types(state)
+    outs = [values[state.first + k].type for k in range(state.n_out)]
     heavy = is_heavy(prim, program)
     begins = parent.parent is None
     joins = begins or not (heavy and parent.heavy)
@@ -182,14 +185,9 @@ def child(
     return node
 
 
-def out_types(state: Any) -> tuple[Any, ...]:
-    """Types of the results of a step off the trie."""
-    return (state.out_type,) if state.out_type is not None else tuple(state.outs)
-
-
 def find_rows(
     prim: Any, types: list[Any], refs: list[int], roles: list[int], args: list[Any], n: int,
-    outs: tuple[Any, ...],
+    outs: list[Any],
 ) -> tuple[bool, ...] | None:  # fmt: skip
     """Which operands go row by row; None if the op does not.  n: rows of the region, or -1."""
     if any(len(t.dims) == 0 or t.dims[0] == 0 for t in outs):

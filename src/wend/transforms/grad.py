@@ -294,9 +294,9 @@ def go_on(
 
 
 def _at_once(owner: Pass, seeds: dict[int, Any]) -> bool:
-    """Whether what is pending will not come back, and its backward pass has been run by groups."""
+    """Whether what is pending may not come back, and its backward pass has been run by groups."""
     trace = owner.trace
-    if trace.state is not None or owner.create or owner.retain or owner.inputs is not None:
+    if owner.create or owner.retain or owner.inputs is not None:
         return False
     if owner.sinks or owner.anomaly or trace.extra or trace.symbolic is not None:
         return False
