@@ -69,7 +69,10 @@ def extensions() -> list[Any]:
         "wend.runtime._launch",
         [str(RUNTIME / "_launch.py")],
         include_dirs=[str(CORE), str(RUNTIME)],
-        depends=[str(RUNTIME / name) for name in ("_launch.pxd", "_launch_shim.h", "_pool.h")],
+        depends=[
+            str(RUNTIME / name)
+            for name in ("_launch.pxd", "_launch_shim.h", "_blocks.h", "_pool.h")
+        ],
         extra_compile_args=core.extra_compile_args,
         extra_link_args=[] if os.name == "nt" else ["-pthread"],
     )

@@ -4,7 +4,7 @@ import gc
 
 import numpy as np
 import pytest
-from tests.rules.disabling import private_trie
+from tests.tries import own_trie
 
 import wend as torch
 from wend.base import config
@@ -20,7 +20,7 @@ from wend.transforms import quick
 @pytest.fixture(autouse=True)
 def in_the_background():
     """Plans are compiled in the background, on a trie of their own."""
-    with private_trie(), config.override(compile=True, wait=False):
+    with own_trie(), config.override(compile=True, wait=False):
         yield
 
 

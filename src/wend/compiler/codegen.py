@@ -23,6 +23,7 @@ from wend.compiler.llvm import host
 from wend.compiler.nest import Access, Nest
 from wend.compiler.phases import PhaseCode
 from wend.compiler.text import Module, Text
+from wend.compiler.traffic import Traffic
 
 NAME = "kernel"
 
@@ -48,18 +49,21 @@ class NestCode:
         self.lanes = max(1, self.target.vector_bytes // nest.lane_bytes)
         self.kept: dict[int, tuple[str, DType]] = {}
         self.sums: set[int] = set()  # what adds up in memory
+        self.traffic: Traffic
 
     # -- the function -----------------------------------------------------------------------
 
     def write(self, what: str) -> Kernel:
         """The whole kernel."""
         nest = self.nest
+        self.traffic = Traffic(self)
         self.sums = {op.out for op in nest.late_folds()}
         for value in nest.kept:
             dtype = self.function.dtypes[value]
             size = scale(product(nest.extents[a] for a in nest.inner), dtype.itemsize)
             self.kept[value] = (self.word(self.slots.scratch(size), "ptr"), dtype)
         self.loops(list(nest.outer), self.turn)
+        self.traffic.leave()
         if self.faults.messages:
             self.faults.leave(self.text, self.word(self.slots.fault(), "ptr"))
         self.text.line("ret void")

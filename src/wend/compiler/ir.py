@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend.base.dtypes import DType
-from wend.compiler.extents import ONE, ZERO, Extents, Poly, mul
+from wend.compiler.extents import ONE, ZERO, Extents, Poly, mul, product, scale
 from wend.core.graph import Node
 from wend.core.symbolic import Expr
 
@@ -210,6 +210,10 @@ class Function:
     def shape(self, i: int) -> tuple[Poly, ...]:
         """Extents of a value."""
         return self.extents.shapes[i]
+
+    def bytes_of(self, i: int) -> Poly:
+        """Bytes that the elements of a value take side by side."""
+        return scale(product(self.shape(i)), self.dtypes[i].itemsize)
 
     def resolve(self, i: int) -> int:
         """The value that i is."""

@@ -31,6 +31,7 @@ class Slot(NamedTuple):
     "sums"      value that is summed up (in parts: the copy of this one)
     "copies"    value that is summed up         (how many copies there are: 1, but in parts)
     "private"   number of a piece     offset in bytes, a number
+    "streamed"  value                 (its bytes if it may be written past the caches: `traffic`)
     """
 
     kind: str
@@ -131,6 +132,10 @@ class Slots:
     def fault(self) -> int:
         """Slot of the address of the word of failures."""
         return self._find(Slot("fault"))
+
+    def streamed(self, value: int) -> int:
+        """Slot of the bytes of a result, 0 if the plan reads it again or keeps it to itself."""
+        return self._find(Slot("streamed", value))
 
     def _find(self, slot: Slot) -> int:
         found = self._index.get(slot)

@@ -14,7 +14,7 @@ from wend.compiler.instructions import (
     register_type,
     vector_type,
 )
-from wend.compiler.ir import FOLD, SCATTER, Op
+from wend.compiler.ir import FOLD, MAP, SCATTER, Op
 from wend.compiler.nest import Access
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class PhaseCode:
         self.totals: dict[tuple[int, int], str] = {}
         self.fixed: dict[Any, Value] = {}
         self.where: dict[int, str] = {}
+        self.streams: dict[int, str] = {}  # id of an access -> whether it is written past caches
         self.index = ""
         self.builders: list[VectorBuilder] = []
         self._places: dict[int, Value] = {}
@@ -78,8 +79,8 @@ class PhaseCode:
         late = [op for op in self.folds if op.out not in self.nest.row_folds]
         for op in late:
             self.start(op)
-        self.prepare()
         begin, extent = code.bounds(self.axis)
+        self.prepare(begin)
         counter = code.alloca("i64")
         text.line(f"store i64 {begin}, ptr {counter}")
         wide = self.copies * code.lanes
@@ -117,13 +118,15 @@ class PhaseCode:
             for _ in range(copies)
         ]
         self._places, self._inside = {}, {}
+        if not masked:
+            code.traffic.fetch(self)
         self.elements(copies)
         following = text.let(f"add i64 {i}, {step}")
         text.line(f"store i64 {following}, ptr {counter}")
         text.line(f"br label {head}")
         text.label(done)
 
-    def prepare(self) -> None:
+    def prepare(self, begin: str) -> None:
         """Addresses, and operands that stay the same along the vectors."""
         code, nest = self.code, self.nest
         b = VectorBuilder(self.text, code.module, code.lanes, code.target, code.faults)
@@ -157,7 +160,9 @@ class PhaseCode:
             if store is not None and op not in self.folds:
                 if op.kind == SCATTER:
                     code.row_place = code.checked(self.index_of_row(op, store), store)
-                self.where[id(store)] = code.address(store, self.around)
+                where = self.where[id(store)] = code.address(store, self.around)
+                if op.kind == MAP and code.traffic.may_stream(store):
+                    self.streams[id(store)] = code.traffic.streams(store, where, begin)
         for value in self.again:
             if value in nest.stores:
                 self.where[id(nest.stores[value])] = code.address(nest.stores[value], self.around)
@@ -195,6 +200,18 @@ class PhaseCode:
         for op in self.ops:
             for c in range(copies):
                 self.element(op, c, values[c], loaded)
+            if self.nest.phase[op.out] == self.phase and op.out in self.nest.stores:
+                self.keep(op, [values[c][op.out] for c in range(copies) if op.out in values[c]])
+
+    def keep(self, op: Op, made: list[Value]) -> None:
+        """Vectors of a result, side by side, to memory."""
+        access = self.nest.stores[op.out]
+        stream = self.streams.get(id(access))
+        if stream is not None and made and self.builders[0].mask is None:
+            self.code.traffic.store(self, access, made, stream)
+            return
+        for c, value in enumerate(made):
+            self.store(access, value, c)
 
     def element(self, op: Op, c: int, values: dict[int, Value], loaded: dict[Any, Value]) -> None:
         """One op on one vector."""
@@ -212,9 +229,7 @@ class PhaseCode:
             values[op.out] = value
             if self.nest.phase[op.out] != self.phase:
                 return
-            if op.out in self.nest.stores:
-                self.store(self.nest.stores[op.out], value, c)
-            elif op.out in self.nest.kept:
+            if op.out in self.nest.kept and op.out not in self.nest.stores:
                 b.store(value, self.kept_address(op.out, c))
 
     def operand(

@@ -9,7 +9,7 @@ from wend.compiler import matmul
 from wend.compiler.attending import attention
 from wend.compiler.codegen import NestCode
 from wend.compiler.epilogue import NAME, EpilogueCode
-from wend.compiler.extents import ONE, ZERO, Poly, constant, product, scale
+from wend.compiler.extents import ONE, ZERO, Poly, constant, known, product, scale
 from wend.compiler.fuse import Fusion
 from wend.compiler.ir import ATTENTION, CONTRACT, CONVOLVE, SCAN, Function, Op
 from wend.compiler.kernels import Kernel, Slot
@@ -109,7 +109,9 @@ class Recipe:
         """Lifetimes, and whose memory results take."""
         self.results = self.find_results()
         self.lifetimes = self.find_lifetimes()
+        self.last_read = self.find_last_reads()
         self.donations, self.barrier = self.find_donations()
+        self.find_streamed()
 
     # -- steps ------------------------------------------------------------------------------
 
@@ -148,9 +150,6 @@ class Recipe:
                 missing = [a for a in missing if a in nest.outer]
             if missing:
                 self.nonempty.append(tuple(nest.extents[a] for a in missing))
-        # An index that is out of range is noted, and row 0 taken instead: there has to be one.
-        accesses = (*nest.loads.values(), *nest.stores.values())
-        self.nonempty += [(access.row_extent,) for access in accesses if access.row >= 0]
         kernel = NestCode(nest).write(names)
         kernel.nest = nest
         return kernel
@@ -180,8 +179,7 @@ class Recipe:
             if places:
                 out = Slot("pointer", places[0], ZERO)
             else:
-                size = scale(product(f.shape(head)), f.dtypes[head].itemsize)
-                out = Slot("scratch", size, "partial")
+                out = Slot("scratch", f.bytes_of(head), "partial")
         given = {
             "out": out,
             "epilogue": Slot("function", code, NAME),
@@ -268,10 +266,43 @@ class Recipe:
             for value in used:
                 last[value] = k
         return {
-            value: (scale(product(f.shape(value)), f.dtypes[value].itemsize), k, last[value])
+            value: (f.bytes_of(value), k, last[value])
             for value, k in first.items()
             if value not in owned
         }
+
+    def find_last_reads(self) -> dict[int, int]:
+        """The last step that reads a value."""
+        last: dict[int, int] = {}
+        for k, step in enumerate(self.steps):
+            if isinstance(step, Kernel):
+                used = step.reads
+            else:
+                used = [self.function.base(r.value) for r in step.reads]
+            last.update(dict.fromkeys(used, k))
+        return last
+
+    def find_streamed(self) -> None:
+        """Which results may be written past the caches: what is handed out, and not read again."""
+        f = self.function
+        owned = {r.base for r in self.results if r.owns}
+        for k, step in enumerate(self.steps):
+            if not isinstance(step, Kernel):
+                continue
+            for j, slot in enumerate(step.slots):
+                if slot.kind == "streamed":
+                    may = slot.a in owned and not self.reads_much(slot.a, k)
+                    step.slots[j] = Slot("extent", f.bytes_of(slot.a)) if may else Slot("word", 0)
+
+    def reads_much(self, i: int, k: int) -> bool:
+        """Whether a step behind step k reads more of a value than a few elements."""
+        f = self.function
+        for step in self.steps[k + 1 : self.last_read.get(i, -1) + 1]:
+            for op in step.ops if isinstance(step, Kernel) else [step]:
+                for read in op.reads:
+                    if f.base(read.value) == i and known(product(f.shape(read.value))) is None:
+                        return True
+        return False
 
     def find_donations(self) -> tuple[dict[int, int], int]:
         """(result -> leaf in whose memory it may be written, first step that does so).
@@ -279,15 +310,10 @@ class Recipe:
         Only what runs after all that can fail: a flush either happens or leaves no trace.  Whether
         nobody else has the leaf's memory is seen when the plan runs.
         """
-        last_read: dict[int, int] = {}
         safe = 0
         for k, step in enumerate(self.steps):
-            if isinstance(step, Kernel):
-                used, fails = step.reads, bool(step.faults)
-            else:
-                used, fails = [self.function.base(r.value) for r in step.reads], True
-            last_read.update(dict.fromkeys(used, k))
-            safe = k + 1 if fails else safe
+            if not isinstance(step, Kernel) or step.faults:
+                safe = k + 1
         free = set(self.function.inputs) - {r.base for r in self.results} - self.needed
         donations: dict[int, int] = {}
         barrier = len(self.steps)
@@ -297,7 +323,7 @@ class Recipe:
                 continue
             for out in step.writes:
                 leaf = self.leaf_for(step.nest, owned[out], free) if out in owned else None
-                if leaf is not None and last_read[leaf] == k:
+                if leaf is not None and self.last_read[leaf] == k:
                     free.discard(leaf)
                     donations[owned[out].value] = leaf
                     barrier = min(barrier, k)

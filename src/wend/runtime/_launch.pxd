@@ -17,6 +17,8 @@ cdef extern from "_launch_shim.h":
     void patch "wend_patch" (long long patches, Py_ssize_t n, long long table)
     void run_kernels "wend_run_kernels" (long long code, Py_ssize_t n, bint release, long long scratch, Py_ssize_t room)
     void set_threads "wend_set_threads" (int n)
+    void set_array_api "wend_set_array_api" (object capsule)
+    object make_large "wend_make_large" (object empty, object shape, object dtype)
 
 cdef dict SLOTS
 cdef list ARENAS

@@ -80,9 +80,15 @@ class Track:
         self.frames = {}
 
 
-def use_arrays(cls):
-    """Tell the C helpers which class arrays are of."""
+def use_arrays(cls, api):
+    """Tell the C helpers which class arrays are of, and NumPy's C functions."""
     set_array_type(cls)
+    set_array_api(api)
+
+
+def large(shape, dtype):
+    """`numpy.empty`, in memory that begins at a cache line, and is used again (`_blocks.h`)."""
+    return make_large(SLOTS["empty"], shape, dtype)
 
 
 def use_threads(n):
@@ -483,9 +489,8 @@ def backward_on(trace, retain, leaves, older, fresh):
     while k > 0:
         k -= 1
         leaf = leaves[k]
-        if leaf is not None:  # one tensor may be two leaves here: before and after a write to it
-            have = totals.get(id(leaf))
-            totals[id(leaf)] = [leaf, fresh[k] if have is None else have[1] + fresh[k]]
+        if leaf is not None:
+            totals[id(leaf)] = [leaf, fresh[k]]
         else:
             at -= 1
             contribute(heap, segments, pending, older[at], fresh[k])

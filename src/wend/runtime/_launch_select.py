@@ -84,6 +84,8 @@ _STAND_INS = {
     "patch": patch,
     "run_kernels": run_kernels,
     "set_array_type": lambda cls: None,
+    "set_array_api": lambda api: None,
+    "make_large": lambda empty, shape, dtype: empty(shape, dtype),
     "set_threads": lambda n: None,
     "COMPILED": False,
 }
@@ -99,7 +101,8 @@ def select() -> ModuleType:
         spec = importlib.machinery.PathFinder.find_spec(name, [here])
         if spec is not None and isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
             module = importlib.import_module(name)
-            module.use_arrays(np.ndarray)
+            functions = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
+            module.use_arrays(np.ndarray, functions)
             if _reads_arrays(module):
                 return module
     return _load_plain(name, os.path.join(here, "_launch.py"))

@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-
 from wend.base import config
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
@@ -23,12 +21,12 @@ from wend.core._hot import Batch
 from wend.runtime.arena import ALIGNMENT, place_all
 from wend.runtime.frames import FrameMaker
 from wend.runtime.launcher import launcher as _launch
+from wend.runtime.launcher import maker
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.words import prepared
 
 #: Bound plans that one plan keeps.
 MAX_BOUND = 128
-_EMPTY = np.empty
 
 
 class Unbound(Exception):
@@ -180,8 +178,9 @@ class Bound:
             if result.owns:
                 shape = tuple([value(n) for n in result.shape])
                 self.out_of_base[result.base] = len(self.outs)
-                make = None if result.value in recipe.donations else _EMPTY
-                self.outs.append((make, shape, result.dtype.numpy))
+                dtype = result.dtype.numpy
+                make = None if result.value in recipe.donations else maker(shape, dtype)
+                self.outs.append((make, shape, dtype))
                 self.made.append(result.value)
             else:
                 self.shown.append(result)

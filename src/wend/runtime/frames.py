@@ -13,6 +13,7 @@ from wend.compiler.split import Block, Stage
 from wend.core import _hot
 from wend.runtime import _launch_select, packed
 from wend.runtime.launcher import launcher as _launch
+from wend.runtime.launcher import maker
 from wend.runtime.runners import runner_of
 from wend.runtime.words import prepared
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 RELEASE_BYTES = 1 << 17
 #: Words of a call: see `_pool.h`.
 CALL_WORDS = _launch_select.CALL_WORDS
-_EMPTY = np.empty
 _UNREAD = np.empty(0, np.uint8)
 _WORD = {name: j for j, name in enumerate(matmul.PRODUCT)}
 _PACK = {name: j for j, name in enumerate(matmul.PACK)}
@@ -174,7 +174,7 @@ class FrameMaker:
             if leaf is not None:
                 _, shape, dtype = bound.outs[k]
                 place = 8 * (1 + len(bound.plan.leaves) + k)
-                found.append((k, leaf, _EMPTY, shape, dtype, place))
+                found.append((k, leaf, maker(shape, dtype), shape, dtype, place))
         return tuple(found)
 
     def fill(

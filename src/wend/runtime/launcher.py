@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from wend.base import config
 from wend.core.graph import PENDING
@@ -11,9 +14,20 @@ from wend.runtime.recent import RECENT
 from wend.transforms.history import note_history
 
 launcher: Any = _launch_select.select()
+launcher.fill("empty", np.empty)
 launcher.fill("note", note_history)
 launcher.fill("pending", PENDING)
 launcher.fill("recent", RECENT.append)
+
+
+#: Bytes from which on an array's memory is kept for another when it is freed.
+LARGE = 1 << 18
+
+
+def maker(shape: tuple[int, ...], dtype: Any) -> Any:
+    """What makes an array of this shape and NumPy dtype, called with both."""
+    large = math.prod(shape) * dtype.itemsize >= LARGE
+    return launcher.large if large else np.empty
 
 
 def follow_settings() -> None:

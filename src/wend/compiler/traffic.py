@@ -1,0 +1,153 @@
+"""Memory beyond the caches: what a nest asks for ahead of time, and what it writes past them.
+
+A processor fetches ahead by itself, but not from one page to the next, and not while a row is still
+computed with. Nests that go over much memory ask for it `AHEAD` bytes early. A large result that
+the plan does not read again is written without being read into the cache before, where its vectors
+lie at whole registers. Both is decided by words of the argument block, when the kernel runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wend.compiler.extents import ONE, ZERO, add
+from wend.compiler.instructions import Value, memory_type, vector_type
+from wend.compiler.nest import Access, Nest
+
+if TYPE_CHECKING:
+    from wend.compiler.codegen import NestCode
+    from wend.compiler.phases import PhaseCode
+
+__all__ = ["FAR_BYTES", "STREAM_BYTES", "Traffic"]
+
+#: Bytes that a nest goes over, and bytes of a result, from which on they are not in a cache.
+FAR_BYTES, STREAM_BYTES = 4 << 20, 4 << 20
+#: How far ahead memory is asked for.
+AHEAD = 2048
+#: The smallest vector that can be written past the caches.
+LEAST = 16
+
+
+class Traffic:
+    """The flags of one nest, and the code that asks for them."""
+
+    def __init__(self, code: NestCode) -> None:
+        self.code = code
+        self.flags: dict[int, str] = {}  # slot -> the flag, an i1
+        self.streamed: list[str] = []
+        self.ahead = first_reads(code.nest)
+
+    def flag(self, slot: int, least: int) -> str:
+        """Whether a word is at least so much, as an i1 that is found when the kernel begins."""
+        found = self.flags.get(slot)
+        if found is None:
+            word = self.code.word(slot)
+            found = self.flags[slot] = self.code.entry.let(f"icmp uge i64 {word}, {least}", "flag")
+        return found
+
+    def is_far(self) -> str:
+        """Whether the nest goes over more memory than caches hold, as an i1."""
+        function = self.code.function
+        total = ZERO
+        for base in sorted({access.base for access in self.code.nest.accesses()} - {-1}):
+            total = add(total, function.bytes_of(base))
+        return self.flag(self.code.slots.extent(total), FAR_BYTES)
+
+    def may_stream(self, access: Access) -> bool:
+        """Whether vectors of a result can be written past the caches."""
+        axis, lanes = self.code.nest.inner[-1], self.code.lanes
+        size = lanes * access.dtype.itemsize
+        return access.strides[axis] == ONE and size >= LEAST and not size & (size - 1)
+
+    def streams(self, access: Access, where: str, begin: str) -> str:
+        """An i1: whether to write a result so, whose line begins at element `begin` of `where`."""
+        text, size = self.code.text, access.dtype.itemsize
+        flag = self.flag(self.code.slots.streamed(access.base), STREAM_BYTES)
+        if flag not in self.streamed:
+            self.streamed.append(flag)
+        place = text.let(f"getelementptr {memory_type(access.dtype)}, ptr {where}, i64 {begin}")
+        bits = text.let(f"ptrtoint ptr {place} to i64")
+        over = text.let(f"and i64 {bits}, {self.code.lanes * size - 1}")
+        whole = text.let(f"icmp eq i64 {over}, 0")
+        return text.let(f"and i1 {flag}, {whole}")
+
+    def fetch(self, phase: PhaseCode) -> None:
+        """Ask for what the phase reads first, some turns ahead, if the nest goes far."""
+        accesses = [
+            access
+            for op in phase.ops
+            for k in range(len(op.reads))
+            if (access := self.ahead.get((op.out, k))) is not None and id(access) in phase.where
+        ]
+        if not accesses:
+            return
+        text = self.code.text
+        ask, on = text.fresh("ask"), text.fresh("on")
+        text.line(f"br i1 {self.is_far()}, label {ask}, label {on}")
+        text.label(ask)
+        for access in accesses:
+            size = access.dtype.itemsize
+            place = text.let(
+                f"getelementptr {memory_type(access.dtype)}, ptr {phase.where[id(access)]}, "
+                f"i64 {phase.index}"
+            )
+            for byte in range(0, phase.copies * self.code.lanes * size, 64):
+                line = text.let(f"getelementptr i8, ptr {place}, i64 {AHEAD + byte}")
+                text.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
+        text.line(f"br label {on}")
+        text.label(on)
+
+    def store(self, phase: PhaseCode, access: Access, values: list[Value], stream: str) -> None:
+        """Vectors side by side to memory, past the caches if the i1 says so."""
+        text, lanes, size = self.code.text, self.code.lanes, access.dtype.itemsize
+        past, through, on = (text.fresh(hint) for hint in ("past", "through", "on"))
+        element = memory_type(access.dtype)
+        kind = vector_type(element, lanes)
+        places = [
+            text.let(
+                f"getelementptr {element}, ptr {phase.where[id(access)]}, i64 {phase.position(c)}"
+            )
+            for c in range(len(values))
+        ]
+        written = [phase.builders[c].to_memory(value) for c, value in enumerate(values)]
+        text.line(f"br i1 {stream}, label {past}, label {through}")
+        text.label(past)
+        self.code.module.need("!0", lambda module: "!0 = !{i32 1}")
+        for place, value in zip(places, written, strict=True):
+            text.line(f"store {kind} {value}, ptr {place}, align {lanes * size}, !nontemporal !0")
+        text.line(f"br label {on}")
+        text.label(through)
+        for place, value in zip(places, written, strict=True):
+            text.line(f"store {kind} {value}, ptr {place}, align {size}")
+        text.line(f"br label {on}")
+        text.label(on)
+
+    def leave(self) -> None:
+        """Before the kernel returns: let other threads see what was written past the caches."""
+        if not self.streamed or not self.code.target.has("sse2"):
+            return
+        text, some = self.code.text, self.streamed[0]
+        for flag in self.streamed[1:]:
+            some = text.let(f"or i1 {some}, {flag}")
+        fence, on = text.fresh("fence"), text.fresh("on")
+        text.line(f"br i1 {some}, label {fence}, label {on}")
+        text.label(fence)
+        text.line("call void @llvm.x86.sse.sfence()")
+        text.line(f"br label {on}")
+        text.label(on)
+
+
+def first_reads(nest: Nest) -> dict[tuple[int, int], Access]:
+    """Per value the first operand that is read along the vectors, neighbour by neighbour."""
+    found: dict[tuple[int, int], Access] = {}
+    seen: set[int] = set()
+    for phase in range(nest.phases):
+        for op in nest.demanded(phase)[0]:
+            for k in range(len(op.reads)):
+                access = nest.loads.get((op.out, k))
+                if access is None or access.base in seen or access.shifts:
+                    continue
+                if access.strides[nest.inner[-1]] == ONE:
+                    seen.add(access.base)
+                    found[op.out, k] = access
+    return found

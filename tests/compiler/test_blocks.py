@@ -1,0 +1,74 @@
+"""Memory of large results: at cache lines, and used again."""
+
+import numpy as np
+import pytest
+from numpy._core.multiarray import get_handler_name
+from tests.tries import own_trie
+
+import wend as torch
+from wend.base import config
+from wend.runtime.launcher import LARGE, launcher, maker
+
+compiled = pytest.mark.skipif(
+    not launcher.__file__.endswith((".so", ".pyd")), reason="the launcher is not compiled"
+)
+SHAPE, DTYPE = (LARGE,), np.dtype(np.float32)
+
+
+def test_small_arrays_are_numpys():
+    assert maker((10,), DTYPE) is np.empty
+    assert maker((LARGE // 4 - 1,), DTYPE) is np.empty
+    assert maker((LARGE // 4,), DTYPE) is not np.empty
+
+
+@compiled
+def test_large_ones_begin_at_lines_and_at_other_places_of_a_page():
+    made = [launcher.large(SHAPE, DTYPE) for _ in range(8)]
+    assert all(x.ctypes.data % 64 == 0 and x.flags.owndata for x in made)
+    assert len({x.ctypes.data % 4096 for x in made}) == len(made)
+    assert get_handler_name(made[0]) == "wend"
+    assert get_handler_name(np.empty(3)) != "wend"
+
+
+@compiled
+def test_freed_memory_is_used_again():
+    first = launcher.large(SHAPE, DTYPE)
+    place = first.ctypes.data
+    del first
+    assert launcher.large(SHAPE, DTYPE).ctypes.data == place
+    less = launcher.large((LARGE * 15 // 16,), DTYPE)
+    assert less.ctypes.data == place
+    other = launcher.large((LARGE // 2,), DTYPE)
+    assert other.ctypes.data != place
+
+
+@compiled
+def test_they_can_be_resized():
+    made = launcher.large(SHAPE, DTYPE)
+    made[...] = np.arange(LARGE)
+    made.resize((3 * LARGE,), refcheck=False)
+    np.testing.assert_array_equal(made[:LARGE], np.arange(LARGE))
+    assert not made[LARGE:].any()
+    made.resize((10,), refcheck=False)
+    np.testing.assert_array_equal(made, np.arange(10))
+
+
+@compiled
+def test_what_cannot_be_had_is_an_error_and_leaves_numpy_as_it_was():
+    with pytest.raises(MemoryError):
+        launcher.large((1 << 46,), DTYPE)
+    assert get_handler_name(np.empty(1 << 20)) != "wend"
+
+
+def test_results_lie_in_them(monkeypatch):
+    made = []
+
+    def noted(shape, dtype):
+        made.append(shape)
+        return np.empty(shape, dtype)
+
+    monkeypatch.setattr(launcher, "large", noted)
+    with own_trie(), config.override(compile=True, wait=True):
+        x = torch.tensor(np.arange(LARGE, dtype=np.float32))
+        (torch.tanh(x) + x).numpy()
+    assert made == [(LARGE,)]

@@ -1,0 +1,87 @@
+"""Nests over much memory: it is asked for early, and results are written past the caches."""
+
+import numpy as np
+import pytest
+from tests.tries import own_trie
+
+import wend as torch
+import wend.nn.functional as F
+from wend.base import config
+from wend.compiler import traffic
+from wend.compiler.plan import Recipe
+
+
+@pytest.fixture
+def streamed(monkeypatch):
+    """Per nest's result whether it may be streamed, of plans compiled at once; all is far."""
+    found = []
+    judge = Recipe.find_streamed
+
+    def noted(self):
+        slots = [(step, j) for step in self.steps for j, s in marked(step)]
+        judge(self)
+        found.extend(step.slots[j].kind == "extent" for step, j in slots)
+
+    monkeypatch.setattr(Recipe, "find_streamed", noted)
+    monkeypatch.setattr(traffic, "FAR_BYTES", 64)
+    monkeypatch.setattr(traffic, "STREAM_BYTES", 16)
+    with own_trie(), config.override(compile=True, wait=True):
+        yield found
+
+
+def marked(step):
+    """The slots of a step that ask whether results are streamed."""
+    return [(j, s) for j, s in enumerate(getattr(step, "slots", ())) if s.kind == "streamed"]
+
+
+def normal(*shape, dtype=np.float32):
+    return np.random.default_rng(0).normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("count", [16, 64, 1000, 4097])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_, np.uint8])
+def test_all_elements_arrive(streamed, count, dtype):
+    x = (normal(3, count) > 0).astype(dtype) if dtype is np.bool_ else normal(3, count)
+    x = np.abs(8 * x).astype(dtype)
+    made = torch.tensor(x) == 2 if dtype is np.bool_ else torch.tensor(x) * 2
+    want = x == 2 if dtype is np.bool_ else x * dtype(2)
+    np.testing.assert_array_equal(made.numpy(), want)
+    assert any(streamed)
+
+
+@pytest.mark.parametrize("columns", [32, 33, 100])  # rows begin at whole registers, or do not
+def test_rows(streamed, columns):
+    x, g = normal(50, columns), normal(50, columns)
+    leaf = torch.tensor(x, requires_grad=True)
+    y = torch.softmax(leaf, 1)
+    y.backward(torch.tensor(g))
+    e = np.exp(x - x.max(1, keepdims=True))
+    p = e / e.sum(1, keepdims=True)
+    np.testing.assert_allclose(y.detach().numpy(), p, rtol=1e-5)
+    want = p * (g - (p * g).sum(1, keepdims=True))
+    np.testing.assert_allclose(leaf.grad.numpy(), want, rtol=1e-4, atol=1e-6)
+    assert any(streamed)
+
+
+def test_what_is_read_again_stays_in_the_caches(streamed):
+    x, w = torch.tensor(normal(64, 64)), torch.tensor(normal(64, 64))
+    made = x * 2
+    product = made @ w
+    product.numpy()
+    assert streamed
+    assert not any(streamed)
+
+
+def test_parts_and_threads(streamed):
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        x, b = normal(2000, 1001), normal(1001)
+        made = torch.relu(torch.tensor(x) + torch.tensor(b)).numpy()
+        np.testing.assert_array_equal(made, np.maximum(x + b, 0))
+        rows = F.layer_norm(torch.tensor(x), (1001,)).numpy()
+        want = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
+        np.testing.assert_allclose(rows, want, rtol=1e-3, atol=1e-4)
+    finally:
+        torch.set_num_threads(before)
+    assert any(streamed)
