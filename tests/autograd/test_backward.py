@@ -525,3 +525,22 @@ def test_a_backward_inside_of_a_loop_with_data_dependent_length(agree):
         return found, x.grad
 
     agree(program)
+
+
+def test_a_leaf_written_to_between_its_uses_gets_the_gradients_of_all(agree):
+    """Also where the pass goes on into an earlier flush, and when it comes back."""
+
+    def program(lib):
+        gradients = []
+        for _ in range(4):
+            w, x = leaf(lib, 0.5), leaf(lib, 1.0, 2.0)
+            early = w**3
+            early.item()
+            y = x.tanh()
+            with lib.no_grad():
+                x.sub_(0.1)
+            ((x * x).sum() + y.sum() + early.sum()).backward()
+            gradients += [w.grad, x.grad]
+        return gradients
+
+    agree(program)

@@ -23,9 +23,9 @@ def at_once():
         yield
 
 
-def recipe(run):
-    """The recipe of the last flush of `run`, and what it returned."""
-    seen = []
+def last_plan(run, seen=None):
+    """The plan of the last flush of `run`, and what it returned. seen: gets the plans of all."""
+    seen = [] if seen is None else seen
     real = _hot.slot("execute")
 
     def spy(batch, live):
@@ -39,7 +39,12 @@ def recipe(run):
         torch.synchronize()
     finally:
         _hot.set_slot("execute", real)
-    plan = seen[-1]
+    return seen[-1], result
+
+
+def recipe(run):
+    """The recipe of the last flush of `run`, and what it returned."""
+    plan, result = last_plan(run)
     reference = plan.reference
     return Recipe(reference.path, reference.wanted | reference.saved), result
 
@@ -209,6 +214,23 @@ def test_an_index_out_of_range_is_the_references_error():
     with pytest.raises(IndexError, match="index 9 is out of bounds"):
         bad.sum().item()
     np.testing.assert_array_equal(good.numpy(), table.numpy() * 2)
+
+
+def test_rows_of_an_empty_table_are_left_to_the_reference():
+    """An index that is out of range reads or writes row 0 instead, and there is none."""
+    index = torch.zeros(2, dtype=torch.int64)
+
+    def gradient(rows):
+        table = normal(rows, 3).requires_grad_()
+        table.index_select(0, index * 1).square().sum().backward()
+        return [table.grad]
+
+    compared(lambda: gradient(4))
+    assert None not in last_plan(lambda: gradient(4))[0].compiled.bound.values()
+    seen = []
+    with pytest.raises(IndexError, match="index 0 is out of bounds"):
+        last_plan(lambda: gradient(0), seen)
+    assert None in [bound for plan in seen for bound in plan.compiled.bound.values()]
 
 
 def test_parameters_are_written_in_place_only_if_nobody_sees_them():

@@ -150,6 +150,9 @@ class Recipe:
                 missing = [a for a in missing if a in nest.outer]
             if missing:
                 self.nonempty.append(tuple(nest.extents[a] for a in missing))
+        # An index that is out of range is noted, and row 0 taken instead: there has to be one.
+        accesses = (*nest.loads.values(), *nest.stores.values())
+        self.nonempty += [(access.row_extent,) for access in accesses if access.row >= 0]
         kernel = NestCode(nest).write(names)
         kernel.nest = nest
         return kernel

@@ -489,8 +489,9 @@ def backward_on(trace, retain, leaves, older, fresh):
     while k > 0:
         k -= 1
         leaf = leaves[k]
-        if leaf is not None:
-            totals[id(leaf)] = [leaf, fresh[k]]
+        if leaf is not None:  # one tensor may be two leaves here: before and after a write to it
+            have = totals.get(id(leaf))
+            totals[id(leaf)] = [leaf, fresh[k] if have is None else have[1] + fresh[k]]
         else:
             at -= 1
             contribute(heap, segments, pending, older[at], fresh[k])
