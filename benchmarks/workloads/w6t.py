@@ -15,7 +15,7 @@ class W6T:
     """One batch of each size, over and over."""
 
     steps = 4
-    warm_up = 8
+    warm_up = 16  # the first ones are cut differently for each size: three visits of each
 
     def __init__(self) -> None:
         rng = np.random.default_rng(60)

@@ -19,7 +19,7 @@ from wend.runtime.launcher import launcher
 @pytest.fixture(autouse=True)
 def at_once():
     """Plans are compiled before their first run, and checked against the reference."""
-    with config.override(compile=True, wait=True, verify=True):
+    with own_trie(), config.override(compile=True, wait=True, verify=True):
         yield
 
 
