@@ -169,6 +169,8 @@ class PathGraph:
         "types",
     )
 
+    later: Any = None  # how the backward pass runs, if not node by node (`runtime.later`)
+
     def __init__(
         self,
         states: list[State],

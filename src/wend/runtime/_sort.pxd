@@ -82,6 +82,8 @@ cdef class Sorter:
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, stack=list,
                    marks=list, through_gradients=bint)
     cpdef mark(self, wanted, roots)
+    @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, stack=list, marks=list, ends=set)
+    cpdef tuple flow(self, list seeds)
     @cython.locals(n=Py_ssize_t, missing=list, users=list, kinds=list, table=dict, depth_of=list,
                    count_of=list, ready=list, i=Py_ssize_t, j=Py_ssize_t, node=Node,
                    shared=list, k=Py_ssize_t, at=Py_ssize_t, g=Py_ssize_t, kind=Py_ssize_t,

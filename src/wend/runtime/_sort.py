@@ -331,6 +331,27 @@ class Sorter:
                         marks[h] = True
                         stack.append(h)
 
+    def flow(self, seeds):
+        """Per region, whether gradients of these values flow through it; what they come to."""
+        marks = [False] * len(self.nodes)
+        ends = set()
+        stack = []
+        for at in seeds:
+            g = self.region[self.root[at]]
+            if g >= 0 and self.reached[g] and not marks[g]:
+                marks[g] = True
+                stack.append(g)
+        while stack:
+            g = stack.pop()
+            for at in self.operands[g]:
+                h = self.region[self.root[at]]
+                if h < 0:
+                    ends.add(self.root[at])
+                elif self.reached[h] and not marks[h]:
+                    marks[h] = True
+                    stack.append(h)
+        return marks, ends
+
     def order(self):
         """Groups of regions that run together, in order: (kind, numbers of regions).
 

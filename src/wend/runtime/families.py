@@ -23,6 +23,8 @@ MOST_CALLS = 128
 _REAL = frozenset({"f", "c"})
 #: Memory is taken in blocks of so many bytes; so many are kept from flush to flush.
 BLOCK, MOST_SPARE = 1 << 22, 1 << 26
+#: Of a flush whose backward pass comes later, and which keeps its memory until then.
+SMALL = 1 << 16
 _ALIGNMENT = 64
 _SPARE: list[Any] = []  # blocks that no flush is using
 
@@ -45,6 +47,7 @@ class Room:
     def __init__(self) -> None:
         self.blocks: list[Any] = []
         self.at = self.end = 0
+        self.block = BLOCK
 
     def array(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """An array without a content."""
@@ -57,12 +60,14 @@ class Room:
 
     def add_block(self, size: int) -> None:
         """Go on in a block of at least so many bytes."""
-        try:
-            block = _SPARE.pop()
-        except IndexError:
-            block = None
+        block = None
+        if _SPARE and self.block == BLOCK:
+            try:
+                block = _SPARE.pop()
+            except IndexError:  # another thread was quicker
+                pass
         if block is None or len(block) < size + _ALIGNMENT:
-            block = np.empty(max(size, BLOCK) + _ALIGNMENT, np.uint8)
+            block = np.empty(max(size, self.block) + _ALIGNMENT, np.uint8)
         self.blocks.append(block)
         self.at = -_launch.address_of(block) % _ALIGNMENT
         self.end = len(block)
@@ -315,6 +320,11 @@ class Family:
             sorter.scatter(members, k, size, table[place], self.by_rows, wide)
         for k, slab in self.added:
             run.add_to(self.sources[k], slab.array.copy())
+
+    def clear(self) -> None:
+        """Forget the gradients of a backward pass."""
+        for slab in self.seeds:
+            slab.array[...] = 0
 
     def kept(self) -> list[Any]:
         """What the gradients of parameters read: arrays of the rows of all groups."""

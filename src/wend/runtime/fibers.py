@@ -20,6 +20,7 @@ from wend.base.errors import ExecutionError
 from wend.base.random_state import RandomState
 from wend.core import _hot
 from wend.core._hot import Trace
+from wend.runtime.regions import allowed
 
 __all__ = ["Call", "run_alone", "run_together"]
 
@@ -143,8 +144,13 @@ def run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[
     waiting = fibers
     failure: Exception | None = None
     raised_at = None
+    parted = False  # whether there has been a flush meanwhile
     try:
         while waiting:
+            if (
+                trace.n == 0 and allowed()
+            ):  # what all of them have pending will hardly come back as a whole
+                trace.state = None
             for fiber in waiting:
                 fiber.go()
                 if fiber.error is not None:
@@ -154,7 +160,9 @@ def run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[
                 raise failure
             failure = None
             waiting = [fiber for fiber in waiting if fiber.is_parked]
-            if waiting:
+            # Which calls were the last to end differs; what the program does with all does not.
+            parted = parted or bool(waiting)
+            if parted and trace.n > 0:
                 try:
                     _hot.flush(trace)
                 except ExecutionError:  # a defect, after which values are missing
@@ -167,6 +175,8 @@ def run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[
         raise
     finally:
         trace.soft_nodes = budget
+        if trace.n == 0:
+            trace.state = trace.root
         for fiber in fibers:
             fiber.release()
 

@@ -17,11 +17,13 @@ from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
-from wend.core.graph import PathGraph
 from wend.runtime import _launch_select, _sort_select
-from wend.runtime.families import Family, Room, Unsuited, is_ready, is_wide
+from wend.runtime.families import SMALL, Family, Room, Unsuited, is_ready, is_wide
+from wend.runtime.later import Later, LazyPath, Ledger, run_tail
 from wend.runtime.structure import BOOK, ops_of
 from wend.runtime.templates import Template
+from wend.transforms.history import note_history
+from wend.transforms.hooks import retaining
 
 _sort: Any = _sort_select.select()
 _launch: Any = _launch_select.select()
@@ -87,6 +89,8 @@ class Execution:
         self.groups: list[Group] = []
         self.totals: dict[int, list[Any]] = {}  # gradients of leaves, to be added up
         self.tails: dict[Any, Any] = {}
+        self.passed = False  # whether a pass has left gradients in memory
+        self.n_reached = 0
         self.families: dict[Any, Family | None] = {}
         self.room = Room()
         if not BOOK.begin():
@@ -154,6 +158,19 @@ class Execution:
         node, first = group.node, group.members[0]
         mask = node.mask if node.smooth or node.single else self.mask_of(first)
         return find_template(group, types, mask, self.sorter.reached[first], self)
+
+    def take_snapshots(self) -> None:
+        """Copy what somebody else may write to before the backward pass reads it."""
+        for i in self.sorter.leaves:
+            value = self.values[i]
+            if value.extra is not None:
+                if self.values is self.batch.values:
+                    self.values = list(self.values)
+                array = self.held[i] = np.array(value.buffer, order="C")
+                self.data[i] = _launch.address_of(array)
+                self.values[i] = same = _hot.held(value.type, array)
+                same.leaf, same.segment, same.seg_index = value.leaf, value.segment, value.seg_index
+                same.requires_grad = value.requires_grad
 
     def run(self, group: Group) -> None:
         """Gather what a group reads and compute its values."""
@@ -233,20 +250,32 @@ class Execution:
 
     def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
         """Gradients of values from outside, for those of the roots (None for ones)."""
+        reached = self.sorter.reached
+        self.push_back(seeds, [reached[group.members[0]] for group in self.groups])
+        for tail in self.tails.values():
+            self.finish_tail(*tail)
+        return self.sums()
+
+    def push_back(self, seeds: dict[int, Any], through: list[bool]) -> None:
+        """Run the backward functions, of some groups; what gradients of parameters read is left."""
         for i, seed in seeds.items():
             self.add_seed(i, seed)
-        for group in reversed(self.groups):
+        # What waits for all groups of a family is made by each of them.
+        families = {group.family for group, on in zip(self.groups, through, strict=True) if on}
+        for group, on in zip(reversed(self.groups), reversed(through), strict=True):
             if group.family is not None:
-                group.family.backward(group)
-            elif self.sorter.reached[group.members[0]] and group.template.n_given:
+                if group.family in families:
+                    group.family.backward(group)
+            elif on and group.template.n_given:
                 self.back(group)
         for family in self.families.values():
-            if family is not None and family.used and family.waiting:
+            if family is not None and family.used and family.waiting and family in families:
                 self.put_off(
                     family.node, family.template, family.sources, family.numbers, family.kept()
                 )
-        for tail in self.tails.values():
-            self.finish_tail(*tail)
+
+    def sums(self) -> list[tuple[int, Any]]:
+        """Gradients of values from outside."""
         found = []
         for i, parts in sorted(self.totals.items()):
             total = parts[0]
@@ -254,6 +283,58 @@ class Execution:
                 total = total + part
             found.append((i, dense(total)))
         return found
+
+    def reach(self, seeds: list[int]) -> tuple[set[int], set[int]] | None:
+        """The regions that gradients of these values flow through, and the values from outside
+        that they come to; None if that is not told.
+
+        Where a derivative may be infinite, a gradient of 0 is not the same as none.
+        """
+        marks, ends = self.sorter.flow(seeds)
+        rough: dict[Any, set[bool]] = {}
+        for group in self.groups:
+            if not group.node.smooth:
+                key = group.family or group
+                rough.setdefault(key, set()).update([marks[i] for i in group.members])
+        if any(len(found) > 1 for found in rough.values()):
+            return None
+        return {i for i, on in enumerate(marks) if on}, ends
+
+    def backward_again(
+        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Ledger
+    ) -> list[tuple[int, Any]]:
+        """As `backward`, through some regions, of a flush that is kept: leaves go to the ledger.
+
+        reached, ends: see `reach`
+        """
+        if self.passed:
+            for group in self.groups:
+                for seed in group.seeds:
+                    seed.fill(0)
+            for family in self.families.values():
+                if family is not None:
+                    family.clear()
+        self.passed = True
+        self.totals = {}
+        for i in self.sorter.leaves:
+            self.gradients[i] = 0
+        through = [not reached.isdisjoint(group.members) for group in self.groups]
+        self.push_back(seeds, through)
+        ledger.put_off(self)
+        found = []
+        for i, g in self.sums():
+            value = self.values[i]
+            if i not in ends:
+                continue  # of members of the groups that no gradient flows through
+            if value.leaf is None:
+                found.append((i, _hot.wrap(_hot.held(value.type, g))))
+            else:
+                ledger.add(value, g)
+        return found
+
+    def is_outside(self, at: int) -> bool:
+        """Whether a value has entered the trace."""
+        return bool(self.sorter.region[at] == -1)
 
     def covers(self, roots: list[int]) -> bool:
         """Whether the backward pass goes through all that these values depend on."""
@@ -299,7 +380,6 @@ class Execution:
             made = iter(found[len(template.targets) :])
             kept = [arrays[i] if i >= 0 else next(made) for i in template.border]
             self.put_off(group.node, template, operands, group.numbers, kept)
-        group.arrays = group.seeds = []
 
     def put_off(
         self, node: Any, template: Template, operands: list[int], numbers: Any, kept: list[Any]
@@ -318,14 +398,7 @@ class Execution:
         self, template: Any, slabs: Any, targets: list[int], numbers: list[Any]
     ) -> None:
         """The gradients of parameters, over the rows of all groups."""
-        arrays = []
-        for slab, grows in zip(slabs, template.border_grows, strict=True):
-            arrays.append(np.concatenate(slab) if grows and len(slab) > 1 else slab[0])
-        types = [
-            x.type if type(x) is Value else _hot.intern_type(x.shape, t.dtype, t.device)
-            for x, t in zip(arrays, template.tail_types, strict=True)
-        ]
-        for at, g in zip(targets, template.tail(arrays, types, numbers), strict=True):
+        for at, g in zip(targets, run_tail(template, slabs, numbers), strict=True):
             self.add_to(at, g)
 
     def add_to(self, at: int, g: Any) -> None:
@@ -374,14 +447,34 @@ class Execution:
 
     def leave_spent(self, wanted: list[int]) -> None:
         """A second backward pass from what is left finds the graph freed."""
+        self.leave_segment(self.open_roots(wanted), LazyPath(self.batch))
+
+    def leave_open(self, wanted: list[int]) -> None:
+        """Let a later backward pass find the way on from here."""
+        roots = self.open_roots(wanted)
+        path = LazyPath(self.batch)
+        self.n_reached = sum(self.sorter.reached)
+        self.values = values = list(self.values)
+        path.wait(Later(self, roots, {i: values[i] for i in self.sorter.leaves}))
+        segment = self.leave_segment(roots, path)
+        note_history(segment, self.batch)
+        for i in roots:  # they lead here: what they lead to must not lead back
+            values[i] = _hot.held(values[i].type, None)
+        del self.batch  # its values lead here as well
+
+    def open_roots(self, wanted: list[int]) -> list[int]:
+        """Those of the values that a later backward pass may begin with."""
         values = self.values
-        roots = [i for i in wanted if values[i].requires_grad and values[i].leaf is None]
+        return [i for i in wanted if values[i].requires_grad and values[i].leaf is None]
+
+    def leave_segment(self, roots: list[int], path: LazyPath) -> Any:
+        """Mark the roots as results of a segment; returns it."""
         if not roots:
-            return
-        batch = self.batch
-        segment = Segment(_hot.fresh_serial(), SpentPath(batch))
+            return None
+        batch, values = self.batch, self.values
+        segment = Segment(_hot.fresh_serial(), path)
         segment.origin = batch.serial
-        segment.types = segment.structure.types_of_values
+        segment.types = path.types_of_values
         segment.args = batch.args
         segment.inputs = {}
         for i in self.sorter.leaves:
@@ -397,23 +490,7 @@ class Execution:
         for i in roots:
             values[i].segment = segment
             values[i].seg_index = i
-
-
-class SpentPath(PathGraph):
-    """The path of a flush whose backward pass has run; its nodes are made when somebody asks."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.types_of_values = [v.type for v in batch.values]
-        self._made = (batch.states, batch.args)
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in PathGraph.__slots__ or "_made" not in self.__dict__:
-            raise AttributeError(name)
-        states, args = self.__dict__.pop("_made")
-        values = [_hot.held(t, None) for t in self.types_of_values]
-        super().__init__(states, values, args)
-        self.spent = {node.outputs[0] for node in self.nodes if node.grad}
-        return getattr(self, name)
+        return segment
 
 
 def dense(array: Any) -> Any:
@@ -532,12 +609,15 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
     asked = _ASKED.pop() if _ASKED else None
     values = batch.values
     open_roots = [i for i in live if values[i].requires_grad and values[i].leaf is None]
-    if asked is None and open_roots:
+    if asked is None and open_roots and (batch.extra is not None or retaining()):
         return False  # a later backward pass needs to know of single nodes
     with CollectionPaused(), np.errstate(all="ignore"):
         try:
             if asked is None:
-                execution, seeds = Execution(batch), {}
+                execution, seeds = Execution(batch), dict.fromkeys(open_roots)
+                if open_roots:
+                    execution.take_snapshots()
+                    execution.room.block = SMALL
             else:
                 execution, seeds, found = asked
                 execution.batch = batch
@@ -547,6 +627,9 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
                     return False
                 gradients = execution.backward(seeds)
             execution.finish(live)
+            if asked is None and open_roots:
+                execution.leave_open(live)
+                return True
             execution.room.free()
             if asked is not None:
                 execution.leave_spent(live)

@@ -65,6 +65,7 @@ class Pass:
         self.heap: list[int] = []
         self.at_end: list[Callable[[], None]] = []
         self.walked = False  # whether a region has been walked
+        self.ledger: Any = None  # what flushes that ran by groups have given leaves so far
         self._start: Any = None
         self._reach: Reach | None = None
         self.anomaly = bool(trace.mode.key[5])
@@ -132,6 +133,10 @@ class Pass:
             self.walked = True
             key = heapq.heappop(self.heap)
             self.walk(self.segments.pop(key), self.pending.pop(key))
+        if self.ledger is not None:
+            for leaf, g in self.ledger.close():
+                have = self.totals.setdefault(id(leaf), [leaf, None])
+                have[1] = g if have[1] is None else have[1] + g
         for key in reversed(list(self.totals)):
             self.settle(key)
         for call in self.at_end:
@@ -143,6 +148,13 @@ class Pass:
 
     def walk(self, segment: Segment, seeds: dict[int, Any]) -> None:
         """Pass one segment; as one step where no users' code can be in the way."""
+        later = segment.structure.later
+        if later is not None:
+            found = later.pass_on(self, segment, seeds)
+            if found is not None:
+                for i, g in found:
+                    self.contribute(segment.inputs[i], g)
+                return
         if segment.hooks or self.sinks or self.anomaly or self.useful is not None:
             walk_of_segment(self, segment).run(seeds)
             return

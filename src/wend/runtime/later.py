@@ -1,0 +1,181 @@
+"""A flush that ran by groups of regions, and whose backward pass comes later, or in parts.
+
+Its segment keeps the `Execution`: the slabs that the groups' backward functions read.  A pass that
+only gives values their gradients runs through it group by group, as one over what is pending does.
+Gradients of parameters are put off once more, over all flushes that the pass goes through.  Other
+passes (hooks, `create_graph`, `grad` to certain inputs) need single nodes: what they read is then
+computed again, from the values that the flush began with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wend.base.collecting import CollectionPaused
+from wend.base.errors import GraphError
+from wend.core import _hot
+from wend.core._hot import Batch, Segment, Value
+from wend.core.graph import PathGraph
+from wend.runtime.reference import ReferencePlan
+from wend.runtime.templates import Template
+from wend.transforms.differentiate import FREED
+from wend.transforms.hooks import has_hooks
+
+
+class LazyPath(PathGraph):
+    """The path of a flush that ran by groups; its nodes are made when somebody asks for them."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.types_of_values = [v.type for v in batch.values]
+        self.known: list[Any] = []
+        self._made = (batch.states, batch.args)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in PathGraph.__slots__ or "_made" not in self.__dict__:
+            raise AttributeError(name)
+        states, args = self.__dict__.pop("_made")
+        super().__init__(states, [_hot.held(t, None) for t in self.types_of_values], args)
+        if self.later is None:
+            self.spent = {node.outputs[0] for node in self.nodes if node.grad}
+        return getattr(self, name)
+
+    def wait(self, later: Later) -> None:
+        """The backward pass has not run yet."""
+        self.later = later
+        self.spent = set()
+
+    def spend(self) -> None:
+        """The backward pass has run through all of it."""
+        self.later = None
+        if "_made" in self.__dict__:
+            del self.spent  # told when the nodes are made
+        else:
+            self.spent = {node.outputs[0] for node in self.nodes if node.grad}
+
+
+class Later:
+    """The backward pass of one flush, as its segment keeps it (`PathGraph.later`)."""
+
+    def __init__(self, execution: Any, roots: list[int], leaves: dict[int, Value]) -> None:
+        self.execution = execution
+        self.roots = roots
+        self.leaves = leaves
+        self.spent: set[int] = set()  # regions that a pass has gone through
+
+    def pass_on(
+        self, owner: Any, segment: Segment, seeds: dict[int, Any]
+    ) -> list[tuple[int, Any]] | None:
+        """Gradients of what the flush read, for those of its results; None if nodes are needed.
+
+        seeds: gradients by id     owner: the `Pass`
+        """
+        execution = self.execution
+        arrays = {i: _hot.ensure(_hot.value_of(g)) for i, g in seeds.items()}
+        way = None
+        if owner.plain() and not segment.hooks and not self.is_hooked():
+            way = execution.reach(list(seeds))
+        if way is None or self.too_few(way[0]):
+            if self.spent:
+                raise GraphError(FREED)
+            self.resolve(segment)
+            return None
+        reached, ends = way
+        if not self.spent.isdisjoint(reached):
+            raise GraphError(FREED)
+        if owner.ledger is None:
+            owner.ledger = Ledger()
+        with CollectionPaused(), np.errstate(all="ignore"):
+            found: list[tuple[int, Any]] = execution.backward_again(
+                arrays, reached, ends, owner.ledger
+            )
+        if not owner.retain:
+            self.spent.update(reached)
+            if len(self.spent) == execution.n_reached:
+                segment.structure.spend()
+        return found
+
+    def is_hooked(self) -> bool:
+        """Whether users' code wants to see a leaf's gradient as soon as it is complete."""
+        leaves = [value.leaf for value in self.leaves.values() if value.requires_grad]
+        return any(has_hooks(leaf) for leaf in leaves if leaf is not None)
+
+    def too_few(self, reached: set[int]) -> bool:
+        """Whether a pass concerns so few members of the groups that single nodes are quicker."""
+        return not self.spent and 8 * len(reached) < self.execution.n_reached
+
+    def resolve(self, segment: Segment) -> None:
+        """Compute once more, node by node, what the segment has to keep for its nodes."""
+        path = segment.structure
+        values = []
+        for i, type_ in enumerate(path.types_of_values):
+            value = self.leaves.get(i)
+            if value is None:
+                value = _hot.held(type_, None)
+            values.append(value)
+        for i in self.roots:
+            values[i].requires_grad = True
+        plan = ReferencePlan(path, frozenset(self.roots), frozenset(self.roots))
+        plan.run(Batch(path.states, values, path.args, None, segment.sites, 0, [], None))
+        segment.saved = values[self.roots[0]].segment.saved
+        path.later = None
+
+
+class Ledger:
+    """What one pass over several flushes has found so far for leaves and parameters."""
+
+    def __init__(self) -> None:
+        self.tails: dict[Any, Any] = {}
+        self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, type, array, own]
+
+    def put_off(self, execution: Any) -> None:
+        """Take over what the gradients of parameters read."""
+        values = execution.values
+        for (node, template, shared), (_, slabs, targets, numbers) in execution.tails.items():
+            # What is not from outside belongs to this flush alone.
+            known = tuple([values[at] if execution.is_outside(at) else execution for at in shared])
+            key = (node, template, tuple(map(id, known)))
+            have = self.tails.get(key)
+            if have is None:
+                self.tails[key] = template, slabs, [values[at] for at in targets], numbers, known
+                continue
+            for slab, more in zip(have[1], slabs, strict=True):
+                slab.extend(more)
+        execution.tails = {}
+
+    def add(self, value: Value, g: Any) -> None:
+        """Add to the gradient of a leaf."""
+        have = self.totals.get(id(value.leaf))
+        if have is None:
+            self.totals[id(value.leaf)] = [value.leaf, value.type, g, False]
+        elif have[3]:
+            np.add(have[2], g, out=have[2])
+        else:  # the first may be part of something else
+            have[2:] = [have[2] + g, True]
+
+    def close(self) -> list[tuple[Any, Any]]:
+        """(leaf, gradient) of all leaves."""
+        for template, slabs, targets, numbers, _ in self.tails.values():
+            for value, g in zip(targets, run_tail(template, slabs, numbers), strict=True):
+                self.add(value, g)
+        self.tails = {}
+        found = [(leaf, _hot.wrap(_hot.held(t, g))) for leaf, t, g, _ in self.totals.values()]
+        self.totals = {}
+        return found
+
+
+def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
+    """The gradients of parameters, over the rows of all groups that put them off."""
+    arrays: list[Any] = []
+    for slab, grows in zip(slabs, template.border_grows, strict=True):
+        if grows and len(slab) > 1:
+            arrays.append(np.concatenate([x.buffer if type(x) is Value else x for x in slab]))
+        else:
+            arrays.append(slab[0])
+    types = [
+        x.type if type(x) is Value else _hot.intern_type(x.shape, t.dtype, t.device)
+        for x, t in zip(arrays, template.tail_types, strict=True)
+    ]
+    found: list[Any] = template.tail(arrays, types, numbers)  # type: ignore[misc]
+    return found

@@ -1,0 +1,186 @@
+"""Flushes of fibers run by groups of regions; their backward pass comes later, or in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import wend as torch
+from wend.runtime import later, regions
+
+Params = dict[str, "torch.Tensor"]
+
+
+@pytest.fixture
+def by_groups(monkeypatch):
+    """Counts the passes that ran by groups and those that needed nodes; a defect shows."""
+    monkeypatch.setattr(regions, "RAISES", True)
+    counts = {"groups": 0, "nodes": 0}
+
+    def counted(name: str, method: Callable[..., object]) -> Callable[..., object]:
+        def call(*args):
+            counts[name] += 1
+            return method(*args)
+
+        return call
+
+    again = counted("groups", regions.Execution.backward_again)
+    monkeypatch.setattr(regions.Execution, "backward_again", again)
+    monkeypatch.setattr(later.Later, "resolve", counted("nodes", later.Later.resolve))
+    before = torch.autobatch(True)
+    yield counts
+    before.__exit__()
+
+
+def parameters() -> Params:
+    rng = np.random.default_rng(3)
+    shapes = {"a": (4, 4), "b": (4,), "head": (3, 4)}
+    made = {n: torch.tensor(rng.normal(size=shape) * 0.6) for n, shape in shapes.items()}
+    return {n: p.requires_grad_() for n, p in made.items()}
+
+
+def walk(p: Params, x: torch.Tensor) -> torch.Tensor:
+    """Steps until the scores are sure; how many depends on the values."""
+    linear = torch.nn.functional.linear
+    for _ in range(6):
+        x = x + torch.tanh(linear(x, p["a"], p["b"]))
+        scores = linear(x, p["head"])
+        if scores.softmax(1).max() > 0.8:
+            break
+    return torch.nn.functional.cross_entropy(scores, torch.tensor([1]))
+
+
+def examples(n: int = 7) -> list[torch.Tensor]:
+    rng = np.random.default_rng(5)
+    return [torch.tensor(rng.normal(size=(1, 4)) * 0.7) for _ in range(n)]
+
+
+def gradients(p: Params) -> dict[str, np.ndarray]:
+    found = {n: t.grad.numpy().copy() for n, t in p.items()}
+    for t in p.values():
+        t.grad = None
+    return found
+
+
+def alone(use: Callable[[Params, list[torch.Tensor]], None]) -> dict[str, np.ndarray]:
+    """What `use` gives with the calls made one after the other, nothing batched."""
+    p = parameters()
+    with torch.autobatch(False):
+        use(p, torch.batched(lambda x: walk(p, x))(examples()))
+    return gradients(p)
+
+
+def together(use: Callable[[Params, list[torch.Tensor]], None]) -> dict[str, np.ndarray]:
+    p = parameters()
+    use(p, torch.batched(lambda x: walk(p, x))(examples()))
+    return gradients(p)
+
+
+def assert_same(use: Callable[[Params, list[torch.Tensor]], None]) -> None:
+    found, expected = together(use), alone(use)
+    for name, g in expected.items():
+        np.testing.assert_allclose(found[name], g, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.smoke
+def test_the_backward_pass_of_fibers_runs_by_groups(by_groups):
+    def use(p, losses):
+        torch.stack(losses).mean().backward()
+
+    for _ in range(3):
+        assert_same(use)
+    assert by_groups["groups"] > 0
+    assert by_groups["nodes"] == 0
+
+
+def test_a_loss_that_is_read_first(by_groups):
+    def use(p, losses):
+        loss = torch.stack(losses).mean()
+        assert loss.item() > 0
+        loss.backward()
+
+    assert_same(use)
+    assert by_groups["nodes"] == 0
+
+
+def test_one_backward_pass_after_the_other(by_groups):
+    def use(p, losses):
+        for loss in losses:
+            loss.backward()
+
+    assert_same(use)
+
+
+def test_halves(by_groups):
+    def use(p, losses):
+        torch.stack(losses[:4]).sum().backward()
+        torch.stack(losses[4:]).sum().backward()
+
+    assert_same(use)
+
+
+def test_a_graph_that_is_kept(by_groups):
+    def use(p, losses):
+        loss = torch.stack(losses).sum()
+        loss.backward(retain_graph=True)
+        loss.backward()
+
+    assert_same(use)
+    assert by_groups["nodes"] == 0
+
+
+def test_a_second_pass_finds_the_graph_freed(by_groups):
+    p = parameters()
+    losses = torch.batched(lambda x: walk(p, x))(examples())
+    torch.stack(losses).sum().backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        torch.stack(losses).sum().backward()
+
+
+def test_hooks_and_higher_derivatives_need_nodes(by_groups):
+    def hooked(p, losses):
+        p["a"].register_hook(lambda g: 2 * g)
+        torch.stack(losses).sum().backward()
+
+    def twice(p, losses):
+        found = torch.autograd.grad(torch.stack(losses).sum(), list(p.values()), create_graph=True)
+        sum(g.square().sum() for g in found).backward()
+
+    def some(p, losses):
+        (g,) = torch.autograd.grad(torch.stack(losses).sum(), [p["b"]])
+        for t in p.values():
+            t.grad = torch.zeros_like(t)
+        p["b"].grad = g
+
+    for use in (hooked, twice, some):
+        assert_same(use)
+    assert by_groups["nodes"] > 0
+
+
+def test_a_frozen_leaf_gets_nothing(by_groups):
+    p = parameters()
+    losses = torch.batched(lambda x: walk(p, x))(examples())
+    p["head"].requires_grad_(False)
+    torch.stack(losses).sum().backward()
+    assert p["head"].grad is None
+    assert p["a"].grad is not None
+
+
+def test_what_is_written_later_does_not_matter(by_groups):
+    data = np.linspace(-1, 1, 16).reshape(4, 1, 4)
+
+    def run(on: bool) -> dict[str, np.ndarray]:
+        p = parameters()
+        shared = data.copy()
+        xs = [torch.from_numpy(row) for row in shared]
+        with torch.autobatch(on):
+            losses = torch.batched(lambda x: walk(p, x))(xs)
+        shared[:] = 7.0
+        torch.stack(losses).sum().backward()
+        return gradients(p)
+
+    found, expected = run(True), run(False)
+    for name, g in expected.items():
+        np.testing.assert_allclose(found[name], g, rtol=1e-9, atol=1e-12)
