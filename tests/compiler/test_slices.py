@@ -4,9 +4,9 @@ import gc
 
 import numpy as np
 import pytest
-from tests.tries import own_trie
 
 import wend as torch
+from tries import own_trie
 from wend.base import config
 from wend.compiler import llvm
 from wend.compiler.fuse import MOST_OPS

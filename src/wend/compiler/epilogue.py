@@ -19,6 +19,7 @@ from wend.compiler.ir import Op
 from wend.compiler.kernels import Slot
 from wend.compiler.nest import Access
 from wend.compiler.tails import Tail
+from wend.compiler.vectors import first_lanes
 
 __all__ = ["NAME", "EpilogueCode"]
 
@@ -121,15 +122,7 @@ class EpilogueCode(NestCode):
 
     def mask(self, j: str) -> str:
         """Which lanes are in the product, from column j of the tile on."""
-        text = self.text
-        left = text.let(f"sub i64 %columns, {j}")
-        few = text.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {self.lanes})")
-        kind = f"<{self.lanes} x i32>"
-        short = text.let(f"trunc i64 {few} to i32")
-        first = text.let(f"insertelement {kind} poison, i32 {short}, i64 0")
-        every = text.let(f"shufflevector {kind} {first}, {kind} poison, {kind} zeroinitializer")
-        steps = ", ".join(f"i32 {k}" for k in range(self.lanes))
-        return text.let(f"icmp slt {kind} <{steps}>, {every}")
+        return first_lanes(self.text, self.text.let(f"sub i64 %columns, {j}"), self.lanes)
 
     def vectors(self, b: VectorBuilder, first: list[str], sums: str) -> None:
         """All ops on vectors side by side. first: the column in the tile of each one's begin"""

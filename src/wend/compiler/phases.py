@@ -16,6 +16,7 @@ from wend.compiler.instructions import (
 )
 from wend.compiler.ir import FOLD, MAP, SCATTER, Op
 from wend.compiler.nest import Access
+from wend.compiler.vectors import first_lanes
 
 if TYPE_CHECKING:
     from wend.compiler.codegen import NestCode
@@ -105,13 +106,7 @@ class PhaseCode:
         mask = None
         if masked and code.lanes > 1:
             left = text.let(f"sub i64 {extent}, {i}")
-            few = text.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {code.lanes})")
-            kind = f"<{code.lanes} x i32>"
-            short = text.let(f"trunc i64 {few} to i32")
-            first = text.let(f"insertelement {kind} poison, i32 {short}, i64 0")
-            every = text.let(f"shufflevector {kind} {first}, {kind} poison, {kind} zeroinitializer")
-            steps = ", ".join(f"i32 {k}" for k in range(code.lanes))
-            mask = text.let(f"icmp slt {kind} <{steps}>, {every}")
+            mask = first_lanes(text, left, code.lanes)
         self.index = i
         self.builders = [
             VectorBuilder(text, code.module, code.lanes, code.target, code.faults, mask)

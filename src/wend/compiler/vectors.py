@@ -12,6 +12,17 @@ from wend.compiler.text import Module, Text
 from wend.compiler.values import Value, literal, register_type, vector_type
 
 
+def first_lanes(text: Text, left: str, lanes: int) -> str:
+    """The mask of a vector's lanes of which so many are left (an i64, at least one)."""
+    few = text.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {lanes})")
+    kind = f"<{lanes} x i32>"
+    short = text.let(f"trunc i64 {few} to i32")
+    first = text.let(f"insertelement {kind} poison, i32 {short}, i64 0")
+    every = text.let(f"shufflevector {kind} {first}, {kind} poison, {kind} zeroinitializer")
+    steps = ", ".join(f"i32 {k}" for k in range(lanes))
+    return text.let(f"icmp slt {kind} <{steps}>, {every}")
+
+
 class Instructions:
     """Types, constants, arithmetic, order and bits of a builder.
 

@@ -16,6 +16,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_CORE = "wend.core._hot"
+_Extension = importlib.machinery.ExtensionFileLoader
 _lasti = 0
 
 
@@ -90,14 +92,30 @@ _STAND_INS = {
 }
 
 
-def load_pure(name: str) -> ModuleType:
-    """Load `_hot.py` as plain Python under the module name `name`."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_hot.py")
+def compiled(name: str) -> ModuleType | None:
+    """The extension module of that full name, or None where it was not built or is not wanted.
+
+    What is built on the compiled core is of no use to one that runs as plain Python.
+    """
+    core = sys.modules.get(_CORE)
+    plain = core is not None and not isinstance(core.__loader__, _Extension)
+    if plain or os.environ.get("WEND_PURE", "") in ("1", "true", "yes"):
+        return None
+    folder = os.path.join(_PACKAGE, *name.split(".")[1:-1])
+    spec = importlib.machinery.PathFinder.find_spec(name, [folder])
+    if spec is None or not isinstance(spec.loader, _Extension):
+        return None
+    return importlib.import_module(name)
+
+
+def load_plain(name: str, stand_ins: dict[str, Any]) -> ModuleType:
+    """Load a module's source as plain Python, with what stands in for its C helpers."""
+    path = os.path.join(_PACKAGE, *name.split(".")[1:]) + ".py"
     loader = importlib.machinery.SourceFileLoader(name, path)
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    module.__dict__.update(_STAND_INS)
+    module.__dict__.update(stand_ins)
     sys.modules[name] = module
     loader.exec_module(module)
     return module
@@ -105,11 +123,4 @@ def load_pure(name: str) -> ModuleType:
 
 def select() -> ModuleType:
     """The hot core that this process uses, registered as `wend.core._hot`."""
-    name = "wend.core._hot"
-    if name in sys.modules:
-        return sys.modules[name]
-    if os.environ.get("WEND_PURE", "") not in ("1", "true", "yes"):
-        spec = importlib.machinery.PathFinder.find_spec(name, [os.path.dirname(__file__)])
-        if spec is not None and isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
-            return importlib.import_module(name)
-    return load_pure(name)
+    return sys.modules.get(_CORE) or compiled(_CORE) or load_plain(_CORE, _STAND_INS)

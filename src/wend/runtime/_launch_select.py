@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import importlib.machinery
-import importlib.util
-import os
 import sys
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from wend.core import _hot
+from wend.core._select import compiled, load_plain
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -96,16 +93,13 @@ def select() -> ModuleType:
     name = "wend.runtime._launch"
     if name in sys.modules:
         return sys.modules[name]
-    here = os.path.dirname(os.path.abspath(__file__))
-    if isinstance(_hot.__loader__, importlib.machinery.ExtensionFileLoader):
-        spec = importlib.machinery.PathFinder.find_spec(name, [here])
-        if spec is not None and isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
-            module = importlib.import_module(name)
-            functions = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
-            module.use_arrays(np.ndarray, functions)
-            if _reads_arrays(module):
-                return module
-    return _load_plain(name, os.path.join(here, "_launch.py"))
+    module = compiled(name)
+    if module is not None:
+        functions = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
+        module.use_arrays(np.ndarray, functions)
+        if _reads_arrays(module):
+            return module
+    return load_plain(name, _STAND_INS)
 
 
 def _reads_arrays(module: ModuleType) -> bool:
@@ -114,14 +108,3 @@ def _reads_arrays(module: ModuleType) -> bool:
         if module.address_of(array) != array.ctypes.data:
             return False
     return bool(module.address_of(np.arange(12.0)[::2]) == -1)
-
-
-def _load_plain(name: str, path: str) -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader(name, path)
-    spec = importlib.util.spec_from_loader(name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    module.__dict__.update(_STAND_INS)
-    sys.modules[name] = module
-    loader.exec_module(module)
-    return module

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
-import importlib.machinery
-import importlib.util
-import os
 import sys
 from types import ModuleType
 
-from wend.core import _hot
+from wend.core._select import compiled, load_plain
 
 
 def copy(target: int, source: int, n: int) -> None:
@@ -40,18 +36,5 @@ def add64(target: int, source: int, n: int) -> None:
 def select() -> ModuleType:
     """The sorter that this process uses, registered as `wend.runtime._sort`."""
     name = "wend.runtime._sort"
-    if name in sys.modules:
-        return sys.modules[name]
-    here = os.path.dirname(os.path.abspath(__file__))
-    if isinstance(_hot.__loader__, importlib.machinery.ExtensionFileLoader):
-        spec = importlib.machinery.PathFinder.find_spec(name, [here])
-        if spec is not None and isinstance(spec.loader, importlib.machinery.ExtensionFileLoader):
-            return importlib.import_module(name)
-    loader = importlib.machinery.SourceFileLoader(name, os.path.join(here, "_sort.py"))
-    spec = importlib.util.spec_from_loader(name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    module.__dict__.update({"copy": copy, "add32": add32, "add64": add64})
-    sys.modules[name] = module
-    loader.exec_module(module)
-    return module
+    stand_ins = {"copy": copy, "add32": add32, "add64": add64}
+    return sys.modules.get(name) or compiled(name) or load_plain(name, stand_ins)
