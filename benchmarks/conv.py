@@ -77,9 +77,11 @@ class Convolution:
         taps = self.kernel**2
         space = conv.weight_workspace(channels, filters, taps, area * area, "float32")
         space = max(space, self.w.nbytes)
-        room = [np.empty(n + 64, np.uint8) for n in (space, conv.scratch_bytes("float32"))]
+        partial = 4 * conv.partial_sums(self.x.shape[1], size * size)
+        spaces = (space, partial, conv.scratch_bytes("float32"))
+        room = [np.empty(n + 64, np.uint8) for n in spaces]
         self.kept += room
-        workspace, scratch = (-(-x.ctypes.data // 64) * 64 for x in room)
+        workspace, partial, scratch = (-(-x.ctypes.data // 64) * 64 for x in room)
         sides = {
             "input": size,
             "out": out,
@@ -104,6 +106,7 @@ class Convolution:
             "last_column": out * out,
             "last_filter": filters,
             "workspace": workspace,
+            "partial": partial,
             "scratch": scratch,
         }
         return np.array([given.get(name, 0) for name in words], np.int64)

@@ -34,6 +34,8 @@ GEOMETRIES = [
     (1, 2, 2, (2, 2), (2, 2), (1, 1), (1, 1), (3, 3, 3, 3), 1),  # windows that see padding only
     (0, 3, 4, (5, 5), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1),
     (1, 3, 4, (3, 5), (3, 3), (5, 5), (1, 1), (0, 0, 0, 0), 1),  # phases that no tap meets
+    (2, 5, 300, (6, 7), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 1),  # a phase of two blocks of depth
+    (2, 10, 600, (6, 7), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 2),
 ]
 # fmt: on
 
@@ -159,7 +161,9 @@ class Case:
         out = self.sums(self.x.shape)
         workspace = self.sums(self.w.size, np.nan)
         g = self.g if g is None else g
-        more = {"workspace": workspace.ctypes.data}
+        phase = [-(-n // s) for n, s in zip(self.size, self.stride, strict=True)]
+        partial = self.sums(conv.partial_sums(self.x.shape[1], phase[0] * phase[1]), np.nan)
+        more = {"workspace": workspace.ctypes.data, "partial": partial.ctypes.data}
         block = self.block(conv.CONVOLVE_INPUT, out, self.w, g, **more)
         return run("convolve_input", self.dtype, block, out)
 

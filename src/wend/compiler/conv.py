@@ -32,6 +32,7 @@ An epilogue gets tiles of (filters of the group, positions); batch0 is the image
 CONVOLVE_INPUT      The rows and columns of `input` are dense; the strides of `out` may be any.
     out_row out_column      its other strides
     workspace               as large as the weight
+    partial                 `partial_sums(...)` of memory for this call; not read with steps of 1
     turned                  1 if `turn_weight(args)` has filled the workspace, else 0
     first_filter last_filter    of each group, for which `turn_weight` does so; all: 0, filters
 
@@ -69,6 +70,7 @@ __all__ = [
     "WORDS",
     "core",
     "core_text",
+    "partial_sums",
     "scratch_bytes",
 ]
 
@@ -80,7 +82,7 @@ _COMMON = (
 )
 CONVOLVE = (_COMMON + "first_column last_column accumulate epilogue state scratch origin").split()
 CONVOLVE_INPUT = (
-    _COMMON + "out_row out_column workspace scratch turned first_filter last_filter"
+    _COMMON + "out_row out_column workspace partial scratch turned first_filter last_filter"
 ).split()
 CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch").split()
 
@@ -111,6 +113,15 @@ def weight_workspace(channels: Any, filters: Any, taps: Any, area: Any, dtype: s
     rows = channels * taps + shape.rows
     copies = channels * (area + COPIED)
     return rows * 8 + (rows * (filters + shape.lanes) + copies) * shape.size + 128
+
+
+def partial_sums(channels: Any, positions: Any) -> Any:
+    """Sums that `convolve_input` keeps until all of the depth has been added: how many.
+
+    channels: of all groups     positions: of the largest phase, which is ceil(H / stride_height) *
+    ceil(W / stride_width). They are of an image's phase, and would lie across the others in `input`.
+    """
+    return channels * positions
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:

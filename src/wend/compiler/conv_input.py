@@ -42,7 +42,7 @@ class _Phase:
 def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str]) -> str:
     """The function, see `compiler.conv`. inner: the words of `convolve`, which it calls."""
     f = Routine("convolve_input", [("ptr", "args")])
-    pointers = "input out weight workspace scratch"
+    pointers = "input out weight workspace partial scratch"
     a = arguments(f, names, pointers)
     block = f.let(f"alloca [{len(inner)} x i64], align 8")
     state = f.let("alloca [8 x i64], align 8")
@@ -53,10 +53,13 @@ def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str])
         f.line("call void @turn_weight(ptr %args)")
     with _phases(f, dtype, a) as (y, x, high, wide, kernel):
         place = f.add(f.mul(y, a["input_width"]), x)
+        positions = f.mul(high.positions, wide.positions)
+        # Sums over a part of the depth must not lie where another phase's results are.
+        sums = f.select(single, a["input"], a["partial"], "ptr")
         words = {
             "input": _integer(f, a["out"]),
             "weight": _integer(f, kernel),
-            "out": _integer(f, a["input"]),
+            "out": _integer(f, sums),
             "images": a["images"],
             "groups": a["groups"],
             "channels": a["filters"],
@@ -78,10 +81,10 @@ def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str])
             "input_row": a["out_row"],
             "input_column": a["out_column"],
             "weight_filter": f.mul(a["filters"], f.mul(high.count, wide.count)),
-            "out_image": a["input_image"],
-            "out_channel": a["input_channel"],
+            "out_image": f.select(single, a["input_image"], "0"),
+            "out_channel": f.select(single, a["input_channel"], positions),
             "first_column": "0",
-            "last_column": f.mul(high.positions, wide.positions),
+            "last_column": positions,
             "accumulate": "0",
             "epilogue": epilogue,
             "state": _integer(f, state),
@@ -151,7 +154,7 @@ def _phases(
 def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     """The function that writes the phases' kernels, of filters first_filter ... last_filter - 1."""
     f = Routine("turn_weight", [("ptr", "args")])
-    a = arguments(f, names, "input out weight workspace scratch")
+    a = arguments(f, names, "input out weight workspace partial scratch")
     unit = str(SOURCES[dtype][1])
     taps = f.mul(a["kernel_height"], a["kernel_width"])
     filter_bytes, channel_bytes = f.mul(a["weight_filter"], unit), f.mul(taps, unit)

@@ -75,6 +75,10 @@ def convolution(f: Function, op: Op) -> Kernel:
     words["scratch"] = Slot("scratch", scratch, "scratch")
     if name != "convolve":
         words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
+    words["partial"] = zero
+    if name == "convolve_input" and any(n > 1 for n in node.prim.stride):
+        size = scale(_sums_of_a_phase(f, sizes), dtypes.float64.itemsize)
+        words["partial"] = Slot("scratch", size, "partial")
     kernel.words = tuple(conv.WORDS[name])
     kernel.slots = [words[word] for word in kernel.words]
     return kernel
@@ -132,9 +136,19 @@ def filters_of_group(f: Function, op: Op) -> Poly:
 
 
 def _share(f: Function, whole: Poly, parts: Poly) -> Poly:
-    """whole / parts, which leaves no rest."""
+    """whole / parts, rounded down."""
     quotient = f.extents.of((FLOORDIV, (ARG, 0), (ARG, 1)), None, (whole, parts).__getitem__)  # type: ignore[arg-type]
     return f.extents.canonical(quotient)
+
+
+def _sums_of_a_phase(f: Function, sizes: dict[str, Poly]) -> Poly:
+    """See `conv.partial_sums`."""
+    sides = []
+    for side in ("height", "width"):
+        stride = sizes["stride_" + side]
+        sides.append(_share(f, add(sizes["input_" + side], sub(stride, ONE)), stride))
+    channels = _Size(mul(sizes["groups"], sizes["channels"]))
+    return _poly(conv.partial_sums(channels, _Size(mul(*sides))))
 
 
 class _Size:
