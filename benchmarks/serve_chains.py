@@ -78,6 +78,9 @@ def chain(name: str) -> Callable[[], float]:
         ),
         "group_norm": both(lambda *p: F.group_norm(p[0], 8, *p[1:]), image, weight, bias),
         "column sums": both(lambda *p: p[0] + p[1], x, b),
+        "max_pool 3 2 1": both(lambda x: F.max_pool2d(x, 3, 2, 1), image),
+        "avg_pool 2": both(lambda x: F.avg_pool2d(x, 2), image),
+        "unfold 3": both(lambda x: F.unfold(x, 3), image),
     }
     return calls[name]
 

@@ -16,7 +16,7 @@ NATIVE = """
     arange uniform standard_normal random_bits random_integers flip pad cat roll
     amax amin sum prod argmax argmin max_dim min_dim
     index_select gather index scatter_add index_add index_put
-    cumsum cumprod cummax cummin logcumsumexp linear_scan
+    cumsum cumprod cummax cummin logcumsumexp linear_scan max_windows patches unpatches
 """.split()
 #: Samples that stay with the reference, by op: 0-d operands, several index tensors, indices smaller
 #: than the operand, assignment, and rolls over more dims as one.

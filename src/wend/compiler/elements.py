@@ -47,6 +47,11 @@ def elementwise_code(
 _POSSIBLE: dict[Any, bool] = {}
 
 
+def rounded_to(dtype: DType) -> Callable[[Any, list[Any]], Any]:
+    """The code that turns its one operand into `dtype`."""
+    return lambda code, operands: code.b.convert(operands[0], dtype)
+
+
 class _Trial:
     """A place for code that nobody keeps."""
 

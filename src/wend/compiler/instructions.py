@@ -77,6 +77,17 @@ class VectorBuilder(Instructions):
                 f"ptr {pointer}, i32 {size}, {self._mask()})"
             )
 
+    def scatter(self, value: Value, pointers: str) -> None:
+        """Elements to the vector of pointers; lanes outside the mask are left alone."""
+        element = memory_type(value.dtype)
+        kind = vector_type(element, self.lanes)
+        mask = self._mask() if self.mask else f"<{self.lanes} x i1> splat (i1 true)"
+        self.text.line(
+            f"call void @llvm.masked.scatter.{self._memory_suffix(element)}.v{self.lanes}p0("
+            f"{kind} {self.to_memory(value)}, <{self.lanes} x ptr> {pointers}, "
+            f"i32 {value.dtype.itemsize}, {mask})"
+        )
+
     def from_memory(self, name: str, dtype: DType) -> Value:
         """An element, or a vector of them, as it was read (see `memory_type`)."""
         if dtype.category == BOOL:

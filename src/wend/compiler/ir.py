@@ -18,7 +18,7 @@ from wend.core.graph import Node
 from wend.core.symbolic import Expr
 
 MAP, FOLD, SCATTER, CONTRACT, HOST = "map", "fold", "scatter", "contract", "host"
-CONVOLVE, ATTENTION, SCAN = "convolve", "attention", "scan"
+CONVOLVE, ATTENTION, SCAN, WINDOWS = "convolve", "attention", "scan", "windows"
 #: Kinds that are loop nests, and can be fused with one another.
 NESTED = frozenset({MAP, FOLD, SCATTER})
 

@@ -12,11 +12,12 @@ from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.compiler import lower_index, lower_made, lower_moved, lower_rows
 from wend.compiler.attending import lower_attention
-from wend.compiler.elements import convertible, elementwise_code
+from wend.compiler.elements import convertible, elementwise_code, rounded_to
 from wend.compiler.extents import ONE, ZERO, Extents, extents_of, product
 from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, Fold, Function, Op, Read, View
 from wend.compiler.layout import Layout, contiguous, is_dense, ordered, view_of
 from wend.compiler.lower_extremes import where_extreme
+from wend.compiler.pooling import lower_max_windows, lower_unpatches
 from wend.compiler.products import product_of
 from wend.compiler.scans import lower_scan
 from wend.compiler.windows import lower_convolution
@@ -34,6 +35,8 @@ from wend.ops.gather import Gather, ScatterAdd
 from wend.ops.index import Index, IndexPut
 from wend.ops.index_dim import Embedding, EmbeddingAdjoint, IndexAdd, IndexSelect
 from wend.ops.joining import Cat, Clone, Flip, Pad, Roll, SumTo
+from wend.ops.patches import Patches, Unpatches
+from wend.ops.pool import MaxWindows
 from wend.ops.random import Draw
 from wend.ops.reduce import Reduction, Sum
 from wend.ops.reshapes import Reshaping
@@ -287,6 +290,21 @@ class Lowering:
         f.layouts[out] = Layout(f.layout(source).base, *found)
         return True
 
+    def patches(self, node: Node) -> bool:
+        """Windows: strides that overlap, which nobody outside of the plan gets to see."""
+        f = self.function
+        out = node.outputs[0]
+        if not self.kernel_types(node):
+            return False
+        if out not in self.needed:
+            return self.view(node)
+        shown = f.fresh(f.shape(out), f.dtypes[out])
+        if not self.view(
+            Node(node.prim, node.program, node.inputs, (shown,), node.args, node.grad)
+        ):
+            return False
+        return self.alias(node, self.copy(shown)) if shown in f.views else False
+
     def copy(self, source: int) -> int:
         """A dense copy of a value that lies otherwise."""
         f = self.function
@@ -343,7 +361,7 @@ class Lowering:
             f.ops.append(op)
             given = [Read(total, dims)]
             rounded = Op(
-                MAP, op.node, op.outputs, given, shape, dims, _rounded_to(dtype), cheap=True
+                MAP, op.node, op.outputs, given, shape, dims, rounded_to(dtype), cheap=True
             )
             op.outputs, op = (total,), rounded
         f.ops.append(op)
@@ -442,12 +460,10 @@ RULES: dict[type, Rule] = {
     Embedding: lower_index.rows,
     EmbeddingAdjoint: lower_index.add_rows,
     SliceScatter: lower_index.inject,
+    MaxWindows: lower_max_windows,
+    Patches: Lowering.patches,
+    Unpatches: lower_unpatches,
 }
-
-
-def _rounded_to(dtype: DType) -> Any:
-    """The code that turns its one operand into `dtype`."""
-    return lambda code, operands: code.b.convert(operands[0], dtype)
 
 
 def rule_of(cls: type) -> Rule | None:

@@ -347,15 +347,7 @@ class PhaseCode:
             )
             b.store(value, place)
             return
-        kind = vector_type(element, b.lanes)
-        written = b.to_memory(value)
-        suffix = {"float": "f32", "double": "f64"}.get(element, element)
-        mask = b.mask or "splat (i1 true)"
-        text.line(
-            f"call void @llvm.masked.scatter.v{b.lanes}{suffix}.v{b.lanes}p0({kind} {written}, "
-            f"<{b.lanes} x ptr> {self.pointers(access, where, c)}, i32 {access.dtype.itemsize}, "
-            f"<{b.lanes} x i1> {mask})"
-        )
+        b.scatter(value, self.pointers(access, where, c))
 
     def kept_address(self, value: int, c: int) -> str:
         """Where an element is kept for later phases."""

@@ -11,12 +11,13 @@ from wend.compiler.codegen import NestCode
 from wend.compiler.epilogue import NAME, EpilogueCode
 from wend.compiler.extents import ONE, ZERO, Poly, constant, known, product, scale
 from wend.compiler.fuse import Fusion
-from wend.compiler.ir import ATTENTION, CONTRACT, CONVOLVE, SCAN, Function, Op
+from wend.compiler.ir import ATTENTION, CONTRACT, CONVOLVE, SCAN, WINDOWS, Function, Op
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.layout import is_dense
 from wend.compiler.lower import Lowering
 from wend.compiler.nest import Nest
 from wend.compiler.passes import Pass, Watch
+from wend.compiler.pooling import windows
 from wend.compiler.regions import Region
 from wend.compiler.scans import scan
 from wend.compiler.tails import Tail, head_of
@@ -132,6 +133,8 @@ class Recipe:
             kernel = attention(self.function, op)
         elif op.kind == SCAN:
             kernel = scan(self.function, op)
+        elif op.kind == WINDOWS:
+            kernel = windows(self.function, op)
         else:
             return op
         kernel.ops = list(region.ops)

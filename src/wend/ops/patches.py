@@ -101,6 +101,16 @@ class Patches(Primitive):
     def reference(self, x: Array, kernel: Any, stride: Any, dilation: Any) -> Array:
         return window_view(x, kernel, stride, dilation)
 
+    def strides(
+        self, shape: Any, strides: Any, kernel: Any, stride: Any, dilation: Any
+    ) -> tuple[tuple[Any, ...], Any]:
+        """Strides of the result as it would lie in the input, and its offset."""
+        front = len(shape) - len(kernel)
+        steps = strides[front:]
+        within = tuple(step * d for step, d in zip(steps, dilation, strict=True))
+        between = tuple(step * s for step, s in zip(steps, stride, strict=True))
+        return (*strides[:front], *within, *between), 0
+
     def vjp(self, g: Any, y: Any, x: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
         size = x.shape[len(x.shape) - len(kernel) :]
         return (ops.unpatches(g, size, stride, dilation),)

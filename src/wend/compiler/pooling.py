@@ -1,0 +1,262 @@
+"""Windows as steps of a plan: the greatest element of each, and what adds windows up again.
+
+    void max_windows(ptr args)      per plane, window and tap, a vector of windows side by side
+    void unpatches(ptr args)        per tap, a vector of windows side by side
+
+Both take run-time sizes, strides, paddings and dilations; what differs in texts is how many dims
+there are. Windows side by side lie along the last dim, their elements `stride` apart.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+
+from wend.base import dtypes
+from wend.base.dtypes import DType
+from wend.compiler.elements import convertible, identity_of, rounded_to
+from wend.compiler.extents import ZERO, Poly, product, scale
+from wend.compiler.instructions import Value, VectorBuilder, memory_type, vector_type
+from wend.compiler.ir import MAP, WINDOWS, Function, Layout, Op, Read, contiguous
+from wend.compiler.kernels import Kernel, Slot
+from wend.compiler.layout import is_dense
+from wend.compiler.llvm import host
+from wend.compiler.routine import Routine
+from wend.compiler.text import Module
+from wend.compiler.tile import lane_mask
+from wend.core.graph import Node
+from wend.ops.elementwise import widened
+
+__all__ = ["lower_max_windows", "lower_unpatches", "windows"]
+
+
+def lower_max_windows(low: Any, node: Node) -> bool:
+    """The greatest element of each window, and where it is."""
+    f: Function = low.function
+    x = node.inputs[0]
+    if not convertible(f.dtypes[x]):
+        return False
+    low.materialise(x)
+    layout = f.layout(x)
+    dense = is_dense(f.shape(x), layout.strides)
+    reads = [Read(x if dense else low.copy(x), tuple(range(len(f.shape(x)))))]
+    for out in node.outputs:
+        f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
+    f.ops.append(Op(WINDOWS, node, node.outputs, reads))
+    return True
+
+
+def lower_unpatches(low: Any, node: Node) -> bool:
+    """Elements of windows, each added to where it was."""
+    f: Function = low.function
+    x, out = node.inputs[0], node.outputs[0]
+    dtype = f.dtypes[x]
+    if not convertible(dtype):
+        return False
+    low.materialise(x)
+    # Sums of half floats are rounded once.
+    shape, wide = f.shape(out), widened(dtype)
+    total = out if wide is dtype else f.fresh(shape, wide)
+    f.layouts[total] = Layout(total, contiguous(shape), ZERO)
+    f.ops.append(Op(WINDOWS, node, (total,), [Read(x, tuple(range(len(f.shape(x)))))]))
+    if total != out:
+        every = tuple(range(len(shape)))
+        code = rounded_to(dtype)
+        f.ops.append(Op(MAP, node, (out,), [Read(total, every)], shape, every, code, cheap=True))
+    return True
+
+
+def windows(f: Function, op: Op) -> Kernel:
+    """The kernel of an op on windows."""
+    if op.node.prim.name == "unpatches":
+        return _unpatches(f, op)
+    x, (values, indices) = op.reads[0].value, op.outputs
+    sizes = [f.extents.path_expr(a) for a in op.node.args]
+    nd = len(sizes) // 5
+    front = f.shape(x)[: len(f.shape(x)) - nd]
+    used = {f.base(f.resolve(i)) for i in f.outputs}
+    used |= {f.base(read.value) for other in f.ops for read in other.reads}
+    placed = indices in used
+    dtype = f.dtypes[x]
+    kernel = Kernel("max_windows", _greatest(nd, dtype, placed), f"max_windows {values}")
+    kernel.reads = [f.base(x)]
+    kernel.writes = [values, indices] if placed else [values]
+    kernel.slots = [
+        _address(f, x),
+        Slot("pointer", values, ZERO),
+        Slot("pointer", indices, ZERO) if placed else Slot("word", 0),
+        Slot("extent", product(front)),
+        *(Slot("extent", n) for n in f.shape(x)[len(front) :]),
+        *(Slot("extent", n) for n in sizes),
+    ]
+    return kernel
+
+
+def _unpatches(f: Function, op: Op) -> Kernel:
+    x, out = op.reads[0].value, op.out
+    nd = len(op.node.args) // 3
+    sizes = [f.extents.path_expr(a) for a in op.node.args[nd:]]  # stride, dilation
+    shape, goal = f.shape(x), f.shape(out)
+    rank = len(goal) - nd
+    kernel = Kernel("unpatches", _adjoint(rank, nd, f.dtypes[x]), f"unpatches {out}")
+    kernel.reads, kernel.writes = [f.base(x)], [out]
+    numbers: list[Poly] = [
+        f.bytes_of(out), *shape, *f.layout(x).strides, *contiguous(goal), *sizes
+    ]  # fmt: skip
+    kernel.slots = [
+        _address(f, x),
+        Slot("pointer", out, ZERO),
+        *(Slot("extent", n) for n in numbers),
+    ]
+    return kernel
+
+
+def _address(f: Function, i: int) -> Slot:
+    layout = f.layout(i)
+    return Slot("pointer", layout.base, scale(layout.offset, f.dtypes[i].itemsize))
+
+
+def _words(f: Routine, first: int, count: int) -> list[str]:
+    return [f.load("i64", f.at("%args", 8 * (first + k)), 8) for k in range(count)]
+
+
+def _sum(f: Routine, terms: list[tuple[str, str]]) -> str:
+    """The sum of products."""
+    total = "0"
+    for x, y in terms:
+        total = f.add(total, f.mul(x, y))
+    return total
+
+
+@cache
+def _greatest(nd: int, dtype: DType, placed: bool) -> str:
+    """max_windows over nd dims; placed: whether indices are wanted too."""
+    f, module, target = Routine("max_windows", [("ptr", "args")]), Module(), host()
+    wide = widened(dtype)
+    lanes = target.vector_bytes // max(4, wide.itemsize)
+    plain = VectorBuilder(f, module, lanes, target)
+    kind, indices = plain.type_of(wide), plain.type_of(dtypes.int64)
+    best, where = f.let(f"alloca {kind}"), f.let(f"alloca {indices}")
+    x, values, places = (f.load("ptr", f.at("%args", 8 * k), 8) for k in range(3))
+    planes = _words(f, 3, 1)[0]
+    size, kernel, stride, padding, dilation, counts = (_words(f, 4 + k * nd, nd) for k in range(6))
+    area, made = "1", "1"
+    for n, m in zip(size, counts, strict=True):
+        area, made = f.mul(area, n), f.mul(made, m)
+    lowest = plain.number(identity_of("lowest", wide), wide)
+    with ExitStack() as stack:
+        plane = stack.enter_context(f.loop("0", planes))
+        image = f.at(x, f.mul(f.mul(plane, area), str(dtype.itemsize)))
+        at = [stack.enter_context(f.loop("0", n)) for n in counts[:-1]]
+        line = f.mul(plane, made)
+        step = made
+        for i, n in zip(at, counts, strict=False):
+            step = f.div(step, n)
+            line = f.add(line, f.mul(i, step))
+        first = stack.enter_context(f.loop("0", counts[-1], str(lanes)))
+        mask = lane_mask(f, lanes, f.sub(counts[-1], first))
+        f.store(kind, lowest.name, best, 4)
+        f.store(indices, plain.number(-1, dtypes.int64).name, where, 8)
+        begin = f.sub(f.mul(first, stride[-1]), padding[-1])
+        lane = Value(_count(lanes, "i64"), dtypes.int64)
+        apart = plain.mul(lane, plain.spread(stride[-1], dtypes.int64))
+        with ExitStack() as inner:
+            row = "0"
+            for k in range(nd - 1):
+                tap = inner.enter_context(f.loop("0", kernel[k]))
+                place = f.add(f.mul(at[k], stride[k]), f.mul(tap, dilation[k]))
+                place = f.sub(place, padding[k])
+                # Below 0 is large, too.
+                inner.enter_context(f.when(f.is_("ult", place, size[k])))
+                row = f.add(f.mul(row, size[k]), place)
+            row = f.mul(row, size[-1])
+            tap = inner.enter_context(f.loop("0", kernel[-1]))
+            here = f.add(begin, f.mul(tap, dilation[-1]))
+            column = plain.add(plain.spread(here, dtypes.int64), apart)
+            end = plain.spread(size[-1], dtypes.int64)
+            inside = plain.bitwise_and(
+                plain.ge(column, plain.number(0, dtypes.int64)), plain.lt(column, end)
+            )
+            inside = plain.bitwise_and(inside, Value(mask, dtypes.bool_))
+            index = plain.add(column, plain.spread(row, dtypes.int64))
+            element = memory_type(dtype)
+            pointers = f.let(f"getelementptr {element}, ptr {image}, {indices} {index.name}")
+            masked = VectorBuilder(f, module, lanes, target, None, inside.name)
+            value = plain.convert(masked.gather(pointers, dtype), wide)
+            before = Value(f.load(kind, best, 4), wide)
+            found = Value(f.load(indices, where, 8), dtypes.int64)
+            # The first element that is not padding is taken, whatever it is.
+            better = plain.bitwise_or(
+                plain.gt(value, before), plain.lt(found, plain.number(0, dtypes.int64))
+            )
+            if wide.category == dtypes.FLOAT:
+                better = plain.bitwise_or(better, plain.ne(value, value))
+            better = plain.bitwise_and(better, inside)
+            f.store(kind, plain.select(better, value, before).name, best, 4)
+            f.store(indices, plain.select(better, index, found).name, where, 8)
+        line = f.add(line, first)
+        out = VectorBuilder(f, module, lanes, target, None, mask)
+        result = plain.convert(Value(f.load(kind, best, 4), wide), dtype)
+        out.store(result, f.at(values, f.mul(line, str(dtype.itemsize))))
+        if placed:
+            place = f.at(places, f.mul(line, "8"))
+            out.store(Value(f.load(indices, where, 8), dtypes.int64), place)
+    return f.text() + "\n" + module.render()
+
+
+@cache
+def _adjoint(rank: int, nd: int, dtype: DType) -> str:
+    """unpatches over nd dims, `rank` in front of them."""
+    f, module, target = Routine("unpatches", [("ptr", "args")]), Module(), host()
+    wide = widened(dtype)
+    lanes = target.vector_bytes // max(4, wide.itemsize)
+    x, y = (f.load("ptr", f.at("%args", 8 * k), 8) for k in range(2))
+    size = _words(f, 2, 1)[0]
+    all_dims = rank + 2 * nd
+    shape = _words(f, 3, all_dims)
+    steps = _words(f, 3 + all_dims, all_dims)
+    goal = _words(f, 3 + 2 * all_dims, rank + nd)
+    stride = _words(f, 3 + 2 * all_dims + rank + nd, nd)
+    dilation = _words(f, 3 + 2 * all_dims + rank + 2 * nd, nd)
+    f.line(f"call void @llvm.memset.p0.i64(ptr {y}, i8 0, i64 {size}, i1 false)")
+    width, wider = str(dtype.itemsize), str(wide.itemsize)
+    with ExitStack() as stack:
+        index = [stack.enter_context(f.loop("0", n)) for n in shape[:-1]]
+        source = _sum(f, list(zip(index, steps, strict=False)))
+        to = list(zip(index, goal, strict=False))[:rank]
+        for d in range(nd):
+            unit = goal[rank + d]
+            to.append((index[rank + d], f.mul(dilation[d], unit)))
+            if d < nd - 1:
+                to.append((index[rank + nd + d], f.mul(stride[d], unit)))
+        here = f.at(x, f.mul(source, width))
+        there = f.at(y, f.mul(_sum(f, to), wider))
+        near = f.both(f.is_("eq", stride[-1], "1"), f.is_("eq", steps[-1], "1"))
+        far = f.let(f"xor i1 {near}, true")
+        for close, condition in ((True, near), (False, far)):
+            with f.when(condition), f.loop("0", shape[-1], str(lanes)) as first:
+                mask = lane_mask(f, lanes, f.sub(shape[-1], first))
+                b = VectorBuilder(f, module, lanes, target, None, mask)
+                if close:
+                    put = f.at(there, f.mul(first, wider))
+                    given = b.convert(b.load(f.at(here, f.mul(first, width)), dtype), wide)
+                    b.store(b.add(b.load(put, wide), given), put)
+                    continue
+                given = b.convert(b.gather(_apart(b, here, first, steps[-1], dtype), dtype), wide)
+                pointers = _apart(b, there, first, stride[-1], wide)
+                b.scatter(b.add(b.gather(pointers, wide), given), pointers)
+    return f.text() + "\n" + module.render()
+
+
+def _apart(b: VectorBuilder, base: str, first: str, step: str, dtype: DType) -> str:
+    """Pointers to elements first, first + 1, ..., which are `step` apart."""
+    places = b.add(b.spread(first, dtypes.int64), Value(_count(b.lanes, "i64"), dtypes.int64))
+    moved = b.mul(places, b.spread(step, dtypes.int64))
+    kind = vector_type("i64", b.lanes)
+    return b.text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, {kind} {moved.name}")
+
+
+def _count(lanes: int, kind: str) -> str:
+    """The number of each lane."""
+    return f"<{', '.join(f'{kind} {i}' for i in range(lanes))}>"
