@@ -1,4 +1,10 @@
-"""W6t: the network of W6, training: batch 8, images of 64, 96, 128 and 160 pixels, SGD."""
+"""W6t: the network of W6, training: batch 8, images of 64, 96, 128 and 160 pixels, SGD.
+
+Gradients of the first step agree with PyTorch's to 5e-14 in float64. In float32 a few of the ReLUs
+meet numbers so near 0 that rounding decides, and training amplifies it: PyTorch's own losses in
+float32 are up to 3e-5 from those in float64 over the first four steps and 1.2e-2 over ten, Wend's
+2e-4 and 2.7e-2.
+"""
 
 from __future__ import annotations
 

@@ -118,8 +118,8 @@ def weight_workspace(channels: Any, filters: Any, taps: Any, area: Any, dtype: s
 def partial_sums(channels: Any, positions: Any) -> Any:
     """Sums that `convolve_input` keeps until all of the depth has been added: how many.
 
-    channels: of all groups     positions: of the largest phase, which is ceil(H / stride_height) *
-    ceil(W / stride_width). They are of an image's phase, and would lie across the others in `input`.
+    channels: of all groups     positions: of the largest phase, ceil(H / stride_height) *
+    ceil(W / stride_width). They are of one image's phase: in `input` they would hit the others.
     """
     return channels * positions
 
