@@ -98,7 +98,7 @@ def parts_of_last_step():
     """How many calls the stages of the last large flush have, most first."""
     plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
     frame = plan.compiled.track.frame
-    schedules = frame.owner.bound.schedules.values()
+    schedules = frame.owner.bound.skeleton.schedules.values()
     return sorted((len(s.blocks) for found in schedules for s in found.stages), reverse=True)
 
 

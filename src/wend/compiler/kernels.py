@@ -30,7 +30,10 @@ class Slot(NamedTuple):
     "last"      axis of a nest        its extent, a polynomial
     "sums"      value that is summed up (in parts: the copy of this one)
     "copies"    value that is summed up         (how many copies there are: 1, but in parts)
-    "private"   number of a piece     offset in bytes, a number
+    "private"   number of a piece     (edge or -1, bytes for each, or in all: a polynomial)
+    "edge"      number of an edge                 (where a part begins: see `split`)
+    "span"      number of an edge                 (from there to the next one)
+    "moved"     a slot of a pointer   (edge, bytes for each, a polynomial)
     "streamed"  value                 (its bytes if it may be written past the caches: `traffic`)
     """
 
@@ -43,7 +46,7 @@ class Kernel:
     """A piece of a plan that runs as machine code."""
 
     __slots__ = (
-        "cost",
+        "cutter",
         "epilogue",
         "faults",
         "helpers",
@@ -54,6 +57,7 @@ class Kernel:
         "places",
         "prepared",
         "reads",
+        "schedules",
         "slots",
         "source",
         "text",
@@ -74,8 +78,8 @@ class Kernel:
         self.words: tuple[str, ...] = ()  # names of a product's first slots
         self.helpers: list[str] = []  # other functions of the module
         self.places: dict[str, int] = {}  # where these are
-        self.cost = -1.0  # estimated nanoseconds of a turn of all loops; -1: not yet known
-        self.prepared: Any = None  # how slots become words: see `runtime.frames`
+        self.cutter: Any = None  # what decides how it is cut
+        self.schedules: dict[Any, Any] = {}  # what is called, by form
         self.slots: list[Slot] = []
         self.faults: list[str] = []
         self.reads: list[int] = []

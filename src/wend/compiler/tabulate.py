@@ -7,7 +7,10 @@ from typing import Any
 
 from wend.core import symbolic
 
-__all__ = ["Table"]
+__all__ = ["Row", "Table"]
+
+#: What evaluating a polynomial may raise.
+_FAULTS = (ZeroDivisionError, OverflowError, IndexError, TypeError, ValueError)
 
 #: How often the function is made anew, because more polynomials were asked for.
 MAX_MADE = 6
@@ -39,9 +42,50 @@ class Table:
             return {}
         try:
             found = self._function(types, args, symbolic.apply_binary)
-        except (ZeroDivisionError, OverflowError, IndexError, TypeError, ValueError):
+        except _FAULTS:
             return {}  # one of them may have no value, and need none, for these sizes
         return dict(zip(self._known, found, strict=True))
+
+
+class Row:
+    """Polynomials that have a place in a row of numbers; more may be added at any time."""
+
+    def __init__(self, atoms: list[Any]) -> None:
+        self.atoms = atoms
+        self.polynomials: list[Any] = []
+        self._places: dict[Any, int] = {}
+        self._functions: list[Any] = []  # (first, last, function of the polynomials in between)
+        self._made = 0
+
+    def place(self, p: Any) -> int:
+        """The place of a polynomial."""
+        found = self._places.get(p)
+        if found is None:
+            found = self._places[p] = len(self.polynomials)
+            self.polynomials.append(p)
+        return found
+
+    def evaluate(self, types: Any, args: Any, value: Any) -> list[int | None]:
+        """The numbers, None for what has none. value: evaluates one polynomial."""
+        if self._made < len(self.polynomials):
+            fresh = tuple(self.polynomials[self._made :])
+            function = _Code(self.atoms, fresh).function()
+            self._functions.append((self._made, len(self.polynomials), function))
+            self._made = len(self.polynomials)
+        row: list[int | None] = []
+        for first, last, function in self._functions:
+            try:
+                row += function(types, args, symbolic.apply_binary)
+            except _FAULTS:
+                row += [_number(value, p) for p in self.polynomials[first:last]]
+        return row
+
+
+def _number(value: Any, p: Any) -> int | None:
+    try:
+        return int(value(p))
+    except _FAULTS:
+        return None
 
 
 class _Code:

@@ -10,23 +10,28 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+
 from wend.base import config
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
 from wend.compiler.kernels import Kernel
 from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
-from wend.compiler.split import Schedule, schedule
+from wend.compiler.split import cut
+from wend.compiler.tabulate import Row
 from wend.core._hot import Batch
+from wend.runtime import packed
 from wend.runtime.arena import ALIGNMENT, place_all
-from wend.runtime.frames import FrameMaker
+from wend.runtime.frames import RELEASE_BYTES, FrameMaker
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.launcher import maker
 from wend.runtime.reference import ReferencePlan
-from wend.runtime.words import prepared
+from wend.runtime.skeleton import Skeleton
 
 #: Bound plans that one plan keeps.
 MAX_BOUND = 128
+_PRODUCT = [matmul.PRODUCT.index(n) for n in ("rows", "batch0", "batch1", "depth", "columns")]
 
 
 class Unbound(Exception):
@@ -45,6 +50,9 @@ class CompiledPlan:
         self.leaves = (*function.inputs, *shown_only(recipe))
         self.sized_args = tuple(sorted(sizes_used(recipe)))
         self.bound: dict[Any, Bound | None] = {}
+        self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
+        self.row = Row(function.extents.atoms)
+        self.skeletons: dict[Any, Skeleton] = {}
         self.wanted = reference.wanted
         self.saved = reference.saved
         self.track = _launch.Track(
@@ -122,6 +130,12 @@ def sizes_used(recipe: Recipe) -> set[int]:
     return {key[1] for key in atoms if key[0] == "arg"}
 
 
+def may_pack(kernel: Kernel, value: Any) -> bool:
+    """Whether the right operand of a product may be packed once for many flushes."""
+    rows, outer, inner, depth, columns = (value(kernel.slots[k].a) for k in _PRODUCT)
+    return bool(0 < rows * outer * inner <= packed.MAX_ROWS and depth * columns > 0)
+
+
 class Bound:
     """A plan for certain sizes."""
 
@@ -136,35 +150,54 @@ class Bound:
         for extents in recipe.nonempty:
             if any(value(n) == 0 for n in extents):
                 raise Unbound
+        self.find_form(args, types)
         self.find_memory()
         self.find_results()
         self.frame = self.new_frame()
+
+    def find_form(self, args: list[Any], types: list[Any]) -> None:
+        """How kernels are cut, and all numbers that argument blocks need."""
+        plan, value = self.plan, self.value
+        forms, edges, packable = {}, [], []
+        for k, step in plan.kernels:
+            forms[k], more = cut(step, value)
+            edges += more
+            if step.packable and may_pack(step, value):
+                packable.append(k)
+        key = (tuple(forms.values()), tuple(packable))
+        skeleton = plan.skeletons.get(key)
+        if skeleton is None:
+            if len(plan.skeletons) >= MAX_BOUND:
+                plan.skeletons.clear()
+            skeleton = plan.skeletons[key] = Skeleton(plan, plan.row, forms, tuple(packable))
+        self.skeleton = skeleton
+        row = plan.row.evaluate(types, args, value)
+        try:
+            self.terms = skeleton.evaluate(row, edges)
+        except TypeError:  # an extent that cannot be worked out
+            raise Unbound from None
+        self.sizes_of: list[int] = self.terms[: len(skeleton.polys)].tolist()
+        written = sum(self.sizes_of[term] for term in skeleton.written)
+        self.release = skeleton.cut or 4 * written >= RELEASE_BYTES
 
     # -- memory -----------------------------------------------------------------------------
 
     def find_memory(self) -> None:
         """Places of temporaries and scratch in the arena."""
-        recipe, value = self.plan.recipe, self.value
-        wanted: list[tuple[Any, int, int, int]] = []
-        for name, (size, first, last) in recipe.lifetimes.items():
-            wanted.append((name, value(size), first, last))
-        self.schedules: dict[int, Schedule] = {}
-        self.scratch: dict[tuple[int, int], int] = {}  # (step, slot) -> place in the scratch memory
-        self.room = 0  # bytes of scratch memory
-        for k, step in enumerate(recipe.steps):
-            if not isinstance(step, Kernel):
-                continue
-            self.schedules[k] = found = schedule(step, value)
-            wanted += [((k, j), size, k, k) for j, size in enumerate(found.private)]
-            room = 0
-            for j in prepared(step).rest:
-                slot = step.slots[j]
-                if slot.kind == "scratch":
-                    self.scratch[k, j] = room
-                    room += -(-value(slot.a) // ALIGNMENT) * ALIGNMENT
+        skeleton, sizes = self.skeleton, self.sizes_of
+        wanted = [(name, sizes[t], first, last) for name, t, first, last in skeleton.wanted]
+        scratch: dict[Any, int] = {}  # (.., step, slot) -> place in the scratch memory
+        self.room = room = step = 0  # bytes of scratch memory
+        for name, term in skeleton.scratch:
+            if name[1] != step:
+                step, room = name[1], 0
+            scratch[name] = room
+            room += -(-sizes[term] // ALIGNMENT) * ALIGNMENT
             self.room = max(self.room, room)
-        wanted.append(("scratch", self.room, 0, len(recipe.steps)))
+        wanted.append(("scratch", self.room, 0, len(self.plan.recipe.steps)))
         self.places, self.arena_bytes = place_all(wanted)
+        places = [scratch[n] if n in scratch else self.places[n] for n in skeleton.names]
+        self.numbered_places = np.array([0, *places], np.int64)
 
     def find_results(self) -> None:
         """Which arrays are made, and which results show them."""

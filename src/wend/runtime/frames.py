@@ -8,130 +8,73 @@ import numpy as np
 
 from wend.compiler import matmul
 from wend.compiler.ir import Op
-from wend.compiler.kernels import Kernel, Slot
-from wend.compiler.split import Block, Stage
+from wend.compiler.kernels import Kernel
 from wend.core import _hot
-from wend.runtime import _launch_select, packed
+from wend.runtime import packed
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.launcher import maker
 from wend.runtime.runners import runner_of
-from wend.runtime.words import prepared
+from wend.runtime.skeleton import CALL_WORDS, START
 
 if TYPE_CHECKING:
     from wend.runtime.cpu import Bound
 
 #: Work in bytes from which on other threads may run Python meanwhile.
 RELEASE_BYTES = 1 << 17
-#: Words of a call: see `_pool.h`.
-CALL_WORDS = _launch_select.CALL_WORDS
+RIGHT = matmul.PRODUCT.index("right")
 _UNREAD = np.empty(0, np.uint8)
-_WORD = {name: j for j, name in enumerate(matmul.PRODUCT)}
-_PACK = {name: j for j, name in enumerate(matmul.PACK)}
 MADE, LEAF, FOUND, SHOWN = _launch.sources()
 
 
 class FrameMaker:
-    """Lays out the memory of a frame: failures, table, blocks, patches, code."""
+    """Fills a copy of a skeleton's memory, and says what becomes of arrays."""
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
         self.recipe = bound.plan.recipe
-        self.start = 8  # words before the table: the failures, and what keeps them apart
-        leaves = bound.plan.leaves
-        self.source: dict[int, int] = {i: 1 + k for k, i in enumerate(leaves)}
-        for base, k in bound.out_of_base.items():
-            self.source[base] = 1 + len(leaves) + k
-        self.n_table = 1 + len(leaves) + len(bound.outs)
-        for step in self.recipe.steps:
-            if not isinstance(step, Kernel):
-                for out in step.outputs:
-                    self.source[out] = self.n_table
-                    self.n_table += 1
-        self.place_of_weight: dict[int, int] = {}  # step -> place in the table
-        for k, step in enumerate(self.recipe.steps):
-            if isinstance(step, Kernel) and self.may_pack(step):
-                self.place_of_weight[k] = self.n_table
-                self.n_table += 1
-        self.packing: dict[int, tuple[int, list[Any]]] = {}  # step -> (place or -1, words)
-        self.words: dict[int, list[int]] = {}  # of the blocks of steps
-        self.patches: list[int] = []
-        self.numbers: list[Any] = []
-        self.work = 0
+        self.skeleton = bound.skeleton
 
     def make(self) -> Any:
         """The frame."""
-        bound, steps = self.bound, self.recipe.steps
-        calls = [
-            (k, step, stage, slots)
-            for k, step in enumerate(steps)
-            if isinstance(step, Kernel)
-            for stage in bound.schedules[k].stages
-            for slots in stage.blocks
-        ]
-        n_words = n_patches = n_scratch = 0  # at most
-        for _, kernel, _, slots in calls:
-            more = len(slots.changed) if isinstance(slots, Block) else 0
-            if more == 0 and slots is not kernel.slots:
-                more = len(slots)
-            found = prepared(kernel)
-            n_words += len(slots)
-            n_patches += found.addresses + more
-            n_scratch += found.scratch + more
-        start = self.start
-        blocks = start + self.n_table
-        patches = blocks + n_words
-        pairs = patches + 3 * n_patches
-        code = pairs + 2 * n_scratch
-        memory = np.zeros(code + CALL_WORDS * len(calls) + 8, np.int64)
-        address = memory.ctypes.data
+        bound, skeleton = self.bound, self.skeleton
+        memory = skeleton.memory.copy()
+        address = _launch.address_of(memory)
+        memory[skeleton.relative] += address
+        memory[skeleton.term_words] = bound.terms[skeleton.terms]
+        memory[skeleton.place_words] += bound.numbered_places[skeleton.place_numbers]
         frame = _launch.Frame(memory)
         frame.fault = address
-        frame.table = address + 8 * start
-        place, at_code = blocks, code
-        done: list[Any] = []
-        for k, step in enumerate(steps):
-            if k == self.recipe.barrier:
-                done.append((2, self.donations()))
-            if not isinstance(step, Kernel):
-                done.append((1, step))
-                continue
-            if not done or done[-1][0] != 0:
-                done.append([0, address + 8 * at_code, 0])
-            for stage in bound.schedules[k].stages:
-                function = bound.plan.address(step, stage.function)
-                for j, slots in enumerate(stage.blocks):
-                    count = self.fill(memory, address, place, pairs, k, stage, j)
-                    memory[at_code : at_code + CALL_WORDS] = (
-                        function,
-                        address + 8 * place,
-                        len(stage.blocks) if j == 0 else 0,
-                        address + 8 * pairs,
-                        count,
-                    )
-                    at_code += CALL_WORDS
-                    place += len(slots)
-                    pairs += 2 * count
-                    done[-1][2] += 1
-                self.work += RELEASE_BYTES if len(stage.blocks) > 1 else 0
-            self.count_work(step)
-        memory[patches : patches + len(self.patches)] = self.patches
-        frame.patches = address + 8 * patches
-        frame.n_patches = len(self.patches) // 3
+        frame.table = address + 8 * START
+        frame.patches = address + 8 * skeleton.patches
+        frame.n_patches = skeleton.n_patches
         frame.leaves = bound.plan.leaves
         frame.outs = tuple(bound.outs)
-        frame.numbers = tuple(self.numbers)
+        frame.numbers = tuple([(address + 8 * w, expr, kind) for w, expr, kind in skeleton.numbers])
         frame.weights = self.weights(address)
-        frame.steps = tuple(tuple(step) for step in done)
-        frame.owner = Owner(bound, self.source)
-        frame.release = self.work >= RELEASE_BYTES
+        frame.steps = self.steps(address)
+        frame.owner = Owner(bound, skeleton.source)
+        frame.release = bound.release
         frame.scratch = bound.places["scratch"]
         frame.room = bound.room
         frame.types, frame.sizes = bound.types, bound.sizes
         frame.places = bound.plan.sized_args
         self.hand_out(frame)
         frame.arena_bytes = bound.arena_bytes
-        frame.needs_types = bool(self.numbers) or any(k == 1 for k, *_ in done)
+        frame.needs_types = bool(skeleton.numbers) or any(kind == 1 for kind, *_ in frame.steps)
         return frame
+
+    def steps(self, address: int) -> tuple[Any, ...]:
+        """What is done in order, see `_launch.Frame`."""
+        done: list[tuple[Any, ...]] = []
+        calls = address + 8 * self.skeleton.calls
+        for step in self.skeleton.steps:
+            if step is None:
+                done.append((2, self.donations()))
+            elif isinstance(step, list):
+                done.append((0, calls + 8 * CALL_WORDS * step[0], step[1]))
+            else:
+                done.append((1, step))
+        return tuple(done)
 
     def hand_out(self, frame: Any) -> None:
         """What becomes of the results: arrays that show others', wanted and saved ones."""
@@ -177,139 +120,29 @@ class FrameMaker:
                 found.append((k, leaf, maker(shape, dtype), shape, dtype, place))
         return tuple(found)
 
-    def fill(
-        self, memory: Any, address: int, place: int, pairs: int, k: int, stage: Stage, part: int
-    ) -> int:
-        """The words of one block of step k; how many of them are addresses of scratch memory."""
-        slots = stage.blocks[part]
-        kernel = self.recipe.steps[k]
-        assert isinstance(kernel, Kernel)
-        right = -1  # the word of an operand that may be packed already
-        if k in self.place_of_weight:
-            if stage.function == "product":
-                right = _WORD["right"]
-            else:
-                self.spare(address, place, k, slots)
-        order: Any = range(len(slots))
-        if isinstance(slots, Block) or slots is kernel.slots:
-            memory[place : place + len(slots)] = self.words_of(k, kernel)
-            order = prepared(kernel).rest
-            if isinstance(slots, Block):
-                changed = slots.changed
-                order = [*(j for j in order if j not in changed), *changed]
-        count, first = 0, address + 8 * place
-        value, patches = self.bound.value, self.patches
-        for j in order:
-            slot = slots[j]
-            if j == right:
-                self.weigh(address, place, k, slot)
-            elif slot.kind == "pointer":
-                source, more = self.origin(slot.a)
-                patches += (first + 8 * j, source, more + value(slot.b) if slot.b else more)
-            elif slot.kind == "scratch":
-                memory[pairs + 2 * count] = first + 8 * j
-                memory[pairs + 2 * count + 1] = self.bound.scratch[k, j]
-                count += 1
-            else:
-                self.write(memory, address, place, j, k, slot)
-        return count
-
-    def words_of(self, k: int, kernel: Kernel) -> list[int]:
-        """The words of step k's block, as far as they are no addresses."""
-        words = self.words.get(k)
-        if words is None:
-            found, value = prepared(kernel), self.bound.value
-            words = self.words[k] = found.fixed.copy()
-            for j, size in found.extents:
-                words[j] = value(size)
-        return words
-
-    def write(self, memory: Any, address: int, place: int, j: int, k: int, slot: Slot) -> None:
-        """One word of a block."""
-        value = self.bound.value
-        at, kind = place + j, slot.kind
-        if kind == "extent":
-            memory[at] = value(slot.a)
-        elif kind in ("pointer", "sums"):
-            source, more = self.origin(slot.a)
-            offset = more if kind == "sums" else more + value(slot.b)
-            self.patches += (address + 8 * at, source, offset)
-        elif kind == "number":
-            self.numbers.append((address + 8 * at, slot.a, slot.b))
-        elif kind == "private":
-            self.patches += [address + 8 * at, 0, self.bound.places[k, slot.a] + slot.b]
-        elif kind == "fault":
-            memory[at] = address
-        elif kind == "function":
-            memory[at] = self.bound.plan.libraries[slot.a].address(slot.b)
-        elif kind == "block":
-            memory[at] = address + 8 * (place + slot.a)
-        elif kind == "last":
-            memory[at] = value(slot.b)
-        elif kind == "copies":
-            memory[at] = 1
-        else:
-            memory[at] = 0 if kind == "first" else slot.a
-
-    def count_work(self, kernel: Kernel) -> None:
-        """Note how many bytes a kernel writes, until they are enough."""
-        if self.work >= RELEASE_BYTES:
-            return
-        for i in kernel.writes:
-            size = 1
-            for n in self.recipe.function.shape(i):
-                size *= self.bound.value(n)
-            self.work += size * 4
-
-    def may_pack(self, kernel: Kernel) -> bool:
-        """Whether the right operand of a product may be packed once for many flushes."""
-        if not kernel.packable:
-            return False
-        rows, outer, inner, depth, columns = (
-            self.bound.value(kernel.slots[_WORD[name]].a)
-            for name in ("rows", "batch0", "batch1", "depth", "columns")
-        )
-        return 0 < rows * outer * inner <= packed.MAX_ROWS and depth * columns > 0
-
-    def weigh(self, address: int, at: int, k: int, slot: Slot) -> None:
-        """Note a right operand that may be packed; its pointer is that of a place in the table."""
-        if slot.kind == "pointer":
-            word = address + 8 * (at + _WORD["packed"])
-            self.packing.setdefault(k, (-1, []))[1].append((word, 1, 0))
-        self.patches += [address + 8 * (at + _WORD["right"]), self.place_of_weight[k], 0]
-
-    def spare(self, address: int, at: int, k: int, slots: list[Slot]) -> None:
-        """Let a part of a plan that packs an operand do nothing where the panels are kept."""
-        columns = _PACK["columns"]
-        private = self.bound.places[k, slots[_PACK["packed"]].a]
-        word = address + 8 * (at + columns)
-        self.packing.setdefault(k, (private, []))[1].append((word, 0, slots[columns].a))
-
     def weights(self, address: int) -> tuple[Any, ...]:
         """What says, per product, whether the right operand is packed, and where."""
         found = []
-        value = self.bound.value
-        for k, (private, words) in self.packing.items():
+        bound, skeleton = self.bound, self.skeleton
+        table = address + 8 * START
+        for k, private, ends, layout in skeleton.packing:
             kernel = self.recipe.steps[k]
             assert isinstance(kernel, Kernel)
-            slots, table = kernel.slots, address + 8 * self.start
-            right = slots[_WORD["right"]]
-            source, more = self.origin(right.a)
-            offset = more + value(right.b)
-            sizes = (
-                value(slots[_WORD[name]].a)
-                for name in ("depth", "columns", "right_step", "right_column")
+            lies = packed.layout(kernel.source, *[bound.sizes_of[t] for t in layout])
+            leaf = kernel.slots[RIGHT].a
+            place, home = (
+                table + 8 * n for n in (skeleton.place_of_weight[k], skeleton.source[leaf])
             )
-            layout = packed.Layout(kernel.source, offset, *sizes)
-            place, home = table + 8 * self.place_of_weight[k], table + 8 * source
-            uses = packed.patience(layout)
-            found.append((right.a, layout, place, home, offset, private, tuple(words), uses))
+            words = tuple(
+                [
+                    (address + 8 * w, kept, 0 if term is None else int(bound.terms[term]))
+                    for w, kept, term in ends
+                ]
+            )
+            arena = -1 if private is None else bound.places[private]
+            uses = packed.patience(lies)
+            found.append((leaf, lies, place, home, lies.offset, arena, words, uses))
         return tuple(found)
-
-    def origin(self, i: int) -> tuple[int, int]:
-        """(place in the table, bytes from there) of a value."""
-        source = self.source.get(i)
-        return (0, self.bound.places[i]) if source is None else (source, 0)
 
 
 class Owner:

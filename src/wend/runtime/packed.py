@@ -9,6 +9,7 @@ a new value in each step, and nothing is packed.
 from __future__ import annotations
 
 import ctypes
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,12 @@ class Layout(NamedTuple):
     columns: int
     step: int
     column: int
+
+
+@lru_cache(4096)
+def layout(dtype: str, offset: int, depth: int, columns: int, step: int, column: int) -> Layout:
+    """The same object for the same layout."""
+    return Layout(dtype, offset, depth, columns, step, column)
 
 
 def patience(layout: Layout) -> int:

@@ -1,0 +1,296 @@
+"""Frames without sizes: which word is which number, once for each way to cut a plan's kernels.
+
+A frame is one piece of memory: failures, a table of addresses, argument blocks, patches, pairs,
+calls (see `_launch.Frame`). A `Skeleton` knows all of it but for the numbers that depend on sizes.
+These are terms: polynomials of the plan's extents, the edges of parts, and what is made of them.
+For the sizes of a visit they are evaluated together, and gathered into a copy of the memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wend.compiler import matmul
+from wend.compiler.extents import Poly, known, product
+from wend.compiler.kernels import Kernel, Slot
+from wend.compiler.parts import NO_EDGE, Schedule, schedule
+from wend.compiler.split import Form
+from wend.compiler.tabulate import Row
+from wend.runtime import _launch_select
+
+__all__ = ["CALL_WORDS", "START", "Skeleton"]
+
+#: Words of a call: see `_pool.h`.
+CALL_WORDS = _launch_select.CALL_WORDS
+_WORD = {name: j for j, name in enumerate(matmul.PRODUCT)}
+_PACK = {name: j for j, name in enumerate(matmul.PACK)}
+_LAYOUT = ("depth", "columns", "right_step", "right_column")
+#: Terms by kind, until it is known how many there are of each: polynomials have the numbers from 0.
+_EDGES, _SPANS, _MOVES = 1 << 20, 2 << 20, 3 << 20
+#: Words in front of the table: the failures, and what keeps them apart.
+START = 8
+
+
+class Skeleton:
+    """What the frames of a plan have in common whose kernels are cut alike.
+
+    forms: of the kernels, by step     packable: steps whose right operand may be packed for good
+    """
+
+    def __init__(
+        self, plan: Any, row: Row, forms: dict[int, Form], packable: tuple[int, ...]
+    ) -> None:
+        self.plan, self.recipe, self.row = plan, plan.recipe, row
+        self.schedules: dict[int, Schedule] = {
+            k: schedule(self.recipe.steps[k], form) for k, form in forms.items()
+        }
+        self.forms = forms
+        self._polys: dict[int, int] = {}  # place in the row -> term
+        self._spans: list[int] = []
+        self._moves: list[tuple[int, int, int]] = []  # (edge, factor, what is added)
+        self._places: dict[Any, int] = {None: 0}  # what has a place in memory -> number
+        self._number_edges()
+        self._number_table(packable)
+        self.wanted = self._memory()
+        self._lay_out()
+        self._settle()
+
+    # -- terms ------------------------------------------------------------------------------
+
+    def _number_edges(self) -> None:
+        self._first_edge: dict[int, int] = {}
+        count = 0
+        for k, form in self.forms.items():
+            self._first_edge[k] = count
+            if form.how != "whole":
+                count += form.parts + 1 + (form.before + 1 if form.before else 0)
+        self.n_edges = count
+
+    def _poly(self, p: Poly) -> int:
+        place = self.row.place(p)
+        return self._polys.setdefault(place, len(self._polys))
+
+    def _edge(self, k: int, edge: int) -> int:
+        return _EDGES + self._first_edge[k] + edge
+
+    def _span(self, k: int, edge: int) -> int:
+        self._spans.append(self._first_edge[k] + edge)
+        return _SPANS + len(self._spans) - 1
+
+    def _moved(self, k: int, edge: int, step: Poly, more: Poly) -> int:
+        """more + edge * step."""
+        if edge == NO_EDGE:
+            return self._poly(step)
+        move = self._first_edge[k] + edge, self._poly(step), self._poly(more)
+        self._moves.append(move)
+        return _MOVES + len(self._moves) - 1
+
+    def _place(self, name: Any) -> int:
+        return self._places.setdefault(name, len(self._places))
+
+    def _settle(self) -> None:
+        """Number all terms in one row, now that it is known how many there are."""
+        firsts = np.cumsum([0, len(self._polys), self.n_edges, len(self._spans)])
+
+        def settled(terms: Any) -> Any:
+            array = np.array(terms, np.int64).reshape(-1)
+            return array % _EDGES + firsts[array // _EDGES]
+
+        self.polys = list(self._polys)
+        self.spans = np.array(self._spans, np.intp)
+        self.moves = np.array(self._moves, np.intp).reshape(-1, 3)
+        self.term_words = np.array([w for w, _ in self._terms], np.intp)
+        self.terms = settled([t for _, t in self._terms])
+        self.place_words = np.array([w for w, _ in self._placed], np.intp)
+        self.place_numbers = np.array([p for _, p in self._placed], np.intp)
+        self.relative = np.array(self._relative, np.intp)
+        self.names = list(self._places)[1:]
+        self.memory = np.array(self._words, np.int64)
+        self.packing = []
+        for k, (private, words) in self._packing.items():
+            ends = [(w, kept, t if t is None else int(settled([t])[0])) for w, kept, t in words]
+            self.packing.append((k, private, ends, self._layouts[k]))
+
+    def evaluate(self, row: list[int | None], edges: list[int]) -> Any:
+        """All terms, for the polynomials' numbers and the edges of parts.
+
+        Raises TypeError where one of them has no number.
+        """
+        numbers = np.array([row[k] for k in self.polys] + edges, np.int64)
+        if not edges:
+            return numbers
+        n = len(self.polys)
+        first = numbers[n + self.spans]
+        spans = numbers[n + 1 + self.spans] - first
+        edge, factor, more = self.moves.T
+        moves = numbers[n + edge] * numbers[factor] + numbers[more]
+        return np.concatenate((numbers, spans, moves))
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def _memory(self) -> list[tuple[Any, int, int, int]]:
+        """(name, term of its bytes, first step, last step) of what lies in the arena."""
+        recipe = self.recipe
+        wanted = [
+            (name, self._poly(size), first, last)
+            for name, (size, first, last) in recipe.lifetimes.items()
+        ]
+        self.scratch: list[tuple[Any, int]] = []  # (name, term of its bytes), in order of steps
+        for k, found in self.schedules.items():
+            wanted += [((k, j), self._poly(size), k, k) for j, size in enumerate(found.private)]
+            for j, slot in enumerate(recipe.steps[k].slots):
+                if slot.kind == "scratch":
+                    self.scratch.append((("scratch", k, j), self._poly(slot.a)))
+        return wanted
+
+    def _number_table(self, packable: tuple[int, ...]) -> None:
+        """Where in the table the address of each value is that lies outside of the arena."""
+        plan, recipe = self.plan, self.recipe
+        self.source: dict[int, int] = {i: 1 + k for k, i in enumerate(plan.leaves)}
+        self.n_table = 1 + len(plan.leaves)
+        for result in recipe.results:
+            if result.owns:
+                self.source[result.base] = self.n_table
+                self.n_table += 1
+        for step in recipe.steps:
+            if not isinstance(step, Kernel):
+                for out in step.outputs:
+                    self.source[out] = self.n_table
+                    self.n_table += 1
+        self.place_of_weight = {k: self.n_table + n for n, k in enumerate(packable)}
+        self.n_table += len(packable)
+
+    # -- blocks -----------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        """Write down the memory, word by word."""
+        recipe = self.recipe
+        self._words = [0] * (START + self.n_table)
+        self._terms: list[tuple[int, int]] = []  # (word, term)
+        self._placed: list[tuple[int, int]] = []  # (word, place), which is added
+        self._relative: list[int] = []  # words that are addresses in this memory
+        self._packing: dict[int, tuple[Any, list[Any]]] = {}
+        self._layouts: dict[int, list[int]] = {}  # terms of what says how an operand lies
+        self._patches: list[tuple[int, int, int | None, int]] = []  # (word, source, term, place)
+        self._pairs: list[tuple[int, int]] = []  # (word, place)
+        self.numbers: list[tuple[int, Any, int]] = []  # (word, expression, category)
+        self.steps: list[Any] = []  # None for donations, a host step, or [first call, calls]
+        self.cut = False
+        self.written: list[int] = []  # terms: elements that kernels write
+        calls: list[tuple[int, int, int, int, int]] = []
+        for k, step in enumerate(recipe.steps):
+            if k == recipe.barrier:
+                self.steps.append(None)
+            if not isinstance(step, Kernel):
+                self.steps.append(step)
+                continue
+            if not self.steps or not isinstance(self.steps[-1], list):
+                self.steps.append([len(calls), 0])
+            for i in step.writes:
+                self.written.append(self._poly(product(recipe.function.shape(i))))
+            for stage in self.schedules[k].stages:
+                self.cut |= len(stage.blocks) > 1
+                function = self.plan.address(step, stage.function)
+                for j, slots in enumerate(stage.blocks):
+                    place, pairs = len(self._words), len(self._pairs)
+                    self._block(k, stage.function, slots)
+                    group = len(stage.blocks) if j == 0 else 0
+                    calls.append((function, place, group, pairs, len(self._pairs) - pairs))
+                    self.steps[-1][1] += 1
+        self._write_patches()
+        self._write_calls(calls)
+
+    def _write_patches(self) -> None:
+        words = self._words
+        self.patches, self.n_patches = len(words), len(self._patches)
+        for word, source, term, place in self._patches:
+            self._relative.append(len(words))
+            if term is not None:
+                self._terms.append((len(words) + 2, term))
+            if place:
+                self._placed.append((len(words) + 2, place))
+            words += (8 * word, source, 0)
+
+    def _write_calls(self, calls: list[tuple[int, int, int, int, int]]) -> None:
+        words = self._words
+        pairs_at = len(words)
+        for word, place in self._pairs:
+            self._relative.append(len(words))
+            self._placed.append((len(words) + 1, place))
+            words += (8 * word, 0)
+        self.calls = len(words)
+        for function, place, group, pairs, count in calls:
+            self._relative += (len(words) + 1, len(words) + 3)
+            words += (function, 8 * place, group, 8 * (pairs_at + 2 * pairs), count)
+
+    def _block(self, k: int, function: str, slots: list[Slot]) -> None:
+        """The words of one argument block."""
+        start = len(self._words)
+        self._words += [0] * len(slots)
+        weight = self.place_of_weight.get(k)
+        if weight is not None and k not in self._layouts:
+            whole = self.recipe.steps[k].slots
+            sizes = [whole[_WORD[name]].a for name in _LAYOUT]
+            self._layouts[k] = [self._poly(p) for p in (whole[_WORD["right"]].b, *sizes)]
+        if weight is not None and function == "pack":
+            # A part that packs an operand does nothing where the panels are kept.
+            word = start + _PACK["columns"]
+            term = self._span(k, slots[_PACK["columns"]].a)
+            self._packing.setdefault(k, ((k, 0), []))[1].append((word, 0, term))
+        for j, slot in enumerate(slots):
+            if weight is not None and function == "product" and j == _WORD["right"]:
+                if slot.kind != "private":
+                    word = start + _WORD["packed"]
+                    self._packing.setdefault(k, (None, []))[1].append((word, 1, None))
+                self._patches.append((start + j, weight, None, 0))
+            else:
+                self._write(k, start, j, slot)
+
+    def _write(self, k: int, start: int, j: int, slot: Slot) -> None:
+        """One word of a block."""
+        at, kind = start + j, slot.kind
+        if kind in ("extent", "last"):
+            self._extent(at, slot.a if kind == "extent" else slot.b)
+        elif kind in ("word", "copies"):
+            self._words[at] = slot.a if kind == "word" else 1
+        elif kind == "edge":
+            self._terms.append((at, self._edge(k, slot.a)))
+        elif kind == "span":
+            self._terms.append((at, self._span(k, slot.a)))
+        elif kind == "pointer":
+            self._patch(at, slot.a, self._poly(slot.b) if slot.b else None)
+        elif kind == "sums":
+            self._patch(at, slot.a, None)
+        elif kind == "moved":
+            pointer, (edge, step) = slot.a, slot.b
+            self._patch(at, pointer.a, self._moved(k, edge, step, pointer.b))
+        elif kind == "private":
+            edge, step = slot.b
+            term = self._moved(k, edge, step, ()) if step else None
+            self._patches.append((at, 0, term, self._place((k, slot.a))))
+        elif kind == "scratch":
+            self._pairs.append((at, self._place(("scratch", k, j))))
+        elif kind == "number":
+            self.numbers.append((at, slot.a, slot.b))
+        elif kind == "function":
+            self._words[at] = self.plan.libraries[slot.a].address(slot.b)
+        elif kind in ("fault", "block"):
+            self._words[at] = 8 * (start + slot.a) if kind == "block" else 0
+            self._relative.append(at)
+        else:
+            assert kind == "first", kind
+
+    def _extent(self, at: int, p: Poly) -> None:
+        number = known(p)
+        if number is None:
+            self._terms.append((at, self._poly(p)))
+        else:
+            self._words[at] = number
+
+    def _patch(self, at: int, i: int, term: int | None) -> None:
+        """The address of a value: its own in the table, or a place in the arena."""
+        source = self.source.get(i)
+        place = 0 if source is not None else self._place(i)
+        self._patches.append((at, source or 0, term, place))
