@@ -361,6 +361,8 @@ class Shared:
         return base is not None
 
 
+#: Shared memory of so many bytes is copied rather than read at once: to end a trace costs more.
+LITTLE = 1 << 18
 #: References to a shared array from here: Shared, the storage's value, a local, an argument.
 _OWN_REFERENCES = 4
 #: References to the base of an adopted view: the view, a local, the call's argument.
@@ -378,8 +380,9 @@ def share_memory(storage: Storage, type_: Any, memory: Any, pinned: bool) -> Non
 def refresh_shared(handle: Tensor, storage: Storage) -> None:
     """Let `handle` read the shared memory in the op that is about to be recorded.
 
-    The value is the memory itself: the core computes the op at once, so that nothing written
-    later shows in it, and no more is copied than what the op reads.
+    Little memory is copied, where it is not what it was.  Else the value is the memory itself: the
+    core computes the op at once, so that nothing written later shows in it, and no more is copied
+    than what the op reads.
     """
     data = storage.data
     if not storage.shared.alive():
@@ -391,9 +394,13 @@ def refresh_shared(handle: Tensor, storage: Storage) -> None:
         storage.version += 1  # re-derived from a snapshot: its value must keep its identity
         storage.data = data
         return
-    handle.value = data
     alias = handle.alias
     alias.storage_version = storage.version
+    if data.buffer is not None and data.type.nbytes <= LITTLE:
+        if handle.value is data or not _same(handle.value, data):
+            handle.value = _hot.held(data.type, data.buffer.copy())
+        return
+    handle.value = data
     _hot.current_trace().volatile = True
 
 
