@@ -338,7 +338,7 @@ cdef State child_with(State state, tuple key)
 @cython.locals(other=State)
 cdef adopt(State state, State child)
 @cython.locals(node=State, root=State, ok=bint)
-cdef bint admit(State state) except -1
+cdef bint admit(State state, object prim) except -1
 @cython.locals(state=State, known=State, now="long long", k=Py_ssize_t, tail=Py_ssize_t)
 cdef count_pass(State root, list states)
 cdef check_budget(Trace trace)

@@ -1367,7 +1367,7 @@ def leaf_child(trace, state, prim, grad):
         if child is not None:
             state.child = child
             return child
-    linked = admit(state)
+    linked = admit(state, prim)
     child = new_leaf(state if linked else None, prim, grad, trace.n)
     if linked:
         adopt(state, child)
@@ -1394,8 +1394,8 @@ def adopt(state, child):
     N_STATES += 1
 
 
-def admit(state):
-    """Whether a divergence at `state` may grow the trie.
+def admit(state, prim):
+    """Whether a divergence at `state`, by an op `prim`, may grow the trie.
 
     Each state counts the traces that left the known paths below it against the traces that
     passed it.  Where most passes diverge, structure does not repeat: recording goes on off the
@@ -1414,14 +1414,16 @@ def admit(state):
             ok = False
         root = node
         node = node.parent
-    if not ok and RETURNED[0] > 0 and root is ROOT and state.depth == RETURNED[1]:
-        RETURNED[0] -= 1
-        return True
+    if not ok and RETURNED[0] > 0 and root is ROOT:
+        if state.depth == RETURNED[1] and prim is RETURNED[2]:
+            RETURNED[0] -= 1
+            return True
     return ok
 
 
 STRANGERS = {}  # structures recorded off the trie lately, by hash
-RETURNED = [0, 0]  # how many of them have come back and may be admitted; where they part
+#: How many of them have come back and may be admitted; where they part, and by which op.
+RETURNED = [0, 0, None]
 
 
 def note_stranger(states):
@@ -1436,6 +1438,7 @@ def note_stranger(states):
         RETURNED[1] = 0
         for state in states:
             if state.parent is None:
+                RETURNED[2] = state.prim
                 break
             RETURNED[1] += 1
     elif len(STRANGERS) >= 4096:
@@ -1724,7 +1727,7 @@ def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
     if state is not None:
         child = child_with(state, (prim, i0, i1, -1, rest, trace.mode, None))
     if child is None:
-        if state is not None and not admit(state):
+        if state is not None and not admit(state, prim):
             state = None
         child = State(state, prim)
         child.born = N_FLUSHES
@@ -1875,7 +1878,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
                 set_types(child, t0, t1, t2, more, outs, values)
                 state.child = child
                 return child
-        if not admit(state):
+        if not admit(state, prim):
             state = None
     child = State.__new__(State)
     child.prim = prim
