@@ -18,7 +18,8 @@ from bench import Side, frameworks, publish, ratio
 
 CHAINS = [
     "softmax", "log_softmax", "cross_entropy", "layer_norm", "rms_norm", "batch_norm",
-    "group_norm", "column sums", "max_pool 3 2 1", "avg_pool 2", "unfold 3", "copy", "x * 2 + 1", "tanh(x * y) + y",
+    "group_norm", "column sums", "max_pool 3 2 1", "avg_pool 2", "unfold 3",
+    "copy", "x * 2 + 1", "tanh(x * y) + y",
     "attention 12 4 64 32 causal", "attention 1 4 128 64", "attention 8 8 512 64",
     "attention 1 8 1024 64 causal", "attention 1 2 4096 64", "attention 1 2 4096 128 causal",
 ]  # fmt: skip

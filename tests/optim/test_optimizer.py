@@ -238,3 +238,28 @@ def test_update_bn_computes_statistics_anew():
     optim.swa_utils.update_bn(data, model)
     assert model[0].running_mean.item() == pytest.approx(3.0)
     assert model[0].momentum == 0.1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: optim.Adam(p, lr=0.1),
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: optim.RMSprop(p, lr=0.1, momentum=0.9, centered=True),
+    ],
+)
+@pytest.mark.parametrize("dtype", [wend.float32, wend.float64])
+def test_averages_fade_to_zero(make, dtype):
+    """Where gradients stay 0, averages end as 0, not as subnormal numbers, which are slow."""
+    w = nn.Parameter(wend.ones(3, dtype=dtype))
+    optimizer = make([w])
+    least = wend.finfo(dtype).smallest_normal
+    for scale in (1e-36 if dtype is wend.float32 else 1e-306, 0.0, 0.0):
+        for _ in range(25):
+            optimizer.zero_grad()
+            (w * scale).sum().backward()
+            optimizer.step()
+            for value in optimizer.state[w].values():
+                if isinstance(value, wend.Tensor):
+                    size = value.detach().abs()
+                    assert bool(((size == 0) | (size >= least)).all())

@@ -3,7 +3,8 @@
 Learning rates, decay and step counts are run-time scalars, so that a schedule is no new
 structure; what changes the algebra is structure (nesterov, amsgrad, maximize, which state there
 is, whether there is weight decay at all: None for none).  The arithmetic follows PyTorch's
-single-tensor updates, in their order.  Nothing here is differentiable.
+single-tensor updates, in their order, but that averages fade to 0 at last, not to subnormal
+numbers.  Nothing here is differentiable.
 
     param, exp_avg, exp_avg_sq = ops.adam_step(
         param, grad, exp_avg, exp_avg_sq, None, step, lr, beta1, beta2, eps, weight_decay)
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.dtypes import finfo, float32, float64
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.numeric import FLOATING
 
@@ -42,13 +44,23 @@ def _decayed(param: Any, lr: Any, weight_decay: Any) -> Any:
     return param if weight_decay is None else ops.mul(param, 1 - lr * weight_decay)
 
 
+def _faded(average: Any) -> Any:
+    """A decaying average, 0 where it is too small to be a normal number.
+
+    Where gradients stay 0 it would become subnormal and remain so: each step would take several
+    times as long, for what is nothing beside any parameter.
+    """
+    least = finfo(float64 if average.dtype is float64 else float32).smallest_normal
+    return ops.where(ops.lt(ops.abs(average), least), 0.0, average)
+
+
 def _towards(old: Any, new: Any, weight: Any) -> Any:
     """old + weight * (new - old)."""
-    return ops.add(old, ops.mul(ops.sub(new, old), weight))
+    return _faded(ops.add(old, ops.mul(ops.sub(new, old), weight)))
 
 
 def _mean_square(old: Any, grad: Any, beta: Any) -> Any:
-    return ops.add(ops.mul(old, beta), ops.mul(ops.mul(grad, grad), 1 - beta))
+    return _faded(ops.add(ops.mul(old, beta), ops.mul(ops.mul(grad, grad), 1 - beta)))
 
 
 # --- SGD -------------------------------------------------------------------------------------
@@ -90,7 +102,7 @@ def sgd_step(
     if first or buffer is None:
         buffer = ops.clone(grad)
     else:
-        buffer = ops.add(ops.mul(buffer, momentum), ops.mul(grad, 1 - dampening))
+        buffer = _faded(ops.add(ops.mul(buffer, momentum), ops.mul(grad, 1 - dampening)))
     step = ops.add(grad, ops.mul(buffer, momentum)) if nesterov else buffer
     return ops.sub(param, ops.mul(step, lr)), buffer
 
@@ -328,7 +340,7 @@ def rmsprop_step(
         variance = ops.sub(square_avg, ops.mul(grad_avg, grad_avg))
     change = ops.div(grad, ops.add(ops.sqrt(variance), eps))
     if momentum_buffer is not None:
-        change = ops.add(ops.mul(momentum_buffer, momentum), change)
+        change = _faded(ops.add(ops.mul(momentum_buffer, momentum), change))
         state.append(change)
     if grad_avg is not None:
         state.append(grad_avg)
