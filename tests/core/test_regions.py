@@ -61,6 +61,17 @@ def vector_loss(rng: random.Random, p: Params) -> torch.Tensor:
     return total
 
 
+def joined_loss(rng: random.Random, p: Params) -> torch.Tensor:
+    """Tensors laid one behind the other: results, rows of parameters, one of them twice."""
+    rows = [p["words"][i : i + rng.randint(1, 3)] for i in range(4)]
+    found = []
+    for _ in range(4):
+        made = [rng.choice(rows) @ p["square"] for _ in range(rng.randint(1, 5))]
+        both = torch.cat([*made, p["words"][1:2], made[0], p["square"]])
+        found.append(both.tanh() @ p["square"])
+    return torch.cat(found).square().sum() + torch.cat([p["bias"], p["bias"].exp()]).sum()
+
+
 def mixed_loss(rng: random.Random, p: Params) -> torch.Tensor:
     """Values used several times, parts without gradient, scalars, a weight that is computed."""
     weight = p["square"] / p["square"].square().sum().sqrt()
@@ -85,7 +96,7 @@ def mixed_loss(rng: random.Random, p: Params) -> torch.Tensor:
 
 
 LOSSES: list[Callable[[random.Random, Params], torch.Tensor]] = [
-    tree_loss, sequence_loss, vector_loss, mixed_loss,
+    tree_loss, sequence_loss, vector_loss, joined_loss, mixed_loss,
 ]  # fmt: skip
 
 
@@ -190,6 +201,7 @@ def test_a_region_of_many_values(ran):
 def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):
     """Making structure ready that does not come back would cost time and memory."""
     monkeypatch.setattr(structure.BOOK, "pause", 0)
+    monkeypatch.setattr(structure.BOOK, "strikes", 0)
     functions = [torch.sin, torch.exp, torch.tanh, torch.sigmoid, torch.relu]
     with own_trie(sealed=True):
         for seed in range(structure.STRIKES + 3):

@@ -1704,8 +1704,6 @@ def record_step(trace: Any, prim: Any, seeds: Any, operands: Any, values: Any, o
     """Record a backward step: `seeds` are dense indices, `operands` values that enter."""
 def set_autobatch(on: Any) -> Any:
     """Say whether ops of like structure run together: then more of them may be pending."""
-def check_budget(trace: Any) -> Any:
-    """Past the soft budget, flush where the program's own rhythm has its first beat."""
 class Batch:
     """What one flush hands to the executor."""
     states: Any

@@ -211,6 +211,10 @@ class Primitive(PrimitiveBase):
                 out.append(Number(self.categories[k]))
         return out
 
+    def joins_rows(self) -> bool:
+        """Whether the result is the operands' elements, one tensor's behind the other's."""
+        return False
+
     @classmethod
     def result_wrap(cls) -> Any:
         """What makes the public result of the list of results; None for a single tensor."""

@@ -51,6 +51,10 @@ class Cat(Primitive):
         shape[dim] = total
         return Spec(tuple(shape), promoted([t.dtype for t in tensors]))
 
+    def joins_rows(self) -> bool:
+        """Along dim 0, elements lie as before: one tensor's behind those of the others."""
+        return self.dim == 0
+
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
         """Rows are joined with rows."""
         return all(rows) and min(ranks) > 1 and normalize_dim(self.dim, ranks[0], "cat") != 0

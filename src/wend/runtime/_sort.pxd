@@ -29,7 +29,7 @@ cdef class Node:
     cdef public bint heavy
     cdef public bint smooth
     cdef public bint single
-    cdef public object joined
+    cdef public bint joined
     cdef public Py_ssize_t n_ops
     cdef public Py_ssize_t n_values
     cdef public Py_ssize_t n_operands
@@ -55,6 +55,7 @@ cdef class Sorter:
     cdef public list needed
     cdef public list reached
     cdef public list leaves
+    cdef public dict joins
 
     @cython.locals(state=State, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long[::1]",
                    region="long long[::1]", root="long long[::1]", rest=tuple, k=Py_ssize_t,
@@ -62,6 +63,11 @@ cdef class Sorter:
                    target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
                    depth=Py_ssize_t, prim=object, found=object, key=tuple)
     cpdef bint scan(self, Node root_node, list states, list values, list args) except -1
+    @cython.locals(target=Py_ssize_t, depth=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t)
+    cdef Py_ssize_t begin(self, Node node, Py_ssize_t n_in) except -1
+    @cython.locals(v=Value, k=Py_ssize_t, node=Node, target=Py_ssize_t, operands=list,
+                   first=Py_ssize_t, n_in=Py_ssize_t)
+    cdef bint join_all(self, Node root_node, State state, list values) except -1
     @cython.locals(operands=list, ins="long long[::1]", n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
                    ref=Py_ssize_t, v=Value, first=Py_ssize_t, made=list)
     cdef join(self, Node node, State state, Py_ssize_t n_in, Py_ssize_t target, list values)
@@ -99,6 +105,12 @@ cdef class Sorter:
                 bint gradients)
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, found=list)
     cpdef list leaves_of(self, list group, Py_ssize_t k)
+    @cython.locals(at=Py_ssize_t, v=Value)
+    cpdef lay(self, Py_ssize_t i, list values, long long target)
+    @cython.locals(at=Py_ssize_t, v=Value, n=Py_ssize_t, target="long long")
+    cpdef share_out(self, Py_ssize_t i, list values, long long source, bint wide)
+    @cython.locals(at=Py_ssize_t, found=list)
+    cpdef list joined_leaves(self, Py_ssize_t i)
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, target="long long")
     cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, long long source, bint by_rows,
                   bint wide)

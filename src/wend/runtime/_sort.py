@@ -24,6 +24,7 @@ PLAIN = 0
 LEADING = 1  # a view of some rows
 STARTER = 2  # begins a region
 UNSUITED = 3  # leave the whole trace to another executor
+JOIN = 4  # lays tensors one behind the other: a region of its own, and no more than copies
 
 MOST_OPS = 48  # of a region
 MOST_VALUES = 60
@@ -58,7 +59,7 @@ class Node:
         self.heavy = False
         self.smooth = True
         self.single = False
-        self.joined = None  # along dim 0, the operands one behind the other
+        self.joined = False  # whether it is a `JOIN`, of any number of operands
         self.n_ops = 0 if parent is None else parent.n_ops + 1
         self.n_values = 0 if parent is None else parent.n_values + n_out
         self.n_operands = 0
@@ -92,6 +93,7 @@ class Sorter:
         self.needed = []
         self.reached = []
         self.leaves = []
+        self.joins = {}  # nodes of what joins, by primitive
 
     def scan(self, root_node, states, values, args):
         """Sort all ops into regions; False if there are ops that only another executor can run."""
@@ -139,6 +141,8 @@ class Sorter:
                     root[first] = root[at]
                     self.offset[first] = self.offset[at] + found
                     continue
+            if code == 4 and self.join_all(root_node, state, values):
+                continue
             target = -1
             newest = -1
             for k in range(n_in):
@@ -155,20 +159,54 @@ class Sorter:
                     if not node.joins or not self.allowed(node, n_in, target):
                         node = None
             if node is None:
-                target = len(self.nodes)
-                self.nodes.append(root_node)
-                self.operands.append([])
-                self.made.append([])
-                self.grads.append(False)
-                depth = 0
-                for k in range(n_in):
-                    g = region[root[ins[k]]]
-                    if g >= 0 and self.depths[g] >= depth:
-                        depth = self.depths[g] + 1
-                self.depths.append(depth)
-                self.rows.append(-1)
+                target = self.begin(root_node, n_in)
                 node = self.find(root_node, state, prim, n_in, target, values, args, arg0, n_args)
             self.join(node, state, n_in, target, values)
+        return True
+
+    def begin(self, node, n_in):
+        """The number of a new region, for an op whose operands are known."""
+        target = len(self.nodes)
+        self.nodes.append(node)
+        self.operands.append([])
+        self.made.append([])
+        self.grads.append(False)
+        depth = 0
+        for k in range(n_in):
+            g = self.region[self.root[self.ins[k]]]
+            if g >= 0 and self.depths[g] >= depth:
+                depth = self.depths[g] + 1
+        self.depths.append(depth)
+        self.rows.append(-1)
+        return target
+
+    def join_all(self, root_node, state, values):
+        """Sort an op that lays its operands one behind the other; False if it does more."""
+        first = state.first
+        n_in = state.n_in
+        v = values[first]
+        dtype = v.type.dtype
+        for k in range(n_in):
+            v = values[self.ins[k]]
+            if v.type.dtype is not dtype:
+                return False
+        node = self.joins.get(state.prim)
+        if node is None:
+            node = Node(root_node, state.prim, (), (), (), (), False, 1)
+            node.joined = True
+            node.single = True
+            self.joins[state.prim] = node
+        target = self.begin(node, n_in)
+        operands = self.operands[target]
+        for k in range(n_in):
+            operands.append(self.ins[k])
+            self.used[self.root[self.ins[k]]] = 1
+        self.rows[target] = 1
+        self.region[first] = target
+        self.local[first] = 0
+        self.root[first] = first
+        self.made[target].append(first)
+        self.grads[target] = state.requires_grad
         return True
 
     def join(self, node, state, n_in, target, values):
@@ -388,7 +426,7 @@ class Sorter:
                         users[g] = [i]
                     else:
                         users[g].append(i)
-                if node.shared[k]:
+                if not node.joined and node.shared[k]:
                     shared.append(at)
                 k += 1
             if node.single:
@@ -469,6 +507,35 @@ class Sorter:
             if self.region[at] == -1 and self.gradient[at] == 0:
                 found.append(at)
         return found
+
+    def joined_leaves(self, i):
+        """Values from outside of the trace, without a gradient yet, that a region joins."""
+        found = []
+        for at in self.operands[i]:
+            at = self.root[at]
+            if self.region[at] == -1 and self.gradient[at] == 0:
+                found.append(at)
+        return found
+
+    def lay(self, i, values, target):
+        """Copy the operands of a region that joins to `target`, one behind the other."""
+        for at in self.operands[i]:
+            v = values[at]
+            copy(target, self.data[self.root[at]] + self.offset[at], v.type.nbytes)
+            target += v.type.nbytes
+
+    def share_out(self, i, values, source, wide):
+        """Add the parts of a gradient to those of what was joined, where these are collected."""
+        for at in self.operands[i]:
+            v = values[at]
+            n = v.type.nbytes
+            target = self.gradient[self.root[at]]
+            if target != 0:
+                if wide:
+                    add64(target + self.offset[at], source, n >> 3)
+                else:
+                    add32(target + self.offset[at], source, n >> 2)
+            source += n
 
     def scatter(self, group, k, size, source, by_rows, wide):
         """Add the gradients of operand `k` of each member, which lie one behind the other.

@@ -176,6 +176,9 @@ class Execution:
         """Gather what a group reads and compute its values."""
         sorter, node, members = self.sorter, group.node, group.members
         first = members[0]
+        if node.joined:
+            self.lay(group, first)
+            return
         alone, by_rows = group.alone, group.by_rows
         arrays, types = [], []
         for k, at in enumerate(sorter.operands[first]):
@@ -209,6 +212,27 @@ class Execution:
             everything = arrays + results
             group.arrays = [x if i in template.keeps else None for i, x in enumerate(everything)]
             self.make_seeds(group, results)
+
+    def lay(self, group: Group, i: int) -> None:
+        """Lay the operands of a region that joins one behind the other."""
+        sorter = self.sorter
+        (at,) = sorter.made[i]
+        type_ = self.values[at].type
+        array = self.held[at] = np.empty(type_.dims, type_.dtype.numpy)
+        self.data[at] = address = _launch.address_of(array)
+        sorter.lay(i, self.values, address)
+        if sorter.reached[i] and sorter.grads[i] and type_.dtype.category >= 2:
+            seed = np.zeros(type_.dims, type_.dtype.numpy)
+            group.seeds.append(seed)
+            self.gradients[at] = _launch.address_of(seed)
+
+    def share_out(self, group: Group) -> None:
+        """Push the gradient of what was joined back to its parts."""
+        (i,) = group.members
+        for base in self.sorter.joined_leaves(i):
+            self.make_leaf_gradient(base)
+        for seed in group.seeds:
+            self.sorter.share_out(i, self.values, _launch.address_of(seed), is_wide(seed.dtype))
 
     def make_seeds(self, group: Group, results: list[Any]) -> None:
         """Memory for the gradients of a group's values."""
@@ -266,6 +290,8 @@ class Execution:
             if group.family is not None:
                 if group.family in families:
                     group.family.backward(group)
+            elif on and group.node.joined:
+                self.share_out(group)
             elif on and group.template.n_given:
                 self.back(group)
         for family in self.families.values():

@@ -90,6 +90,8 @@ def code(prim: Any, state: Any) -> int:
         return int(_sort.UNSUITED)
     if prim.is_view and getattr(prim, "dim", None) == 0:
         return int(_sort.LEADING)
+    if prim.joins_rows():
+        return int(_sort.JOIN)
     if any(entry != "T" and entry is not None and entry[0] == "L" for entry in prim.form):
         return int(_sort.STARTER)
     return int(_sort.PLAIN)
