@@ -36,7 +36,7 @@ def linear(x, w):
 @pytest.mark.smoke
 def test_a_weight_is_packed_when_it_is_used_again_and_kept():
     a, b = normal(5, 40), normal(70, 40, seed=1)
-    w = torch.from_numpy(b).clone()
+    w = torch.tensor(b)
     start = dict(packed.COUNTS)
     made = [linear(a, w) for _ in range(2)]
     assert since(start)[0] == 1
@@ -52,7 +52,7 @@ def test_a_weight_is_packed_when_it_is_used_again_and_kept():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_other_numbers_of_rows_share_the_panels(dtype):
     b = normal(33, 20, seed=1, dtype=dtype)
-    w = torch.from_numpy(b).clone()
+    w = torch.tensor(b)
     start = dict(packed.COUNTS)
     for rows in (1, 2, 3, 12, 13, 200, 1, 0):
         a = normal(rows, 20, seed=rows, dtype=dtype)
@@ -62,7 +62,7 @@ def test_other_numbers_of_rows_share_the_panels(dtype):
 
 def test_each_layout_has_panels_of_its_own():
     a, b = normal(6, 24), normal(24, 24, seed=1)
-    x, w = torch.from_numpy(a), torch.from_numpy(b).clone()
+    x, w = torch.from_numpy(a), torch.tensor(b)
     start = dict(packed.COUNTS)
     for _ in range(3):
         np.testing.assert_allclose((x @ w).numpy(), a @ b, rtol=1e-4, atol=1e-5)
@@ -84,7 +84,7 @@ def test_nothing_is_packed_while_training():
 
 def test_an_update_between_uses_is_seen():
     a, b = normal(4, 16), normal(48, 16, seed=1)
-    w = torch.from_numpy(b).clone()
+    w = torch.tensor(b)
     for _ in range(3):
         for _ in range(3):
             np.testing.assert_allclose(linear(a, w), a @ b.T, rtol=1e-4, atol=1e-5)
@@ -101,7 +101,7 @@ def test_memory_known_outside_is_read_as_it_is():
     for k in range(6):
         np.testing.assert_allclose(linear(a, w), a @ b.T, rtol=1e-4, atol=1e-5)
         b[k] = k
-    own = torch.from_numpy(b).clone()
+    own = torch.tensor(b)
     for _ in range(3):
         linear(a, own)
     seen = own.numpy()
@@ -120,7 +120,7 @@ def test_empty_and_single_weights(shape):
 
 def test_a_batch_of_matrices_is_not_packed():
     a, b = normal(3, 4, 5), normal(3, 5, 6, seed=1)
-    x, w = torch.from_numpy(a), torch.from_numpy(b).clone()
+    x, w = torch.from_numpy(a), torch.tensor(b)
     start = dict(packed.COUNTS)
     for _ in range(3):
         np.testing.assert_allclose((x @ w).numpy(), a @ b, rtol=1e-4, atol=1e-5)
