@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from wend.compiler.tabulate import Table
+from wend.compiler.tabulate import Row
 from wend.core import symbolic
 from wend.core.body import Body, Total
 from wend.core.graph import Node, PathGraph
@@ -109,7 +109,7 @@ class Extents:
 
     def __init__(self) -> None:
         self.atoms: list[Any] = []  # ("dim", leaf, axis), ("arg", k), (op, Poly, Poly), ("free",)
-        self.table = Table(self.atoms)
+        self.row = Row(self.atoms)
         self._ids: dict[Any, int] = {}
         self._meaning: dict[int, Poly] = {}  # atom -> the polynomial that it equals
         self._canonical: dict[Poly, Poly] = {}
@@ -314,17 +314,22 @@ class Extents:
 
     # -- at run time ------------------------------------------------------------------------
 
-    def evaluator(self, types: Any, args: Any) -> Callable[[Poly], int]:
+    def evaluator(
+        self, types: Any, args: Any, row: list[int | None] | None = None
+    ) -> Callable[[Poly], int]:
         """A function from polynomials to numbers, for the sizes of one visit.
 
-        What an earlier visit asked for is computed at once, by code made for it.
+        row: what an earlier visit asked for, computed at once by code made for it
         """
-        values: dict[int, int] = {}
-        done = self.table.evaluate(types, args)
-        asked = self.table.asked
+        if row is None:
+            row = self.row.evaluate(types, args)
+        atoms: dict[int, int] = {}
+        late: dict[Poly, int] = {}
+        places, place = self.row.places, self.row.place
+        n = len(row)
 
         def atom_value(atom: int) -> int:
-            found = values.get(atom)
+            found = atoms.get(atom)
             if found is None:
                 key = self.atoms[atom]
                 if key[0] == "dim":
@@ -333,19 +338,21 @@ class Extents:
                     found = int(args[key[1]])
                 else:
                     found = int(symbolic.apply_binary(key[0], value(key[1]), value(key[2])))
-                values[atom] = found
+                atoms[atom] = found
             return found
 
         def value(p: Poly) -> int:
-            total = done.get(p)
+            k = places.get(p)
+            if k is None:
+                k = place(p)
+            total = row[k] if k < n else late.get(p)
             if total is None:
                 total = 0
                 for monomial, factor in p:
                     for atom in monomial:
                         factor *= atom_value(atom)
                     total += factor
-                done[p] = total
-                asked[p] = None
+                late[p] = total
             return total
 
         return value

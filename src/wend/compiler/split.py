@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from wend.base.errors import CompileError
 from wend.compiler import conv, matmul
-from wend.compiler.extents import Poly, product
+from wend.compiler.extents import Poly, constant, product
 from wend.compiler.kernels import Kernel, Slot
 
 __all__ = ["WHOLE", "Cut", "Form", "Words", "copied_folds", "cut"]
@@ -60,9 +60,10 @@ _WHOLE = Cut(WHOLE, [])
 
 Value = Callable[[Poly], int]
 
-#: The words of a product that are the extents of its loops.
-_EXTENTS = tuple(
-    matmul.PRODUCT.index(name) for name in ("rows", "columns", "depth", "batch0", "batch1")
+#: What decides how a product is cut.
+_PRODUCT = tuple(
+    matmul.PRODUCT.index(name)
+    for name in "rows columns depth batch0 batch1 left_step right_step packed".split()
 )
 
 
@@ -71,10 +72,7 @@ def cut(kernel: Kernel, value: Value) -> Cut:
     if kernel.nest is not None:
         return _loops(kernel, value)
     if kernel.name == "product":
-        work = FMA
-        for k in _EXTENTS:
-            work *= value(kernel.slots[k].a)
-        found = _WHOLE if _pieces(work) < 2 else _product(Words(kernel, value))
+        found = _product(kernel, value)
     elif kernel.name in conv.WORDS:
         found = _convolution(Words(kernel, value))
     else:
@@ -171,18 +169,23 @@ class Words:
         return self.kernel.slots[self.kernel.places[name]]
 
 
-def _product(w: Words) -> Cut:
+def _product(kernel: Kernel, value: Value) -> Cut:
     """A product: by batch, by rows, or by columns."""
-    rows, columns, depth = w["rows"], w["columns"], w["depth"]
-    batch0, batch1 = w["batch0"], w["batch1"]
+    if kernel.cutter is None:
+        slots = [kernel.slots[k] for k in _PRODUCT]
+        kernel.cutter = [s.a if s.kind == "extent" else constant(s.a) for s in slots]
+    rows, columns, depth, batch0, batch1, left_step, right_step, packed = map(value, kernel.cutter)
     parts = _pieces(rows * columns * depth * batch0 * batch1 * FMA)
+    if parts < 2:
+        return _WHOLE
     if batch0 * batch1 > 1:
         axis = 0 if batch0 >= batch1 else 1
         edges = _edges(batch0 if axis == 0 else batch1, parts, 1)
         return Cut(Form("batches", len(edges) - 1, axis), edges)
+    w = Words(kernel, value)
     unit = operand_sizes(w)["left"]
-    stands = w["left_step"] == 1
-    along = stands and w["right_step"] == 1 and not w["packed"]
+    stands = left_step == 1
+    along = stands and right_step == 1 and not packed
     # Parts by columns read a weight once. Each reads all of the left operand, from a cache; what
     # it packs of that pays for some panels, and so does what it turns (see `compiler.turned`).
     across = min(parts, len(matmul.column_cuts(columns, w.dtype)) + 1)

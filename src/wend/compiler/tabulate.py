@@ -7,85 +7,46 @@ from typing import Any
 
 from wend.core import symbolic
 
-__all__ = ["Row", "Table"]
+__all__ = ["Row"]
 
 #: What evaluating a polynomial may raise.
 _FAULTS = (ZeroDivisionError, OverflowError, IndexError, TypeError, ValueError)
 
-#: How often the function is made anew, because more polynomials were asked for.
-MAX_MADE = 6
 
+class Row:
+    """The polynomials that were asked for, each with its place in a row of numbers.
 
-class Table:
-    """The polynomials that were asked for, over the atoms of some extents.
-
-    asked: those that the function does not compute yet
+    places: by polynomial
     """
 
     def __init__(self, atoms: list[Any]) -> None:
         self.atoms = atoms
-        self.asked: dict[Any, None] = {}
-        self._known: tuple[Any, ...] = ()
-        self._function: Any = None
-        self._made = 0
-
-    def evaluate(self, types: Any, args: Any) -> dict[Any, int]:
-        """The values of all polynomials that the function computes; empty if it fails."""
-        if self.asked and self._made < MAX_MADE:
-            self._known = (*self._known, *self.asked)
-            self.asked.clear()
-            self._made += 1
-            self._function = _Code(self.atoms, self._known).function()
-        elif self._made >= MAX_MADE:
-            self.asked.clear()
-        if self._function is None:
-            return {}
-        try:
-            found = self._function(types, args, symbolic.apply_binary)
-        except _FAULTS:
-            return {}  # one of them may have no value, and need none, for these sizes
-        return dict(zip(self._known, found, strict=True))
-
-
-class Row:
-    """Polynomials that have a place in a row of numbers; more may be added at any time."""
-
-    def __init__(self, atoms: list[Any]) -> None:
-        self.atoms = atoms
         self.polynomials: list[Any] = []
-        self._places: dict[Any, int] = {}
-        self._functions: list[Any] = []  # (first, last, function of the polynomials in between)
-        self._made = 0
+        self.places: dict[Any, int] = {}
+        self._functions: list[Any] = []  # each makes a piece of the row
+        self._ends: list[int] = [0]
 
     def place(self, p: Any) -> int:
         """The place of a polynomial."""
-        found = self._places.get(p)
+        found = self.places.get(p)
         if found is None:
-            found = self._places[p] = len(self.polynomials)
+            found = self.places[p] = len(self.polynomials)
             self.polynomials.append(p)
         return found
 
-    def evaluate(self, types: Any, args: Any, value: Any) -> list[int | None]:
-        """The numbers, None for what has none. value: evaluates one polynomial."""
-        if self._made < len(self.polynomials):
-            fresh = tuple(self.polynomials[self._made :])
-            function = _Code(self.atoms, fresh).function()
-            self._functions.append((self._made, len(self.polynomials), function))
-            self._made = len(self.polynomials)
+    def evaluate(self, types: Any, args: Any) -> list[int | None]:
+        """The numbers of all that was asked for before; None for what may have none."""
+        if self._ends[-1] < len(self.polynomials):
+            fresh = tuple(self.polynomials[self._ends[-1] :])
+            self._functions.append(_Code(self.atoms, fresh).function())
+            self._ends.append(len(self.polynomials))
         row: list[int | None] = []
-        for first, last, function in self._functions:
+        for function, end in zip(self._functions, self._ends[1:], strict=True):
             try:
                 row += function(types, args, symbolic.apply_binary)
-            except _FAULTS:
-                row += [_number(value, p) for p in self.polynomials[first:last]]
+            except _FAULTS:  # one of them may have no value, and need none, for these sizes
+                row += [None] * (end - len(row))
         return row
-
-
-def _number(value: Any, p: Any) -> int | None:
-    try:
-        return int(value(p))
-    except _FAULTS:
-        return None
 
 
 class _Code:

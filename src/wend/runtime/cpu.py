@@ -19,7 +19,6 @@ from wend.compiler.kernels import Kernel
 from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
 from wend.compiler.split import cut
-from wend.compiler.tabulate import Row
 from wend.core._hot import Batch
 from wend.runtime import packed
 from wend.runtime.arena import ALIGNMENT, place_all
@@ -51,7 +50,6 @@ class CompiledPlan:
         self.sized_args = tuple(sorted(sizes_used(recipe)))
         self.bound: dict[Any, Bound | None] = {}
         self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
-        self.row = Row(function.extents.atoms)
         self.skeletons: dict[Any, Skeleton] = {}
         self.wanted = reference.wanted
         self.saved = reference.saved
@@ -146,16 +144,18 @@ class Bound:
         self.plan = plan
         self.types = key
         self.sizes = sizes
-        self.value = value = recipe.function.extents.evaluator(types, args)
-        for extents in recipe.nonempty:
-            if any(value(n) == 0 for n in extents):
+        extents = recipe.function.extents
+        self.row = extents.row.evaluate(types, args)
+        self.value = value = extents.evaluator(types, args, self.row)
+        for together in recipe.nonempty:
+            if any(value(n) == 0 for n in together):
                 raise Unbound
-        self.find_form(args, types)
+        self.find_form()
         self.find_memory()
         self.find_results()
         self.frame = self.new_frame()
 
-    def find_form(self, args: list[Any], types: list[Any]) -> None:
+    def find_form(self) -> None:
         """How kernels are cut, and all numbers that argument blocks need."""
         plan, value = self.plan, self.value
         forms, edges, packable = {}, [], []
@@ -169,16 +169,21 @@ class Bound:
         if skeleton is None:
             if len(plan.skeletons) >= MAX_BOUND:
                 plan.skeletons.clear()
-            skeleton = plan.skeletons[key] = Skeleton(plan, plan.row, forms, tuple(packable))
+            skeleton = plan.skeletons[key] = Skeleton(plan, forms, tuple(packable))
         self.skeleton = skeleton
-        row = plan.row.evaluate(types, args, value)
-        try:
-            self.terms = skeleton.evaluate(row, edges)
-        except TypeError:  # an extent that cannot be worked out
-            raise Unbound from None
-        self.sizes_of: list[int] = self.terms[: len(skeleton.polys)].tolist()
+        self.sizes_of = self.numbers(skeleton)
+        self.terms = skeleton.evaluate(self.sizes_of, edges)
         written = sum(self.sizes_of[term] for term in skeleton.written)
         self.release = skeleton.cut or 4 * written >= RELEASE_BYTES
+
+    def numbers(self, skeleton: Skeleton) -> list[int]:
+        """The numbers of a skeleton's polynomials."""
+        row = self.row
+        if skeleton.last < len(row):
+            found = [row[k] for k in skeleton.places]
+            if None not in found:
+                return found
+        return [self.value(p) for p in skeleton.polys]
 
     # -- memory -----------------------------------------------------------------------------
 

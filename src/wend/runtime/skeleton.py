@@ -17,7 +17,6 @@ from wend.compiler.extents import Poly, known, product
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.parts import NO_EDGE, Schedule, schedule
 from wend.compiler.split import Form
-from wend.compiler.tabulate import Row
 from wend.runtime import _launch_select
 
 __all__ = ["CALL_WORDS", "START", "Skeleton"]
@@ -39,15 +38,13 @@ class Skeleton:
     forms: of the kernels, by step     packable: steps whose right operand may be packed for good
     """
 
-    def __init__(
-        self, plan: Any, row: Row, forms: dict[int, Form], packable: tuple[int, ...]
-    ) -> None:
-        self.plan, self.recipe, self.row = plan, plan.recipe, row
+    def __init__(self, plan: Any, forms: dict[int, Form], packable: tuple[int, ...]) -> None:
+        self.plan, self.recipe = plan, plan.recipe
         self.schedules: dict[int, Schedule] = {
             k: schedule(self.recipe.steps[k], form) for k, form in forms.items()
         }
         self.forms = forms
-        self._polys: dict[int, int] = {}  # place in the row -> term
+        self._polys: dict[Poly, int] = {}  # their terms
         self._spans: list[int] = []
         self._moves: list[tuple[int, int, int]] = []  # (edge, factor, what is added)
         self._places: dict[Any, int] = {None: 0}  # what has a place in memory -> number
@@ -69,8 +66,7 @@ class Skeleton:
         self.n_edges = count
 
     def _poly(self, p: Poly) -> int:
-        place = self.row.place(p)
-        return self._polys.setdefault(place, len(self._polys))
+        return self._polys.setdefault(p, len(self._polys))
 
     def _edge(self, k: int, edge: int) -> int:
         return _EDGES + self._first_edge[k] + edge
@@ -99,6 +95,9 @@ class Skeleton:
             return array % _EDGES + firsts[array // _EDGES]
 
         self.polys = list(self._polys)
+        place = self.recipe.function.extents.row.place
+        self.places = [place(p) for p in self.polys]  # in the row of all that is evaluated
+        self.last = max(self.places, default=-1)
         self.spans = np.array(self._spans, np.intp)
         self.moves = np.array(self._moves, np.intp).reshape(-1, 3)
         self.term_words = np.array([w for w, _ in self._terms], np.intp)
@@ -113,12 +112,9 @@ class Skeleton:
             ends = [(w, kept, t if t is None else int(settled([t])[0])) for w, kept, t in words]
             self.packing.append((k, private, ends, self._layouts[k]))
 
-    def evaluate(self, row: list[int | None], edges: list[int]) -> Any:
-        """All terms, for the polynomials' numbers and the edges of parts.
-
-        Raises TypeError where one of them has no number.
-        """
-        numbers = np.array([row[k] for k in self.polys] + edges, np.int64)
+    def evaluate(self, sizes: list[int], edges: list[int]) -> Any:
+        """All terms, for the numbers of `polys` and the edges of parts."""
+        numbers = np.array(sizes + edges, np.int64)
         if not edges:
             return numbers
         n = len(self.polys)
