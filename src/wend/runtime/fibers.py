@@ -16,6 +16,7 @@ from typing import Any
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from wend.base import random_state
+from wend.base.collecting import CollectionSeldom
 from wend.base.errors import ExecutionError
 from wend.base.random_state import RandomState
 from wend.core import _hot
@@ -131,6 +132,12 @@ _hot.set_slot("park", park)
 
 
 def run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[Any]:
+    """Results of the calls, run as fibers of this thread: see `_run_together`."""
+    with CollectionSeldom():
+        return _run_together(calls, streams)
+
+
+def _run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[Any]:
     """Results of the calls, run as fibers of this thread.
 
     The first call that raises ends all: the others are cancelled, and its error is raised with
@@ -147,10 +154,9 @@ def run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[
     parted = False  # whether there has been a flush meanwhile
     try:
         while waiting:
-            if (
-                trace.n == 0 and allowed()
-            ):  # what all of them have pending will hardly come back as a whole
-                trace.state = None
+            if trace.n == 0:
+                # What many have pending hardly comes back as a whole; the path of a single one may.
+                trace.state = None if len(waiting) > 1 and allowed() else trace.root
             for fiber in waiting:
                 fiber.go()
                 if fiber.error is not None:

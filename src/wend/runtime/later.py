@@ -64,10 +64,8 @@ class Later:
         self.leaves = leaves
         self.spent: set[int] = set()  # regions that a pass has gone through
 
-    def pass_on(
-        self, owner: Any, segment: Segment, seeds: dict[int, Any]
-    ) -> list[tuple[int, Any]] | None:
-        """Gradients of what the flush read, for those of its results; None if nodes are needed.
+    def pass_on(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> bool:
+        """Push gradients of the flush's results back to what it read; False if nodes are needed.
 
         seeds: gradients by id     owner: the `Pass`
         """
@@ -80,7 +78,7 @@ class Later:
             if self.spent:
                 raise GraphError(FREED)
             self.resolve(segment)
-            return None
+            return False
         reached, ends = way
         if not self.spent.isdisjoint(reached):
             raise GraphError(FREED)
@@ -94,7 +92,9 @@ class Later:
             self.spent.update(reached)
             if len(self.spent) == execution.n_reached:
                 segment.structure.spend()
-        return found
+        for i, g in found:
+            owner.ledger.hand_on(owner, segment.inputs[i], g)
+        return True
 
     def is_hooked(self) -> bool:
         """Whether users' code wants to see a leaf's gradient as soon as it is complete."""
@@ -128,6 +128,7 @@ class Ledger:
     def __init__(self) -> None:
         self.tails: dict[Any, Any] = {}
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, type, array, own]
+        self.sums: dict[int, Any] = {}  # gradients of earlier flushes' results that are its own
 
     def put_off(self, execution: Any) -> None:
         """Take over what the gradients of parameters read."""
@@ -153,6 +154,21 @@ class Ledger:
             np.add(have[2], g, out=have[2])
         else:  # the first may be part of something else
             have[2:] = [have[2] + g, True]
+
+    def hand_on(self, owner: Any, value: Value, g: Any) -> None:
+        """Add to the gradient of a result of an earlier flush: at once, nothing is recorded."""
+        segment = value.segment
+        if segment is None:
+            return
+        have = owner.pending.get(-segment.serial, {}).get(value.seg_index)
+        if id(have) in self.sums:
+            total = self.sums[id(have)].value.buffer
+            np.add(total, g, out=total)
+            return
+        mine = _hot.wrap(_hot.held(value.type, np.array(g)))
+        owner.contribute(value, mine)
+        if have is None:
+            self.sums[id(mine)] = mine
 
     def close(self) -> list[tuple[Any, Any]]:
         """(leaf, gradient) of all leaves."""

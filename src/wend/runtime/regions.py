@@ -113,18 +113,21 @@ class Execution:
             self.used[self.root[i]] = 1
         kinds: list[Any] = []
         sorter.mark((*wanted, *roots), roots)
-        sizes: dict[Any, tuple[int, int]] = {}
+        sizes: dict[Any, tuple[int, int, int]] = {}
         for kind, members in sorter.order():
             group = Group(sorter.nodes[members[0]], members, sorter)
             key = (kind, group.n == 1)
-            rows, most = sizes.get(key, (0, 0))
-            sizes[key] = (rows + group.n, max(most, group.n))
+            rows, most, many = sizes.get(key, (0, 0, 0))
+            sizes[key] = (rows + group.n, max(most, group.n), many + 1)
             self.groups.append(group)
             kinds.append(key)
         for key, group in zip(kinds, self.groups, strict=True):
             family = self.families.get(key, _NOT_YET)
             if family is _NOT_YET:
-                family = self.families[key] = self.family_of(group, *sizes[key])
+                rows, most, many = sizes[key]
+                # To get everything ready pays for groups that are not the only one.
+                family = self.family_of(group, rows, most) if many > 1 else None
+                self.families[key] = family
             if family is None or not family.forward(group):
                 self.run(group)
 
@@ -353,7 +356,7 @@ class Execution:
             if i not in ends:
                 continue  # of members of the groups that no gradient flows through
             if value.leaf is None:
-                found.append((i, _hot.wrap(_hot.held(value.type, g))))
+                found.append((i, g))
             else:
                 ledger.add(value, g)
         return found

@@ -128,7 +128,7 @@ def child(
     """The node of an op behind others; one that says it does not join is a node too."""
     prim, program = state.prim, state.program
     types = [values[i].type for i in ins]
-    operands = list(sorter.operands[target])
+    operands = {at: k for k, at in enumerate(sorter.operands[target])}
     refs: list[int] = []
     fresh: list[int] = []  # positions of operands that are new to the region
     for k, i in enumerate(ins):
@@ -136,9 +136,9 @@ def child(
             refs.append(int(sorter.local[i]))
         else:
             if i not in operands:
-                operands.append(i)
+                operands[i] = len(operands)
                 fresh.append(k)
-            refs.append(-1 - operands.index(i))
+            refs.append(-1 - operands[i])
     outs = [values[state.first + k].type for k in range(state.n_out)]
     heavy = is_heavy(prim, program)
     begins = parent.parent is None
@@ -157,8 +157,9 @@ def child(
         rows, stacked = None, False
     kinds: list[int] = []
     kept: list[Any] = []
+    new = set(fresh)
     for k, i in enumerate(ins):
-        if refs[k] >= 0 or k not in fresh:
+        if refs[k] >= 0 or k not in new:
             kinds.append(0)
             kept.append(None)
             continue

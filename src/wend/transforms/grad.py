@@ -149,12 +149,8 @@ class Pass:
     def walk(self, segment: Segment, seeds: dict[int, Any]) -> None:
         """Pass one segment; as one step where no users' code can be in the way."""
         later = segment.structure.later
-        if later is not None:
-            found = later.pass_on(self, segment, seeds)
-            if found is not None:
-                for i, g in found:
-                    self.contribute(segment.inputs[i], g)
-                return
+        if later is not None and later.pass_on(self, segment, seeds):
+            return
         if segment.hooks or self.sinks or self.anomaly or self.useful is not None:
             walk_of_segment(self, segment).run(seeds)
             return
