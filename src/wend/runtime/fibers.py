@@ -154,9 +154,11 @@ def _run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list
     parted = False  # whether there has been a flush meanwhile
     try:
         while waiting:
-            if trace.n == 0:
-                # What many have pending hardly comes back as a whole; the path of a single one may.
-                trace.state = None if len(waiting) > 1 and allowed() else trace.root
+            # What many have pending hardly comes back as a whole; the path of a single one may.
+            if len(waiting) > 1 and trace.symbolic is None and allowed():
+                trace.state = None
+            elif trace.n == 0:
+                trace.state = trace.root
             for fiber in waiting:
                 fiber.go()
                 if fiber.error is not None:

@@ -18,6 +18,7 @@ from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core.body import Body
 from wend.core.graph import PathGraph
+from wend.runtime.batches import note, why_op_by_op
 from wend.runtime.reference import ReferencePlan, _Step
 from wend.runtime.runners import graph_runner
 from wend.transforms import whole as _whole  # noqa: F401  (makes the nodes that are bodies)
@@ -37,7 +38,13 @@ class GroupedPlan(ReferencePlan):
         """Find out what is to be done."""
         super().prepare(path)
         self.parameters = {i for i, _ in path.leaves}
+        self.sizes: list[Any] = []  # what was grouped (`batches.Noted`)
         self.read = {i for step in self.steps for i in step.inputs} | self.wanted | self.saved
+
+    def run(self, batch: Any) -> None:
+        """Compute, and note what was grouped."""
+        super().run(batch)
+        note(batch.states, batch.sites, self.sizes, why_op_by_op(batch.states))
 
     def compute(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run level by level; within a level, group by group."""
@@ -67,6 +74,10 @@ class GroupedPlan(ReferencePlan):
                 else:
                     groups[key] = [numbers, step]
             for numbers, *group in groups.values():
+                first = group[0]
+                at = max(first.outputs)  # temporaries, of composites, have negative numbers
+                if at >= 0:
+                    self.sizes.append((first.node.prim.name, len(group), 0, False, at))
                 body = isinstance(group[0].node.prim, Body)
                 if len(group) < (SMALLEST_GROUP_OF_BODIES if body else SMALLEST_GROUP):
                     for step in group:

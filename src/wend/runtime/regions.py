@@ -18,6 +18,7 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.runtime import _launch_select, _sort_select
+from wend.runtime.batches import note
 from wend.runtime.families import SMALL, Family, Room, Unsuited, is_ready, is_wide
 from wend.runtime.later import Later, LazyPath, Ledger, run_tail
 from wend.runtime.structure import BOOK, ops_of
@@ -365,6 +366,11 @@ class Execution:
         """Whether a value has entered the trace."""
         return bool(self.sorter.region[at] == -1)
 
+    def summary(self) -> list[Any]:
+        """Its groups, for whoever asks what was grouped (`batches.Noted`)."""
+        made = self.sorter.made
+        return [(g.node, len(g.members), g.n, g.alone, made[g.members[0]][0]) for g in self.groups]
+
     def covers(self, roots: list[int]) -> bool:
         """Whether the backward pass goes through all that these values depend on."""
         region, reached = self.sorter.region, self.sorter.reached
@@ -656,6 +662,7 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
                     return False
                 gradients = execution.backward(seeds)
             execution.finish(live)
+            note(batch.states, batch.sites, execution.summary())
             if asked is None and open_roots:
                 execution.leave_open(live)
                 return True

@@ -142,7 +142,8 @@ def child(
     outs = [values[state.first + k].type for k in range(state.n_out)]
     heavy = is_heavy(prim, program)
     begins = parent.parent is None
-    joins = begins or not (heavy and parent.heavy)
+    # What is made of nothing differs by its numbers; what is done with it need not.
+    joins = begins or not ((heavy and parent.heavy) or parent.n_operands == 0)
     rows: tuple[bool, ...] | None = None
     if begins or parent.rows:
         n = int(sorter.rows[target]) if not begins else -1

@@ -1,0 +1,83 @@
+"""`wend.debug.batches()`: what ran as one, as text and as a table."""
+
+from __future__ import annotations
+
+from html import escape
+
+from wend.base.errors import ArgumentError
+from wend.core import _hot
+from wend.runtime.batches import NOTED, Flushed, Grouped, flushed
+
+__all__ = ["Batches", "batches"]
+
+
+def batches(last: int = 1) -> Batches:
+    """What the engine has grouped: computes what is pending, and tells of the last flushes.
+
+    last: how many flushes that ran by groups: those of `wend.batched`, and of structure that does
+    not come back (what has a plan of its own is told by `explain()`)
+
+    Per group: its ops and the line of the first one, how many members ran together and on how many
+    rows, which operands were gathered for that, in bytes, and why something ran by itself. Printing
+    shows the text; notebooks show a table; `flushes` has it in parts. Raises ArgumentError for
+    last < 1.
+    """
+    if last < 1:
+        raise ArgumentError(f"batches: last must be at least 1, not {last}")
+    _hot.synchronize()
+    return Batches([flushed(noted) for noted in list(NOTED)[-last:]])
+
+
+class Batches:
+    """What some flushes have grouped; `flushes` has it in parts."""
+
+    def __init__(self, flushes: list[Flushed]) -> None:
+        self.flushes = flushes
+
+    def __str__(self) -> str:
+        if not self.flushes:
+            return "nothing has been computed by groups yet"
+        lines = []
+        for k, flush in enumerate(self.flushes):
+            lines.append(f"flush {k + 1} of {len(self.flushes)}: {_head(flush)}")
+            for group in flush.groups:
+                lines.append(f"  {group.members:5d} x {_names(group)}  at {group.line}")
+                lines.append(f"          {_how(group)}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = ["<div>"]
+        for k, flush in enumerate(self.flushes):
+            parts.append(f"<p><b>flush {k + 1}</b>: {escape(_head(flush))}</p><table>")
+            parts.append("<tr><th>members<th>ops<th>line<th>how</tr>")
+            for g in flush.groups:
+                cells = (str(g.members), _names(g), g.line, _how(g))
+                parts.append("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>")
+            parts.append("</table>")
+        return "".join([*parts, "</div>"])
+
+
+def _head(flush: Flushed) -> str:
+    text = f"{flush.n_ops} ops in {len(flush.groups)} groups, {flush.gathered} bytes gathered"
+    return f"{text}; op by op: {flush.why}" if flush.why else text
+
+
+def _names(group: Grouped) -> str:
+    """The ops of a group; many are cut short."""
+    names = group.ops
+    if len(names) > 8:
+        names = [*names[:7], f"and {len(names) - 7} more"]
+    return ", ".join(names)
+
+
+def _how(group: Grouped) -> str:
+    text = f"{group.how}, {group.rows} rows" if group.how in ("by rows", "stacked") else group.how
+    if group.gathered:
+        shapes = ", ".join(str(shape) for shape, _ in group.gathered[:4])
+        more = "" if len(group.gathered) <= 4 else ", ..."
+        text += f"; gathered {shapes}{more}: {sum(n for _, n in group.gathered)} bytes"
+    if group.shared:
+        text += f"; {group.shared} operands read in place"
+    return f"{text}; {group.why}" if group.why else text

@@ -1,0 +1,145 @@
+"""What the last flushes that ran by groups have grouped, gathered and left alone, and why."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wend.core._hot import LeafPrimitive
+from wend.core.provenance import Site
+from wend.runtime.structure import LARGEST_OPERAND, ROW, SHARED, ops_of
+from wend.runtime.structure import code as code_of
+from wend.transforms.rows import with_rows
+
+#: Flushes that are remembered, of so many ops together at most.
+REMEMBERED, MOST_OPS = 32, 20_000
+
+
+class Noted(NamedTuple):
+    """One flush, as it is remembered; no values are held."""
+
+    states: list[Any]
+    sites: Any
+    groups: list[Any]  # (node, or name of an op; members, rows, alone, first value)
+    why: str  # why it ran op by op, if it did
+
+
+NOTED: deque[Noted] = deque(maxlen=REMEMBERED)
+
+
+def note(states: list[Any], sites: Any, groups: list[Any], why: str = "") -> None:
+    """Remember a flush."""
+    NOTED.append(Noted(states, sites, groups, why))
+    while len(NOTED) > 1 and sum([len(noted.states) for noted in NOTED]) > MOST_OPS:
+        NOTED.popleft()
+
+
+@dataclass
+class Grouped:
+    """Some ops that ran as one: `members` times the same, on `rows` rows."""
+
+    ops: list[str]
+    line: str
+    members: int
+    rows: int
+    how: str  # "by rows", "stacked", "once", "alone" or "op by op"
+    gathered: list[tuple[tuple[int, ...], int]] = field(default_factory=list)  # shape, bytes
+    shared: int = 0  # operands that all members read where they lie
+    why: str = ""  # it was not batched
+
+
+@dataclass
+class Flushed:
+    """What one flush grouped, in the order in which it ran."""
+
+    n_ops: int
+    groups: list[Grouped]
+    why: str = ""  # it ran op by op
+
+    @property
+    def gathered(self) -> int:
+        """Bytes that were copied so that rows lie side by side."""
+        return sum(size for group in self.groups for _, size in group.gathered)
+
+
+def flushed(noted: Noted) -> Flushed:
+    """Everything about a flush."""
+    states, starts = noted.states, [state.first for state in noted.states]
+
+    def line(value: int) -> str:
+        k = bisect_right(starts, value) - 1
+        if noted.sites and k in noted.sites:
+            return str(Site(*noted.sites[k]))
+        state = states[k]
+        if state.user_code is not None:
+            return str(Site(state.user_code, state.user_lasti))
+        return str(Site(state.code, state.lasti))
+
+    n_ops = sum(not isinstance(state.prim, LeafPrimitive) for state in states)
+    groups = []
+    for node, members, rows, alone, first in noted.groups:
+        if isinstance(node, str):
+            how = "op by op"
+            why = "" if members > 1 else "nothing like it was ready with it"
+            groups.append(Grouped([node], line(first), members, members, how, why=why))
+        else:
+            groups.append(of_region(node, members, rows, alone, line(first)))
+    return Flushed(n_ops, groups, noted.why or "")
+
+
+def of_region(node: Any, members: int, rows: int, alone: bool, line: str) -> Grouped:
+    """A group of regions that end in one node."""
+    ops = ops_of(node)
+    found = Grouped([op.prim.name for op in ops], line, members, rows, "by rows")
+    for op in ops:
+        for kind, type_ in zip(op.kinds, op.types, strict=True):
+            if type_ is None:
+                continue
+            if alone or kind & 3 == SHARED:
+                found.shared += 1
+            elif kind & 3 == ROW:
+                found.gathered.append(sized(with_rows(type_, rows)))
+            else:
+                found.gathered.append(((rows, *type_.dims), rows * type_.nbytes))
+    if node.single or members == 1:
+        found.how, found.why = "alone", why_alone(node, ops[0])
+    elif alone:
+        found.how, found.why = "once", "all members read the same"
+    elif not node.rows:
+        found.how = "stacked"
+    return found
+
+
+def sized(type_: Any) -> tuple[tuple[int, ...], int]:
+    """(shape, bytes) of a type."""
+    return tuple(type_.dims), type_.nbytes
+
+
+def why_alone(node: Any, first: Any) -> str:
+    """Why a region ran by itself."""
+    if not node.single:
+        return "nothing like it was ready with it"
+    if first.prim.random:
+        return "it draws random numbers"
+    if any(t is not None and t.nbytes > LARGEST_OPERAND for t in first.types):
+        return f"an operand of more than {LARGEST_OPERAND >> 10} KB is not copied"
+    if any(t is not None and t.nbytes == 0 for t in first.types):
+        return "an operand is empty"
+    return f"{first.prim.name} has no batching rule"
+
+
+def why_op_by_op(states: list[Any]) -> str:
+    """Why a flush off the trie did not run by regions, as far as its ops tell."""
+    for state in states:
+        if isinstance(state.prim, LeafPrimitive):
+            continue
+        if state.is_step:
+            return "it holds a backward pass"
+        if code_of(state.prim, state) == 3:
+            prim = state.prim
+            if prim.calls_user:
+                return f"{prim.name} is a user's function"
+            return f"{prim.name} writes into its operand"
+    return "hooks or retained gradients need single ops, or most of its structure was new"

@@ -1,0 +1,83 @@
+"""wend.debug.batches(): what was grouped, what was gathered, and why something was not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wend as torch
+from wend.debug import batches
+
+
+@pytest.fixture(autouse=True)
+def together():
+    before = torch.autobatch(True)
+    yield
+    before.__exit__()
+
+
+def run(count: int = 5, extra=None):
+    weight = torch.tensor(np.eye(3, dtype=np.float32) * 0.5)
+
+    def fn(x):
+        y = torch.tanh(x @ weight)  # this line
+        if extra is not None:
+            y = extra(y)
+        return y.sum().item()
+
+    return torch.batched(fn)([torch.full((1, 3), float(k)) for k in range(count)])
+
+
+@pytest.mark.smoke
+def test_groups_are_told_with_their_sizes_and_lines():
+    run()
+    (flush,) = batches().flushes
+    (group,) = [group for group in flush.groups if "tanh" in group.ops]
+    assert group.members == 5
+    assert group.rows == 5
+    assert group.how == "by rows"
+    assert group.ops[:2] == ["matmul", "tanh"]
+    assert "test_batches.py" in group.line
+    assert group.gathered == [((5, 3), 60)]
+    assert group.shared == 1
+    assert flush.gathered >= 60
+
+
+def test_text_and_table():
+    run()
+    text = str(batches())
+    assert "5 x matmul, tanh" in text
+    assert "gathered (5, 3)" in text
+    assert "<table>" in batches()._repr_html_()
+
+
+def test_what_runs_by_itself_says_why():
+    run(extra=lambda y: y + torch.rand(1, 3))
+    found = [group for flush in batches().flushes for group in flush.groups]
+    assert any("random" in group.why for group in found)
+
+
+def test_an_op_that_is_not_for_groups_is_named():
+    def write(y):
+        y = y.clone()
+        y[0, 0] = 1.0
+        return y
+
+    run(extra=write)
+    (flush,) = batches().flushes
+    assert "writes into its operand" in flush.why
+    assert {group.how for group in flush.groups} == {"op by op"}
+
+
+def test_several_flushes():
+    def halve(x):
+        steps = 0
+        while x.sum().item() > 1:
+            x, steps = x / 2, steps + 1
+        return steps
+
+    assert torch.batched(halve)([torch.full((2,), 4.0)] * 3) == [3, 3, 3]
+    found = batches(last=3)
+    assert len(found.flushes) == 3
+    with pytest.raises(ValueError, match="at least 1"):
+        batches(last=0)
