@@ -33,6 +33,8 @@ _launch: Any = _launch_select.select()
 MOST_OPERANDS = 4096
 #: A path of so many ops is run by groups when it is met for the first time, as if off the trie.
 LONG = 200
+#: Groups of one kind in a flush from which on it pays to get everything ready for all of them.
+FEWEST = 2
 _NOT_YET: Any = object()
 #: Whether a defect shows: else another executor runs what has failed here.
 RAISES = False
@@ -126,8 +128,7 @@ class Execution:
             family = self.families.get(key, _NOT_YET)
             if family is _NOT_YET:
                 rows, most, many = sizes[key]
-                # To get everything ready pays for groups that are not the only one.
-                family = self.family_of(group, rows, most) if many > 1 else None
+                family = self.family_of(group, rows, most) if many >= FEWEST else None
                 self.families[key] = family
             if family is None or not family.forward(group):
                 self.run(group)
