@@ -11,7 +11,7 @@ paired passes. Beside them: the first step, all of the warm-up with what was com
 and how much was compiled during the passes (which should be nothing).
 
 Peers: torch (eager, always), compiled (torch.compile), jax and dynet (dyNET38, batching by itself),
-which must be installed; the programs of the last two are in peers/.
+which must be installed; the programs of the last two are in peers/. off: Wend, its batching off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 
 from bench import HERE, Side, publish, ratio
 
-PACKAGES = {"torch": "torch", "compiled": "torch", "jax": "jax", "dynet": "dynet"}
+PACKAGES = {"torch": "torch", "compiled": "torch", "jax": "jax", "dynet": "dynet", "off": "numpy"}
 PEERS = {"jax": "w1 w2 w3 w6 w6t w7 w8".split(), "dynet": ["w4", "w5"]}  # programs in peers/
 SIDES = ("wend", *PACKAGES)
 COLUMNS = [
@@ -40,6 +40,8 @@ def started(name: str, peer: str) -> Side:
     """A process that runs a workload, or its like for a peer."""
     if peer in ("wend", "torch"):
         return Side(peer, "serve_workload.py", name)
+    if peer == "off":
+        return Side("wend", "serve_workload.py", name, "--off")
     options = ["--compile"] if peer == "compiled" else ["--peer", peer]
     return Side("torch", "serve_workload.py", name, *options)
 

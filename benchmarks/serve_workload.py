@@ -1,6 +1,6 @@
 """One side of ``compare.py``: runs a workload as it is told to.
 
-python serve_workload.py WORKLOAD [--compile | --peer jax | --peer dynet]
+python serve_workload.py WORKLOAD [--compile | --peer jax | --peer dynet | --off]
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from bench import serve
 torch.set_num_threads(1)
 name, *options = sys.argv[1:]
 workload = getattr(importlib.import_module(name), name.upper())()
+if "--off" in options:
+    torch.autobatch(False)
 if "--compile" in options:
     common.let_compile(workload)
 if "--peer" in options:
