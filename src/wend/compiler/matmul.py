@@ -261,7 +261,9 @@ def _product(shape: Shape, dtype: str) -> str:
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
     turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"], a["depth"]))
     usual = f.let(f"xor i1 {f.either(dotted, turned_)}, true")
-    chunk = _chunk(f, shape, packed, a["depth"])
+    # Rows that are packed themselves are packed once for each chunk.
+    ahead = f.both(packed, f.is_("eq", a["left_step"], size))
+    chunk = _chunk(f, shape, ahead, a["depth"])
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
         told = f.add(i, a["origin0"]), f.add(j, a["origin1"])
         left = Matrix(_place(f, a, "left", i, j), a["left_row"], a["left_step"])
@@ -303,9 +305,9 @@ def _product(shape: Shape, dtype: str) -> str:
     return f.text()
 
 
-def _chunk(f: Routine, shape: Shape, packed: str, depth: str) -> str:
-    """Columns in a chunk: of panels that are packed already, what can be fetched ahead of time."""
+def _chunk(f: Routine, shape: Shape, ahead: str, depth: str) -> str:
+    """Columns in a chunk. ahead: an i1, no more than can be fetched ahead of time."""
     panel = f.mul(f.minimum(depth, str(DEPTH)), str(shape.panel * shape.size))
     fitting = f.div(str(_CHUNK_BYTES), f.add(panel, "1"))
     fewer = f.minimum(f.add(fitting, "1"), str(COLUMN_PANELS))
-    return f.mul(f.select(packed, fewer, str(COLUMN_PANELS)), str(shape.panel))
+    return f.mul(f.select(ahead, fewer, str(COLUMN_PANELS)), str(shape.panel))

@@ -192,7 +192,9 @@ def _product(kernel: Kernel, value: Value) -> Cut:
     across = across if stands else min(across, columns // (4 * matmul.tile_columns(w.dtype)))
     if along and rows * 3 < columns * 2:
         across = min(across, max(1, columns // (4 * rows)))
-    if rows >= 64 and (across < 2 or rows * depth * unit > LEFT_BYTES):
+    # A left operand that has to be packed is so for each chunk of columns, in each part again.
+    again = not stands and depth * columns * unit <= 2 * LEFT_BYTES
+    if rows >= 64 and (across < 2 or again or rows * depth * unit > LEFT_BYTES):
         if along and rows * 3 < columns * 2 and rows <= 256:
             return _WHOLE
         return _rows(w, rows, columns, depth, min(parts, rows // 32))
