@@ -116,26 +116,28 @@ class Execution:
             self.used[self.root[i]] = 1
         kinds: list[Any] = []
         sorter.mark((*wanted, *roots), roots)
-        sizes: dict[Any, tuple[int, int, int]] = {}
+        sizes: dict[int, tuple[int, int, int]] = {}
         for kind, members in sorter.order():
             group = Group(sorter.nodes[members[0]], members, sorter)
-            key = (kind, group.n == 1)
-            rows, most, many = sizes.get(key, (0, 0, 0))
-            sizes[key] = (rows + group.n, max(most, group.n), many + 1)
+            rows, most, many = sizes.get(kind, (0, 0, 0))
+            sizes[kind] = (rows + group.n, max(most, group.n), many + 1)
             self.groups.append(group)
-            kinds.append(key)
-        for key, group in zip(kinds, self.groups, strict=True):
+            kinds.append(kind)
+        for kind, group in zip(kinds, self.groups, strict=True):
+            key = (kind, group.n == 1)
             family = self.families.get(key, _NOT_YET)
             if family is _NOT_YET:
-                rows, most, many = sizes[key]
-                family = self.family_of(group, rows, most) if many >= FEWEST else None
+                rows, most, many = sizes[kind]
+                other = self.families.get((kind, group.n != 1))
+                family = self.family_of(group, other, rows, most) if many >= FEWEST else None
                 self.families[key] = family
             if family is None or not family.forward(group):
                 self.run(group)
 
-    def family_of(self, group: Group, rows: int, most: int) -> Family | None:
+    def family_of(self, group: Group, other: Family | None, rows: int, most: int) -> Family | None:
         """What runs groups of this kind on addresses; None if there is no machine code for it.
 
+        other: what runs groups of this kind that have one row, or those that have more
         rows: of all groups     most: of one
         """
         node = group.node
@@ -153,6 +155,8 @@ class Execution:
         group.template = entry[0]
         if not is_ready(entry[0]):
             return None
+        if other is not None and other.template is entry[0]:
+            return other
         try:
             return Family(self, group, types, entry, rows, most)
         except LookupError:
@@ -290,7 +294,8 @@ class Execution:
         for i, seed in seeds.items():
             self.add_seed(i, seed)
         # What waits for all groups of a family is made by each of them.
-        families = {group.family for group, on in zip(self.groups, through, strict=True) if on}
+        passed = [group.family for group, on in zip(self.groups, through, strict=True) if on]
+        families = dict.fromkeys(passed)  # in order: sums are the same from run to run
         for group, on in zip(reversed(self.groups), reversed(through), strict=True):
             if group.family is not None:
                 if group.family in families:
@@ -299,8 +304,8 @@ class Execution:
                 self.share_out(group)
             elif on and group.template.n_given:
                 self.back(group)
-        for family in self.families.values():
-            if family is not None and family.used and family.waiting and family in families:
+        for family in families:
+            if family is not None and family.used and family.waiting:
                 self.put_off(
                     family.node, family.template, family.sources, family.numbers, family.kept()
                 )
@@ -342,7 +347,7 @@ class Execution:
             for group in self.groups:
                 for seed in group.seeds:
                     seed.fill(0)
-            for family in self.families.values():
+            for family in set(self.families.values()):
                 if family is not None:
                     family.clear()
         self.passed = True
@@ -595,6 +600,12 @@ _ASKED: list[Any] = []
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+    """As `run_backward`, with all that is pending in memory: nothing of it is garbage before."""
+    with CollectionPaused():
+        return run_backward(trace, seeds)
+
+
+def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
     """Compute what is pending and the gradients that flow from the seeds (slot of `grad`).
 
     seeds: gradients (None for ones) by index.  Returns (value from outside, gradient) pairs; None
