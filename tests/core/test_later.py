@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 import wend as torch
+from tries import own_trie
 from wend.runtime import later, regions
 
 Params = dict[str, "torch.Tensor"]
@@ -184,3 +186,40 @@ def test_what_is_written_later_does_not_matter(by_groups):
     found, expected = run(True), run(False)
     for name, g in expected.items():
         np.testing.assert_allclose(found[name], g, rtol=1e-9, atol=1e-12)
+
+
+def through_a_view(y, x):
+    part = y[1:]
+    return (part * part).mean() + y.sum()
+
+
+def by_two_ways(y, x):
+    return (x * x).sum() + (y * 2).sum() + (x * 3).sum()
+
+
+def joined(y, x):
+    y.sum().item()
+    return torch.softmax(y, 0).square().sum() + (x * y).mean()
+
+
+@pytest.mark.parametrize("rest", [through_a_view, by_two_ways, joined])
+@pytest.mark.parametrize("shape", [(), (3, 1)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+@pytest.mark.parametrize("each", [False, True])
+def test_few_ops_off_the_trie(monkeypatch, rest, shape, dtype, each):
+    """Also if each is a flush: views of others, gradients of no dims, and of half types."""
+    monkeypatch.setattr(regions, "RAISES", True)
+    numbers = np.random.default_rng(0).normal(size=shape)
+
+    def gradient():
+        x = torch.tensor(numbers, dtype=dtype, requires_grad=True)
+        y = x * torch.ones(3, 4, dtype=dtype)
+        rest(y, x).backward()
+        return x.grad.numpy()
+
+    with torch.autobatch(False):
+        expected = gradient()
+    with own_trie(sealed=True), torch.autobatch(True), torch.eager() if each else nullcontext():
+        found = gradient()
+    tolerance = 1e-12 if dtype is torch.float64 else 0.03
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)

@@ -153,7 +153,7 @@ class Ledger:
         elif have[3]:
             np.add(have[2], g, out=have[2])
         else:  # the first may be part of something else
-            have[2:] = [have[2] + g, True]
+            have[2:] = [np.asarray(have[2] + g), True]
 
     def hand_on(self, owner: Any, value: Value, g: Any) -> None:
         """Add to the gradient of a result of an earlier flush: at once, nothing is recorded."""

@@ -327,6 +327,7 @@ class Execution:
         Where a derivative may be infinite, a gradient of 0 is not the same as none.
         """
         marks, ends = self.sorter.flow(seeds)
+        ends.update(base for base in (int(self.root[i]) for i in seeds) if self.is_outside(base))
         rough: dict[Any, set[bool]] = {}
         for group in self.groups:
             if not group.node.smooth:
@@ -383,10 +384,22 @@ class Execution:
         regions = [region[self.root[i]] for i in roots]
         return all(g >= 0 and reached[g] for g in regions)
 
+    def check_gradients(self) -> None:
+        """Raises Unsuited if a later backward pass would add gradients of a type that it cannot."""
+        made = self.sorter.made
+        results = [at for group in self.groups for at in made[group.members[0]]]
+        for i in (*results, *self.sorter.leaves):
+            value = self.values[i]
+            if value.requires_grad:
+                is_wide(value.type.dtype.numpy)
+
     def add_seed(self, i: int, seed: Any) -> None:
         """Add the gradient of a root to where gradients of it are collected."""
         type_ = self.values[i].type
-        target = int(self.gradients[self.root[i]])
+        base = int(self.root[i])
+        if self.is_outside(base):  # a view of what the flush began with
+            self.make_leaf_gradient(base)
+        target = int(self.gradients[base])
         if target == 0:
             return
         if seed is None:
@@ -669,6 +682,8 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
                 execution, seeds, found = asked
                 execution.batch = batch
             execution.forward(live, list(seeds))
+            if asked is None and open_roots:
+                execution.check_gradients()
             if asked is not None:
                 if not execution.covers(open_roots):
                     return False
