@@ -133,6 +133,22 @@ def test_parts_follow_from_sizes():
     assert counts[0] == 1 < counts[1] <= counts[2] <= MOST_PARTS
 
 
+def test_sizes_that_are_cut_alike_share_a_skeleton():
+    """Argument blocks are laid out once for each way to cut the kernels; only numbers differ."""
+    w = normal(400, 400, seed=1)
+    x = normal(3000, 400)
+    torch.synchronize()
+    skeletons = []
+    for n in (300, 10, 310, 12):
+        y = F.gelu(x[:n] @ w)
+        np.testing.assert_allclose(
+            y.numpy(), F.gelu(torch.tensor(x.numpy()[:n]) @ w).numpy(), atol=1e-4
+        )
+        plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
+        skeletons.append(plan.compiled.track.frame.owner.bound.skeleton)
+    assert skeletons[0] is skeletons[2] is not skeletons[1] is skeletons[3]
+
+
 def test_two_python_threads_compute_at_once():
     torch.set_num_threads(2)
     expected = [run(product), run(rows)]
