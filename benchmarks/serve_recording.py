@@ -122,6 +122,7 @@ def resized(kind: str, repeats: int) -> float:
         times.append((2 * between - start - clock()) / len(given))
         for value in before + kept:
             value.sum().item()
+        del value, before, kept  # freeing what was computed is no part of the next repeat
     return statistics.median(times)
 
 
@@ -165,6 +166,7 @@ def never_repeating(repeats: int, backward: bool) -> float:
         times.append((clock() - between - (between - start)) / len(plan))
         read(loss)
         x.grad = y.grad = None
+        del values, loss  # freeing what was computed is no part of the next repeat
     return statistics.median(times)
 
 

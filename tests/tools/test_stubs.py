@@ -55,7 +55,7 @@ def test_every_name_of_the_core_is_declared():
     }
     text = stubs.core_stub()
     assert names
-    assert not [n for n in names if f"class {n}:" not in text]
+    assert not [n for n in names if f"class {n}:" not in text and f"class {n}(" not in text]
 
 
 def test_a_signature_becomes_a_declaration():

@@ -13,7 +13,9 @@ cdef extern from "_shim.h":
     int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
     int install_lazy_dict "wend_install_lazy_dict" (object probe, int k) except -1
     int keep_memory "wend_keep_memory" (object value, object tensor, object alias,
-                                        object state) except -1
+                                        object state, object type_, object record_) except -1
+    list roomy "wend_roomy" (Py_ssize_t n)
+    int push "wend_push" (object items, object item) except -1
     size_t address "wend_address" (object o)
     object slice_start "wend_slice_start" (object key)
     object slice_stop "wend_slice_stop" (object key)
@@ -48,27 +50,50 @@ cdef class Kind:
     cdef readonly object dtype
     cdef readonly Py_ssize_t rank
     cdef readonly object device
-    cdef readonly dict types
+    cdef list slots
+    cdef dict wide
+    cdef readonly Py_ssize_t n_types
     cdef readonly list leaves
+    cdef LeafPrimitive plain_leaf
     cdef Py_ssize_t itemsize
+    cpdef forget(self)
 
-@cython.no_gc
 cdef class TensorType:
     cdef object size
-    cdef readonly tuple dims
+    cdef tuple extents
     cdef readonly object dtype
     cdef readonly object device
     cdef readonly Kind kind
     cdef readonly Py_ssize_t nbytes
+    cdef readonly Py_ssize_t rank
+    cdef long long hashed
+    cdef long long row[8]
 
-@cython.locals(found=TensorType)
+@cython.locals(k=Py_ssize_t)
+cdef tuple dims_of(TensorType type_)
+@cython.locals(found=TensorType, row="long long[8]", n=Py_ssize_t, k=Py_ssize_t)
 cdef TensorType type_in_kind(Kind kind, tuple shape)
-@cython.locals(n=Py_ssize_t, made=TensorType)
-cdef TensorType new_type(Kind kind, tuple dims)
+@cython.locals(h="long long", mask="long long", i="long long", k=Py_ssize_t, found=TensorType,
+               made=TensorType)
+cdef TensorType type_of_row(Kind kind, long long *row, Py_ssize_t n)
+@cython.locals(k=Py_ssize_t)
+cdef bint same_row(long long *a, long long *b, Py_ssize_t n) noexcept
+@cython.locals(k=Py_ssize_t)
+cpdef bint same_tail(TensorType a, TensorType b) except -1
+@cython.locals(mask="long long", i="long long")
+cdef place(list slots, TensorType type_)
+@cython.locals(slots=list, found=TensorType)
+cdef grow(Kind kind)
+@cython.locals(other=Kind)
+cdef count_type(Kind kind)
+@cython.locals(k=Py_ssize_t, extent="long long", size="long long", made=TensorType)
+cdef TensorType new_type(Kind kind, long long *row, Py_ssize_t n)
+cdef Py_ssize_t product(object a, object b) except? -1
 @cython.locals(found=TensorType)
 cpdef symbolic_type(object shape, object dtype, object device)
-cdef int C_DIM, C_ARG, C_NUMBER, C_EQUAL, C_GUARD, C_ROW, C_PUT, C_PUT_DIM, C_TYPE, C_SAME
-cdef long long LARGE
+cdef int C_DIM, C_ARG, C_NUMBER, C_EQUAL, C_GUARD, C_PUT, C_PUT_DIM, C_TYPE, C_SAME
+cdef long long LARGE, LOW_32
+cdef Py_ssize_t MAX_ROW, MOST_ROOM
 @cython.locals(e=tuple, t=TensorType, op=int)
 cpdef evaluate(object expr, list types, list args)
 cdef binary(int op, object a, object b)
@@ -82,6 +107,7 @@ cdef class Program:
     cdef public tuple numbers
     cdef public Py_ssize_t n_guards
     cdef public int as_operand
+    cdef public bint uniform
     cdef public object graph
     cdef public dict templates
     cdef public object runner
@@ -94,13 +120,12 @@ cdef class Program:
     cpdef bint matches(self, list types, list args) except -1
     @cython.locals(i=Py_ssize_t, result=list, row=tuple, shape=list)
     cpdef tuple out_types(self, list types, list args)
-    @cython.locals(code=bytes, stack="long long[16]", top=int, i=Py_ssize_t, n=Py_ssize_t,
-                   result=list, shape=list, op=int, k=int, t=TensorType, u=TensorType, a="long long",
+    @cython.locals(code=bytes, stack="long long[16]", row="long long[8]", top=int, i=Py_ssize_t,
+                   n=Py_ssize_t, made=TensorType, result=list, n_made=Py_ssize_t, rank=Py_ssize_t,
+                   op=int, k=int, t=TensorType, u=TensorType, extent="long long", a="long long",
                    b="long long", holds=bint)
     cdef resize(self, TensorType t0, TensorType t1, TensorType t2, list more, list args)
 
-@cython.locals(i=Py_ssize_t, n=Py_ssize_t)
-cdef bint same_dims(tuple a, tuple b) except -1
 cdef TensorType operand_type(int k, TensorType t0, TensorType t1, TensorType t2, list more)
 
 cdef class PrimitiveBase:
@@ -221,38 +246,39 @@ cdef operator1(Py_ssize_t code, Tensor x)
 @cython.locals(f=OpFunction, t=type)
 cdef operator2(Py_ssize_t code, Tensor x, object y, bint swap)
 
-# What a known step reads comes first, so that it lies in few cache lines.  States refer to each
-# other in circles, which `dismantle` cuts; the cyclic collector would walk the whole trie.
-@cython.no_gc
-cdef class State:
+# What a known step reads comes first, so that it lies in few cache lines.
+cdef class Record:
     cdef public object prim
-    cdef public State child
     cdef public Mode mode
     cdef public TensorType out_type
-    cdef public Py_ssize_t i0
-    cdef public TensorType t0
-    cdef public State parent
     cdef public object code
+    cdef public object user_code
+    cdef public Program program
+    cdef public tuple rest
+    cdef public tuple outs
+    cdef public int i0
+    cdef public int i1
+    cdef public int i2
     cdef public int lasti
     cdef public int user_lasti
-    cdef public object user_code
+    cdef public int n_in
+    cdef public int first
+    cdef public int n_out
+    cdef public int arg0
     cdef public bint requires_grad
     cdef public bint many
-    cdef public Py_ssize_t i1
-    cdef public TensorType t1
-    cdef public list last_args
-    cdef public object program
-    cdef public Py_ssize_t i2
-    cdef public TensorType t2
-    cdef public tuple rest
-    cdef public list trest
     cdef public bint is_step
+    cdef public bint linked
+
+cdef class State(Record):
+    cdef public State child
+    cdef public TensorType t0
+    cdef public TensorType t1
+    cdef public State parent
+    cdef public list last_args
+    cdef public TensorType t2
+    cdef public list trest
     cdef public int simple
-    cdef public tuple outs
-    cdef public Py_ssize_t n_in
-    cdef public Py_ssize_t first
-    cdef public Py_ssize_t n_out
-    cdef public Py_ssize_t arg0
     cdef public Py_ssize_t depth
     cdef public dict children
     cdef public object plans
@@ -291,6 +317,7 @@ cdef class Trace:
     cdef public Py_ssize_t n
     cdef public Py_ssize_t nbytes
     cdef public Py_ssize_t ops
+    cdef Py_ssize_t room
     cdef public object extra
     cdef public object site_code
     cdef public int site_lasti
@@ -321,29 +348,31 @@ cdef list CODES
 cdef list FLAGS
 @cython.locals(row=tuple, flag=bint, k=Py_ssize_t)
 cpdef bint is_internal(object code) except -1
-cdef note_site(Trace trace, State state, object code, int lasti)
+cdef note_site(Trace trace, Record state, object code, int lasti)
 @cython.locals(storage=Storage)
 cdef bint lone(Alias alias) except -1
 @cython.locals(alias=Alias, storage=Storage)
 cdef Py_ssize_t lone_baseline()
 @cython.locals(alias=Alias, base=Tensor, leaf=Leaf, v=Value, fresh=Value)
 cpdef Value refreshed(Tensor handle)
-@cython.locals(state=State, child=State, prim=LeafPrimitive, grad=int, index=Py_ssize_t)
+@cython.locals(state=State, child=State, step=Record, kind=Kind, prim=LeafPrimitive, grad=int,
+               index=Py_ssize_t)
 cpdef Py_ssize_t enter(Trace trace, Value v) except -1
-cdef State new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index)
+@cython.locals(state=State, step=Record)
+cdef Record new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index)
 @cython.locals(child=State, children=dict)
-cdef State leaf_child(Trace trace, State state, LeafPrimitive prim, int grad)
+cdef Record leaf_child(Trace trace, State state, LeafPrimitive prim, int grad)
 @cython.locals(child=State)
 cdef State child_with(State state, tuple key)
 @cython.locals(other=State)
 cdef adopt(State state, State child)
 @cython.locals(node=State, root=State, ok=bint)
 cdef bint admit(State state, object prim) except -1
-@cython.locals(state=State, known=State, now="long long", k=Py_ssize_t, tail=Py_ssize_t)
+@cython.locals(step=Record, state=State, known=State, now="long long", k=Py_ssize_t, tail=Py_ssize_t)
 cdef count_pass(State root, list states)
 cdef check_budget(Trace trace)
 cdef count_at(State state)
-@cython.locals(state=State, h="long long", prim="long long")
+@cython.locals(state=Record, h="long long", prim="long long")
 cdef note_stranger(list states)
 @cython.locals(alias=Alias, base=Tensor)
 cdef bint current(Tensor handle) except -1
@@ -353,16 +382,23 @@ cdef bint is_operand(Tensor handle, long long serial, Py_ssize_t index,
 @cython.locals(trace=Trace, state=State, child=State, serial="long long")
 cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
             list values, OpFunction inplace)
+cdef list LAST_CODE
+@cython.locals(v=Value)
+cdef bint at_hand(Trace trace, Tensor handle) except -1
+@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor)
+cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
+                list values)
 @cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor)
 cdef bint same_rest(Trace trace, State child, list rest) except -1
 @cython.locals(v0=Value, v1=Value, v2=Value, i0=Py_ssize_t, i1=Py_ssize_t, i2=Py_ssize_t,
-               serial="long long", state=State, child=State, others=list, indices=tuple, h=Tensor)
+               serial="long long", state=State, child=State, step=Record, others=list,
+               indices=tuple, h=Tensor)
 cdef record_new(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values, OpFunction inplace)
 @cython.locals(v=Value)
 cdef tuple indices_of(Trace trace, list others)
 @cython.locals(serial="long long", v=Value, t=Tensor, old=Value, out_type=TensorType, args=list)
-cdef commit(Trace trace, PrimitiveBase prim, State child, Tensor h0, list values,
+cdef commit(Trace trace, PrimitiveBase prim, Record child, Tensor h0, list values,
             OpFunction inplace)
 @cython.locals(v=Value, serial="long long", state=State, child=State, indices=list)
 cpdef record_step(Trace trace, StepPrimitive prim, list seeds, list operands, list values,
@@ -380,14 +416,15 @@ cdef State retype(State child, Py_ssize_t n, Value v0, Value v1, Value v2, list 
                   list values)
 cdef set_types(State child, TensorType t0, TensorType t1, TensorType t2, list more, object outs,
                list values)
-cdef set_results(State child, object outs)
-@cython.locals(child=State, grad=bint, v=Value, program=Program, outs=object, t0=TensorType,
-               t1=TensorType, t2=TensorType, more=list, types=list)
-cdef State find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t i0,
+cdef set_results(Record child, object outs)
+@cython.locals(child=Record, node=State, grad=bint, v=Value, program=Program, outs=object,
+               found=tuple, same=bint, t0=TensorType, t1=TensorType, t2=TensorType, more=list,
+               types=list)
+cdef Record find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t i0,
                       Py_ssize_t i1, Py_ssize_t i2, tuple rest, list values,
                       Value v0, Value v1, Value v2, list others)
 @cython.locals(v=Value, t=Tensor, serial="long long", fresh=list)
-cdef commit_many(Trace trace, object prim, State child, list values)
+cdef commit_many(Trace trace, object prim, Record child, list values)
 @cython.locals(alias=Alias, parent=Alias)
 cdef attach_view(Tensor t, Tensor h0, PrimitiveBase prim, list values)
 @cython.locals(v=Value)

@@ -27,10 +27,14 @@ R_COMPLEX = 6
 R_DEFAULT = 7
 
 MAX_TYPES = 8192
+MAX_ROW = 8  # dims of which a type keeps the extents as C integers
+LARGE = 1 << 31
+LOW_32 = (1 << 32) - 1
 MAX_STATES = 60_000
 MOST_OFF_TRIE = 1_000_000  # nodes pending at most where structure does not come back
 SEAL_AFTER = 32  # divergences below a state before it may be sealed
 LONG_TAIL = 250  # new states of one divergence that weigh as much as another divergence
+MOST_ROOM = 4096  # entries that a fresh trace has room for at most
 WINDOW = 128  # passes after which the counts of a state are halved
 GRAD_NONE = 0
 GRAD_LEAF = 1
@@ -74,30 +78,38 @@ class Kind:
         self.rank = rank
         self.device = device
         self.itemsize = dtype.itemsize
-        self.types = {}
+        self.forget()
         self.leaves = [LeafPrimitive(self, g) for g in range(4)]
+        self.plain_leaf = self.leaves[GRAD_NONE]
 
     def __repr__(self):
         return f"{self.dtype}[{self.rank}d]"
+
+    def forget(self):
+        """Let go of all types of this kind."""
+        self.slots = [None] * 8  # a hash table with open addressing
+        self.wide = {}  # types of more than MAX_ROW dims, by shape
+        self.n_types = 0
 
 
 class TensorType:
     """Shape, dtype and device of a value; interned, compared by identity on the fast path.
 
     Identity implies equality; the tables are bounded, so that equality does not imply identity.
+    The extents lie in `row`, as C integers; of more than MAX_ROW dims, in the tuple alone.
     """
+
+    @property
+    def dims(self):
+        """Extents of the dims, as a plain tuple (made when it is first asked for)."""
+        return dims_of(self)
 
     @property
     def shape(self):
         """Extents of the dims, as a Size (made when it is first asked for)."""
         if self.size is None:
-            self.size = tuple.__new__(Size, self.dims)
+            self.size = tuple.__new__(Size, dims_of(self))
         return self.size
-
-    @property
-    def rank(self):
-        """Number of dims."""
-        return len(self.dims)
 
     def __repr__(self):
         return f"{self.dtype}{list(self.shape)}"
@@ -122,33 +134,129 @@ def intern_kind(dtype, rank, device):
     return kind
 
 
+def dims_of(type_):
+    """Extents of a type's dims, as a tuple."""
+    if type_.extents is None:
+        type_.extents = tuple([type_.row[k] for k in range(type_.rank)])
+    return type_.extents
+
+
 def type_in_kind(kind, shape):
     """The interned type of this kind with the given shape (a tuple of ints)."""
+    row = [0, 0, 0, 0, 0, 0, 0, 0]
+    n = len(shape)
+    if n > MAX_ROW:
+        found = kind.wide.get(shape)
+        if found is None:
+            found = new_type(kind, row, 0)
+            found.extents = shape
+            found.rank = n
+            for extent in shape:
+                found.nbytes = product(found.nbytes, extent)
+            for k in range(MAX_ROW):
+                found.row[k] = shape[k]
+            count_type(kind)
+            kind.wide[shape] = found
+        return found
+    for k in range(n):
+        row[k] = shape[k]
+    return type_of_row(kind, row, n)
+
+
+def type_of_row(kind, row, n):
+    """The interned type of this kind with the extents row[:n], n <= MAX_ROW."""
+    h = n
+    for k in range(n):
+        h = ((h ^ row[k]) * 1000003) & LOW_32
+    h = h ^ (h >> 15)
+    mask = len(kind.slots) - 1
+    i = h & mask
+    while True:
+        found = kind.slots[i]
+        if found is None:
+            break
+        if found.hashed == h and same_row(found.row, row, n):
+            return found
+        i = (i + 1) & mask
+    made = new_type(kind, row, n)
+    made.hashed = h
+    count_type(kind)
+    if 2 * kind.n_types > len(kind.slots):
+        grow(kind)
+    place(kind.slots, made)
+    return made
+
+
+def same_row(a, b, n):
+    """Whether a[:n] and b[:n] are equal."""
+    for k in range(n):
+        if a[k] != b[k]:
+            return False
+    return True
+
+
+def same_tail(a, b):
+    """Whether the shapes of two types are equal but for their first dim."""
+    if a.rank != b.rank:
+        return False
+    if a.rank > MAX_ROW:
+        return dims_of(a)[1:] == dims_of(b)[1:]
+    for k in range(1, a.rank):
+        if a.row[k] != b.row[k]:
+            return False
+    return True
+
+
+def place(slots, type_):
+    """Put a type into the first free slot from where its hash points."""
+    mask = len(slots) - 1
+    i = type_.hashed & mask
+    while slots[i] is not None:
+        i = (i + 1) & mask
+    slots[i] = type_
+
+
+def grow(kind):
+    """Give a kind's table twice the slots."""
+    slots = [None] * (2 * len(kind.slots))
+    for found in kind.slots:
+        if found is not None:
+            place(slots, found)
+    kind.slots = slots
+
+
+def count_type(kind):
+    """Count one more type of this kind; past the bound the tables are emptied first."""
     global N_TYPES
-    found = kind.types.get(shape)
-    if found is None:
-        if N_TYPES >= MAX_TYPES:
-            for other in KINDS.values():
-                other.types.clear()
-            N_TYPES = 0
-        found = new_type(kind, shape)
-        kind.types[shape] = found
-        N_TYPES += 1
-    return found
+    if N_TYPES >= MAX_TYPES:
+        for other in KINDS.values():
+            other.forget()
+        N_TYPES = 0
+    kind.n_types += 1
+    N_TYPES += 1
 
 
-def new_type(kind, dims):
-    """A type of this kind, not interned yet."""
-    n = kind.itemsize
-    for extent in dims:
-        n = n * extent
+def new_type(kind, row, n):
+    """A type of this kind with the extents row[:n], not interned yet."""
     made = TensorType.__new__(TensorType)
-    made.dims = dims  # a plain tuple: indexing a Size runs Python code
+    if not COMPILED:
+        made.row = [0, 0, 0, 0, 0, 0, 0, 0]
+    size = kind.itemsize
+    for k in range(n):
+        extent = row[k]
+        made.row[k] = extent
+        size = size * extent if size < LARGE and extent < LARGE else product(size, extent)
+    made.rank = n
     made.dtype = kind.dtype
     made.device = kind.device
     made.kind = kind
-    made.nbytes = n
+    made.nbytes = size
     return made
+
+
+def product(a, b):
+    """a * b. Raises OverflowError, compiled, where that needs more than 64 bits."""
+    return a * b
 
 
 def intern_type(shape, dtype, device):
@@ -159,7 +267,8 @@ def intern_type(shape, dtype, device):
 def symbolic_type(shape, dtype, device):
     """A type whose extents may be symbolic; not interned, never leaves a trace of a rule."""
     found = TensorType.__new__(TensorType)
-    found.dims = tuple(shape)
+    found.extents = tuple(shape)
+    found.rank = len(found.extents)
     found.size = shape
     found.dtype = dtype
     found.device = device
@@ -206,7 +315,7 @@ def evaluate(expr, types, args):
     op = e[0]
     if op == 0:
         t = types[e[1]]
-        return t.dims[e[2]]
+        return dims_of(t)[e[2]]
     if op == 1:
         return args[e[1]]
     a = evaluate(e[1], types, args)
@@ -260,6 +369,7 @@ class Program:
         self.code = None
         self.numbers = ()
         self.as_operand = -1
+        self.uniform = False
         translate(self)
         self.graph = None
         self.templates = {}
@@ -289,35 +399,41 @@ class Program:
         code = self.code
         if code is None or self.kinds is None:
             return None
-        stack = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        if not COMPILED:
+            stack = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+            row = [0, 0, 0, 0, 0, 0, 0, 0]
         top = -1
         i = 0
         n = len(code)
+        made = None
         result = None
-        shape = None
+        n_made = 0
+        rank = 0
         while i < n:
             op = code[i]
             if op == C_EQUAL or op == C_DIM or op == C_PUT_DIM:
                 k = code[i + 1]
                 t = operand_type(k, t0, t1, t2, more)
-                extent = t.dims[code[i + 2]]
+                extent = t.row[code[i + 2]]
                 i += 3
                 if op == C_EQUAL:
                     k = code[i]
                     t = operand_type(k, t0, t1, t2, more)
-                    other = t.dims[code[i + 1]]
-                    if extent is not other and extent != other:
+                    if extent != t.row[code[i + 1]]:
                         return None
                     i += 2
                 elif op == C_DIM:
                     top += 1
                     stack[top] = extent
                 else:
-                    shape.append(extent)
+                    row[rank] = extent
+                    rank += 1
             elif op == C_SAME:
                 t = operand_type(code[i + 1], t0, t1, t2, more)
                 u = operand_type(code[i + 2], t0, t1, t2, more)
-                if t is u or same_dims(t.dims, u.dims):
+                if t is u or (
+                    t.rank == u.rank and t.rank <= MAX_ROW and same_row(t.row, u.row, t.rank)
+                ):
                     i += code[i + 3]
                 i += 4
             elif op == C_ARG:
@@ -329,16 +445,18 @@ class Program:
                 stack[top] = self.numbers[code[i + 1]]
                 i += 2
             elif op == C_PUT:
-                shape.append(stack[top])
+                row[rank] = stack[top]
+                rank += 1
                 top -= 1
                 i += 1
-            elif op == C_ROW:
-                shape = []
-                i += 1
             elif op == C_TYPE:
-                if result is None:
-                    result = []
-                result.append(type_in_kind(self.kinds[len(result)], tuple(shape)))
+                if n_made == 1:
+                    result = [made]
+                made = type_of_row(self.kinds[n_made], row, rank)
+                if result is not None:
+                    result.append(made)
+                n_made += 1
+                rank = 0
                 i += 1
             elif op == C_GUARD:
                 a = stack[top - 1]
@@ -387,7 +505,7 @@ class Program:
                 i += 1
         if self.as_operand >= 0:
             return operand_type(self.as_operand, t0, t1, t2, more)
-        return result[0] if len(result) == 1 else tuple(result)
+        return made if result is None else tuple(result)
 
     def out_types(self, types, args):
         """Types of the results for these operand types and run-time args."""
@@ -405,17 +523,6 @@ class Program:
         return tuple(result)
 
 
-def same_dims(a, b):
-    """Whether two shapes are equal."""
-    n = len(a)
-    if n != len(b):
-        return False
-    for i in range(n):
-        if a[i] is not b[i] and a[i] != b[i]:
-            return False
-    return True
-
-
 def operand_type(k, t0, t1, t2, more):
     """The type of operand number k."""
     return t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
@@ -427,12 +534,10 @@ C_ARG = 65  # push args[k]
 C_NUMBER = 66  # push numbers[k]
 C_EQUAL = 67  # give up unless two dims are equal
 C_GUARD = 68  # pop two; give up unless the comparison has this outcome
-C_ROW = 69  # begin a result
 C_PUT = 70  # pop the next extent of the result
 C_PUT_DIM = 71  # the next extent is types[k].dims[axis]
 C_TYPE = 72  # end a result
 C_SAME = 73  # if two operands are of one shape, skip so many bytes
-LARGE = 1 << 31
 
 
 def translate(program):
@@ -457,7 +562,8 @@ def translate(program):
         code.extend([C_GUARD, op, 1 if outcome else 0])
     n_guards = len(code)
     for row, _ in program.outs:
-        code.append(C_ROW)
+        if len(row) > MAX_ROW:
+            return
         for expr in row:
             if is_dim(expr):
                 code.extend([C_PUT_DIM, expr[1], expr[2]])
@@ -474,8 +580,8 @@ def translate(program):
 
 
 def is_dim(expr):
-    """Whether an expression is one dim of one operand."""
-    return type(expr) is tuple and expr[0] == 0
+    """Whether an expression is one dim of one operand, among those that types keep in a row."""
+    return type(expr) is tuple and expr[0] == 0 and expr[2] < MAX_ROW
 
 
 def translate_expr(expr, code, numbers, depth):
@@ -489,7 +595,7 @@ def translate_expr(expr, code, numbers, depth):
     op = expr[0]
     if op == 0:
         code.extend([C_DIM, expr[1], expr[2]])
-        return True
+        return expr[2] < MAX_ROW
     if op == 1:
         code.extend([C_ARG, expr[1]])
         return True
@@ -506,12 +612,29 @@ def settle_operand(program, types):
     if len(program.outs) != 1 or program.code is None:
         return
     row = program.outs[0][0]
-    if not row or not is_dim(row[0]):
-        return
-    k = row[0][1]
-    if types[k].kind is program.kinds[0] and row == tuple([(0, k, a) for a in range(len(row))]):
-        program.as_operand = k
-        program.code = program.code[: program.n_guards]
+    equal = set()
+    for op, a, b, outcome in program.guards:
+        if op == 20 and outcome:
+            equal |= {(a, b), (b, a)}
+    for k in range(len(types)):
+        if types[k].kind is not program.kinds[0] or not row:
+            continue
+        own = [(0, k, axis) for axis in range(len(row))]
+        if set(zip(row, own, strict=True)) <= equal | {(dim, dim) for dim in row}:
+            program.as_operand = k
+            program.code = program.code[: program.n_guards]
+            program.uniform = not program.many and asks_equality(program.code)
+            return
+
+
+def asks_equality(code):
+    """Whether guards ask for nothing but that operands be of one shape."""
+    i = 0
+    while i < len(code):
+        if code[i] != C_SAME:
+            return False
+        i += 4 + code[i + 3]
+    return True
 
 
 def differentiable_dtypes(outs):
@@ -863,12 +986,12 @@ class Tensor:
 
     def dim(self):
         """Number of dims."""
-        return len(self.value.type.shape)
+        return self.value.type.rank
 
     @property
     def ndim(self):
         """Number of dims."""
-        return len(self.value.type.shape)
+        return self.value.type.rank
 
     @property
     def dtype(self):
@@ -1010,7 +1133,28 @@ def operator2(code, x, y, swap):
 # -- the trie -------------------------------------------------------------------------------
 
 
-class State:
+class Record:
+    """One step as its trace keeps it: op, operands, results.  Off the trie that is all."""
+
+    parent = None  # what is asked of states and of records alike
+    plans = None
+    passed = 0
+
+    def operand_indices(self):
+        """Dense indices of the operands."""
+        out = []
+        if self.n_in > 0:
+            out.append(self.i0)
+        if self.n_in > 1:
+            out.append(self.i1)
+        if self.n_in > 2:
+            out.append(self.i2)
+        if self.rest is not None:
+            out.extend(self.rest)
+        return out
+
+
+class State(Record):
     """A node of the trie: exactly this has been recorded since the root."""
 
     def __init__(self, parent, prim):
@@ -1024,6 +1168,7 @@ class State:
         self.plans = None
         if parent is not None:
             self.depth = parent.depth + 1
+            self.linked = True
 
     def path(self):
         """The states from the first one recorded to this one."""
@@ -1033,19 +1178,6 @@ class State:
             out.append(state)
             state = state.parent
         out.reverse()
-        return out
-
-    def operand_indices(self):
-        """Dense indices of the operands."""
-        out = []
-        if self.n_in > 0:
-            out.append(self.i0)
-        if self.n_in > 1:
-            out.append(self.i1)
-        if self.n_in > 2:
-            out.append(self.i2)
-        if self.rest is not None:
-            out.extend(self.rest)
         return out
 
     def key(self):
@@ -1083,15 +1215,19 @@ class Trace:
         self.modules = []
         self.flushing = False
         self.fiber = None
+        self.n = 0
+        self.room = 0
         self.reset()
 
     def reset(self):
         """Back to the root, with nothing pending."""
         self.serial = next_serial()
         self.state = self.root
-        self.states = []
-        self.values = []
-        self.args = []
+        # Lists that grow are moved again and again: they begin with the room that longer ones took.
+        self.room = min(max(self.n, self.room - (self.room >> 8), 32), MOST_ROOM)
+        self.states = roomy(self.room)
+        self.values = roomy(self.room)
+        self.args = roomy(self.room >> 2)
         self.touched = []
         self.sites = None
         self.n = 0
@@ -1316,20 +1452,24 @@ def enter(trace, v):
         grad = GRAD_LEAF if v.leaf is not None else GRAD_NODE
     elif v.inference:
         grad = INFERENCE
-    prim = v.type.kind.leaves[grad]
+    kind = v.type.kind
+    prim = kind.plain_leaf if grad == GRAD_NONE else kind.leaves[grad]
     state = trace.state
     index = trace.n
     if state is not None:
         child = state.child
-        if child is None or child.prim is not prim:
-            child = leaf_child(trace, state, prim, grad)
-        trace.state = child if child.parent is not None else None
+        if child is not None and child.prim is prim:
+            trace.state = child
+            step = child
+        else:
+            step = leaf_child(trace, state, prim, grad)
+            trace.state = step if step.linked else None
     else:
-        child = new_leaf(None, prim, grad, index)
+        step = new_leaf(None, prim, grad, index)
     v.serial = trace.serial
     v.index = index
-    trace.values.append(v)
-    trace.states.append(child)
+    push(trace.values, v)
+    push(trace.states, step)
     trace.n = index + 1
     trace.nbytes += v.type.nbytes
     return index
@@ -1343,20 +1483,21 @@ def share_leaf(trace, v):
 
 
 def new_leaf(parent, prim, grad, index):
-    """A state for a value from outside."""
-    state = State.__new__(State)
-    state.prim = prim
-    state.i0 = -1
-    state.i1 = -1
-    state.i2 = -1
+    """A step for a value from outside."""
     if parent is not None:
-        state.parent = parent
-        state.depth = parent.depth + 1
+        state = State(parent, prim)
         state.born = N_FLUSHES  # the next divergence belongs to the same one
-    state.first = index
-    state.n_out = 1
-    state.requires_grad = grad == GRAD_LEAF or grad == GRAD_NODE
-    return state
+        step = state
+    else:
+        step = Record.__new__(Record)
+        step.prim = prim
+        step.i0 = -1
+        step.i1 = -1
+        step.i2 = -1
+    step.first = index
+    step.n_out = 1
+    step.requires_grad = grad == GRAD_LEAF or grad == GRAD_NODE
+    return step
 
 
 def leaf_child(trace, state, prim, grad):
@@ -1367,10 +1508,10 @@ def leaf_child(trace, state, prim, grad):
         if child is not None:
             state.child = child
             return child
-    linked = admit(state, prim)
-    child = new_leaf(state if linked else None, prim, grad, trace.n)
-    if linked:
-        adopt(state, child)
+    if not admit(state, prim):
+        return new_leaf(None, prim, grad, trace.n)
+    child = new_leaf(state, prim, grad, trace.n)
+    adopt(state, child)
     return child
 
 
@@ -1437,7 +1578,7 @@ def note_stranger(states):
         RETURNED[0] = 1
         RETURNED[1] = 0
         for state in states:
-            if state.parent is None:
+            if not state.linked:
                 RETURNED[2] = state.prim
                 break
             RETURNED[1] += 1
@@ -1455,10 +1596,11 @@ def count_pass(root, states):
     now = N_FLUSHES
     count_at(root)
     k = 0
-    for state in states:
-        if state.parent is None:
+    for step in states:
+        if not step.linked:
             note_stranger(states)
             break
+        state = step
         if state.passed == 0 and k >= 0:
             tail = (len(states) - k) // LONG_TAIL
             if tail > 0:
@@ -1513,6 +1655,10 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
         SLOTS["check_held"](prim, operand_list(n, h0, h1, h2, rest), values)
     state = trace.state
     if state is None or trace.symbolic is not None:
+        if rest is None and inplace is None and trace.symbolic is None and n > 0:
+            t = record_off(trace, prim, n, h0, h1, h2, values)
+            if t is not None:
+                return t
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
     child = state.child
     if (
@@ -1537,6 +1683,124 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
     if t is None:
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
     return t
+
+
+def at_hand(trace, handle):
+    """Whether a handle's own value is its operand; one from outside enters the trace."""
+    v = handle.value
+    if handle.alias is not None or handle.leaf is not v.leaf:
+        return False
+    if v.serial != trace.serial:
+        enter(trace, v)
+    return True
+
+
+def record_off(trace, prim, n, h0, h1, h2, values):
+    """A step off the trie, where its op was met before with operands of these kinds; else None.
+
+    What it finds is what `record_new` finds, without a look at what is rare.  References to
+    operands are not taken: counting them would be a third of the work.
+    """
+    if trace.n >= trace.soft_nodes or trace.nbytes >= trace.soft_bytes:
+        check_budget(trace)
+    serial = trace.serial
+    if (
+        prim.last_n != n
+        or prim.last_program is None
+        or prim.last_program.many
+        or prim.epoch != EPOCH
+        or trace.eager
+        or trace.volatile
+        or not at_hand(trace, h0)
+        or (n > 1 and not at_hand(trace, h1))
+        or (n > 2 and not at_hand(trace, h2))
+        or trace.serial != serial
+        or trace.state is not None
+    ):
+        return None
+    if (
+        not prim.sized
+        and h0.value.type is prim.last_t0
+        and (n < 2 or h1.value.type is prim.last_t1)
+        and (n < 3 or h2.value.type is prim.last_t2)
+    ):
+        out = prim.last_outs
+    elif (
+        h0.value.type.kind is prim.last_t0.kind
+        and (n < 2 or h1.value.type.kind is prim.last_t1.kind)
+        and (n < 3 or h2.value.type.kind is prim.last_t2.kind)
+    ):
+        out = prim.last_program.resize(
+            h0.value.type,
+            h1.value.type if n > 1 else None,
+            h2.value.type if n > 2 else None,
+            None,
+            values,
+        )
+    else:
+        return None
+    if type(out) is not TensorType:
+        return None
+    grad = (
+        trace.mode.grad
+        and prim.is_differentiable
+        and (
+            h0.value.requires_grad
+            or (n > 1 and h1.value.requires_grad)
+            or (n > 2 and h2.value.requires_grad)
+        )
+        and prim.last_program.real
+    )
+    if grad and (
+        h0.value.inference or (n > 1 and h1.value.inference) or (n > 2 and h2.value.inference)
+    ):
+        return None
+    step = Record.__new__(Record)
+    v = Value.__new__(Value)
+    t = Tensor.__new__(Tensor)
+    if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
+        return None
+    step.prim = prim
+    step.mode = trace.mode
+    step.program = prim.last_program
+    step.out_type = out
+    step.n_in = n
+    step.i0 = h0.value.index
+    step.i1 = h1.value.index if n > 1 else -1
+    step.i2 = h2.value.index if n > 2 else -1
+    step.first = trace.n
+    step.n_out = 1
+    step.arg0 = len(trace.args)
+    step.requires_grad = grad
+    v.type = step.out_type
+    v.serial = serial
+    v.index = trace.n
+    v.trace = trace
+    v.requires_grad = grad
+    v.inference = trace.mode.inference
+    untrack(v)  # it leads to its trace until the flush, and to none of its kind after it
+    t.value = v
+    push(trace.values, v)
+    push(trace.states, step)
+    trace.n += 1
+    trace.ops += 1
+    trace.nbytes += v.type.nbytes
+    if values is not None:
+        for number in values:
+            push(trace.args, number)
+    code = current_code()
+    if code is LAST_CODE[0]:
+        step.code = code
+        step.lasti = current_lasti()
+    else:
+        note_site(trace, step, code, current_lasti())
+        LAST_CODE[0] = step.code
+    if prim.is_view:
+        attach_view(t, h0, prim, values)
+    return t
+
+
+LAST_CODE = [None]  # code object of the user's that the last step off the trie came from
 
 
 def same_rest(trace, child, rest):
@@ -1598,7 +1862,7 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
         if trace.serial == serial:
             break
     state = trace.state
-    child = None
+    step = None
     if state is not None:
         child = state.child
         if child is not None:
@@ -1610,7 +1874,7 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
                 or child.mode is not trace.mode
                 or (others is not None and child.rest != indices)
             ):
-                child = None
+                pass
             elif (
                 (n > 0 and child.t0 is not v0.type)
                 or (n > 1 and child.t1 is not v1.type)
@@ -1618,19 +1882,21 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
                 or (prim.sized and not same_args(child.last_args, values))
                 or (others is not None and not same_types(child.trest, others))
             ):
-                child = retype(child, n, v0, v1, v2, others, values)
-    if child is None:
-        child = find_child(trace, state, prim, n, i0, i1, i2, indices, values, v0, v1, v2, others)
+                step = retype(child, n, v0, v1, v2, others, values)
+            else:
+                step = child
+    if step is None:
+        step = find_child(trace, state, prim, n, i0, i1, i2, indices, values, v0, v1, v2, others)
         if trace.serial != serial:
             return record(prim, n, h0, h1, h2, rest, values, inplace)
     # -- commit: from here to the end nothing can run other Python code in between
-    if child.out_type is None:
-        made = commit_many(trace, prim, child, values)
+    if step.out_type is None:
+        made = commit_many(trace, prim, step, values)
         if inplace is not None:
             assign(h0, made, inplace)
             return h0
         return made
-    t = commit(trace, prim, child, h0, values, inplace)
+    t = commit(trace, prim, step, h0, values, inplace)
     if t is None:
         return record(prim, n, h0, h1, h2, rest, values, inplace)
     return t
@@ -1673,18 +1939,18 @@ def commit(trace, prim, child, h0, values, inplace):
     v.trace = trace
     v.requires_grad = child.requires_grad
     v.inference = trace.mode.inference
-    if child.parent is None:
+    if not child.linked:
         untrack(v)  # it leads to its trace until the flush, and to none of its kind after it
-    trace.values.append(v)
-    trace.states.append(child)
+    push(trace.values, v)
+    push(trace.states, child)
     trace.n += 1
     trace.ops += 1
     trace.nbytes += out_type.nbytes
     if values is not None:
         args = trace.args
         for number in values:
-            args.append(number)
-    trace.state = child if child.parent is not None else None
+            push(args, number)
+    trace.state = child if child.linked else None
     code = current_code()
     if code is not child.code or current_lasti() != child.lasti or child.user_code is not None:
         note_site(trace, child, code, current_lasti())
@@ -1809,6 +2075,12 @@ def retype(child, n, v0, v1, v2, others, values):
     t0 = v0.type if n > 0 else None
     t1 = v1.type if n > 1 else None
     t2 = v2.type if n > 2 else None
+    if program.uniform and (n < 2 or t1 is t0) and (n < 3 or t2 is t0) and others is None:
+        child.t0 = t0
+        child.t1 = t1
+        child.t2 = t2
+        child.out_type = t0
+        return child
     more = [v.type for v in others] if others is not None else None
     outs = program.resize(t0, t1, t2, more, values)
     if outs is None:
@@ -1850,11 +2122,13 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     more = None
     outs = None
     program = None
+    same = False
     if n == prim.last_n and n < 4 and prim.epoch == EPOCH:
         program = prim.last_program
-        if prim.last_t0 is t0 and prim.last_t1 is t1 and prim.last_t2 is t2 and not prim.sized:
+        same = prim.last_t0 is t0 and prim.last_t1 is t1 and prim.last_t2 is t2
+        if same and not prim.sized:
             outs = prim.last_outs
-        elif (
+        elif same or (
             (n < 1 or prim.last_t0.kind is t0.kind)
             and (n < 2 or prim.last_t1.kind is t1.kind)
             and (n < 3 or prim.last_t2.kind is t2.kind)
@@ -1862,9 +2136,10 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
             outs = program.resize(t0, t1, t2, None, values)
     if outs is None:
         types = types_of(n, v0, v1, v2, others)
-        program, outs = prim.typed(types, values if values is not None else [])
+        program, found = prim.typed(types, values if values is not None else [])
+        outs = found[0] if len(found) == 1 else found
         more = types[3:] if n > 3 else None
-    if n < 4:
+    if n < 4 and (not same or prim.sized):
         prim.last_n = n
         prim.last_t0 = t0
         prim.last_t1 = t1
@@ -1880,7 +2155,19 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
                 return child
         if not admit(state, prim):
             state = None
-    child = State.__new__(State)
+    if state is None:
+        child = Record.__new__(Record)
+        child.many = program.many
+        if type(outs) is not tuple and not child.many:
+            child.out_type = outs
+        else:
+            set_results(child, outs)
+    else:
+        node = State(state, prim)
+        node.born = N_FLUSHES
+        node.many = program.many
+        set_types(node, t0, t1, t2, more, outs, values)
+        child = node
     child.prim = prim
     child.i0 = i0
     child.i1 = i1
@@ -1889,7 +2176,6 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     child.n_in = n
     child.mode = trace.mode
     child.program = program
-    child.many = program.many
     child.first = trace.n
     child.n_out = len(outs) if type(outs) is tuple else 1
     child.arg0 = len(trace.args)
@@ -1910,14 +2196,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     ):
         SLOTS["check_saved"](prim, program, [v0, v1, v2])
     if state is not None:
-        child.parent = state
-        child.depth = state.depth + 1
-        child.born = N_FLUSHES
-        set_types(child, t0, t1, t2, more, outs, values)
         adopt(state, child)
-    else:
-        untrack(child)  # off the trie: nothing that it refers to leads back to it
-        set_results(child, outs)
     return child
 
 
@@ -1948,7 +2227,7 @@ def commit_many(trace, prim, child, values):
     trace.ops += 1
     if values is not None:
         trace.args.extend(values)
-    trace.state = child if child.parent is not None else None
+    trace.state = child if child.linked else None
     code = current_code()
     if code is not child.code or current_lasti() != child.lasti or child.user_code is not None:
         note_site(trace, child, code, current_lasti())
@@ -2619,7 +2898,7 @@ def getitem_tuple(x, key):
                 if out is None:
                     return None
             dim += 1
-    if dim > len(out.value.type.dims):
+    if dim > out.value.type.rank:
         return None
     return None if out is x else out
 
@@ -2798,7 +3077,14 @@ def install():
     install_vectorcall(probe, 1)
     mark_tensor(native_new(Tensor))
     mark_module(ModuleBase.__new__(ModuleBase))
-    keep_memory(Value.__new__(Value), native_new(Tensor), Alias.__new__(Alias), State(None, None))
+    keep_memory(
+        Value.__new__(Value),
+        native_new(Tensor),
+        Alias.__new__(Alias),
+        State(None, None),
+        TensorType.__new__(TensorType),
+        Record.__new__(Record),
+    )
     for cls in (Tensor, PrimitiveBase, ModuleBase, OpFunction):
         unlock_type(cls)
 
@@ -2807,14 +3093,12 @@ def mark_tensor(probe):
     """Let the shim find the field of the instance dict, which is made only when it is used."""
     probe.dict_slot = 0x57454E44
     install_lazy_dict(probe, 0)
-    probe.dict_slot = 0
 
 
 def mark_module(probe):
     """The same for modules."""
     probe.dict_slot = 0x57454E44
     install_lazy_dict(probe, 1)
-    probe.dict_slot = 0
 
 
 def set_probe(probe):
@@ -2828,10 +3112,10 @@ def set_defaults():
         Value: "type buffer trace leaf segment error extra packed",
         Tensor: "value leaf alias _layout _grad",
         Alias: "base storage prim args outer layout",
-        State: "parent prim rest mode t0 t1 t2 trest last_args out_type outs program code "
-        "user_code children child plans nodes leaves step",
+        Record: "prim rest mode out_type outs program code user_code",
+        State: "parent t0 t1 t2 trest last_args children child plans nodes leaves step",
         Trace: "state sites extra site_code",
-        TensorType: "size kind",
+        TensorType: "size extents kind",
         PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs",
         Mode: "off",
         Segment: "structure inputs saved types args sites hooks",
@@ -2840,16 +3124,17 @@ def set_defaults():
     zeros = {
         Value: "serial index seg_index",
         Tensor: "version",
-        State: "n_in lasti user_lasti first n_out arg0 depth inner stamp born passed gained simple",
+        Record: "n_in lasti user_lasti first n_out arg0",
+        State: "depth inner stamp born passed gained simple",
         Trace: "site_lasti",
-        TensorType: "nbytes",
+        TensorType: "nbytes hashed",
         Alias: "version storage_version",
         ModuleBase: "n_hooks",
     }
     flags = {
         Value: "requires_grad inference",
         Alias: "plain",
-        State: "many is_step requires_grad",
+        Record: "many is_step requires_grad linked",
     }
     for table, default in ((rows, None), (zeros, 0), (flags, False)):
         for cls, names in table.items():

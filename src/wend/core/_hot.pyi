@@ -38,29 +38,36 @@ class Kind:
     dtype: Any
     rank: _int
     device: Any
-    types: Any
+    n_types: _int
     leaves: Any
     itemsize: Any
+    plain_leaf: Any
+    slots: Any
+    wide: Any
     def __init__(self, dtype: Any, rank: Any, device: Any) -> None: ...
     def __repr__(self) -> _str: ...
+    def forget(self) -> Any:
+        """Let go of all types of this kind."""
 class TensorType:
     """Shape, dtype and device of a value; interned, compared by identity on the fast path."""
-    dims: Any
     dtype: Any
     device: Any
     kind: Kind
     nbytes: _int
+    rank: _int
     size: Any
+    @property
+    def dims(self) -> Any:
+        """Extents of the dims, as a plain tuple (made when it is first asked for)."""
     @property
     def shape(self) -> Any:
         """Extents of the dims, as a Size (made when it is first asked for)."""
-    @property
-    def rank(self) -> Any:
-        """Number of dims."""
     def __repr__(self) -> _str: ...
     def __reduce__(self) -> Any: ...
 def intern_kind(dtype: Any, rank: Any, device: Any) -> Kind:
     """The one Kind with this dtype, rank and device."""
+def same_tail(a: Any, b: Any) -> _bool:
+    """Whether the shapes of two types are equal but for their first dim."""
 def intern_type(shape: Any, dtype: Any, device: Any) -> TensorType:
     """The type with this shape (tuple of ints), dtype and device."""
 def symbolic_type(shape: Any, dtype: Any, device: Any) -> TensorType:
@@ -85,6 +92,7 @@ class Program:
     numbers: Any
     n_guards: _int
     as_operand: _int
+    uniform: _bool
     graph: Any
     templates: Any
     runner: Any
@@ -103,11 +111,13 @@ class Program:
 def translate(program: Any) -> Any:
     """Write a program's guards and extents as code for `Program.resize`; None where it cannot."""
 def is_dim(expr: Any) -> Any:
-    """Whether an expression is one dim of one operand."""
+    """Whether an expression is one dim of one operand, among those that types keep in a row."""
 def translate_expr(expr: Any, code: Any, numbers: Any, depth: Any) -> Any:
     """Append the code of an expression; whether it could be written."""
 def settle_operand(program: Any, types: Any) -> Any:
     """Where the only result has the type of an operand, its extents need not be computed."""
+def asks_equality(code: Any) -> Any:
+    """Whether guards ask for nothing but that operands be of one shape."""
 def differentiable_dtypes(outs: Any) -> Any:
     """Whether any of these results (extents, dtype) is of a dtype that gradients exist for."""
 class PrimitiveBase:
@@ -1591,36 +1601,41 @@ def value_of(handle: Any) -> Value:
     """The handle's value (after re-deriving it if it is a view of something that changed)."""
 def bump(handle: Any) -> Any:
     """Count one in-place change."""
-class State:
-    """A node of the trie: exactly this has been recorded since the root."""
+class Record:
+    """One step as its trace keeps it: op, operands, results.  Off the trie that is all."""
     prim: Any
-    child: Any
     mode: Any
     out_type: TensorType
-    i0: _int
-    t0: TensorType
-    parent: Any
     code: Any
+    user_code: Any
+    program: Any
+    rest: Any
+    outs: Any
+    i0: _int
+    i1: _int
+    i2: _int
     lasti: _int
     user_lasti: _int
-    user_code: Any
-    requires_grad: _bool
-    many: _bool
-    i1: _int
-    t1: TensorType
-    last_args: Any
-    program: Any
-    i2: _int
-    t2: TensorType
-    rest: Any
-    trest: Any
-    is_step: _bool
-    simple: _int
-    outs: Any
     n_in: _int
     first: _int
     n_out: _int
     arg0: _int
+    requires_grad: _bool
+    many: _bool
+    is_step: _bool
+    linked: _bool
+    def operand_indices(self) -> Any:
+        """Dense indices of the operands."""
+class State(Record):
+    """A node of the trie: exactly this has been recorded since the root."""
+    child: Any
+    t0: TensorType
+    t1: TensorType
+    parent: Any
+    last_args: Any
+    t2: TensorType
+    trest: Any
+    simple: _int
     depth: _int
     children: Any
     plans: Any
@@ -1632,11 +1647,14 @@ class State:
     born: _int
     passed: _int
     gained: _int
+    prim: Any
+    i0: Any
+    i1: Any
+    i2: Any
+    linked: Any
     def __init__(self, parent: Any, prim: Any) -> None: ...
     def path(self) -> Any:
         """The states from the first one recorded to this one."""
-    def operand_indices(self) -> Any:
-        """Dense indices of the operands."""
     def key(self) -> Any:
         """What a child is found by."""
     def offspring(self) -> Any:
@@ -1672,6 +1690,7 @@ class Trace:
     extra: Any
     site_code: Any
     site_lasti: _int
+    room: Any
     def __init__(self, root: Any) -> None: ...
     def reset(self) -> Any:
         """Back to the root, with nothing pending."""

@@ -63,8 +63,13 @@ def install_lazy_dict(probe: Any, k: int) -> None:
     """Python classes make their instance dicts themselves."""
 
 
-def keep_memory(value: Any, tensor: Any, alias: Any, state: Any) -> None:
+def keep_memory(value: Any, tensor: Any, alias: Any, state: Any, type_: Any, record: Any) -> None:
     """Python keeps freed memory itself."""
+
+
+def roomy(n: int) -> list[Any]:
+    """An empty list; compiled, one with room for n items."""
+    return []
 
 
 def unlock_type(cls: Any) -> None:
@@ -84,6 +89,8 @@ _STAND_INS = {
     "slice_stop": attrgetter("stop"),
     "slice_step": attrgetter("step"),
     "keep_memory": keep_memory,
+    "roomy": roomy,
+    "push": list.append,
     "unlock_type": unlock_type,
     "thread_id": threading.get_ident,
     "refcount": sys.getrefcount,

@@ -91,6 +91,7 @@ static int wend_install_lazy_dict(PyObject *probe, int k)
     for (Py_ssize_t offset = sizeof(PyObject); offset < type->tp_basicsize;
          offset += sizeof(void *)) {
         if (*(size_t *)((char *)probe + offset) == WEND_MAGIC) {
+            *(size_t *)((char *)probe + offset) = 0; /* the collector may look at it from here on */
             type->tp_dictoffset = offset;
             wend_base_slots[k].traverse = type->tp_traverse;
             wend_base_slots[k].clear = type->tp_clear;
@@ -116,10 +117,12 @@ static int wend_install_lazy_dict(PyObject *probe, int k)
 #define WEND_KEPT 1024
 typedef struct {
     PyTypeObject *type;
+    int tracked; /* whether the cyclic collector is told of these objects */
     int n;
     PyObject *blocks[WEND_KEPT];
 } wend_pool_t;
-static wend_pool_t wend_pools[4];
+#define WEND_POOLS 6
+static wend_pool_t wend_pools[WEND_POOLS];
 
 static inline PyObject *wend_pool_alloc(wend_pool_t *pool, PyTypeObject *type, Py_ssize_t items)
 {
@@ -131,11 +134,14 @@ static inline PyObject *wend_pool_alloc(wend_pool_t *pool, PyTypeObject *type, P
 #else
         Py_SET_REFCNT(o, 1); /* its type, a static one, is still there */
 #endif
-        if (PyType_IS_GC(type))
+        if (pool->tracked)
             PyObject_GC_Track(o);
         return o;
     }
-    return PyType_GenericAlloc(type, items);
+    PyObject *o = PyType_GenericAlloc(type, items);
+    if (o != NULL && type == pool->type && !pool->tracked)
+        PyObject_GC_UnTrack(o);
+    return o;
 }
 
 static inline void wend_pool_free(wend_pool_t *pool, void *memory)
@@ -162,6 +168,8 @@ WEND_POOL(0)
 WEND_POOL(1)
 WEND_POOL(2)
 WEND_POOL(3)
+WEND_POOL(4)
+WEND_POOL(5)
 
 /* A view of a view of a view ...: the last one's end must not recurse to the first. */
 static destructor wend_end_alias;
@@ -173,14 +181,20 @@ static void wend_dealloc_alias(PyObject *self)
     Py_TRASHCAN_END;
 }
 
-static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, PyObject *state)
+/* States refer to each other in circles, which `dismantle` cuts: the collector would walk the whole
+ * trie.  (A `cython.no_gc` in a .pxd has no effect.) */
+static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, PyObject *state,
+                            PyObject *type_, PyObject *record)
 {
-    static const allocfunc allocs[4] = {wend_alloc0, wend_alloc1, wend_alloc2, wend_alloc3};
-    static const freefunc frees[4] = {wend_free0, wend_free1, wend_free2, wend_free3};
-    PyObject *probes[4] = {value, tensor, alias, state};
-    for (int k = 0; k < 4; k++) {
+    static const allocfunc allocs[WEND_POOLS] = {wend_alloc0, wend_alloc1, wend_alloc2,
+                                                 wend_alloc3, wend_alloc4, wend_alloc5};
+    static const freefunc frees[WEND_POOLS] = {wend_free0, wend_free1, wend_free2, wend_free3,
+                                               wend_free4, wend_free5};
+    PyObject *probes[WEND_POOLS] = {value, tensor, alias, state, type_, record};
+    for (int k = 0; k < WEND_POOLS; k++) {
         PyTypeObject *type = Py_TYPE(probes[k]);
         wend_pools[k].type = type;
+        wend_pools[k].tracked = PyType_IS_GC(type) && k < 3;
         wend_pools[k].n = 0;
         type->tp_alloc = allocs[k];
         type->tp_free = frees[k];
@@ -281,6 +295,42 @@ static inline Py_ssize_t wend_refcount(PyObject *o) { return Py_REFCNT(o); }
 static inline int wend_untrack(PyObject *o)
 {
     PyObject_GC_UnTrack(o);
+    return 0;
+}
+
+/* An empty list with room for n items. `wend_push` appends to it, and doubles the room where there is
+ * none: lists that grow by an eighth are moved again and again. */
+static inline PyObject *wend_roomy(Py_ssize_t n)
+{
+    PyObject *items = PyList_New(0);
+    if (items == NULL)
+        return NULL;
+    PyListObject *list = (PyListObject *)items;
+    list->ob_item = PyMem_Malloc((size_t)n * sizeof(PyObject *));
+    if (list->ob_item == NULL) {
+        Py_DECREF(items);
+        return PyErr_NoMemory();
+    }
+    list->allocated = n;
+    return items;
+}
+
+static inline int wend_push(PyObject *items, PyObject *item)
+{
+    PyListObject *list = (PyListObject *)items;
+    Py_ssize_t n = Py_SIZE(list);
+    if (n >= list->allocated) {
+        size_t room = 2 * (size_t)n + 8;
+        void *moved = PyMem_Realloc(list->ob_item, room * sizeof(PyObject *));
+        if (moved == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        list->ob_item = (PyObject **)moved;
+        list->allocated = (Py_ssize_t)room;
+    }
+    list->ob_item[n] = Py_NewRef(item);
+    Py_SET_SIZE(list, n + 1);
     return 0;
 }
 

@@ -1,7 +1,7 @@
 # C types of `_launch.py` (Cython's pure-Python mode).
 cimport cython
 from wend.core._hot cimport (
-    Batch, Leaf, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradient, held,
+    Batch, Leaf, Record, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradient, held,
     off_mode, passed, refreshed, wrap,
 )
 
@@ -116,7 +116,7 @@ cdef tuple known_step(Segment segment, dict seeds, dict totals, bint retain)
 @cython.locals(states=list, inputs=dict, values=list, saved=dict, pair=tuple, total=list, v=Value)
 cdef list operands_of(tuple row, Segment segment, dict seeds, dict totals)
 
-@cython.locals(state=State, other=Value)
+@cython.locals(state=Record, other=Value)
 cdef bint append_operand(list values, list states, Value v) except -1
 
 @cython.locals(types=list, args=list, saved=dict, fresh=list, v=Value, t=Tensor, states=list,

@@ -1,6 +1,6 @@
 # C types of `_sort.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport State, Value, TensorType, LeafPrimitive, Mode, PrimitiveBase
+from wend.core._hot cimport Record, Value, TensorType, LeafPrimitive, Mode, PrimitiveBase, same_tail
 
 cdef extern from "_sort_shim.h":
     void copy "wend_copy" (long long target, long long source, Py_ssize_t n)
@@ -57,7 +57,7 @@ cdef class Sorter:
     cdef public list leaves
     cdef public dict joins
 
-    @cython.locals(state=State, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long[::1]",
+    @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long[::1]",
                    region="long long[::1]", root="long long[::1]", rest=tuple, k=Py_ssize_t,
                    n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value, g=Py_ssize_t,
                    target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
@@ -67,21 +67,21 @@ cdef class Sorter:
     cdef Py_ssize_t begin(self, Node node, Py_ssize_t n_in) except -1
     @cython.locals(v=Value, k=Py_ssize_t, node=Node, target=Py_ssize_t, operands=list,
                    first=Py_ssize_t, n_in=Py_ssize_t)
-    cdef bint join_all(self, Node root_node, State state, list values) except -1
+    cdef bint join_all(self, Node root_node, Record state, list values) except -1
     @cython.locals(operands=list, ins="long long[::1]", n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
                    ref=Py_ssize_t, v=Value, first=Py_ssize_t, made=list)
-    cdef join(self, Node node, State state, Py_ssize_t n_in, Py_ssize_t target, list values)
+    cdef join(self, Node node, Record state, Py_ssize_t n_in, Py_ssize_t target, list values)
     @cython.locals(region="long long[::1]", root="long long[::1]", ins="long long[::1]",
                    n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, at=Py_ssize_t, operands=list,
                    known=bint, ref=Py_ssize_t)
     cdef bint allowed(self, Node node, Py_ssize_t n_in, Py_ssize_t target) except -1
     @cython.locals(child=Node, found=list, operands=list, k=Py_ssize_t)
-    cdef Node find(self, Node parent, State state, object prim, Py_ssize_t n_in, Py_ssize_t target,
+    cdef Node find(self, Node parent, Record state, object prim, Py_ssize_t n_in, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0, Py_ssize_t n_args)
     @cython.locals(refs=tuple, ins="long long[::1]", n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
                    n_rows="long long", j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, other=Py_ssize_t, v=Value,
                    kind=int, type_=TensorType, operands=list, wanted=tuple, mine=TensorType)
-    cdef bint fits(self, Node child, State state, object prim, Py_ssize_t n, Py_ssize_t target,
+    cdef bint fits(self, Node child, Record state, object prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
     @cython.locals(found=int)
     cpdef int role(self, Py_ssize_t at, Value v) except -1
@@ -115,8 +115,6 @@ cdef class Sorter:
     cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, long long source, bint by_rows,
                   bint wide)
 
-@cython.locals(n=Py_ssize_t, k=Py_ssize_t)
-cdef bint same_tail(tuple a, tuple b) except -1
 
 cpdef copy_bytes(long long target, long long source, Py_ssize_t n)
 cpdef add_bytes(long long target, long long source, Py_ssize_t n, bint wide)

@@ -12,7 +12,7 @@ Compiled by Cython with the types in `_sort.pxd`; runs as plain Python too, on t
 
 from heapq import heappop, heappush
 
-from wend.core._hot import LeafPrimitive
+from wend.core._hot import LeafPrimitive, same_tail
 
 # How an operand from outside of a region enters it.
 STACK = 0  # one tensor per member, all of one type: a new leading dim
@@ -223,7 +223,7 @@ class Sorter:
                     n += 1
                 if self.rows[target] < 0 and node.kinds[k] & 3 == 1:
                     v = values[at]
-                    self.rows[target] = v.type.dims[0]
+                    self.rows[target] = v.type.row[0]
         if self.rows[target] < 0:
             self.rows[target] = 1
         first = state.first
@@ -321,11 +321,11 @@ class Sorter:
             if kind & 3 == 1:
                 if type_.kind is not child.types[k].kind:
                     return False
-                if len(type_.dims) == 0 or not same_tail(type_.dims, child.types[k].dims):
+                if type_.rank == 0 or not same_tail(type_, child.types[k]):
                     return False
-                if n_rows >= 0 and type_.dims[0] != n_rows:
+                if n_rows >= 0 and type_.row[0] != n_rows:
                     return False
-                n_rows = type_.dims[0]
+                n_rows = type_.row[0]
             elif type_ is not child.types[k]:
                 return False
         wanted = child.args
@@ -565,14 +565,3 @@ def add_bytes(target, source, n, wide):
         add64(target, source, n >> 3)
     else:
         add32(target, source, n >> 2)
-
-
-def same_tail(a, b):
-    """Whether two shapes are equal but for their first dim."""
-    n = len(a)
-    if len(b) != n:
-        return False
-    for k in range(1, n):
-        if a[k] is not b[k] and a[k] != b[k]:
-            return False
-    return True

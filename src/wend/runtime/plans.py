@@ -143,6 +143,7 @@ def dismantle(state: State) -> None:
         current.retain([])
         current.plans = None
         current.parent = None
+        current.linked = False
 
 
 launcher.fill("planner", execute)

@@ -117,7 +117,8 @@ class Core:
                     yield f"{target.id}: {_constant_type(node.value)}"
 
     def _class(self, node: ast.ClassDef, more: list[str]) -> Iterator[str]:
-        yield f"class {node.name}:"
+        bases = ", ".join(ast.unparse(base) for base in node.bases)
+        yield f"class {node.name}({bases}):" if bases else f"class {node.name}:"
         yield f"    {_document(node)}"
         members = {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
         declared = {name for name, _ in self.fields.get(node.name, ())}
