@@ -59,6 +59,20 @@ def test_blocks_of_depth_and_columns(shape, dtype):
             close(out, left, right, dtype)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 5, 8])
+@pytest.mark.parametrize(("rows", "depth"), [(24, 31), (100, 33), (333, 1100), (30, 3400)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_columns(rows, depth, columns, dtype):
+    for left, right in ways(rows, depth, columns, dtype):
+        for packed in (None, pack(right, dtype)):
+            for before in (None, 3):
+                room = np.full((rows, columns + 2), 7 if before is None else before, dtype)
+                out = room[:, :columns]
+                product(left, right, out, dtype, packed, accumulate=before is not None)
+                close(out - (before or 0), left, right, dtype)
+                assert (room[:, columns:] == (before or 7)).all()
+
+
 @pytest.mark.smoke
 def test_a_product():
     left, right = normal(1, 9, 20), normal(2, 20, 50)

@@ -4,7 +4,7 @@ Packing would cost more than the product. This is how one example goes through a
 weight, (columns, depth), is not packed.
 
     void dots(left, left_row, right, right_column, depth, first_row, last_row, first_column,
-              last_column, out, out_row, accumulate, epilogue, state, at0, at1, tile)
+              last_column, out, out_row, out_column, accumulate, epilogue, state, at0, at1, tile)
 
 Strides are in bytes, `accumulate` is an i1, `tile` is room for FEW_ROWS rows of sums.
 """
@@ -26,7 +26,7 @@ _HEIGHT = 4
 
 _PARAMETERS = (
     "left left_row right right_column depth first_row last_row first_column last_column "
-    "out out_row accumulate epilogue state at0 at1 tile"
+    "out out_row out_column accumulate epilogue state at0 at1 tile"
 ).split()
 _KINDS = {"accumulate": "i1"} | dict.fromkeys("left right out epilogue state tile".split(), "ptr")
 
@@ -39,10 +39,11 @@ def dots(shape: Shape, dtype: str) -> str:
     rows = f.sub("%last_row", "%first_row")
     tile_row = str(shape.panel * shape.size)
     into_row = f.select(handed, tile_row, "%out_row")
+    into_column = f.select(handed, str(shape.size), "%out_column")
     blocks = f.ceil_div(rows, _HEIGHT)
     with f.loop("%first_column", "%last_column", str(shape.panel)) as first:
         count = f.minimum(f.sub("%last_column", first), str(shape.panel))
-        offset = f.mul(first, str(shape.size))
+        offset = f.mul(first, "%out_column")
         with f.loop("0", blocks) as block:
             top = f.div(f.mul(rows, block), blocks)
             height = f.sub(f.div(f.mul(rows, f.add(block, "1")), blocks), top)
@@ -52,7 +53,8 @@ def dots(shape: Shape, dtype: str) -> str:
             into = f.select(handed, f.at("%tile", f.mul(top, tile_row)), out, "ptr")
             for h in range(1, _HEIGHT + 1):
                 with f.when(f.is_("eq", height, str(h))):
-                    part = _Block(f, shape, Source(shape, dtype), h, left, out, into, into_row)
+                    goal = into, into_row, into_column
+                    part = _Block(f, shape, Source(shape, dtype), h, left, out, *goal)
                     part.write(first, count)
         with f.when(handed):
             f.line(
@@ -64,7 +66,7 @@ def dots(shape: Shape, dtype: str) -> str:
 
 @dataclass(frozen=True)
 class _Block:
-    """All rows, some columns. out: where sums are to be added to; into, into_row: where they go."""
+    """All rows, some columns. out: what sums are added to; into, its strides: where they go."""
 
     f: Routine
     shape: Shape
@@ -74,6 +76,7 @@ class _Block:
     out: str
     into: str
     into_row: str
+    into_column: str
 
     def write(self, first: str, count: str) -> None:
         """Append the loop over columns: so many at once that their sums fill the registers."""
@@ -120,14 +123,15 @@ class _Block:
     def _put(self, total: str, row: int, place: str) -> None:
         """Add a vector up, and put the sum in its place."""
         f, element, size = self.f, self.shape.element, self.shape.size
-        offset = f.mul(place, str(size))
         x = f.let(
             f"call reassoc {element} @llvm.vector.reduce.fadd.{self.shape.suffix}"
             f"({element} 0.0, {self.shape.vector} {total})"
         )
-        to = f.at(f.at(self.into, f.mul(self.into_row, str(row))), offset)
+        to = f.at(self.into, f.mul(self.into_row, str(row)))
+        to = f.at(to, f.mul(place, self.into_column))
         with f.when("%accumulate"):
-            before = f.at(f.at(self.out, f.mul("%out_row", str(row))), offset)
+            before = f.at(self.out, f.mul("%out_row", str(row)))
+            before = f.at(before, f.mul(place, "%out_column"))
             y = f.let(f"fadd {element} {x}, {f.load(element, before, size)}")
             f.store(element, y, to, size)
         with f.when(f.let("xor i1 %accumulate, true")):

@@ -68,6 +68,7 @@ from wend.compiler.blocking import (
 )
 from wend.compiler.dots import FEW_ROWS, dots
 from wend.compiler.llvm import Library, Target, compile_module, host
+from wend.compiler.narrow import Narrow
 from wend.compiler.operands import Matrix, Operands, pack_panel
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
@@ -260,7 +261,10 @@ def _product(shape: Shape, dtype: str) -> str:
     dotted = f.both(along, f.is_("sle", rows, str(FEW_ROWS)))
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
     turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"], a["depth"]))
-    usual = f.let(f"xor i1 {f.either(dotted, turned_)}, true")
+    narrow = Narrow.of(f, shape, dtype, a, packed)
+    mirrored = f.both(narrow.dotted, f.let(f"xor i1 {dotted}, true"))
+    turned_ = f.either(turned_, narrow.turned)
+    usual = f.let(f"xor i1 {f.either(f.either(dotted, mirrored), turned_)}, true")
     # Rows that are packed themselves are packed once for each chunk.
     ahead = f.both(packed, f.is_("eq", a["left_step"], size))
     chunk = _chunk(f, shape, ahead, a["depth"])
@@ -270,18 +274,33 @@ def _product(shape: Shape, dtype: str) -> str:
         right = Matrix(_place(f, a, "right", i, j), a["right_column"], a["right_step"])
         room = Room.of(f, shape, a["scratch"])
         out = _place(f, a, "out", i, j)
-        for condition, name, place in (
-            (dotted, "dots", room.tile),
-            (turned_, "turned", a["scratch"]),
-        ):
-            with f.when(condition):
-                f.line(
-                    f"call void @{name}(ptr {left.base}, i64 {left.line}, ptr {right.base}, "
-                    f"i64 {right.line}, i64 {a['depth']}, i64 {a['first_row']}, "
-                    f"i64 {a['last_row']}, i64 {a['first_column']}, i64 {a['last_column']}, "
-                    f"ptr {out}, i64 {a['out_row']}, i1 {accumulate}, ptr {a['epilogue']}, "
-                    f"ptr {a['state']}, i64 {told[0]}, i64 {told[1]}, ptr {place})"
-                )
+        part = (
+            f"i64 {a['first_row']}, i64 {a['last_row']}, "
+            f"i64 {a['first_column']}, i64 {a['last_column']}, ptr {out}, i64 {a['out_row']}"
+        )
+        rest = (
+            f"i1 {accumulate}, ptr {a['epilogue']}, ptr {a['state']}, i64 {told[0]}, i64 {told[1]}"
+        )
+        with f.when(dotted):
+            f.line(
+                f"call void @dots(ptr {left.base}, i64 {left.line}, ptr {right.base}, "
+                f"i64 {right.line}, i64 {a['depth']}, {part}, i64 {shape.size}, {rest}, "
+                f"ptr {room.tile})"
+            )
+        with f.when(turned_):
+            f.line(
+                f"call void @turned(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
+                f"ptr {right.base}, i64 {narrow.line}, i64 {narrow.step}, i64 {a['depth']}, "
+                f"{part}, {rest}, ptr {a['scratch']})"
+            )
+        with f.when(mirrored):
+            lines = narrow.columns(f, shape, a, right.base, room.panels)
+            f.line(
+                f"call void @dots(ptr {lines.base}, i64 {lines.line}, ptr {left.base}, "
+                f"i64 {left.line}, i64 {a['depth']}, i64 {a['first_column']}, "
+                f"i64 {a['last_column']}, i64 {a['first_row']}, i64 {a['last_row']}, ptr {out}, "
+                f"i64 {shape.size}, i64 {a['out_row']}, {rest}, ptr {room.tile})"
+            )
         operands = Operands(f, shape, dtype, room, left, right, a["columns"], few)
         with f.when(usual):
             Multiply(

@@ -4,10 +4,14 @@ Of left @ right, with right as a linear layer's weight lies, the right operand w
 packed: all of it, for every product. The transpose, right.T @ left.T, reads the weight as it
 stands, and packs the other operand, which often is much smaller. Its tiles are turned in the end.
 
-    void turned(left, left_row, right, right_column, depth, first_row, last_row, first_column,
-                last_column, out, out_row, accumulate, epilogue, state, at0, at1, scratch)
+    void turned(left, left_row, left_step, right, right_column, right_step, depth, first_row,
+                last_row, first_column, last_column, out, out_row, accumulate, epilogue, state,
+                at0, at1, scratch)
 
 Strides are in bytes, `accumulate` is an i1.
+
+Products of few columns, which would fill a part of a vector, go this way too, if the rows of their
+left operand lie side by side; if they lie along the depth, they are dot products (`narrow`).
 """
 
 from __future__ import annotations
@@ -24,8 +28,8 @@ __all__ = ["pays", "turn_tile", "turned"]
 _ROWS = 256
 
 _PARAMETERS = (
-    "left left_row right right_column depth first_row last_row first_column last_column "
-    "out out_row accumulate epilogue state at0 at1 scratch"
+    "left left_row left_step right right_column right_step depth first_row last_row "
+    "first_column last_column out out_row accumulate epilogue state at0 at1 scratch"
 ).split()
 _KINDS = {"accumulate": "i1"} | dict.fromkeys(
     "left right out epilogue state scratch".split(), "ptr"
@@ -66,13 +70,16 @@ def turned(shape: Shape, dtype: str) -> str:
     ]
     for i, (kind, word) in enumerate(words):
         f.store(kind, word, f.at(state, 8 * i), 8)
-    left = Matrix("%right", "%right_column", size)
-    right = Matrix("%left", "%left_row", size)
-    operands = Operands(f, shape, dtype, room, left, right, "%last_row", "false")
+    left = Matrix("%right", "%right_column", "%right_step")
+    right = Matrix("%left", "%left_row", "%left_step")
+    few = f.is_("eq", "%left_row", size)  # rows lie side by side, and are read as they stand
+    operands = Operands(f, shape, dtype, room, left, right, "%last_row", few)
     # All of the depth at once, for as many columns as there is room.
     each = f.select(f.is_("eq", "%depth", "0"), "1", "%depth")
     columns = f.sub(f.div(str(panel_capacity(shape)), each), str(shape.lanes))
     chunk = f.mul(f.div(columns, str(shape.panel)), str(shape.panel))
+    # For one panel the other operand is never packed.
+    chunk = f.select(f.is_("eq", "%right_step", size), chunk, str(shape.panel))
     Multiply(
         f,
         shape,
@@ -136,7 +143,6 @@ def _turn(
     kind, flags = f"<{block} x {shape.element}>", f"<{block} x i1>"
     suffix = f"v{block}f{8 * shape.size}.p0"
     mask = lane_mask(f, block, f.sub("%rows", str(first)))
-    wanted = f.let(f"select i1 {more}, {flags} {mask}, {flags} zeroinitializer")
     last = f.sub("%rows", "1")
     line = str(shape.panel * shape.size)
     sources = [f.at("%tile", f.mul(f.minimum(str(first + i), last), line)) for i in range(block)]
@@ -150,12 +156,17 @@ def _turn(
                     f.at(f.at(pointer, f.mul(row, stride)), first * shape.size)
                     for pointer, stride in (before, to)
                 )
-                added = f.let(
-                    f"call {kind} @llvm.masked.load.{suffix}(ptr {old}, i32 {shape.size}, "
-                    f"{flags} {wanted}, {kind} zeroinitializer)"
-                )
-                total = f.let(f"fadd {kind} {x}, {added}")
-                f.line(
-                    f"call void @llvm.masked.store.{suffix}({kind} {total}, ptr {new}, "
-                    f"i32 {shape.size}, {flags} {mask})"
-                )
+                # Where nothing is added nothing is read: it would wait for the row before.
+                with f.when(more):
+                    added = f.let(
+                        f"call {kind} @llvm.masked.load.{suffix}(ptr {old}, i32 {shape.size}, "
+                        f"{flags} {mask}, {kind} zeroinitializer)"
+                    )
+                    total = f.let(f"fadd {kind} {x}, {added}")
+                    _put(f, kind, total, new, shape.size, f"{flags} {mask}", suffix)
+                with f.when(f.let(f"xor i1 {more}, true")):
+                    _put(f, kind, x, new, shape.size, f"{flags} {mask}", suffix)
+
+
+def _put(f: Routine, kind: str, x: str, to: str, size: int, mask: str, suffix: str) -> None:
+    f.line(f"call void @llvm.masked.store.{suffix}({kind} {x}, ptr {to}, i32 {size}, {mask})")

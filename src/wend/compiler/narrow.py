@@ -1,0 +1,68 @@
+"""Products of few columns: dot products of the left operand's rows, or of the transpose's columns.
+
+A tile has as many columns as two or three vectors hold; a product of one column would use one lane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wend.compiler.blocking import panel_capacity
+from wend.compiler.operands import Matrix
+from wend.compiler.packing import SOURCES
+from wend.compiler.routine import Routine
+from wend.compiler.tile import Shape
+
+__all__ = ["Narrow"]
+
+#: Columns that are few, and how many times as many rows there must be.
+COLUMNS, TIMES = 8, 3
+#: Shorter dot products cost more to add up than to make.
+DEPTH = 32
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """When a product is one of few columns (i1 each), and the right operand's strides in bytes.
+
+    dotted: its rows lie along the depth     turned: they lie side by side
+    """
+
+    dotted: str
+    turned: str
+    line: str
+    step: str
+
+    @staticmethod
+    def of(f: Routine, shape: Shape, dtype: str, a: dict[str, str], packed: str) -> Narrow:
+        """Look at the words of a product, whose strides are in bytes."""
+        size = str(shape.size)
+        line = f.select(packed, size, a["right_column"])
+        step = f.select(packed, str(shape.bytes), a["right_step"])  # one panel, a vector wide
+        if SOURCES[dtype][0] != shape.element:
+            return Narrow("false", "false", line, step)
+        few = f.is_("sle", a["columns"], str(min(COLUMNS, shape.lanes)))
+        rows = f.sub(a["last_row"], a["first_row"])
+        few = f.both(few, f.is_("sge", rows, f.mul(a["columns"], str(TIMES))))
+        along = f.is_("eq", a["left_step"], size)
+        deep = f.is_("sge", a["depth"], str(DEPTH))
+        fits = f.is_("sle", f.mul(a["columns"], a["depth"]), str(panel_capacity(shape)))
+        kept = f.is_("eq", a["epilogue"], "null", "ptr")
+        dotted = f.both(f.both(few, along), f.both(f.both(fits, deep), kept))
+        beside = f.both(f.is_("eq", a["left_row"], size), f.let(f"xor i1 {along}, true"))
+        shallow = str(panel_capacity(shape) // (shape.panel + shape.lanes))
+        turned = f.both(f.both(few, beside), f.is_("sle", a["depth"], shallow))
+        return Narrow(dotted, turned, line, step)
+
+    def columns(self, f: Routine, shape: Shape, a: dict[str, str], base: str, room: str) -> Matrix:
+        """The right operand with its columns along the depth: copied if they lie otherwise."""
+        size = str(shape.size)
+        stands = f.is_("eq", self.step, size)
+        length = f.mul(a["depth"], size)
+        with f.when(f.let(f"xor i1 {stands}, true")), f.loop("0", a["columns"]) as j:
+            source, goal = f.at(base, f.mul(j, self.line)), f.at(room, f.mul(j, length))
+            with f.loop("0", a["depth"]) as k:
+                x = f.load(shape.element, f.at(source, f.mul(k, self.step)), shape.size)
+                f.store(shape.element, x, f.at(goal, f.mul(k, size)), shape.size)
+        found = f.select(stands, base, room, "ptr")
+        return Matrix(found, f.select(stands, self.line, length), size)
