@@ -11,7 +11,8 @@ paired passes. Beside them: the first step, all of the warm-up with what was com
 and how much was compiled during the passes (which should be nothing).
 
 Peers: torch (eager, always), compiled (torch.compile), jax and dynet (dyNET38, batching by itself),
-which must be installed; the programs of the last two are in peers/. off: Wend, its batching off.
+which must be installed; hand (torch, W4 and W5 batched by hand: level by level, padded). The
+programs of the last three are in peers/. off: Wend, its batching off.
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ from typing import Any
 
 from bench import HERE, Side, publish, ratio
 
-PACKAGES = {"torch": "torch", "compiled": "torch", "jax": "jax", "dynet": "dynet", "off": "numpy"}
-PEERS = {"jax": "w1 w2 w3 w6 w6t w7 w8".split(), "dynet": ["w4", "w5"]}  # programs in peers/
+PACKAGES = {
+    "torch": "torch", "compiled": "torch", "hand": "torch", "jax": "jax", "dynet": "dynet",
+    "off": "numpy",
+}  # fmt: skip
+#: Programs in peers/.
+PEERS = {"jax": "w1 w2 w3 w6 w6t w7 w8".split(), "dynet": ["w4", "w5"], "hand": ["w4", "w5"]}
 SIDES = ("wend", *PACKAGES)
 COLUMNS = [
     "workload", *(f"{side} ms" for side in SIDES), "torch / wend", "low", "high",

@@ -1,6 +1,6 @@
 """One side of ``compare.py``: runs a workload as it is told to.
 
-python serve_workload.py WORKLOAD [--compile | --peer jax | --peer dynet | --off]
+python serve_workload.py WORKLOAD [--compile | --peer jax | --peer dynet | --peer hand | --off]
 """
 
 from __future__ import annotations

@@ -55,6 +55,7 @@ class W4:
 
     steps = 3
     warm_up = 6
+    trees = TREES
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(4)
@@ -67,10 +68,10 @@ class W4:
 
     def batch(self) -> tuple[list[Tree], list[np.ndarray], np.ndarray]:
         """Return the next trees, the words of each, and their classes."""
-        lengths = self.rng.integers(5, 41, TREES)
+        lengths = self.rng.integers(5, 41, self.trees)
         trees = [random_tree(self.rng, 0, int(n)) for n in lengths]
         words = [self.rng.integers(0, WORDS, n) for n in lengths]
-        return trees, words, self.rng.integers(0, CLASSES, TREES)
+        return trees, words, self.rng.integers(0, CLASSES, self.trees)
 
     def step(self) -> float:
         trees, arrays, classes = self.batch()

@@ -59,6 +59,42 @@ def test_structure_that_never_repeats_leaves_the_trie():
         assert states_made(lambda: random_programs(2, 50, unseal)) > 50 * 20
 
 
+def sentences(rng: random.Random, w: torch.Tensor) -> float:
+    """A loop over the words of each of twenty sentences, of any lengths."""
+    ends = []
+    for _ in range(20):
+        x = w[:1]
+        for _ in range(rng.randint(5, 50)):
+            x = (x @ w).tanh()
+        ends.append(x)
+    return torch.cat(ends).sum().item()
+
+
+def test_long_structure_that_never_repeats_leaves_the_trie_soon():
+    """Disabled: a long tail of new states counts as one divergence, as a short one does.
+
+    A thousand ops then go on the trie each time, for some forty times.
+    """
+    rng, w = random.Random(6), torch.eye(3) * 0.9
+
+    def run(times: int, before_each=lambda: None) -> None:
+        for _ in range(times):
+            sentences(rng, w)
+            before_each()
+
+    with own_trie():
+        run(12)
+        assert states_made(lambda: run(5)) < 500
+    with own_trie() as root:
+
+        def one_each() -> None:
+            for state in (root, *plans.walk(root)):
+                state.gained = min(state.gained, state.passed)
+
+        run(12, one_each)
+        assert states_made(lambda: run(5, one_each)) > 2000
+
+
 def growth(programs: int, before_each) -> int:
     """Bytes by which so many more programs, of all structures and sizes, add to the memory."""
     random_programs(4, programs, before_each, largest=2000)
