@@ -10,7 +10,8 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.runtime import later, regions
+from wend.base import config
+from wend.runtime import frames, later, regions
 
 Params = dict[str, "torch.Tensor"]
 
@@ -223,3 +224,21 @@ def test_few_ops_off_the_trie(monkeypatch, rest, shape, dtype, each):
         found = gradient()
     tolerance = 1e-12 if dtype is torch.float64 else 0.03
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_a_loss_of_stacked_members_has_kernels(by_groups, monkeypatch):
+    """That scores and targets are of as many rows is known from what the op asked."""
+    hosts = []
+    real = frames.Owner.host
+    monkeypatch.setattr(
+        frames.Owner,
+        "host",
+        lambda self, frame, op, *rest: (hosts.append(op.name), real(self, frame, op, *rest)),
+    )
+
+    def use(p, losses):
+        torch.stack(losses).mean().backward()
+
+    with config.override(compile=True, wait=True):
+        assert_same(use)
+    assert not {"gather", "scatter_add"} & set(hosts)

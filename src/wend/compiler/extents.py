@@ -404,6 +404,7 @@ def extents_of(path: PathGraph) -> Extents:
         else:  # one program serves for all ranks
             extents.add_results(node, path)
     _add_composites(path, extents)
+    _add_known(path, extents)
     extents.settle()
     return extents
 
@@ -424,3 +425,22 @@ def _add_composites(path: PathGraph, extents: Extents) -> None:
             return extents.atom(("arg", first + k))
 
         extents.add_guards(program.guards, dim_of, arg_of)
+
+
+def _add_known(path: PathGraph, extents: Extents) -> None:
+    """What is known of a path that was not recorded as it stands (see `runtime.templates`).
+
+    Leaves of as many rows; and what ops asked of leaves, in which dim d is now dim d + shift.
+    """
+    shapes = extents.shapes
+    for i in path.same[1:]:
+        extents.assume(shapes[path.same[0]][0], shapes[i][0])
+    for guards, operands, shifts, args in path.asked:
+
+        def dim_of(k: int, axis: int, operands: Any = operands, shifts: Any = shifts) -> Poly:
+            return shapes[operands[k]][axis + shifts[k]]
+
+        def arg_of(k: int, args: Any = args) -> Poly:
+            return extents.path_expr(args[k])
+
+        extents.add_guards(guards, dim_of, arg_of)

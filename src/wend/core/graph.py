@@ -151,6 +151,7 @@ class PathGraph:
     __slots__ = (
         "anew",
         "args",
+        "asked",
         "block_at",
         "caches",
         "calls",
@@ -163,6 +164,7 @@ class PathGraph:
         "nodes",
         "producer",
         "roles",
+        "same",
         "shapes",
         "spent",
         "states",
@@ -182,6 +184,8 @@ class PathGraph:
         self.args = args
         self.anew: frozenset[int] | None = None  # what backward computes again, once chosen
         self.caches: dict[Any, Any] = {}  # what differentiation has found out about this path
+        self.asked: list[Any] = []  # (guards, operands, shifts, args): what else is known of sizes
+        self.same: list[int] = []  # leaves of as many rows
         self.known: list[Any] = []  # backward passes from its results, see `quick.KnownPass`
         self.n_states = len(states)
         done = 0 if base is None else base.n_states

@@ -49,6 +49,7 @@ class Function:
         own.nodes = [renamed(node, names) for node in live_nodes(path.nodes, set(made))]
         own.shapes = path.shapes
         own.inner = path.inner
+        own.asked, own.same = path.asked, path.same
         settle(own)
         own.leaves = [(i, 0) for i in range(n)]
         self.plan = TieredExecutor().plan(own, frozenset(names.values()), _NONE)
@@ -130,6 +131,8 @@ def region_path(nodes: list[Any], types: list[Any]) -> tuple[PathGraph, list[int
         args: tuple[Expr, ...] = tuple([(ARG, at + k) for k in range(len(op.args))])
         at += len(op.args)
         if prim.is_composite:
+            if all(i >= 0 for i in ins):
+                path.asked.append((program.guards, ins, (0,) * len(ins), args))
             made: list[Any] = expander.expand(program.graph, ins, args, op.grad)
         else:
             made = [
@@ -178,6 +181,10 @@ def stacked(
     graph = Graph(len(types), moved, [names.get(i, i) for i in outputs], {})
     program = batch_graph(graph, tuple(flags), lifted, numbers)
     wide, results = expanded(program.graph, lifted, len(numbers))
+    wide.asked = [
+        (guards, ins, tuple([int(flags[i]) for i in ins]), args)
+        for guards, ins, _, args in path.asked
+    ]
     return wide, results, lifted
 
 
@@ -200,6 +207,7 @@ class Template:
         results: list[Any] = [values[k] for k in self.exported]
         if lift:
             path, results, types = stacked(path, results, self.grows, lift, self.numbers)
+        path.same = [k for k, on in enumerate(self.grows) if on]
         self.types = list(types)
         flows = [op.grad for op in nodes for _ in range(op.n_out)]
         dtypes = [dtype_of(path.shapes[i]) for i in results]
@@ -231,12 +239,17 @@ class Template:
                 flag and role & LEAF_GRAD == LEAF_GRAD
                 for flag, role in zip(node.shared, roles, strict=True)
             ]
-            self.divide(graph, may_wait)
+            self.divide(graph, may_wait, path.asked)
 
-    def divide(self, graph: Graph, may_wait: list[bool]) -> None:
-        """Divide the gradient's graph: what runs per group, and what can wait for all groups."""
+    def divide(self, graph: Graph, may_wait: list[bool], asked: list[Any]) -> None:
+        """Divide the gradient's graph: what runs per group, and what can wait for all groups.
+
+        asked: what is known of the operands' sizes (`PathGraph.asked`)
+        """
         types = self.gradient_types(self.types, self.numbers)
         path, outputs = expanded(graph, types, len(self.numbers))
+        growing = self.which_grow(path, list(range(len(types))), types) or self.grows
+        path.asked, path.same = asked, [k for k, on in enumerate(growing) if on]
         targets = [k for k, i in enumerate(outputs) if i is not None]
         late = [k for k in targets if may_wait[k]] if True in self.grows else []
         now = [k for k in targets if k not in late]
@@ -344,6 +357,7 @@ def tail_of(
         for node in nodes
     ]
     own.inner = len(made)
+    own.same = [k for k, i in enumerate(border) if i in path.same]
     for o in made:
         exprs = tuple([over_border(e) for e in extents(path.shapes, o)])
         own.shapes[names[o]] = (exprs, dtype_of(path.shapes[o]))
