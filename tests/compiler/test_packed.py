@@ -33,7 +33,6 @@ def linear(x, w):
     return F.linear(torch.from_numpy(x), w).numpy()
 
 
-@pytest.mark.smoke
 def test_a_weight_is_packed_when_it_is_used_again_and_kept():
     a, b = normal(5, 40), normal(70, 40, seed=1)
     w = torch.tensor(b)

@@ -3,7 +3,6 @@
 import pytest
 
 
-@pytest.mark.smoke
 def test_modules_are_the_same_objects(shop):
     shop(
         """

@@ -7,11 +7,6 @@ import wend
 import wend.func
 from wend.base import tree
 
-try:
-    import torch
-except ImportError:
-    torch = None
-
 
 def leaves(result):
     found, structure = tree.flatten(result)
@@ -24,8 +19,7 @@ def plain(structure):
 
 def compare(function, *arrays, atol=1e-6):
     """function(framework, its func module, *tensors) gives the same in both."""
-    if torch is None:
-        pytest.skip("PyTorch is not installed")
+    torch = pytest.importorskip("torch")  # here: the smoke tests do without it
     got, shape = leaves(function(wend, wend.func, *[wend.tensor(a) for a in arrays]))
     want, wanted_shape = leaves(function(torch, torch.func, *[torch.tensor(a) for a in arrays]))
     assert plain(shape) == plain(wanted_shape)
