@@ -46,6 +46,7 @@ class TieredPlan:
         self.compilation: Any = None
         self.fault: Exception | None = None  # why there is no machine code
         self.visits = 0
+        self.seconds = 0.0  # that the reference took last
         self.hopeless = len(self.reference.steps) > MAX_OPS
 
     def run(self, batch: Batch) -> None:
@@ -64,7 +65,9 @@ class TieredPlan:
                 verify(compiled, batch)
             if compiled.run(batch):
                 return
+        start = time.perf_counter()
         self.reference.run(batch)
+        self.seconds = time.perf_counter() - start
         if _to_tell:  # now that nothing is half done, should warnings be errors here
             warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
 
@@ -120,7 +123,7 @@ class TieredPlan:
                 self.compilation = Compilation(self.reference)
                 _under_way.add(self)
             if self.compilation is not None:
-                plan_a_slice(self.compilation)
+                plan_a_slice(self.compilation, max(LONGEST, SHARE * self.seconds))
                 if self.compilation.ready:
                     self.compiled = self.compilation.finish()
         except CompileError as fault:
@@ -136,20 +139,23 @@ class TieredPlan:
             COUNTS["compiled"] += 1
 
 
-#: How much of the time that goes by planning may take, and seconds at a time.
+#: How much of the time that goes by planning may take, and seconds at a time in short flushes.
 SHARE, LONGEST = 0.1, 0.004
 _under_way: weakref.WeakSet[TieredPlan] = weakref.WeakSet()
 _planned_last = time.perf_counter()
 
 
-def plan_a_slice(compilation: Any) -> None:
-    """Go on with planning, for a small part of the time that has gone by since the last slice."""
+def plan_a_slice(compilation: Any, longest: float) -> None:
+    """Go on with planning, for a small part of the time that has gone by since the last slice.
+
+    longest: seconds that it takes at most
+    """
     global _planned_last
     if compilation.planned:
         return
     now = time.perf_counter()
     try:
-        compilation.plan(min(SHARE * (now - _planned_last), LONGEST))
+        compilation.plan(min(SHARE * (now - _planned_last), longest))
     finally:
         _planned_last = time.perf_counter()
 
