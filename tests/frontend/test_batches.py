@@ -7,10 +7,14 @@ import pytest
 
 import wend as torch
 from wend.debug import batches
+from wend.runtime import structure
 
 
 @pytest.fixture(autouse=True)
-def together():
+def together(monkeypatch):
+    """Whatever the tests before have left: new structure is not left to others."""
+    monkeypatch.setattr(structure, "STRIKES", 1000)
+    monkeypatch.setattr(structure.BOOK, "pause", 0)
     before = torch.autobatch(True)
     yield
     before.__exit__()
