@@ -124,7 +124,7 @@ class Traffic:
 
     def leave(self) -> None:
         """Before the kernel returns: let other threads see what was written past the caches."""
-        if not self.streamed or not self.code.target.has("sse2"):
+        if not self.streamed or not self.code.target.triple.startswith("x86_64"):
             return
         text, some = self.code.text, self.streamed[0]
         for flag in self.streamed[1:]:
