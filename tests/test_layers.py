@@ -308,8 +308,4 @@ def test_files_with_smoke_tests_do_not_load_pytorch():
         path for path in (ROOT / "tests").rglob("test_*.py") if "mark.smoke" in path.read_text()
     ]
     assert len(files) > 20
-<<<<<<< Updated upstream
     assert [str(path) for path in files if loading.search(path.read_text())] == []
-=======
-    assert not [str(path) for path in files if loading.search(path.read_text())]
->>>>>>> Stashed changes
