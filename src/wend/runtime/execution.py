@@ -1,0 +1,396 @@
+"""A flush off the trie, run by groups: forward, and what comes of it.
+
+Each group gathers the rows that it reads from outside, and runs its structure's functions once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wend.base.collecting import CollectionPaused
+from wend.core import _hot
+from wend.core._hot import Batch, Segment, Value
+from wend.runtime import _launch_select, _sort_select
+from wend.runtime.families import Family, Room, Unsuited, is_ready
+from wend.runtime.later import Later, LazyPath
+from wend.runtime.structure import BOOK, ops_of
+from wend.runtime.templates import Template
+from wend.transforms.history import note_history
+
+_sort: Any = _sort_select.select()
+_launch: Any = _launch_select.select()
+
+#: An op of more operands leaves its flush to another executor.
+MOST_OPERANDS = 4096
+#: Groups of one kind in a flush from which on it pays to get everything ready for all of them.
+FEWEST = 2
+_NOT_YET: Any = object()
+
+
+class Group:
+    """Members of one structure that run together."""
+
+    __slots__ = (
+        "alone", "arrays", "by_rows", "call", "family", "first", "lift", "members", "n", "node",
+        "numbers", "seeds", "table", "template", "types",
+    )  # fmt: skip
+
+    alone: bool  # one member, or members that are one
+    by_rows: bool
+    n: int  # rows, or places on the stack
+    lift: int  # places on the stack, 0 for none
+    template: Template
+    numbers: list[Any]  # run-time args
+    types: list[Any]  # of the operands
+    arrays: list[Any]  # operands and results that the backward pass reads
+    #: The family that has run it; with its first row there, the backward call, addresses.
+    family: Family | None
+    first: int
+    call: Any
+    table: list[int]
+
+    def __init__(self, node: Any, members: list[int], sorter: Any) -> None:
+        self.node = node
+        self.members = members
+        self.seeds: list[Any] = []
+        self.family = None
+        # Members that all read the same are one.
+        alone = self.alone = len(members) == 1 or False not in node.shared
+        by_rows = self.by_rows = node.rows
+        self.n = sorter.total(members) if by_rows else 1 if alone else len(members)
+        self.lift = 0 if by_rows or alone else self.n
+
+
+class Forward:
+    """One flush: what is computed in it, and what it leaves to others."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        self.values = batch.values
+        n = len(self.values)
+        tables = [np.zeros(n, np.int64) for _ in range(7)]
+        self.sorter = _sort.Sorter(*tables, np.empty(MOST_OPERANDS, np.int64))
+        self.data, self.gradients, self.root, self.offset = (
+            tables[4], tables[5], tables[2], tables[3],
+        )  # fmt: skip
+        self.used = tables[6]
+        self.held: dict[int, Any] = {}  # arrays of values that have one of their own
+        self.kept: list[Any] = []  # what addresses lead to
+        self.groups: list[Group] = []
+        self.totals: dict[int, list[Any]] = {}  # gradients of leaves, to be added up
+        self.tails: dict[Any, Any] = {}
+        self.passed = False  # whether a pass has left gradients in memory
+        self.n_reached = 0
+        self.families: dict[Any, Family | None] = {}
+        self.room = Room()
+        if not BOOK.begin():
+            raise Unsuited
+        before = BOOK.n
+        if not self.sorter.scan(BOOK.root, batch.states, self.values, batch.args):
+            raise Unsuited
+        if not BOOK.learn(BOOK.n - before, len(batch.states), batch.state is not None):
+            raise Unsuited
+        for i in self.sorter.leaves:
+            array = self.held[i] = dense(self.values[i].buffer)
+            self.data[i] = _launch.address_of(array)
+
+    def forward(self, wanted: list[int], roots: list[int]) -> None:
+        """Compute the wanted values, and what a backward pass from the roots reads."""
+        sorter = self.sorter
+        for i in (*wanted, *roots):
+            self.used[self.root[i]] = 1
+        kinds: list[Any] = []
+        sorter.mark((*wanted, *roots), roots)
+        sizes: dict[int, tuple[int, int, int]] = {}
+        for kind, members in sorter.order():
+            group = Group(sorter.nodes[members[0]], members, sorter)
+            rows, most, many = sizes.get(kind, (0, 0, 0))
+            sizes[kind] = (rows + group.n, max(most, group.n), many + 1)
+            self.groups.append(group)
+            kinds.append(kind)
+        for kind, group in zip(kinds, self.groups, strict=True):
+            key = (kind, group.n == 1)
+            family = self.families.get(key, _NOT_YET)
+            if family is _NOT_YET:
+                rows, most, many = sizes[kind]
+                other = self.families.get((kind, group.n != 1))
+                family = self.family_of(group, other, rows, most) if many >= FEWEST else None
+                self.families[key] = family
+            if family is None or not family.forward(group):
+                self.run(group)
+
+    def family_of(self, group: Group, other: Family | None, rows: int, most: int) -> Family | None:
+        """What runs groups of this kind on addresses; None if there is no machine code for it.
+
+        other: what runs groups of this kind that have one row, or those that have more
+        rows: of all groups     most: of one
+        """
+        node = group.node
+        if False not in node.shared or not (node.rows or group.lift):
+            return None
+        types = []
+        first = group.members[0]
+        for k, at in enumerate(self.sorter.operands[first]):
+            type_ = self.values[at].type
+            if not node.shared[k]:
+                shape = (group.n, *type_.dims[1:]) if node.rows else (group.n, *type_.dims)
+                type_ = _hot.intern_type(shape, type_.dtype, type_.device)
+            types.append(type_)
+        entry = self.template_of(group, types)
+        group.template = entry[0]
+        if not is_ready(entry[0]):
+            return None
+        if other is not None and other.template is entry[0]:
+            return other
+        try:
+            return Family(self, group, types, entry, rows, most)
+        except LookupError:
+            return None
+
+    def template_of(self, group: Group, types: list[Any]) -> Any:
+        """(template, run-time args, bound calls) of a group's structure."""
+        node, first = group.node, group.members[0]
+        mask = node.mask if node.smooth or node.single else self.mask_of(first)
+        return find_template(group, types, mask, self.sorter.reached[first], self)
+
+    def take_snapshots(self) -> None:
+        """Copy what somebody else may write to before the backward pass reads it."""
+        for i in self.sorter.leaves:
+            value = self.values[i]
+            if value.extra is not None:
+                if self.values is self.batch.values:
+                    self.values = list(self.values)
+                array = self.held[i] = np.array(value.buffer, order="C")
+                self.data[i] = _launch.address_of(array)
+                self.values[i] = same = _hot.held(value.type, array)
+                same.leaf, same.segment, same.seg_index = value.leaf, value.segment, value.seg_index
+                same.requires_grad = value.requires_grad
+
+    def run(self, group: Group) -> None:
+        """Gather what a group reads and compute its values."""
+        sorter, node, members = self.sorter, group.node, group.members
+        first = members[0]
+        if node.joined:
+            self.lay(group, first)
+            return
+        alone, by_rows = group.alone, group.by_rows
+        arrays, types = [], []
+        for k, at in enumerate(sorter.operands[first]):
+            type_ = self.values[at].type
+            if node.shared[k] or alone:
+                # A value from outside may have been packed for products.
+                outside = sorter.region[at] == -1
+                array = self.values[at] if outside else self.array(at)
+            else:
+                shape = (group.n, *type_.dims[1:]) if by_rows else (group.n, *type_.dims)
+                array = np.empty(shape, type_.dtype.numpy)
+                size = array.nbytes // group.n
+                sorter.gather(members, k, size, _launch.address_of(array), by_rows)
+                type_ = _hot.intern_type(shape, type_.dtype, type_.device)
+            arrays.append(array)
+            types.append(type_)
+        template, group.numbers, _ = self.template_of(group, types)
+        group.template = template
+        group.types = types
+        results = template.forward(arrays, types, group.numbers)
+        for k, local in enumerate(template.exported):
+            result = results[k] = dense(results[k])
+            size = 0 if alone else result.nbytes // group.n
+            sorter.place(members, local, size, _launch.address_of(result), by_rows, False)
+            if alone:
+                for i in members:
+                    self.held[sorter.made[i][local]] = result
+            else:
+                self.kept.append(result)
+        if template.keeps:
+            everything = arrays + results
+            group.arrays = [x if i in template.keeps else None for i, x in enumerate(everything)]
+            self.make_seeds(group, results)
+
+    def lay(self, group: Group, i: int) -> None:
+        """Lay the operands of a region that joins one behind the other."""
+        sorter = self.sorter
+        (at,) = sorter.made[i]
+        type_ = self.values[at].type
+        array = self.held[at] = np.empty(type_.dims, type_.dtype.numpy)
+        self.data[at] = address = _launch.address_of(array)
+        sorter.lay(i, self.values, address)
+        if sorter.reached[i] and sorter.grads[i] and type_.dtype.category >= 2:
+            seed = np.zeros(type_.dims, type_.dtype.numpy)
+            group.seeds.append(seed)
+            self.gradients[at] = _launch.address_of(seed)
+
+    def make_seeds(self, group: Group, results: list[Any]) -> None:
+        """Memory for the gradients of a group's values."""
+        template = group.template
+        for k, on in enumerate(template.given):
+            if on:
+                seed = np.zeros(results[k].shape, results[k].dtype)
+                group.seeds.append(seed)
+                size = 0 if group.alone else seed.nbytes // group.n
+                self.sorter.place(
+                    group.members,
+                    template.exported[k],
+                    size,
+                    _launch.address_of(seed),
+                    group.by_rows,
+                    True,
+                )
+
+    def mask_of(self, i: int) -> int:
+        """Which values of a region are read outside of it."""
+        return sum(1 << k for k, at in enumerate(self.sorter.made[i]) if self.used[at])
+
+    def address(self, at: int) -> int:
+        """Where a value lies."""
+        return int(self.data[self.root[at]] + self.offset[at])
+
+    def array(self, at: int) -> Any:
+        """A value as an array."""
+        base = int(self.root[at])
+        array = self.held.get(base)
+        type_ = self.values[at].type
+        if base == at and array is not None:
+            return array
+        made = np.empty(type_.dims, type_.dtype.numpy)
+        _sort.copy_bytes(_launch.address_of(made), self.address(at), made.nbytes)
+        return made
+
+    def is_outside(self, at: int) -> bool:
+        """Whether a value has entered the trace."""
+        return bool(self.sorter.region[at] == -1)
+
+    # -- what comes of it ------------------------------------------------------------------
+
+    def summary(self) -> list[Any]:
+        """Its groups, for whoever asks what was grouped (`batches.Noted`)."""
+        made = self.sorter.made
+        return [(g.node, len(g.members), g.n, g.alone, made[g.members[0]][0]) for g in self.groups]
+
+    def finish(self, wanted: list[int]) -> None:
+        """Hand the wanted values their arrays."""
+        results = {}
+        for i in wanted:
+            value = self.values[i]
+            if value.buffer is None:
+                array = self.held.get(i)
+                if array is None or array.base is not None or value.extra is not None:
+                    array = self.copy_of(i)
+                results[i] = array
+        for i, array in results.items():
+            self.values[i].buffer = array
+
+    def copy_of(self, i: int) -> Any:
+        """A value as an array of its own."""
+        type_ = self.values[i].type
+        made = np.empty(type_.dims, type_.dtype.numpy)
+        _sort.copy_bytes(_launch.address_of(made), self.address(i), made.nbytes)
+        return made
+
+    def leave_spent(self, wanted: list[int]) -> None:
+        """A second backward pass from what is left finds the graph freed."""
+        self.leave_segment(self.open_roots(wanted), LazyPath(self.batch))
+
+    def leave_open(self, wanted: list[int]) -> None:
+        """Let a later backward pass find the way on from here."""
+        roots = self.open_roots(wanted)
+        path = LazyPath(self.batch)
+        self.n_reached = sum(self.sorter.reached)
+        self.values = values = list(self.values)
+        path.wait(Later(self, roots, {i: values[i] for i in self.sorter.leaves}))
+        segment = self.leave_segment(roots, path)
+        note_history(segment, self.batch)
+        for i in roots:  # they lead here: what they lead to must not lead back
+            values[i] = _hot.held(values[i].type, None)
+        del self.batch  # its values lead here as well
+
+    def open_roots(self, wanted: list[int]) -> list[int]:
+        """Those of the values that a later backward pass may begin with."""
+        values = self.values
+        return [i for i in wanted if values[i].requires_grad and values[i].leaf is None]
+
+    def leave_segment(self, roots: list[int], path: LazyPath) -> Any:
+        """Mark the roots as results of a segment; returns it."""
+        if not roots:
+            return None
+        batch, values = self.batch, self.values
+        segment = Segment(_hot.fresh_serial(), path)
+        segment.origin = batch.serial
+        segment.types = path.types_of_values
+        segment.args = batch.args
+        segment.inputs = {}
+        for i in self.sorter.leaves:
+            value = values[i]
+            if value.requires_grad:
+                slim = _hot.held(value.type, None)
+                slim.leaf, slim.segment = value.leaf, value.segment
+                slim.seg_index = value.seg_index
+                slim.requires_grad = True
+                segment.inputs[i] = slim
+        segment.saved = {}
+        segment.sites = batch.sites
+        for i in roots:
+            values[i].segment = segment
+            values[i].seg_index = i
+        return segment
+
+
+def dense(array: Any) -> Any:
+    """A C-contiguous array of the same elements (or those of a value)."""
+    if type(array) is Value:
+        array = array.buffer
+    if type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    array = np.asarray(array)
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def find_template(
+    group: Group, types: list[Any], mask: int, grad: bool, run: Forward
+) -> tuple[Template, list[Any], dict[int, Any]]:
+    """The template of a group's structure, the group's run-time args, and calls bound to sizes.
+
+    A node keeps those it has used, by what else tells them apart; those of other sizes are shared.
+    """
+    node = group.node
+    few = group.n == 1 if group.by_rows else group.lift == 0
+    short = (few, mask, grad)
+    if node.template is None:
+        node.template = {}
+    found = node.template.get(short)
+    if found is None:
+        template = make_template(group, types, mask, grad, run)
+        numbers = [a for op in ops_of(node) for a in op.args]
+        found = node.template[short] = (template, numbers, {})
+    return found  # type: ignore[no-any-return]
+
+
+def make_template(group: Group, types: list[Any], mask: int, grad: bool, run: Forward) -> Template:
+    """A template, or the one that another node of the same structure has."""
+    node = group.node
+    nodes = ops_of(node)
+    if group.lift:
+        types = [run.values[at].type for at in run.sorter.operands[group.members[0]]]
+    key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
+    found: Template | None = BOOK.templates.get(key)
+    if found is None:
+        with CollectionPaused():
+            found = BOOK.templates[key] = Template(node, types, group.lift, mask, grad)
+    return found
+
+
+def structure_key(nodes: list[Any], types: list[Any]) -> Any:
+    """What two regions of one structure have in common, whatever their sizes."""
+    concrete: dict[int, Any] = dict(enumerate(types))
+    parts: list[Any] = []
+    n = 0
+    for op in nodes:
+        ins = [concrete[ref - (1 << 20)] if ref >= 0 else concrete[-1 - ref] for ref in op.refs]
+        program, outs = op.prim.typed(ins, list(op.args))
+        parts.append((program, op.refs, op.kinds, tuple([type(a) for a in op.args]), op.grad))
+        for out in outs:
+            concrete[n - (1 << 20)] = out
+            n += 1
+    return tuple(parts)

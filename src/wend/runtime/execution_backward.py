@@ -1,0 +1,215 @@
+"""The backward pass of a flush off the trie, group by group in reverse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wend.runtime import _launch_select, _sort_select
+from wend.runtime.execution import Forward, Group, dense
+from wend.runtime.families import is_wide
+from wend.runtime.later import Ledger, run_tail
+from wend.runtime.templates import Template
+
+_sort: Any = _sort_select.select()
+_launch: Any = _launch_select.select()
+
+
+class Execution(Forward):
+    """One flush, and the gradients that flow through it."""
+
+    def share_out(self, group: Group) -> None:
+        """Push the gradient of what was joined back to its parts."""
+        (i,) = group.members
+        for base in self.sorter.joined_leaves(i):
+            self.make_leaf_gradient(base)
+        for seed in group.seeds:
+            self.sorter.share_out(i, self.values, _launch.address_of(seed), is_wide(seed.dtype))
+
+    def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
+        """Gradients of values from outside, for those of the roots (None for ones)."""
+        reached = self.sorter.reached
+        self.push_back(seeds, [reached[group.members[0]] for group in self.groups])
+        for tail in self.tails.values():
+            self.finish_tail(*tail)
+        return self.sums()
+
+    def push_back(self, seeds: dict[int, Any], through: list[bool]) -> None:
+        """Run the backward functions, of some groups; what gradients of parameters read is left."""
+        for i, seed in seeds.items():
+            self.add_seed(i, seed)
+        # What waits for all groups of a family is made by each of them.
+        passed = [group.family for group, on in zip(self.groups, through, strict=True) if on]
+        families = dict.fromkeys(passed)  # in order: sums are the same from run to run
+        for group, on in zip(reversed(self.groups), reversed(through), strict=True):
+            if group.family is not None:
+                if group.family in families:
+                    group.family.backward(group)
+            elif on and group.node.joined:
+                self.share_out(group)
+            elif on and group.template.n_given:
+                self.back(group)
+        for family in families:
+            if family is not None and family.used and family.waiting:
+                self.put_off(
+                    family.node, family.template, family.sources, family.numbers, family.kept()
+                )
+
+    def sums(self) -> list[tuple[int, Any]]:
+        """Gradients of values from outside."""
+        found = []
+        for i, parts in sorted(self.totals.items()):
+            total = parts[0]
+            for part in parts[1:]:
+                total = total + part
+            found.append((i, dense(total)))
+        return found
+
+    def reach(self, seeds: list[int]) -> tuple[set[int], set[int]] | None:
+        """The regions that gradients of these values flow through, and the values from outside
+        that they come to; None if that is not told.
+
+        Where a derivative may be infinite, a gradient of 0 is not the same as none.
+        """
+        marks, ends = self.sorter.flow(seeds)
+        ends.update(base for base in (int(self.root[i]) for i in seeds) if self.is_outside(base))
+        rough: dict[Any, set[bool]] = {}
+        for group in self.groups:
+            if not group.node.smooth:
+                key = group.family or group
+                rough.setdefault(key, set()).update([marks[i] for i in group.members])
+        if any(len(found) > 1 for found in rough.values()):
+            return None
+        return {i for i, on in enumerate(marks) if on}, ends
+
+    def backward_again(
+        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Ledger
+    ) -> list[tuple[int, Any]]:
+        """As `backward`, through some regions, of a flush that is kept: leaves go to the ledger.
+
+        reached, ends: see `reach`
+        """
+        if self.passed:
+            for group in self.groups:
+                for seed in group.seeds:
+                    seed.fill(0)
+            for family in set(self.families.values()):
+                if family is not None:
+                    family.clear()
+        self.passed = True
+        self.totals = {}
+        for i in self.sorter.leaves:
+            self.gradients[i] = 0
+        through = [not reached.isdisjoint(group.members) for group in self.groups]
+        self.push_back(seeds, through)
+        ledger.put_off(self)
+        found = []
+        for i, g in self.sums():
+            value = self.values[i]
+            if i not in ends:
+                continue  # of members of the groups that no gradient flows through
+            if value.leaf is None:
+                found.append((i, g))
+            else:
+                ledger.add(value, g)
+        return found
+
+    def covers(self, roots: list[int]) -> bool:
+        """Whether the backward pass goes through all that these values depend on."""
+        region, reached = self.sorter.region, self.sorter.reached
+        regions = [region[self.root[i]] for i in roots]
+        return all(g >= 0 and reached[g] for g in regions)
+
+    def check_gradients(self) -> None:
+        """Raises Unsuited if a later backward pass would add gradients of a type that it cannot."""
+        made = self.sorter.made
+        results = [at for group in self.groups for at in made[group.members[0]]]
+        for i in (*results, *self.sorter.leaves):
+            value = self.values[i]
+            if value.requires_grad:
+                is_wide(value.type.dtype.numpy)
+
+    def add_seed(self, i: int, seed: Any) -> None:
+        """Add the gradient of a root to where gradients of it are collected."""
+        type_ = self.values[i].type
+        base = int(self.root[i])
+        if self.is_outside(base):  # a view of what the flush began with
+            self.make_leaf_gradient(base)
+        target = int(self.gradients[base])
+        if target == 0:
+            return
+        if seed is None:
+            seed = np.ones(type_.dims, type_.dtype.numpy)
+        seed = dense(np.asarray(seed))
+        _sort.add_bytes(
+            target + int(self.offset[i]), _launch.address_of(seed), seed.nbytes, is_wide(seed.dtype)
+        )
+
+    def back(self, group: Group) -> None:
+        """Push the gradients of a group's values back to what it read."""
+        template, sorter, members = group.template, self.sorter, group.members
+        if not template.keeps:
+            return
+        types = template.gradient_types(group.types, group.numbers)
+        arrays = group.arrays + group.seeds
+        found: list[Any] = []
+        if template.backward is not None:
+            found = template.backward(arrays, types, group.numbers)
+        operands = sorter.operands[members[0]]
+        for k, g in zip(template.targets, found):
+            g = dense(g)
+            if template.grows[k] and not group.alone:
+                for base in sorter.leaves_of(members, k):
+                    self.make_leaf_gradient(base)
+                size = g.nbytes // group.n
+                wide = is_wide(g.dtype)
+                sorter.scatter(members, k, size, _launch.address_of(g), group.by_rows, wide)
+            else:
+                self.add_to(operands[k], g)
+        if template.late:
+            made = iter(found[len(template.targets) :])
+            kept = [arrays[i] if i >= 0 else next(made) for i in template.border]
+            self.put_off(group.node, template, operands, group.numbers, kept)
+
+    def put_off(
+        self, node: Any, template: Template, operands: list[int], numbers: Any, kept: list[Any]
+    ) -> None:
+        """Keep what the gradients of parameters read, for the operands of one of the members."""
+        shared = tuple([at for at, on in zip(operands, template.grows, strict=True) if not on])
+        key = (node, template, shared)
+        entry = self.tails.get(key)
+        if entry is None:
+            targets = [operands[k] for k in template.late]
+            entry = self.tails[key] = (template, [[] for _ in kept], targets, numbers)
+        for slab, array in zip(entry[1], kept, strict=True):
+            slab.append(array)
+
+    def finish_tail(
+        self, template: Any, slabs: Any, targets: list[int], numbers: list[Any]
+    ) -> None:
+        """The gradients of parameters, over the rows of all groups."""
+        for at, g in zip(targets, run_tail(template, slabs, numbers), strict=True):
+            self.add_to(at, g)
+
+    def add_to(self, at: int, g: Any) -> None:
+        """Add to the gradient of one value."""
+        base = int(self.root[at])
+        if self.sorter.region[base] == -1:
+            if base == at:
+                self.totals.setdefault(base, []).append(g)
+                return
+            self.make_leaf_gradient(base)
+        target = int(self.gradients[base])
+        if target:
+            g = dense(g)
+            at_byte = target + int(self.offset[at])
+            _sort.add_bytes(at_byte, _launch.address_of(g), g.nbytes, is_wide(g.dtype))
+
+    def make_leaf_gradient(self, base: int) -> None:
+        """Memory for the gradient of a value from outside."""
+        if self.gradients[base] == 0 and self.values[base].requires_grad:
+            type_ = self.values[base].type
+            made = np.zeros(type_.dims, type_.dtype.numpy)
+            self.totals.setdefault(base, []).append(made)
+            self.gradients[base] = _launch.address_of(made)
