@@ -7,6 +7,7 @@ import pytest
 
 import wend as torch
 import wend.nn.functional as F
+from tries import own_trie
 from wend.base import config
 from wend.runtime import packed
 
@@ -15,7 +16,7 @@ from wend.runtime import packed
 def at_once(monkeypatch):
     """Plans are compiled before their first run, and small operands packed like large ones."""
     monkeypatch.setattr(packed, "SMALL", 0)
-    with config.override(compile=True, wait=True):
+    with config.override(compile=True, wait=True), own_trie():
         yield
 
 
