@@ -43,7 +43,7 @@ PEAK_COLUMNS = ["framework", "budget MB", "start MB", "peak MB", "of torch's", "
 
 
 def peak(framework: str, steps: int, budget: float = 0.0) -> dict[str, Any]:
-    """Return one row: the most memory that a step of training held, in a process of its own."""
+    """Return one row: the most memory that steps of training held, in a process of its own."""
     side = Side(framework, "serve_peak.py")
     try:
         found = side.ask(batch=48, length=256, steps=steps, budget=budget)
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=2_000)
     parser.add_argument("--loop", choices=LOOPS, help="only this one")
     parser.add_argument("--peak", action="store_true", help="only the peak of training steps")
-    parser.add_argument("--steps", type=int, default=6, help="of training, for --peak")
+    parser.add_argument("--steps", type=int, default=3, help="of training at rest, for --peak")
     args = parser.parse_args()
     if args.peak:
         peaks(args.steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -17,6 +18,9 @@ from bench import serve
 
 torch.set_num_threads(1)
 
+#: Steps without compilation after which nothing more will come, and the most to wait for that.
+QUIET, MOST = 3, 30
+
 
 def status(name: str) -> float:
     """Return a line of /proc/self/status in MB."""
@@ -25,7 +29,10 @@ def status(name: str) -> float:
 
 
 def answer(batch: int, length: int, steps: int, budget: float) -> dict[str, Any]:
-    """Train; return the resident memory before, its peak in the last step, and that step's time.
+    """Train; return the resident memory before, and medians of the peaks and times of some steps.
+
+    They begin when `QUIET` steps in a row have compiled nothing: memory and time of the reference
+    are not what is measured.
 
     budget: in MB; 0 for none
     """
@@ -34,15 +41,23 @@ def answer(batch: int, length: int, steps: int, budget: float) -> dict[str, Any]
     w7.BATCH, w7.LENGTH = batch, length
     workload = w7.W7()
     start = status("VmRSS")
-    found = {}
+    compiled, quiet = common.come_to_rest(), 0
+    for _ in range(MOST):
+        workload.step()
+        before, compiled = compiled, common.come_to_rest()
+        quiet = quiet + 1 if compiled == before else 0
+        if quiet == QUIET:
+            break
+    peaks, times = [], []
     for _ in range(steps):
-        common.come_to_rest()
         if os.path.exists("/proc/self/clear_refs"):
             Path("/proc/self/clear_refs").write_text("5")
         began = time.process_time()
         loss = workload.step()
-        found = {"seconds": time.process_time() - began, "peak": status("VmHWM"), "loss": loss}
-    return {"start": start, **found}
+        times.append(time.process_time() - began)
+        peaks.append(status("VmHWM"))
+    median = statistics.median
+    return {"start": start, "seconds": median(times), "peak": median(peaks), "loss": loss}
 
 
 serve(answer)

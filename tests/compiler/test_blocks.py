@@ -7,6 +7,8 @@ from tests.tries import own_trie
 
 import wend as torch
 from wend.base import config
+from wend.compiler import llvm
+from wend.runtime import heap, tiers
 from wend.runtime.launcher import LARGE, launcher, maker
 
 compiled = pytest.mark.skipif(
@@ -72,3 +74,34 @@ def test_results_lie_in_them(monkeypatch):
         x = torch.tensor(np.arange(LARGE, dtype=np.float32))
         (torch.tanh(x) + x).numpy()
     assert made == [(LARGE,)]
+
+
+@pytest.mark.parametrize(("least", "times"), [(0.0, 1), (1e9, 0)])
+def test_the_heap_goes_back_when_machine_code_takes_over_from_a_slow_reference(
+    monkeypatch, least, times
+):
+    returned = []
+    monkeypatch.setattr(tiers, "LONG", least)
+    monkeypatch.setattr(tiers, "give_back", lambda: returned.append(1))
+    with own_trie(), config.override(compile=True, wait=False):
+        x = np.arange(6, dtype=np.float32)
+        for _ in range(6):
+            np.testing.assert_allclose((torch.tensor(x) * 3 + 1).numpy(), x * 3 + 1)
+            llvm.drain(60)
+    assert len(returned) == times
+
+
+def test_giving_the_heap_back_leaves_what_is_in_use():
+    kept = [np.full(1 << 16, k) for k in range(8)]
+    del kept[::2]
+    heap.give_back()
+    assert [int(x.min()) for x in kept] == [1, 3, 5, 7]
+
+
+def test_a_c_library_without_trimming_is_let_be(monkeypatch):
+    monkeypatch.setattr(heap.ctypes, "CDLL", lambda name: object())
+    heap._trim.cache_clear()
+    try:
+        heap.give_back()
+    finally:
+        heap._trim.cache_clear()

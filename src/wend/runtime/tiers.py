@@ -13,6 +13,7 @@ from wend.base.errors import CompileError
 from wend.base.forking import at_fork
 from wend.core._hot import Batch
 from wend.core.graph import PathGraph
+from wend.runtime.heap import give_back
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.shadow import verify
 
@@ -20,6 +21,9 @@ from wend.runtime.shadow import verify
 THIRD = 3
 #: Paths of more ops than this stay with the reference: planning them would take too long.
 MAX_OPS = 6000
+#: Seconds of the reference, from which on the gaps that its arrays left in the heap go back when
+#: machine code takes over: what that makes lies elsewhere.
+LONG = 0.1
 COUNTS = {"compiled": 0, "failed": 0}
 
 #: One plan is made at a time: passes trace rules and fill tables that all plans share.  Taken
@@ -137,6 +141,8 @@ class TieredPlan:
             self.compilation = None
             self.track = self.compiled.track
             COUNTS["compiled"] += 1
+            if self.seconds >= LONG:
+                give_back()
 
 
 #: How much of the time that goes by planning may take, and seconds at a time in short flushes.
