@@ -314,3 +314,20 @@ def test_totals_of_half_floats_are_kept_wide(dtype):
 
     flat, _, rows = compared(run)
     assert flat.tolist() == rows.tolist() == [whole] * 3
+
+
+def test_what_is_read_along_two_axes_is_not_repeated_along_one():
+    """Of equal extents, one mask is read along both: by its row's op, and by that of pairs."""
+    x = normal(2, 3, 3).requires_grad_()
+    classes = torch.tensor([[2, 0, -1], [1, 2, 0], [-1, 2, 1]])
+
+    def run():
+        x.grad = None
+
+        def loss(example):
+            return F.multilabel_margin_loss(example, classes, reduction="none")
+
+        torch.vmap(loss)(x).sum().backward()
+        return [x.grad]
+
+    compared(run)

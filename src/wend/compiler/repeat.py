@@ -128,9 +128,10 @@ class Repetition:
     def _loops_of_readers(
         self, value: int, region: Region, whole: Region
     ) -> tuple[int, ...] | None:
-        rank = len(self.function.shape(value))
+        """The axes that all readers of a value take its dims to follow; None if they differ."""
+        found = set()
         for place in (region, whole):
-            for op in reversed(place.ops):
+            for op in place.ops:
                 for read in op.reads:
                     if self.function.base(read.value) != value:
                         continue
@@ -138,13 +139,9 @@ class Repetition:
                     if renamed is None:
                         return None
                     loops = place.loops[op.out]
-                    found = []
-                    for dim in renamed[1]:
-                        loop = read.dims[dim] if dim >= 0 else -1
-                        found.append(loops[loop] if loop >= 0 else -1)
-                    if len(found) == rank:
-                        return tuple(found)
-        return None
+                    dims = [read.dims[d] if d >= 0 else -1 for d in renamed[1]]
+                    found.add(tuple([loops[d] if d >= 0 else -1 for d in dims]))
+        return found.pop() if len(found) == 1 else None
 
 
 def loops_of(function: Function, value: int) -> int:
