@@ -90,3 +90,16 @@ def test_an_error_in_a_group_names_its_line_and_spares_the_others():
             sums[2].tolist()
         assert "test_groups.py" in str(caught.value)
         assert [s.tolist() for k, s in enumerate(sums) if k != 2] == [[0.0], [2.0], [4.0], [6.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradients_of_half_scalars_are_half(dtype):
+    """Operands of no dims, used several times: what their groups add up stays of their type."""
+    with own_trie(sealed=True):
+        x = torch.tensor(1.5).to(dtype).requires_grad_()
+        y = torch.tensor([1.0, 2.0, 4.0], requires_grad=True)
+        sum((y / (x * x + k)).mean() for k in range(1, 5)).backward()
+        made = np.asarray(_hot.ensure(_hot.value_of(x.grad)))
+    assert made.dtype == dtype.numpy
+    expected = sum(-3.0 * 7 / 3 / (2.25 + k) ** 2 for k in range(1, 5))
+    assert abs(float(made) - expected) < 0.01 * abs(expected)

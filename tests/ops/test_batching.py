@@ -1,10 +1,13 @@
 """Batching rules, and vmap of every op: each operand alone, then all, against single calls."""
 
+import itertools
+
 import harness
 import numpy as np
 import pytest
 from harness import PRIMITIVES, report, snippet
 
+import wend
 from wend.base import dtypes
 from wend.base.errors import GraphError
 from wend.core.primitive import NO_GRADIENT, Composite
@@ -104,6 +107,27 @@ def _fault(prim, params, flags):
         if fault:
             return fault
     return ""
+
+
+@pytest.mark.parametrize("rows", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("shapes", [((), ()), ((), (3,)), ((3,), ())])
+def test_a_batch_of_numbers_promotes_as_one(rows, shapes):
+    """A 0-d operand says less about the result's dtype; half floats are rounded once."""
+    kinds = [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.int64]
+    rng = np.random.default_rng(0)
+    for first, second in itertools.product(kinds, kinds):
+        operands = [
+            wend.tensor(rng.uniform(1, 9, size=(4, *shape) if row else shape)).to(dtype)
+            for row, shape, dtype in zip(rows, shapes, (first, second), strict=True)
+        ]
+        dims = tuple(0 if row else None for row in rows)
+        for function in (wend.mul, wend.div, wend.sub, wend.maximum, wend.lt):
+            made = vmap(function, in_dims=dims)(*operands)
+            for i in range(4):
+                one = function(*(x[i] if on else x for x, on in zip(operands, rows, strict=True)))
+                text = f"{function.__name__} of {first} and {second}"
+                assert made.dtype is one.dtype, text
+                assert made[i].tolist() == one.tolist(), text
 
 
 # -- composites, and gradients, through vmap ------------------------------------------------------

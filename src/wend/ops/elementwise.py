@@ -189,23 +189,25 @@ class Elementwise(Primitive, abstract=True):
         """Align the dims of the single examples to the right of the batch axis.
 
         An operand that is 0-d in each example gains a dim, which would raise its rank in
-        promotion: it is cast to what the example's promotion says.
+        promotion: it is cast to what the example's formula takes.  The result is cast to what the
+        example's is: the formula may take a wider type, and a 0-d operand may have one.
         """
         flags = _per_operand(self, batched, operands)
         examples = [_without_axis(o) if f else o for o, f in zip(operands, flags, strict=True)]
         ranks = [0 if o is None or is_number(o) else len(o.shape) for o in examples]
-        targets = self.dtypes_of(*map(_as_spec, examples))[0]
+        targets, out = self.dtypes_of(*map(_as_spec, examples))
         aligned = []
         for operand, flag, rank, target in zip(operands, flags, ranks, targets, strict=True):
             if flag:
-                if rank == 0 and target is not None and operand.dtype is not target:
+                if rank == 0 and target is not None and operand.dtype not in (target, out):
                     operand = ops.cast(operand, target)
                 lead = operand.shape[0]
                 padding = (1,) * (max(ranks) - rank)
                 if padding:
                     operand = ops.reshape(operand, (lead, *padding, *operand.shape[1:]))
             aligned.append(operand)
-        return self.again(*aligned)
+        result = self.again(*aligned)
+        return result if result.dtype is out else ops.cast(result, out)
 
     def again(self, *operands: V) -> V:
         """This op, attributes included, on other operands."""

@@ -193,7 +193,9 @@ class GroupedPlan(ReferencePlan):
 
 
 def _agree(a: Any, b: Any) -> bool:
-    """Equal up to the rounding of sums in another order."""
+    """Of one type, and equal up to the rounding of sums in another order."""
+    if a.dtype != b.dtype:
+        return False
     if a.dtype.kind in "biu":
         return bool(np.array_equal(a, b))
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
