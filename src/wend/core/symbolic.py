@@ -90,6 +90,15 @@ def substitute(expr: Expr, dim_of: Any, arg_of: Any) -> Expr:
     return make(op, substitute(expr[1], dim_of, arg_of), substitute(expr[2], dim_of, arg_of))
 
 
+def args_in(expr: Expr) -> set[int]:
+    """The run-time args that an expression depends on, by number."""
+    if type(expr) is not tuple or expr[0] == DIM:
+        return set()
+    if expr[0] == ARG:
+        return {expr[1]}
+    return {k for part in expr[1:] for k in args_in(part)}
+
+
 def make(op: int, a: Expr, b: Expr) -> Expr:
     """The expression `a op b`, with constants folded and neutral elements of integers dropped."""
     if type(a) is not tuple and type(b) is not tuple:

@@ -14,7 +14,7 @@ from wend.base.devices import CPU
 from wend.core import _hot
 from wend.core._hot import Batch, Value
 from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
-from wend.core.symbolic import ARG, Expr, substitute
+from wend.core.symbolic import ARG, Expr, args_in, substitute
 from wend.runtime.structure import LEAF_GRAD, ops_of
 from wend.runtime.tiers import TieredExecutor
 from wend.transforms.batch import batch_graph
@@ -39,6 +39,7 @@ class Function:
         made = list(dict.fromkeys(i for i in outputs if i < 0))
         self.picks = [i if i >= 0 else n + made.index(i) for i in outputs]
         self.rows = [(extents(path.shapes, i), dtype_of(path.shapes[i])) for i in made]
+        self.sized = sorted({k for exprs, _ in self.rows for e in exprs for k in args_in(e)})
         self.known: dict[Any, list[Any]] = {}
         self.plan: Any = None
         if not made:
@@ -56,7 +57,8 @@ class Function:
 
     def made_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
         """The types of what the plan makes."""
-        key = tuple(types)
+        # Regions that only differ by a slice's bounds, say, share a template.
+        key = (*types, *[numbers[k] for k in self.sized])
         found = self.known.get(key)
         if found is None:
             if len(self.known) > 256:
