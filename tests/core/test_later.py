@@ -11,7 +11,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import frames, later, regions
+from wend.runtime import frames, later, regions, structure
 
 Params = dict[str, "torch.Tensor"]
 
@@ -242,3 +242,23 @@ def test_a_loss_of_stacked_members_has_kernels(by_groups, monkeypatch):
     with config.override(compile=True, wait=True):
         assert_same(use)
     assert not {"gather", "scatter_add"} & set(hosts)
+
+
+def test_several_gradients_at_once(by_groups, monkeypatch):
+    """A pass with an axis for its seeds needs nodes, of flushes that ran by groups too."""
+
+    def jacobian() -> np.ndarray:
+        x = torch.tensor(np.linspace(-1, 1, 4), requires_grad=True)
+        y = torch.tanh(x * 2) * x
+        y.tolist()
+        (found,) = torch.autograd.grad(y * y, x, torch.eye(4).double(), is_grads_batched=True)
+        return found.numpy()
+
+    with torch.autobatch(False):
+        expected = jacobian()
+    for name in ("pause", "strikes"):  # whatever the tests before this one made of it
+        monkeypatch.setattr(structure.BOOK, name, 0)
+    with own_trie(sealed=True):
+        found = jacobian()
+    assert by_groups["nodes"] == 2  # one of y, one of its square
+    np.testing.assert_allclose(found, expected, rtol=1e-12)

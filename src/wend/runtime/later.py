@@ -75,8 +75,6 @@ class Later:
         if owner.plain() and not segment.hooks and not self.is_hooked():
             way = execution.reach(list(seeds))
         if way is None or self.too_few(way[0]):
-            if self.spent:
-                raise GraphError(FREED)
             self.resolve(segment)
             return False
         reached, ends = way
@@ -106,7 +104,12 @@ class Later:
         return not self.spent and 8 * len(reached) < self.execution.n_reached
 
     def resolve(self, segment: Segment) -> None:
-        """Compute once more, node by node, what the segment has to keep for its nodes."""
+        """Compute once more, node by node, what the segment has to keep for its nodes.
+
+        Raises GraphError if a pass has gone through a part of it.
+        """
+        if self.spent:
+            raise GraphError(FREED)
         path = segment.structure
         values = []
         for i, type_ in enumerate(path.types_of_values):

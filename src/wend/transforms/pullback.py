@@ -195,6 +195,8 @@ class _StackPass(Pass):
             first = False
             key = heapq.heappop(self.heap)
             segment = self.segments.pop(key)
+            if segment.structure.later is not None:
+                segment.structure.later.resolve(segment)
             _StackWalk(self, None, segment).run(self.pending.pop(key))
         for key in list(self.totals):
             self.settle(key)
