@@ -531,10 +531,7 @@ class Sorter:
             n = v.type.nbytes
             target = self.gradient[self.root[at]]
             if target != 0:
-                if wide:
-                    add64(target + self.offset[at], source, n >> 3)
-                else:
-                    add32(target + self.offset[at], source, n >> 2)
+                add_bytes(target + self.offset[at], source, n, wide)
             source += n
 
     def scatter(self, group, k, size, source, by_rows, wide):
@@ -547,10 +544,7 @@ class Sorter:
             n = size * self.rows[i] if by_rows else size
             target = self.gradient[self.root[at]]
             if target != 0:
-                if wide:
-                    add64(target + self.offset[at], source, n >> 3)
-                else:
-                    add32(target + self.offset[at], source, n >> 2)
+                add_bytes(target + self.offset[at], source, n, wide)
             source += n
 
 

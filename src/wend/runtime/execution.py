@@ -181,8 +181,7 @@ class Forward:
             type_ = self.values[at].type
             if node.shared[k] or alone:
                 # A value from outside may have been packed for products.
-                outside = sorter.region[at] == -1
-                array = self.values[at] if outside else self.array(at)
+                array = self.values[at] if self.is_outside(at) else self.array(at)
             else:
                 shape = (group.n, *type_.dims[1:]) if by_rows else (group.n, *type_.dims)
                 array = np.empty(shape, type_.dtype.numpy)
@@ -251,12 +250,7 @@ class Forward:
         """A value as an array."""
         base = int(self.root[at])
         array = self.held.get(base)
-        type_ = self.values[at].type
-        if base == at and array is not None:
-            return array
-        made = np.empty(type_.dims, type_.dtype.numpy)
-        _sort.copy_bytes(_launch.address_of(made), self.address(at), made.nbytes)
-        return made
+        return array if base == at and array is not None else self.copy_of(at)
 
     def is_outside(self, at: int) -> bool:
         """Whether a value has entered the trace."""

@@ -195,7 +195,7 @@ class Execution(Forward):
     def add_to(self, at: int, g: Any) -> None:
         """Add to the gradient of one value."""
         base = int(self.root[at])
-        if self.sorter.region[base] == -1:
+        if self.is_outside(base):
             if base == at:
                 self.totals.setdefault(base, []).append(g)
                 return
