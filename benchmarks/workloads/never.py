@@ -21,7 +21,7 @@ OPS: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
 
 
 class NEVER:
-    """No program comes twice, and every op of one counts: its result is used later, or is summed."""
+    """No program comes twice; the result of each op is used by a later one, or summed."""
 
     steps = 200
     warm_up = 400
