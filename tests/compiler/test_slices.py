@@ -196,3 +196,21 @@ def test_a_second_pass_adds_up_or_is_refused(weights):
     np.testing.assert_allclose(w.grad.numpy(), 2 * by_hand(*arrays, 4)[0])
     with pytest.raises(RuntimeError, match="second time"):
         loss.backward()
+
+
+def test_an_order_of_temporaries_serves_for_all_sizes():
+    rng = np.random.default_rng(1)
+    lives = [(int(k), int(k) + int(rng.integers(0, 9))) for k in rng.integers(0, 30, 60)]
+    placing = arena.Placing(lives)
+    base = rng.integers(0, 5, 60) * 7000
+    for visit in range(12):
+        sizes = (
+            (base * (visit + 1) // 3).tolist() if visit < 8 else rng.integers(0, 90, 60).tolist()
+        )
+        places, total = placing.place(sizes)
+        for k, (size, (first, last)) in enumerate(zip(sizes, lives)):
+            assert places[k] % arena.ALIGNMENT == 0 and places[k] + size <= total
+            for j in range(k):
+                if size and sizes[j] and first <= lives[j][1] and lives[j][0] <= last:
+                    assert places[k] + size <= places[j] or places[j] + sizes[j] <= places[k]
+    assert 0 < len(placing.orders) <= arena.MOST_ORDERS and placing.searched < 12

@@ -46,7 +46,6 @@ class Kernel:
     """A piece of a plan that runs as machine code."""
 
     __slots__ = (
-        "cutter",
         "epilogue",
         "faults",
         "helpers",
@@ -78,7 +77,6 @@ class Kernel:
         self.words: tuple[str, ...] = ()  # names of a product's first slots
         self.helpers: list[str] = []  # other functions of the module
         self.places: dict[str, int] = {}  # where these are
-        self.cutter: Any = None  # what decides how it is cut
         self.schedules: dict[Any, Any] = {}  # what is called, by form
         self.slots: list[Slot] = []
         self.faults: list[str] = []

@@ -126,11 +126,6 @@ def _loops(kernel: Kernel, form: Form) -> Schedule:
 class _Blocks(Words):
     """Argument blocks of a routine's parts."""
 
-    def poly(self, name: str) -> Poly:
-        """A word as a polynomial."""
-        slot = self.slot(name)
-        return constant(slot.a) if slot.kind == "word" else slot.a
-
     def moved(self, name: str, k: int, step: Poly) -> Slot:
         """A pointer, as many steps (in bytes) on as edge k says."""
         slot = self.slot(name)
@@ -149,7 +144,7 @@ class _Blocks(Words):
 
 def _batches(w: _Blocks, form: Form) -> Schedule:
     """Products of a batch, some in each part."""
-    sizes, axis = operand_sizes(w), form.axis
+    sizes, axis = operand_sizes(w.dtype, w["packed"]), form.axis
     blocks = []
     for p in range(form.parts):
         moved = {
@@ -165,7 +160,7 @@ def _rows(w: _Blocks, form: Form) -> Schedule:
     changes: dict[str, Slot] = {}
     stages, private = [], []
     if form.before:
-        sizes = operand_sizes(w)
+        sizes = operand_sizes(w.dtype, w["packed"])
         depth = scale(w.poly("depth"), sizes["out"])
         lanes = constant(matmul.lanes(w.dtype))
         private = [mul(depth, add(w.poly("columns"), lanes))]  # whole vectors

@@ -10,6 +10,7 @@ called for a form is the matter of `compiler.parts`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 from wend.base.errors import CompileError
@@ -17,7 +18,7 @@ from wend.compiler import conv, matmul
 from wend.compiler.extents import Poly, constant, product
 from wend.compiler.kernels import Kernel, Slot
 
-__all__ = ["WHOLE", "Cut", "Form", "Words", "copied_folds", "cut"]
+__all__ = ["WHOLE", "Cut", "Cutter", "Form", "Words", "copied_folds", "cutter", "operand_sizes"]
 
 #: Estimated nanoseconds: kernels below WORTH run in one piece, parts take about PART.
 WORTH, PART = 60_000, 120_000
@@ -58,26 +59,69 @@ class Cut(NamedTuple):
 WHOLE = Form("whole")
 _WHOLE = Cut(WHOLE, [])
 
-Value = Callable[[Poly], int]
+#: What decides how a product is cut, and a convolution.
+PRODUCT = ("rows", "columns", "depth", "batch0", "batch1", "left_step", "right_step", "packed")
+_CONVOLUTION = (
+    "images", "groups", "filters", "channels", "kernel_height", "kernel_width",
+    "out_height", "out_width",
+)  # fmt: skip
 
-#: What decides how a product is cut.
-_PRODUCT = tuple(
-    matmul.PRODUCT.index(name)
-    for name in "rows columns depth batch0 batch1 left_step right_step packed".split()
-)
+#: What cutters have found, by what they are besides numbers: kernels of like layers share it.
+_KNOWN: dict[Any, dict[tuple[int, ...], Cut]] = {}
+#: How many answers each of these keeps, and how many there are of them.
+_ANSWERS, _CUTTERS = 1024, 4096
 
 
-def cut(kernel: Kernel, value: Value) -> Cut:
-    """How a kernel is cut for certain sizes. value: what a polynomial is for them."""
+class Cutter:
+    """How a kernel is cut, as a function of a few numbers.
+
+    polys: what these numbers are     kind: what else the answer depends on
+    decide: finds the answer for numbers not met lately
+    """
+
+    __slots__ = ("decide", "known", "polys")
+
+    def __init__(
+        self, polys: list[Poly], kind: Any, decide: Callable[[tuple[int, ...]], Cut]
+    ) -> None:
+        self.polys, self.decide = polys, decide
+        if len(_KNOWN) >= _CUTTERS:
+            _KNOWN.clear()
+        self.known = _KNOWN.setdefault(kind, {})
+
+    def cut(self, numbers: tuple[int, ...]) -> Cut:
+        """How the kernel is cut where the polynomials have these values."""
+        found = self.known.get(numbers)
+        if found is None:
+            if len(self.known) >= _ANSWERS:
+                self.known.clear()
+            found = self.decide(numbers)
+            if found.form.parts < 2 and not found.form.before:
+                found = _WHOLE
+            self.known[numbers] = found
+        return found
+
+
+def cutter(kernel: Kernel) -> Cutter | None:
+    """What decides how a kernel is cut; None if it always stays whole."""
     if kernel.nest is not None:
-        return _loops(kernel, value)
+        return _loops(kernel)
+    words = Words(kernel)
+    dtype = words.dtype
     if kernel.name == "product":
-        found = _product(kernel, value)
-    elif kernel.name in conv.WORDS:
-        found = _convolution(Words(kernel, value))
-    else:
-        return _WHOLE
-    return found if found.form.parts > 1 or found.form.before else _WHOLE
+        return Cutter(
+            [words.poly(name) for name in PRODUCT],
+            ("product", dtype),
+            lambda numbers: _product(dtype, *numbers),
+        )
+    if kernel.name in conv.WORDS:
+        name = kernel.name
+        return Cutter(
+            [words.poly(name) for name in _CONVOLUTION],
+            (name, dtype),
+            lambda numbers: _convolution(name, dtype, *numbers),
+        )
+    return None
 
 
 def _pieces(cost: float) -> int:
@@ -105,39 +149,36 @@ def copied_folds(nest: Any, axis: int) -> list[Any]:
     return [op for op in nest.late_folds() if not nest.stores[op.out].strides[axis]]
 
 
-class _Loops:
-    """What decides how a nest is cut, as polynomials."""
-
-    def __init__(self, kernel: Kernel) -> None:
-        nest: Any = kernel.nest
-        shape = nest.function.shape
-        self.extents = [nest.extents[a] for a in (*nest.outer, *nest.inner)]
-        ops = sum(CHEAP if op.cheap or op.kind != "map" else DEAR for op in nest.region.ops)
-        self.cost = float(ops + BYTE * sum(a.dtype.itemsize for a in nest.accesses()))
-        self.axes = []  # (axis, extent, grain, elements of each fold that has copies)
-        for axis in nest.cut_axes():
-            grain = GRAIN if axis == nest.inner[-1] else 1
-            copies = [product(shape(op.out)) for op in copied_folds(nest, axis)]
-            self.axes.append((axis, nest.extents[axis], grain, copies))
-
-
-def _loops(kernel: Kernel, value: Value) -> Cut:
+def _loops(kernel: Kernel) -> Cutter:
     """A nest: along its outermost loop, or along the vectors."""
-    found: _Loops | None = kernel.cutter
-    if found is None:
-        found = kernel.cutter = _Loops(kernel)
-    turns = 1
-    for extent in found.extents:
-        turns *= value(extent)
-    parts = _pieces(turns * found.cost)
+    nest: Any = kernel.nest
+    shape = nest.function.shape
+    polys = [nest.extents[a] for a in (*nest.outer, *nest.inner)]
+    n = len(polys)
+    ops = sum(CHEAP if op.cheap or op.kind != "map" else DEAR for op in nest.region.ops)
+    cost = float(ops + BYTE * sum(a.dtype.itemsize for a in nest.accesses()))
+    axes: list[tuple[int, int, int, int]] = []  # (axis, grain, place of its extent, next one's)
+    for axis in nest.cut_axes():
+        grain = GRAIN if axis == nest.inner[-1] else 1
+        first = len(polys)
+        copies = [product(shape(op.out)) for op in copied_folds(nest, axis)]
+        polys += [nest.extents[axis], *copies]  # elements of each fold that has copies
+        axes.append((axis, grain, first, len(polys)))
+    kind = ("loops", n, cost, *axes)
+    return Cutter(polys, kind, lambda numbers: _cut_loops(cost, numbers[:n], axes, numbers))
+
+
+def _cut_loops(cost: float, extents: Any, axes: Any, numbers: tuple[int, ...]) -> Cut:
+    turns = prod(extents)
+    parts = _pieces(turns * cost)
     if parts < 2:
         return _WHOLE
     best = _WHOLE
-    for axis, extent, grain, copies in found.axes:
-        edges = _edges(value(extent), parts, grain)
-        elements = sum(value(n) for n in copies)
+    for axis, grain, first, end in axes:
+        edges = _edges(numbers[first], parts, grain)
+        elements = sum(numbers[first + 1 : end])
         if elements * (len(edges) - 1) > COPIES * turns:
-            edges = _edges(value(extent), max(1, int(COPIES * turns / elements)), grain)
+            edges = _edges(numbers[first], max(1, int(COPIES * turns / elements)), grain)
         if len(edges) - 1 > best.form.parts:
             best = Cut(Form("loops", len(edges) - 1, axis), edges)
     return best
@@ -147,34 +188,35 @@ def _loops(kernel: Kernel, value: Value) -> Cut:
 
 
 class Words:
-    """The words of a routine's argument block, by name; `value` is needed for numbers only."""
+    """The words of a routine's argument block, by name."""
 
-    def __init__(self, kernel: Kernel, value: Value | None = None) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         if not kernel.places:
             kernel.places = {name: k for k, name in enumerate(kernel.words)}
-        self.value = value
         self.dtype: str = kernel.source
 
     def __getitem__(self, name: str) -> int:
         slot = self.slot(name)
-        if slot.kind == "word":
-            return int(slot.a)
-        if slot.kind != "extent" or self.value is None:
+        if slot.kind != "word":
             raise CompileError(f"{self.kernel.name}: {name} is no number")
-        return self.value(slot.a)
+        return int(slot.a)
 
     def slot(self, name: str) -> Slot:
         """A slot of the block."""
         return self.kernel.slots[self.kernel.places[name]]
 
+    def poly(self, name: str) -> Poly:
+        """A word as a polynomial."""
+        slot = self.slot(name)
+        return constant(slot.a) if slot.kind == "word" else slot.a
 
-def _product(kernel: Kernel, value: Value) -> Cut:
+
+def _product(
+    dtype: str, rows: int, columns: int, depth: int, batch0: int, batch1: int,
+    left_step: int, right_step: int, packed: int,
+) -> Cut:  # fmt: skip
     """A product: by batch, by rows, or by columns."""
-    if kernel.cutter is None:
-        slots = [kernel.slots[k] for k in _PRODUCT]
-        kernel.cutter = [s.a if s.kind == "extent" else constant(s.a) for s in slots]
-    rows, columns, depth, batch0, batch1, left_step, right_step, packed = map(value, kernel.cutter)
     parts = _pieces(rows * columns * depth * batch0 * batch1 * FMA)
     if parts < 2:
         return _WHOLE
@@ -182,14 +224,13 @@ def _product(kernel: Kernel, value: Value) -> Cut:
         axis = 0 if batch0 >= batch1 else 1
         edges = _edges(batch0 if axis == 0 else batch1, parts, 1)
         return Cut(Form("batches", len(edges) - 1, axis), edges)
-    w = Words(kernel, value)
-    unit = operand_sizes(w)["left"]
+    unit = operand_sizes(dtype, packed)["left"]
     stands = left_step == 1
     along = stands and right_step == 1 and not packed
     # Parts by columns read a weight once. Each reads all of the left operand, from a cache; what
     # it packs of that pays for some panels, and so does what it turns (see `compiler.turned`).
-    across = min(parts, len(matmul.column_cuts(columns, w.dtype)) + 1)
-    across = across if stands else min(across, columns // (4 * matmul.tile_columns(w.dtype)))
+    across = min(parts, len(matmul.column_cuts(columns, dtype)) + 1)
+    across = across if stands else min(across, columns // (4 * matmul.tile_columns(dtype)))
     if along and rows * 3 < columns * 2:
         across = min(across, max(1, columns // (4 * rows)))
     # A left operand that has to be packed is so for each chunk of columns, in each part again.
@@ -197,8 +238,8 @@ def _product(kernel: Kernel, value: Value) -> Cut:
     if rows >= 64 and (across < 2 or again or rows * depth * unit > LEFT_BYTES):
         if along and rows * 3 < columns * 2 and rows <= 256:
             return _WHOLE
-        return _rows(w, rows, columns, depth, min(parts, rows // 32))
-    edges = _columns(columns, max(1, across), w.dtype)
+        return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
+    edges = _columns(columns, max(1, across), dtype)
     return Cut(Form("columns", len(edges) - 1), edges)
 
 
@@ -210,47 +251,49 @@ def _columns(columns: int, parts: int, dtype: str) -> list[int]:
     return [cuts[panels * p // parts] for p in range(parts)] + [columns]
 
 
-def operand_sizes(w: Words) -> dict[str, int]:
+def operand_sizes(dtype: str, packed: int) -> dict[str, int]:
     """Bytes of the elements of a product's operands and its result."""
-    wide = 8 if matmul.accumulator(w.dtype) == "float64" else 4
-    narrow = {"float64": 8, "float32": 4}.get(w.dtype, 2)
-    return {"left": narrow, "right": wide if w["packed"] else narrow, "out": wide}
+    wide = 8 if matmul.accumulator(dtype) == "float64" else 4
+    narrow = {"float64": 8, "float32": 4}.get(dtype, 2)
+    return {"left": narrow, "right": wide if packed else narrow, "out": wide}
 
 
-def _rows(w: Words, rows: int, columns: int, depth: int, parts: int) -> Cut:
+def _rows(dtype: str, packed: int, rows: int, columns: int, depth: int, parts: int) -> Cut:
     """Rows of a product; what they all read is packed first."""
     edges = _edges(rows, parts, 8)
     parts = len(edges) - 1
-    if w["packed"]:
+    if packed:
         return Cut(Form("rows", parts), edges)
     pieces = max(2, _pieces(PACKED * depth * columns))  # what comes behind waits for it
-    packs = _columns(columns, pieces, w.dtype)
+    packs = _columns(columns, pieces, dtype)
     return Cut(Form("rows", parts, 0, len(packs) - 1), edges + packs)
 
 
-def _convolution(w: Words) -> Cut:
+def _convolution(
+    name: str, dtype: str, images: int, groups: int, filters: int, channels: int,
+    kernel_height: int, kernel_width: int, out_height: int, out_width: int,
+) -> Cut:  # fmt: skip
     """A convolution: by images; one image by positions; a large weight's gradient by channels."""
-    images, name, groups = w["images"], w.kernel.name, w["groups"]
-    area = w["out_height"] * w["out_width"]
-    taps = w["kernel_height"] * w["kernel_width"]
-    weight = groups * w["filters"] * w["channels"] * taps
+    area = out_height * out_width
+    taps = kernel_height * kernel_width
+    weight = groups * filters * channels * taps
     parts = _pieces(images * weight * area * FMA)
     if parts < 2:
         return _WHOLE
-    if name == "convolve_weight" and images * area < 2 * w["channels"] * taps and groups == 1:
+    if name == "convolve_weight" and images * area < 2 * channels * taps and groups == 1:
         # Each part packs the gradient of the output, which is small.
-        parts = min(parts, max(2, w["channels"] * taps // ROWS))
-        edges = _edges(w["channels"], parts, 8)
+        parts = min(parts, max(2, channels * taps // ROWS))
+        edges = _edges(channels, parts, 8)
         return Cut(Form("channels", len(edges) - 1), edges)
     if images == 1:
         if name != "convolve":
             return _WHOLE
         # All of the weight is read for each chunk of panels.
-        parts = max(1, min(parts, area // (4 * matmul.tile_columns(w.dtype))))
-        edges = _columns(area, parts, w.dtype)
+        parts = max(1, min(parts, area // (4 * matmul.tile_columns(dtype))))
+        edges = _columns(area, parts, dtype)
         return Cut(Form("columns", len(edges) - 1), edges)
     edges = _edges(images, parts, 1)
     turns: list[int] = []
     if name == "convolve_input":  # all images read the weight with its taps turned
-        turns = _edges(w["filters"], _pieces(PACKED * weight), 16)
+        turns = _edges(filters, _pieces(PACKED * weight), 16)
     return Cut(Form("images", len(edges) - 1, 0, max(0, len(turns) - 1)), edges + turns)

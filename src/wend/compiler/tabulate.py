@@ -11,6 +11,8 @@ __all__ = ["Row"]
 
 #: What evaluating a polynomial may raise.
 _FAULTS = (ZeroDivisionError, OverflowError, IndexError, TypeError, ValueError)
+#: Atoms that Python has operators for.
+_OPERATORS = {symbolic.FLOORDIV: "//", symbolic.MOD: "%"}
 
 
 class Row:
@@ -56,6 +58,7 @@ class _Code:
         self.atoms = atoms
         self.lines: list[str] = []
         self.done: set[int] = set()
+        self.shapes: set[str] = set()  # those that are at hand
         sums = [self.sum(p) for p in polynomials]
         self.lines.append(f"return ({''.join(s + ', ' for s in sums)})")
 
@@ -84,9 +87,15 @@ class _Code:
         self.done.add(atom)
         key = self.atoms[atom]
         if key[0] == "dim":
-            value = f"types[{key[1]}].shape[{key[2]}]"
+            shape = f"t{key[1]}"
+            if shape not in self.shapes:
+                self.shapes.add(shape)
+                self.lines.append(f"{shape} = tuple(types[{key[1]}].shape)")
+            value = f"{shape}[{key[2]}]"
         elif key[0] == "arg":
-            value = f"args[{key[1]}]"
+            value = f"int(args[{key[1]}])"
         else:
-            value = f"apply({key[0]!r}, {self.sum(key[1])}, {self.sum(key[2])})"
-        self.lines.append(f"a{atom} = int({value})")
+            a, b = self.sum(key[1]), self.sum(key[2])
+            sign = _OPERATORS.get(key[0])
+            value = f"({a}) {sign} ({b})" if sign else f"apply({key[0]!r}, {a}, {b})"
+        self.lines.append(f"a{atom} = {value}")

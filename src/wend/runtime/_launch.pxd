@@ -59,13 +59,14 @@ cdef class Track:
     cdef public Frame frame
     cdef public dict frames
 
-@cython.locals(v=Value, data="long long", packs=dict)
+@cython.locals(v=Value, data="long long", packs=dict, start="long long", table="long long")
 cdef weigh(Frame frame, list values, long long arena)
 
-@cython.locals(at="long long", arena="long long", step=tuple, i=Py_ssize_t)
+@cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t)
 cpdef int launch_at(Frame frame, tuple made, list table, list values, tuple numbers) except -2
 
-@cython.locals(v=Value, at="long long", data="long long", made=list, kept=list, step=tuple, k=Py_ssize_t)
+@cython.locals(v=Value, at="long long", start="long long", data="long long", made=list, kept=list,
+               step=tuple, k=Py_ssize_t)
 cpdef list launch(Frame frame, list values, list types, list args, long long arena, list touched)
 
 @cython.locals(v=Value)

@@ -37,10 +37,11 @@ class Frame:
                array of others: MADE k, LEAF k, or what host step k FOUND
     gives      (value, source, k) of each result that is wanted, SHOWN k among the sources
     saves      (value, source, k, type) of what a backward pass needs; type None: the value's
-    numbers    (address of a word, expression, category) of each run-time number
-    weights    (leaf, key, address in the table, of the leaf's in the table, offset, place in the
-               arena or -1, words, uses before that) of each operand of a product that may be
-               packed: see `runtime.packed`; words: (address, word if panels are kept, word if not)
+    numbers    (bytes from `fault` to a word, expression, category) of each run-time number
+    weights    (leaf, key, bytes from `table` to its entry, to the leaf's entry, offset, place in
+               the arena or -1, words, uses before that) of each operand of a product that may be
+               packed: see `runtime.packed`; words: (bytes from `fault`, word if panels are kept,
+               word if not)
     scratch    place in the arena of `room` bytes for the calls of this thread
     steps      in order: (0, code, number of calls), (1, host step), or
                (2, results that may take the memory of leaves): nothing can fail any more
@@ -152,13 +153,14 @@ def launch(frame, values, types, args, arena, touched):
             made.append(array)
             put(at, array_data(array))
         at += 8
-    for address, expr, category in frame.numbers:
+    start = frame.fault
+    for word, expr, category in frame.numbers:
         number = evaluate(expr, types, args)
         if category == 2:
-            put_double(address, number)
+            put_double(start + word, number)
         else:
-            put(address, number)
-    put(frame.fault, 0)
+            put(start + word, number)
+    put(start, 0)
     patch(frame.patches, frame.n_patches, table)
     for step in frame.steps:
         if step[0] == 0:
@@ -188,6 +190,8 @@ def weigh(frame, values, arena):
 
     values: None for an operand that is not packed
     """
+    table = frame.table
+    start = frame.fault
     for i, key, place, home, offset, private, words, patience in frame.weights:
         v = values[i]
         uses = 0 if v is None else v.packed
@@ -203,19 +207,19 @@ def weigh(frame, values, arena):
                 packs = uses
                 data = packs.get(key, 0)
             if data == 0:
-                data = frame.owner.pack(v, key, get(home) + offset)
-        for address, kept_word, else_word in words:
-            put(address, kept_word if data != 0 else else_word)
+                data = frame.owner.pack(v, key, get(table + home) + offset)
+        for word, kept_word, else_word in words:
+            put(start + word, kept_word if data != 0 else else_word)
         if data == 0:
-            data = get(home) + offset if private < 0 else arena + private
-        put(place, data)
+            data = get(table + home) + offset if private < 0 else arena + private
+        put(table + place, data)
 
 
 def launch_at(frame, made, table, values, numbers):
     """Run the steps on what lies at given addresses: 1 done, 0 the frame is in use, -1 a failure.
 
     table: addresses by value     made: the values that arrays are made for     values: see `weigh`
-    numbers: (address of a word, number, category)
+    numbers: (bytes from `fault` to a word, number, category)
     """
     if frame.busy:
         return 0
@@ -233,12 +237,13 @@ def launch_at(frame, made, table, values, numbers):
         for i in made:
             at += 8
             put(at, table[i])
-        for address, number, category in numbers:
+        start = frame.fault
+        for word, number, category in numbers:
             if category == 2:
-                put_double(address, number)
+                put_double(start + word, number)
             else:
-                put(address, number)
-        put(frame.fault, 0)
+                put(start + word, number)
+        put(start, 0)
         patch(frame.patches, frame.n_patches, frame.table)
         for step in frame.steps:
             if step[0] == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from bisect import insort
 from collections.abc import Iterable
 from heapq import heappop, heappush
@@ -14,6 +15,9 @@ from wend.runtime.launcher import launcher as _launch
 ALIGNMENT = 64
 #: Where all temporaries of a plan take so few bytes, it does not matter how well they are packed.
 LITTLE = 1 << 20
+#: Orders of blocks that are kept for one plan, blocks of which one is made, and how much more of
+#: the sum of all sizes than at first they may take.
+MOST_ORDERS, MOST_ORDERED, SLACK = 4, 400, 1.05
 
 
 class Arena:
@@ -92,6 +96,62 @@ def place_by_size(rows: list[Any]) -> tuple[dict[Any, int], int]:
         insort(taken, (at, at + size, first, last))
         total = max(total, at + size)
     return places, total
+
+
+class Placing:
+    """Places for blocks that live as long as ever, for any sizes.
+
+    lives: (first step, last step) of each block
+
+    Once places have been found for some sizes, what lies above what is known. The same order gives
+    places for other sizes in a few additions, and good ones where all blocks grow alike.
+    """
+
+    def __init__(self, lives: list[tuple[int, int]]) -> None:
+        self.lives = lives
+        self.orders: list[tuple[Any, float]] = []  # (function of the sizes, share of their sum)
+        self.searched = 0
+
+    def place(self, sizes: list[int]) -> tuple[list[int], int]:
+        """(places in the order of `lives`, bytes in all) for blocks of so many bytes."""
+        sizes = [(size + ALIGNMENT - 1) & -ALIGNMENT for size in sizes]
+        most = sum(sizes)
+        for order, share in self.orders:
+            places, total = order(sizes)
+            if total <= share * most:
+                return places, total
+        rows = [(k, size, *life) for k, (size, life) in enumerate(zip(sizes, self.lives))]
+        found, total = place_all(rows)
+        places = [found[k] for k in range(len(rows))]
+        # The first sizes may be the only ones: an order is made when others come.
+        self.searched += 1
+        if 1 < self.searched <= MOST_ORDERS and 0 < len(rows) <= MOST_ORDERED and most:
+            self.orders.append((_order(self.lives, places), SLACK * total / most))
+        return places, total
+
+
+def _order(lives: list[tuple[int, int]], places: list[int]) -> Any:
+    """A function: sizes -> (places, bytes in all); each block lies where what is below it ends."""
+    below: dict[int, int] = {}  # what must lie below, at whatever distance: a bit for each block
+    lines = []
+    for k in sorted(range(len(places)), key=lambda k: (places[k], k)):
+        first, last = lives[k]
+        near = [j for j in below if lives[j][0] <= last and first <= lives[j][1]]
+        further = 0
+        for j in near:
+            further |= below[j]
+        below[k] = further | sum([1 << j for j in near if not further >> j & 1])
+        ends = [f"e{j}" for j in near if not further >> j & 1]
+        if len(ends) > 1:
+            ends = [f"max({', '.join(ends)})"]
+        lines += [f"p{k} = {ends[0] if ends else 0}", f"e{k} = p{k} + sizes[{k}]"]
+    ends = [f"e{k}" for k in range(len(places))]
+    made = ", ".join([f"p{k}" for k in range(len(places))])
+    lines.append(f"return [{made}], max({', '.join(ends)}, 0)")
+    body = "".join(f"    {line}\n" for line in lines)
+    names: dict[str, Any] = {}
+    exec(compile(ast.parse(f"def place(sizes):\n{body}"), "<places>", "exec"), names)
+    return names["place"]
 
 
 _launch.fill("arena", Arena)

@@ -10,18 +10,15 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-
 from wend.base import config
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
 from wend.compiler.kernels import Kernel
 from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
-from wend.compiler.split import cut
+from wend.compiler.split import PRODUCT, WHOLE, Form, cutter
 from wend.core._hot import Batch
 from wend.runtime import packed
-from wend.runtime.arena import ALIGNMENT, place_all
 from wend.runtime.frames import RELEASE_BYTES, FrameMaker
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.launcher import maker
@@ -30,7 +27,9 @@ from wend.runtime.skeleton import Skeleton
 
 #: Bound plans that one plan keeps.
 MAX_BOUND = 128
-_PRODUCT = [matmul.PRODUCT.index(n) for n in ("rows", "batch0", "batch1", "depth", "columns")]
+_ROWS, _COLUMNS, _DEPTH, _OUTER, _INNER = map(
+    PRODUCT.index, ("rows", "columns", "depth", "batch0", "batch1")
+)
 
 
 class Unbound(Exception):
@@ -50,6 +49,13 @@ class CompiledPlan:
         self.sized_args = tuple(sorted(sizes_used(recipe)))
         self.bound: dict[Any, Bound | None] = {}
         self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
+        place = recipe.function.extents.row.place
+        self.cutters = []  # (which of the kernels, step, cutter, places of its numbers, packable)
+        for n, (k, step) in enumerate(self.kernels):
+            found = cutter(step)
+            if found is not None:
+                places = [place(p) for p in found.polys]
+                self.cutters.append((n, k, found, places, step.packable))
         self.skeletons: dict[Any, Skeleton] = {}
         self.wanted = reference.wanted
         self.saved = reference.saved
@@ -128,10 +134,10 @@ def sizes_used(recipe: Recipe) -> set[int]:
     return {key[1] for key in atoms if key[0] == "arg"}
 
 
-def may_pack(kernel: Kernel, value: Any) -> bool:
+def may_pack(numbers: tuple[int, ...]) -> bool:
     """Whether the right operand of a product may be packed once for many flushes."""
-    rows, outer, inner, depth, columns = (value(kernel.slots[k].a) for k in _PRODUCT)
-    return bool(0 < rows * outer * inner <= packed.MAX_ROWS and depth * columns > 0)
+    rows = numbers[_ROWS] * numbers[_OUTER] * numbers[_INNER]
+    return 0 < rows <= packed.MAX_ROWS and numbers[_DEPTH] * numbers[_COLUMNS] > 0
 
 
 class Bound:
@@ -157,19 +163,26 @@ class Bound:
 
     def find_form(self) -> None:
         """How kernels are cut, and all numbers that argument blocks need."""
-        plan, value = self.plan, self.value
-        forms, edges, packable = {}, [], []
-        for k, step in plan.kernels:
-            forms[k], more = cut(step, value)
-            edges += more
-            if step.packable and may_pack(step, value):
+        plan, row = self.plan, self.row
+        forms: list[Form] = [WHOLE] * len(plan.kernels)
+        edges: list[int] = []
+        packable = []
+        for n, k, cut_by, places, packs in plan.cutters:
+            numbers: tuple[Any, ...] = tuple([row[p] for p in places])
+            if None in numbers:
+                numbers = tuple([self.value(p) for p in cut_by.polys])
+            forms[n], more = cut_by.cut(numbers)
+            if more:
+                edges += more
+            if packs and may_pack(numbers):
                 packable.append(k)
-        key = (tuple(forms.values()), tuple(packable))
+        key = (tuple(forms), tuple(packable))
         skeleton = plan.skeletons.get(key)
         if skeleton is None:
             if len(plan.skeletons) >= MAX_BOUND:
                 plan.skeletons.clear()
-            skeleton = plan.skeletons[key] = Skeleton(plan, forms, tuple(packable))
+            by_step = {k: form for (k, _), form in zip(plan.kernels, forms, strict=True)}
+            skeleton = plan.skeletons[key] = Skeleton(plan, by_step, tuple(packable))
         self.skeleton = skeleton
         self.sizes_of = self.numbers(skeleton)
         self.terms = skeleton.evaluate(self.sizes_of, edges)
@@ -189,20 +202,13 @@ class Bound:
 
     def find_memory(self) -> None:
         """Places of temporaries and scratch in the arena."""
-        skeleton, sizes = self.skeleton, self.sizes_of
-        wanted = [(name, sizes[t], first, last) for name, t, first, last in skeleton.wanted]
-        scratch: dict[Any, int] = {}  # (.., step, slot) -> place in the scratch memory
-        self.room = room = step = 0  # bytes of scratch memory
-        for name, term in skeleton.scratch:
-            if name[1] != step:
-                step, room = name[1], 0
-            scratch[name] = room
-            room += -(-sizes[term] // ALIGNMENT) * ALIGNMENT
-            self.room = max(self.room, room)
-        wanted.append(("scratch", self.room, 0, len(self.plan.recipe.steps)))
-        self.places, self.arena_bytes = place_all(wanted)
-        places = [scratch[n] if n in scratch else self.places[n] for n in skeleton.names]
-        self.numbered_places = np.array([0, *places], np.int64)
+        skeleton = self.skeleton
+        found = skeleton.place(self.sizes_of)
+        self.places, self.scratch, self.room, self.arena_bytes = found
+
+    def place_of(self, name: Any) -> int:
+        """Where in the arena something is: a value, or (step, piece) of private memory."""
+        return self.places[self.skeleton.at[name]]
 
     def find_results(self) -> None:
         """Which arrays are made, and which results show them."""

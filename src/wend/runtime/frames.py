@@ -41,7 +41,7 @@ class FrameMaker:
         address = _launch.address_of(memory)
         memory[skeleton.relative] += address
         memory[skeleton.term_words] = bound.terms[skeleton.terms]
-        memory[skeleton.place_words] += bound.numbered_places[skeleton.place_numbers]
+        memory[skeleton.place_words] += np.array(bound.places, np.int64)[skeleton.placed]
         frame = _launch.Frame(memory)
         frame.fault = address
         frame.table = address + 8 * START
@@ -49,12 +49,12 @@ class FrameMaker:
         frame.n_patches = skeleton.n_patches
         frame.leaves = bound.plan.leaves
         frame.outs = tuple(bound.outs)
-        frame.numbers = tuple([(address + 8 * w, expr, kind) for w, expr, kind in skeleton.numbers])
-        frame.weights = self.weights(address)
+        frame.numbers = skeleton.numbers
+        frame.weights = self.weights()
         frame.steps = self.steps(address)
         frame.owner = Owner(bound, skeleton.source)
         frame.release = bound.release
-        frame.scratch = bound.places["scratch"]
+        frame.scratch = bound.scratch
         frame.room = bound.room
         frame.types, frame.sizes = bound.types, bound.sizes
         frame.places = bound.plan.sized_args
@@ -120,29 +120,29 @@ class FrameMaker:
                 found.append((k, leaf, maker(shape, dtype), shape, dtype, place))
         return tuple(found)
 
-    def weights(self, address: int) -> tuple[Any, ...]:
+    def weights(self) -> tuple[Any, ...]:
         """What says, per product, whether the right operand is packed, and where."""
-        found = []
         bound, skeleton = self.bound, self.skeleton
-        table = address + 8 * START
-        for k, private, ends, layout in skeleton.packing:
-            kernel = self.recipe.steps[k]
-            assert isinstance(kernel, Kernel)
-            lies = packed.layout(kernel.source, *[bound.sizes_of[t] for t in layout])
-            leaf = kernel.slots[RIGHT].a
-            place, home = (
-                table + 8 * n for n in (skeleton.place_of_weight[k], skeleton.source[leaf])
-            )
-            words = tuple(
-                [
-                    (address + 8 * w, kept, 0 if term is None else int(bound.terms[term]))
-                    for w, kept, term in ends
-                ]
-            )
-            arena = -1 if private is None else bound.places[private]
-            uses = packed.patience(lies)
-            found.append((leaf, lies, place, home, lies.offset, arena, words, uses))
-        return tuple(found)
+        terms, places = bound.terms, bound.places
+        key = (*terms[skeleton.packed_terms].tolist(), *[places[n] for n in skeleton.private])
+        if skeleton.weights is None or skeleton.weights[0] != key:
+            skeleton.weights = key, tuple(map(self.weight, skeleton.packing))
+        return skeleton.weights[1]  # type: ignore[no-any-return]
+
+    def weight(self, row: Any) -> tuple[Any, ...]:
+        """What says it of one product."""
+        bound, skeleton = self.bound, self.skeleton
+        k, private, ends, layout = row
+        kernel = self.recipe.steps[k]
+        assert isinstance(kernel, Kernel)
+        lies = packed.layout(kernel.source, *[bound.sizes_of[t] for t in layout])
+        leaf = kernel.slots[RIGHT].a
+        place, home = (8 * n for n in (skeleton.place_of_weight[k], skeleton.source[leaf]))
+        words = tuple(
+            [(8 * w, kept, 0 if term is None else int(bound.terms[term])) for w, kept, term in ends]
+        )
+        arena = -1 if private is None else bound.place_of(private)
+        return leaf, lies, place, home, lies.offset, arena, words, packed.patience(lies)
 
 
 class Owner:
@@ -214,7 +214,7 @@ class Owner:
         elif base in self.source:
             array = values[base].buffer
         else:
-            return frame.arena.view(bound.places[base], function, i, value)
+            return frame.arena.view(bound.place_of(base), function, i, value)
         if base == i:
             return array
         strides = tuple([value(s) * dtype.itemsize for s in layout.strides])

@@ -18,6 +18,7 @@ from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.parts import NO_EDGE, Schedule, schedule
 from wend.compiler.split import Form
 from wend.runtime import _launch_select
+from wend.runtime.arena import ALIGNMENT, Placing
 
 __all__ = ["CALL_WORDS", "START", "Skeleton"]
 
@@ -50,7 +51,7 @@ class Skeleton:
         self._places: dict[Any, int] = {None: 0}  # what has a place in memory -> number
         self._number_edges()
         self._number_table(packable)
-        self.wanted = self._memory()
+        self._memory()
         self._lay_out()
         self._settle()
 
@@ -103,14 +104,19 @@ class Skeleton:
         self.term_words = np.array([w for w, _ in self._terms], np.intp)
         self.terms = settled([t for _, t in self._terms])
         self.place_words = np.array([w for w, _ in self._placed], np.intp)
-        self.place_numbers = np.array([p for _, p in self._placed], np.intp)
         self.relative = np.array(self._relative, np.intp)
-        self.names = list(self._places)[1:]
+        number = [-1, *[self.at[name] for name in list(self._places)[1:]]]
+        self.placed = np.array([number[p] for _, p in self._placed], np.intp)
         self.memory = np.array(self._words, np.int64)
+        self.numbers = tuple(self._numbers)
         self.packing = []
         for k, (private, words) in self._packing.items():
             ends = [(w, kept, t if t is None else int(settled([t])[0])) for w, kept, t in words]
             self.packing.append((k, private, ends, self._layouts[k]))
+        self.weights: Any = None  # what a frame says of them, for the numbers it had last
+        used = [t for _, _, ends, layout in self.packing for t in (*layout, *[e[2] for e in ends])]
+        self.packed_terms = np.array([t for t in used if t is not None], np.intp)
+        self.private = [self.at[row[1]] for row in self.packing if row[1] is not None]
 
     def evaluate(self, sizes: list[int], edges: list[int]) -> Any:
         """All terms, for the numbers of `polys` and the edges of parts."""
@@ -126,20 +132,45 @@ class Skeleton:
 
     # -- memory -----------------------------------------------------------------------------
 
-    def _memory(self) -> list[tuple[Any, int, int, int]]:
-        """(name, term of its bytes, first step, last step) of what lies in the arena."""
+    def _memory(self) -> None:
+        """What lies in the arena: values and pieces by their lifetimes, then scratch memory."""
         recipe = self.recipe
-        wanted = [
-            (name, self._poly(size), first, last)
-            for name, (size, first, last) in recipe.lifetimes.items()
-        ]
-        self.scratch: list[tuple[Any, int]] = []  # (name, term of its bytes), in order of steps
+        lives = [(first, last) for _, first, last in recipe.lifetimes.values()]
+        self.wanted = [self._poly(size) for size, _, _ in recipe.lifetimes.values()]
+        names: list[Any] = list(recipe.lifetimes)
         for k, found in self.schedules.items():
-            wanted += [((k, j), self._poly(size), k, k) for j, size in enumerate(found.private)]
+            for j, size in enumerate(found.private):
+                names.append((k, j))
+                lives.append((k, k))
+                self.wanted.append(self._poly(size))
+        # All scratch memory has one place; there each step begins anew.
+        lives.append((0, len(recipe.steps)))
+        self.placing = Placing(lives)
+        self.scratch: list[int] = []  # terms of the bytes
+        starts: list[int] = []  # where among them the step begins
+        for k in self.schedules:
+            start = len(self.scratch)
             for j, slot in enumerate(recipe.steps[k].slots):
                 if slot.kind == "scratch":
-                    self.scratch.append((("scratch", k, j), self._poly(slot.a)))
-        return wanted
+                    names.append(("scratch", k, j))
+                    self.scratch.append(self._poly(slot.a))
+                    starts.append(start)
+        self.starts = np.array(starts, np.intp)
+        self.at = {name: n for n, name in enumerate(names)}  # places in the row of `place`
+
+    def place(self, sizes: list[int]) -> tuple[list[int], int, int, int]:
+        """(place of everything in the arena, the scratch memory's, its bytes, bytes in all)."""
+        room, inside = 0, []
+        if self.scratch:
+            needed = np.array([sizes[t] for t in self.scratch], np.int64)
+            ends = np.cumsum((needed + ALIGNMENT - 1) & -ALIGNMENT)
+            begins = np.concatenate(([0], ends[:-1]))
+            first = begins[self.starts]
+            room = int((ends - first).max())
+            inside = (begins - first).tolist()
+        places, total = self.placing.place([*[sizes[t] for t in self.wanted], room])
+        scratch = places.pop()
+        return places + inside, scratch, room, total
 
     def _number_table(self, packable: tuple[int, ...]) -> None:
         """Where in the table the address of each value is that lies outside of the arena."""
@@ -171,7 +202,7 @@ class Skeleton:
         self._layouts: dict[int, list[int]] = {}  # terms of what says how an operand lies
         self._patches: list[tuple[int, int, int | None, int]] = []  # (word, source, term, place)
         self._pairs: list[tuple[int, int]] = []  # (word, place)
-        self.numbers: list[tuple[int, Any, int]] = []  # (word, expression, category)
+        self._numbers: list[tuple[int, Any, int]] = []  # (byte, expression, category)
         self.steps: list[Any] = []  # None for donations, a host step, or [first call, calls]
         self.cut = False
         self.written: list[int] = []  # terms: elements that kernels write
@@ -269,7 +300,7 @@ class Skeleton:
         elif kind == "scratch":
             self._pairs.append((at, self._place(("scratch", k, j))))
         elif kind == "number":
-            self.numbers.append((at, slot.a, slot.b))
+            self._numbers.append((8 * at, slot.a, slot.b))
         elif kind == "function":
             self._words[at] = self.plan.libraries[slot.a].address(slot.b)
         elif kind in ("fault", "block"):
