@@ -376,6 +376,10 @@ def test_in_place_on_a_leaf_that_requires_grad_raises_while_recording(monkeypatc
         w.mul_(3.0)
     with pytest.raises(RuntimeError, match="view of a leaf Variable"):
         w[0].mul_(2)
+    with pytest.raises(IndexError, match="index 3 is out of bounds for dimension 0 with size 3"):
+        w[3] = 1.0  # the view comes before the write into it
+    with pytest.raises(RuntimeError, match="leaf Variable that requires grad"):
+        w[2] = 1.0
     assert w.tolist() == [1, 1, 1]
     monkeypatch.setattr(aliasing, "check_writable", lambda handle, name: None)
     w = torch.ones(3, requires_grad=True)

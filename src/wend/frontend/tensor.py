@@ -271,7 +271,11 @@ def module_error(error: BaseException, trace: Any) -> None:
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value: an in-place op."""
-    aliasing.check_writable(x, "setitem")
+    try:
+        aliasing.check_writable(x, "setitem")
+    except GraphError:
+        subscript.check_key(x, key)  # an index that does not fit is the first fault, as in PyTorch
+        raise
     aliasing.assign(x, subscript.setitem(x, key, value), None)
 
 

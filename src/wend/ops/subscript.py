@@ -108,6 +108,23 @@ def _shape_after(step: Step, shape: tuple[Any, ...], values: Values) -> tuple[An
     return shape
 
 
+def _shape_at(plan: Plan, x: Any, values: Values) -> tuple[Any, ...]:
+    """The shape of a plan's views of x. Raises IndexOutOfRange."""
+    shape = tuple(x.shape)
+    try:
+        for step in plan.steps:
+            shape = _shape_after(step, shape, values)
+    except IndexOutOfRange as error:
+        raise _located(plan, x, values, error) from None
+    return shape
+
+
+def check_key(x: Any, key: Any) -> None:
+    """Raise IndexOutOfRange if a key's numbers or slices do not fit x."""
+    structure, values = read_key(key)
+    _shape_at(plan_of(structure, len(x.shape)), x, values)
+
+
 # --- tensors in keys ------------------------------------------------------------
 
 
@@ -160,14 +177,9 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
         value = _number(value, x)
     structure, values = read_key(key)
     plan = plan_of(structure, len(x.shape))
-    shape, wholes = tuple(x.shape), [x]
-    try:
-        for k, step in enumerate(plan.steps):
-            shape = _shape_after(step, shape, values)
-            if plan.sources or k + 1 < len(plan.steps):
-                wholes.append(_run(step, wholes[-1], values))
-    except IndexOutOfRange as error:
-        raise _located(plan, x, values, error) from None
+    shape, wholes = _shape_at(plan, x, values), [x]
+    for step in plan.steps if plan.sources else plan.steps[:-1]:
+        wholes.append(_run(step, wholes[-1], values))
     if plan.sources:
         part = _put_tensors(plan.sources, wholes[-1], values, value)
     else:
