@@ -83,8 +83,19 @@ def extensions() -> list[Any]:
         depends=[str(RUNTIME / "_sort.pxd"), str(RUNTIME / "_sort_shim.h")],
         extra_compile_args=core.extra_compile_args,
     )
+    slabs = Extension(
+        "wend.runtime._slabs",
+        [str(RUNTIME / "_slabs.py")],
+        include_dirs=[str(CORE), str(RUNTIME)],
+        depends=[
+            str(RUNTIME / name)
+            for name in ("_slabs.pxd", "_slabs_shim.h", "_sort.pxd", "_launch.pxd")
+        ],
+        extra_compile_args=core.extra_compile_args,
+        extra_link_args=launcher.extra_link_args,
+    )
     return cythonize(
-        [core, launcher, sorter],
+        [core, launcher, sorter, slabs],
         language_level=3,
         build_dir="build/cython",
         annotate=False,

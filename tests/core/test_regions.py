@@ -11,7 +11,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import execution, families, plans, regions, structure
+from wend.runtime import families, plans, regions, structure
 
 Params = dict[str, "torch.Tensor"]
 
@@ -159,7 +159,6 @@ def test_groups_run_on_addresses_compute_what_single_ops_compute(loss_of, ran, m
         return done[-1]
 
     monkeypatch.setattr(families.Family, "forward", watched)
-    monkeypatch.setattr(execution, "FEWEST", 1)
     with config.override(compile=True, wait=True):
         for seed in (1, 2, 1):
             done.clear()

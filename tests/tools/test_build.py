@@ -36,6 +36,9 @@ def build(tmp_path):
     (runtime / "_sort.py").write_text("x = 5\n")
     (runtime / "_sort.pxd").touch()
     (runtime / "_sort_shim.h").touch()
+    (runtime / "_slabs.py").write_text("x = 6\n")
+    (runtime / "_slabs.pxd").touch()
+    (runtime / "_slabs_shim.h").touch()
 
     def run(**environment):
         return subprocess.run(
@@ -75,4 +78,4 @@ def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
         pytest.skip("there is no C compiler")
     done, built = build(WEND_PURE="")
     assert done.returncode == 0, done.stderr
-    assert [name.endswith(".so") for name in built] == [True, True, True]
+    assert [name.endswith(".so") for name in built] == [True, True, True, True]

@@ -99,13 +99,18 @@ _STAND_INS = {
 }
 
 
+def is_compiled(module: ModuleType) -> bool:
+    """Whether a module is an extension."""
+    return isinstance(module.__loader__, _Extension)
+
+
 def compiled(name: str) -> ModuleType | None:
     """The extension module of that full name, or None where it was not built or is not wanted.
 
     What is built on the compiled core is of no use to one that runs as plain Python.
     """
     core = sys.modules.get(_CORE)
-    plain = core is not None and not isinstance(core.__loader__, _Extension)
+    plain = core is not None and not is_compiled(core)
     if plain or os.environ.get("WEND_PURE", "") in ("1", "true", "yes"):
         return None
     folder = os.path.join(_PACKAGE, *name.split(".")[1:-1])

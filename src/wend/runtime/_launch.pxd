@@ -63,7 +63,7 @@ cdef class Track:
 cdef weigh(Frame frame, list values, long long arena)
 
 @cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t)
-cpdef int launch_at(Frame frame, tuple made, list table, list values, tuple numbers) except -2
+cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers) except -2
 
 @cython.locals(v=Value, at="long long", start="long long", data="long long", made=list, kept=list,
                step=tuple, k=Py_ssize_t)

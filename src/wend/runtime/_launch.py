@@ -218,8 +218,8 @@ def weigh(frame, values, arena):
 def launch_at(frame, made, table, values, numbers):
     """Run the steps on what lies at given addresses: 1 done, 0 the frame is in use, -1 a failure.
 
-    table: addresses by value     made: the values that arrays are made for     values: see `weigh`
-    numbers: (bytes from `fault` to a word, number, category)
+    table: where addresses by value are     made: the values that arrays are made for
+    values: see `weigh`     numbers: (bytes from `fault` to a word, number, category)
     """
     if frame.busy:
         return 0
@@ -232,11 +232,11 @@ def launch_at(frame, made, table, values, numbers):
         put(at, arena)
         for i in frame.leaves:
             at += 8
-            put(at, table[i])
+            put(at, get(table + 8 * i))
         weigh(frame, values, arena)
         for i in made:
             at += 8
-            put(at, table[i])
+            put(at, get(table + 8 * i))
         start = frame.fault
         for word, number, category in numbers:
             if category == 2:

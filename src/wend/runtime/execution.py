@@ -12,8 +12,8 @@ import numpy as np
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
-from wend.runtime import _launch_select, _sort_select
-from wend.runtime.families import Family, Room, Unsuited, is_ready
+from wend.runtime import _launch_select, _slabs_select, _sort_select
+from wend.runtime.families import Entry, Family, Layout, Room, Unsuited, is_ready
 from wend.runtime.later import Later, LazyPath
 from wend.runtime.structure import BOOK, ops_of
 from wend.runtime.templates import Template
@@ -21,46 +21,12 @@ from wend.transforms.history import note_history
 
 _sort: Any = _sort_select.select()
 _launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
+Group = _slabs.Group
 
 #: An op of more operands leaves its flush to another executor.
 MOST_OPERANDS = 4096
-#: Groups of one kind in a flush from which on it pays to get everything ready for all of them.
-FEWEST = 2
 _NOT_YET: Any = object()
-
-
-class Group:
-    """Members of one structure that run together."""
-
-    __slots__ = (
-        "alone", "arrays", "by_rows", "call", "family", "first", "lift", "members", "n", "node",
-        "numbers", "seeds", "table", "template", "types",
-    )  # fmt: skip
-
-    alone: bool  # one member, or members that are one
-    by_rows: bool
-    n: int  # rows, or places on the stack
-    lift: int  # places on the stack, 0 for none
-    template: Template
-    numbers: list[Any]  # run-time args
-    types: list[Any]  # of the operands
-    arrays: list[Any]  # operands and results that the backward pass reads
-    #: The family that has run it; with its first row there, the backward call, addresses.
-    family: Family | None
-    first: int
-    call: Any
-    table: list[int]
-
-    def __init__(self, node: Any, members: list[int], sorter: Any) -> None:
-        self.node = node
-        self.members = members
-        self.seeds: list[Any] = []
-        self.family = None
-        # Members that all read the same are one.
-        alone = self.alone = len(members) == 1 or False not in node.shared
-        by_rows = self.by_rows = node.rows
-        self.n = sorter.total(members) if by_rows else 1 if alone else len(members)
-        self.lift = 0 if by_rows or alone else self.n
 
 
 class Forward:
@@ -78,7 +44,7 @@ class Forward:
         self.used = tables[6]
         self.held: dict[int, Any] = {}  # arrays of values that have one of their own
         self.kept: list[Any] = []  # what addresses lead to
-        self.groups: list[Group] = []
+        self.groups: list[Any] = []
         self.totals: dict[int, list[Any]] = {}  # gradients of leaves, to be added up
         self.tails: dict[Any, Any] = {}
         self.passed = False  # whether a pass has left gradients in memory
@@ -103,57 +69,78 @@ class Forward:
             self.used[self.root[i]] = 1
         kinds: list[Any] = []
         sorter.mark((*wanted, *roots), roots)
-        sizes: dict[int, tuple[int, int, int]] = {}
+        sizes: dict[int, tuple[int, int]] = {}
+        nodes, groups, families = sorter.nodes, self.groups, self.families
         for kind, members in sorter.order():
-            group = Group(sorter.nodes[members[0]], members, sorter)
-            rows, most, many = sizes.get(kind, (0, 0, 0))
-            sizes[kind] = (rows + group.n, max(most, group.n), many + 1)
-            self.groups.append(group)
+            group = Group(nodes[members[0]], members, sorter)
+            rows, most = sizes.get(kind, (0, 0))
+            n = group.n
+            sizes[kind] = (rows + n, n if n > most else most)
+            groups.append(group)
             kinds.append(kind)
-        for kind, group in zip(kinds, self.groups, strict=True):
+        for kind, group in zip(kinds, groups, strict=True):
+            if group.node.joined:
+                self.lay(group)
+                continue
             key = (kind, group.n == 1)
-            family = self.families.get(key, _NOT_YET)
+            family = families.get(key, _NOT_YET)
             if family is _NOT_YET:
-                rows, most, many = sizes[kind]
-                other = self.families.get((kind, group.n != 1))
-                family = self.family_of(group, other, rows, most) if many >= FEWEST else None
-                self.families[key] = family
+                other = families.get((kind, group.n != 1))
+                family = families[key] = self.family_of(group, other, *sizes[kind])
             if family is None or not family.forward(group):
                 self.run(group)
 
-    def family_of(self, group: Group, other: Family | None, rows: int, most: int) -> Family | None:
+    def family_of(self, group: Any, other: Family | None, rows: int, most: int) -> Family | None:
         """What runs groups of this kind on addresses; None if there is no machine code for it.
 
         other: what runs groups of this kind that have one row, or those that have more
         rows: of all groups     most: of one
         """
         node = group.node
-        if False not in node.shared or not (node.rows or group.lift):
+        if group.alone or not (node.rows or group.lift):
             return None
-        types = []
-        first = group.members[0]
-        for k, at in enumerate(self.sorter.operands[first]):
-            type_ = self.values[at].type
-            if not node.shared[k]:
-                shape = (group.n, *type_.dims[1:]) if node.rows else (group.n, *type_.dims)
-                type_ = _hot.intern_type(shape, type_.dtype, type_.device)
-            types.append(type_)
-        entry = self.template_of(group, types)
-        group.template = entry[0]
-        if not is_ready(entry[0]):
+        entry = self.entry_of(group, None)
+        if entry.layout is None:
+            if not is_ready(entry.template):
+                return None
+            try:
+                entry.layout = Layout(entry, self.types_of(group), group.n)
+            except LookupError:
+                entry.layout = False
+        if not entry.layout or entry.calls_for(group.n) is None:
             return None
-        if other is not None and other.template is entry[0]:
+        if other is not None and other.template is entry.template:
             return other
-        try:
-            return Family(self, group, types, entry, rows, most)
-        except LookupError:
-            return None
+        return Family(self, group, entry, rows, most)
 
-    def template_of(self, group: Group, types: list[Any]) -> Any:
-        """(template, run-time args, bound calls) of a group's structure."""
+    def types_of(self, group: Any) -> list[Any]:
+        """The types of what a group reads, of all its members together."""
+        node, found = group.node, []
+        for k, at in enumerate(self.sorter.operands[group.members[0]]):
+            type_ = self.values[at].type
+            if not (node.shared[k] or group.alone):
+                shape = (group.n, *type_.dims[1:]) if group.by_rows else (group.n, *type_.dims)
+                type_ = _hot.intern_type(shape, type_.dtype, type_.device)
+            found.append(type_)
+        return found
+
+    def entry_of(self, group: Any, types: list[Any] | None) -> Entry:
+        """What runs a group's structure.  A node keeps those it has used, by what tells them apart.
+
+        types: see `types_of`, if they are known
+        """
         node, first = group.node, group.members[0]
         mask = node.mask if node.smooth or node.single else self.mask_of(first)
-        return find_template(group, types, mask, self.sorter.reached[first], self)
+        few = group.n == 1 if group.by_rows else group.lift == 0
+        short = (few, mask, self.sorter.reached[first])
+        if node.template is None:
+            node.template = {}
+        found: Entry | None = node.template.get(short)
+        if found is None:
+            template = make_template(group, types or self.types_of(group), *short[1:], self)
+            numbers = [a for op in ops_of(node) for a in op.args]
+            found = node.template[short] = Entry(template, numbers)
+        return found
 
     def take_snapshots(self) -> None:
         """Copy what somebody else may write to before the backward pass reads it."""
@@ -168,29 +155,23 @@ class Forward:
                 same.leaf, same.segment, same.seg_index = value.leaf, value.segment, value.seg_index
                 same.requires_grad = value.requires_grad
 
-    def run(self, group: Group) -> None:
+    def run(self, group: Any) -> None:
         """Gather what a group reads and compute its values."""
         sorter, node, members = self.sorter, group.node, group.members
         first = members[0]
-        if node.joined:
-            self.lay(group, first)
-            return
         alone, by_rows = group.alone, group.by_rows
-        arrays, types = [], []
+        arrays, types = [], self.types_of(group)
         for k, at in enumerate(sorter.operands[first]):
-            type_ = self.values[at].type
             if node.shared[k] or alone:
                 # A value from outside may have been packed for products.
                 array = self.values[at] if self.is_outside(at) else self.array(at)
             else:
-                shape = (group.n, *type_.dims[1:]) if by_rows else (group.n, *type_.dims)
-                array = np.empty(shape, type_.dtype.numpy)
+                array = np.empty(types[k].dims, types[k].dtype.numpy)
                 size = array.nbytes // group.n
                 sorter.gather(members, k, size, _launch.address_of(array), by_rows)
-                type_ = _hot.intern_type(shape, type_.dtype, type_.device)
             arrays.append(array)
-            types.append(type_)
-        template, group.numbers, _ = self.template_of(group, types)
+        entry = self.entry_of(group, types)
+        template, group.numbers = entry.template, entry.numbers
         group.template = template
         group.types = types
         results = template.forward(arrays, types, group.numbers)
@@ -208,22 +189,22 @@ class Forward:
             group.arrays = [x if i in template.keeps else None for i, x in enumerate(everything)]
             self.make_seeds(group, results)
 
-    def lay(self, group: Group, i: int) -> None:
+    def lay(self, group: Any) -> None:
         """Lay the operands of a region that joins one behind the other."""
         sorter = self.sorter
+        (i,) = group.members
         (at,) = sorter.made[i]
         type_ = self.values[at].type
-        array = self.held[at] = np.empty(type_.dims, type_.dtype.numpy)
-        self.data[at] = address = _launch.address_of(array)
+        self.data[at] = address = self.room.take(type_.nbytes)
         sorter.lay(i, self.values, address)
         if sorter.reached[i] and sorter.grads[i] and type_.dtype.category >= 2:
-            seed = np.zeros(type_.dims, type_.dtype.numpy)
-            group.seeds.append(seed)
-            self.gradients[at] = _launch.address_of(seed)
+            self.gradients[at] = group.seed = self.room.take(type_.nbytes)
+            _slabs.set_zero(group.seed, type_.nbytes)
 
-    def make_seeds(self, group: Group, results: list[Any]) -> None:
+    def make_seeds(self, group: Any, results: list[Any]) -> None:
         """Memory for the gradients of a group's values."""
         template = group.template
+        group.seeds = []
         for k, on in enumerate(template.given):
             if on:
                 seed = np.zeros(results[k].shape, results[k].dtype)
@@ -250,7 +231,12 @@ class Forward:
         """A value as an array."""
         base = int(self.root[at])
         array = self.held.get(base)
-        return array if base == at and array is not None else self.copy_of(at)
+        if base == at and array is not None:
+            return array
+        address, type_ = self.address(at), self.values[at].type
+        if self.room.holds(address) is None:
+            return self.copy_of(at)
+        return self.room.view(address, type_.dims, type_.dtype.numpy)
 
     def is_outside(self, at: int) -> bool:
         """Whether a value has entered the trace."""
@@ -341,27 +327,7 @@ def dense(array: Any) -> Any:
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
-def find_template(
-    group: Group, types: list[Any], mask: int, grad: bool, run: Forward
-) -> tuple[Template, list[Any], dict[int, Any]]:
-    """The template of a group's structure, the group's run-time args, and calls bound to sizes.
-
-    A node keeps those it has used, by what else tells them apart; those of other sizes are shared.
-    """
-    node = group.node
-    few = group.n == 1 if group.by_rows else group.lift == 0
-    short = (few, mask, grad)
-    if node.template is None:
-        node.template = {}
-    found = node.template.get(short)
-    if found is None:
-        template = make_template(group, types, mask, grad, run)
-        numbers = [a for op in ops_of(node) for a in op.args]
-        found = node.template[short] = (template, numbers, {})
-    return found  # type: ignore[no-any-return]
-
-
-def make_template(group: Group, types: list[Any], mask: int, grad: bool, run: Forward) -> Template:
+def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forward) -> Template:
     """A template, or the one that another node of the same structure has."""
     node = group.node
     nodes = ops_of(node)

@@ -6,26 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from wend.runtime import _launch_select, _sort_select
-from wend.runtime.execution import Forward, Group, dense
+from wend.runtime import _launch_select, _slabs_select, _sort_select
+from wend.runtime.execution import Forward, dense
 from wend.runtime.families import is_wide
 from wend.runtime.later import Ledger, run_tail
 from wend.runtime.templates import Template
 
 _sort: Any = _sort_select.select()
 _launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
 
 
 class Execution(Forward):
     """One flush, and the gradients that flow through it."""
 
-    def share_out(self, group: Group) -> None:
+    def share_out(self, group: Any) -> None:
         """Push the gradient of what was joined back to its parts."""
         (i,) = group.members
         for base in self.sorter.joined_leaves(i):
             self.make_leaf_gradient(base)
-        for seed in group.seeds:
-            self.sorter.share_out(i, self.values, _launch.address_of(seed), is_wide(seed.dtype))
+        if group.seed:
+            (at,) = self.sorter.made[i]
+            self.sorter.share_out(
+                i, self.values, group.seed, is_wide(self.values[at].type.dtype.numpy)
+            )
 
     def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
         """Gradients of values from outside, for those of the roots (None for ones)."""
@@ -66,6 +70,16 @@ class Execution(Forward):
             found.append((i, dense(total)))
         return found
 
+    def forget(self, group: Any) -> None:
+        """Forget the gradients that a backward pass has left in a group."""
+        if group.family is not None:
+            group.family.clear(group)
+        for seed in group.seeds:
+            seed.fill(0)
+        if group.seed:
+            (at,) = self.sorter.made[group.members[0]]
+            _slabs.set_zero(group.seed, self.values[at].type.nbytes)
+
     def reach(self, seeds: list[int]) -> tuple[set[int], set[int]] | None:
         """The regions that gradients of these values flow through, and the values from outside
         that they come to; None if that is not told.
@@ -92,11 +106,7 @@ class Execution(Forward):
         """
         if self.passed:
             for group in self.groups:
-                for seed in group.seeds:
-                    seed.fill(0)
-            for family in set(self.families.values()):
-                if family is not None:
-                    family.clear()
+                self.forget(group)
         self.passed = True
         self.totals = {}
         for i in self.sorter.leaves:
@@ -146,7 +156,7 @@ class Execution(Forward):
             target + int(self.offset[i]), _launch.address_of(seed), seed.nbytes, is_wide(seed.dtype)
         )
 
-    def back(self, group: Group) -> None:
+    def back(self, group: Any) -> None:
         """Push the gradients of a group's values back to what it read."""
         template, sorter, members = group.template, self.sorter, group.members
         if not template.keeps:
@@ -197,6 +207,9 @@ class Execution(Forward):
         base = int(self.root[at])
         if self.is_outside(base):
             if base == at:
+                g = dense(g)
+                if self.room.holds(_launch.address_of(g)) is not None:
+                    g = g.copy()  # that memory goes to the next flush
                 self.totals.setdefault(base, []).append(g)
                 return
             self.make_leaf_gradient(base)

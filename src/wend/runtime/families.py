@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from wend.core import _hot
-from wend.runtime import _launch_select, _sort_select
+from wend.runtime import _launch_select, _slabs_select
 from wend.transforms.rows import with_rows
 
-_sort: Any = _sort_select.select()
 _launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
 
 #: Bound calls that the regions of one structure keep, by the number of rows.
 MOST_CALLS = 128
@@ -41,36 +41,42 @@ def is_wide(dtype: Any) -> bool:
     return bool(size == 8)
 
 
-class Room:
+class Room(_slabs.Room):  # type: ignore[misc]
     """Memory of one flush, handed out from one end to the other."""
 
-    def __init__(self) -> None:
-        self.blocks: list[Any] = []
-        self.at = self.end = 0
-        self.block = BLOCK
+    blocks: list[Any]
+    block = BLOCK
 
-    def array(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """An array without a content."""
-        size = -(-int(np.prod(shape, dtype=np.int64)) * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
-        if self.at + size > self.end:
-            self.add_block(size)
-        found = np.ndarray(shape, dtype, self.blocks[-1], self.at)
-        self.at += size
-        return found
-
-    def add_block(self, size: int) -> None:
-        """Go on in a block of at least so many bytes."""
+    def add_block(self, size: int) -> tuple[int, int]:
+        """Go on in a block of at least so many bytes: where it begins and ends."""
         block = None
-        if _SPARE and self.block == BLOCK:
-            try:
-                block = _SPARE.pop()
-            except IndexError:  # another thread was quicker
-                pass
+        if self.block == BLOCK:
+            for k, spare in enumerate(_SPARE):
+                if len(spare) >= size + _ALIGNMENT:
+                    try:
+                        block = _SPARE.pop(k)
+                    except IndexError:  # another thread was quicker
+                        continue
+                    break
         if block is None or len(block) < size + _ALIGNMENT:
             block = np.empty(max(size, self.block) + _ALIGNMENT, np.uint8)
         self.blocks.append(block)
-        self.at = -_launch.address_of(block) % _ALIGNMENT
-        self.end = len(block)
+        address = int(_launch.address_of(block))
+        return address + -address % _ALIGNMENT, address + len(block)
+
+    def holds(self, address: int) -> Any:
+        """The block that an address lies in; None for none."""
+        for block in self.blocks:
+            if 0 <= address - _launch.address_of(block) < len(block):
+                return block
+        return None
+
+    def view(self, address: int, shape: tuple[int, ...], dtype: Any) -> Any:
+        """What lies at an address, as an array."""
+        block = self.holds(address)
+        if block is None:  # of no bytes, at the end
+            return np.empty(shape, dtype)
+        return np.ndarray(shape, dtype, block, address - _launch.address_of(block))
 
     def free(self) -> None:
         """Let the next flush have it."""
@@ -83,59 +89,26 @@ class Room:
         self.blocks = []
 
 
-class Call:
-    """A function of a template, bound to operands of certain types."""
+def bound(function: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, Any, Any]:
+    """A function of a template for operands of certain types, as `launch_at` takes it.
 
-    __slots__ = ("frame", "made", "numbers")
-
-    def __init__(self, function: Any, types: list[Any], numbers: list[Any]) -> None:
-        """Raises LookupError if there is no machine code (yet), or a part of it is none."""
-        compiled = getattr(function.plan, "compiled", None)
-        if compiled is None:
-            raise LookupError
-        types = [*types, *function.made_types(types, numbers)]
-        bound = compiled.find([_hot.held(t, None) for t in types], numbers)
-        if bound is None:
-            raise LookupError
-        frame = self.frame = bound.frame
-        made = _launch.sources()[0]
-        if any(step[0] == 1 for step in frame.steps) or frame.shows:
-            raise LookupError
-        if any(source != made for _, source, _ in frame.gives):
-            raise LookupError
-        self.made = tuple(bound.made)
-        self.numbers = tuple(
-            [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
-        )
-
-    def run(self, table: list[int], values: list[Any]) -> bool:
-        """Compute; False if another way has to be found."""
-        return bool(_launch.launch_at(self.frame, self.made, table, values, self.numbers) == 1)
-
-
-class Slab:
-    """Memory for one value of all groups: `size` bytes a row, 0 for what is the same for all."""
-
-    __slots__ = ("address", "array", "size")
-
-    def __init__(self, room: Room, type_: Any, wider: Any, n: int, rows: int) -> None:
-        """type_, wider: of the value for n rows, and for more     rows: of all groups.
-
-        Raises LookupError if it depends on the number of rows in another way.
-        """
-        shape = type_.dims
-        self.size = 0
-        if wider.dims != shape:
-            if shape[0] != n or wider.dims != (more(n), *shape[1:]):
-                raise LookupError
-            self.size = type_.nbytes // n
-            shape = (rows, *shape[1:])
-        self.array = room.array(shape, type_.dtype.numpy)
-        self.address = _launch.address_of(self.array)
-
-    def part(self, rows: int) -> Any:
-        """The first rows of it."""
-        return self.array[:rows] if self.size else self.array
+    Raises LookupError if there is no machine code (yet), or a part of it is none.
+    """
+    compiled = getattr(function.plan, "compiled", None)
+    if compiled is None:
+        raise LookupError
+    types = [*types, *function.made_types(types, numbers)]
+    found = compiled.find([_hot.held(t, None) for t in types], numbers)
+    if found is None:
+        raise LookupError
+    frame = found.frame
+    made = _launch.sources()[0]
+    if any(step[0] == 1 for step in frame.steps) or frame.shows:
+        raise LookupError
+    if any(source != made for _, source, _ in frame.gives):
+        raise LookupError
+    evaluated = [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
+    return frame, tuple(found.made), tuple(evaluated)
 
 
 def is_ready(template: Any) -> bool:
@@ -151,195 +124,198 @@ def more(n: int) -> int:
     return 2 * n + 1
 
 
-class Family:
-    """Groups of one kind: what to do for each of them is sorted out once per flush."""
+class Slab:
+    """One value of groups of a structure: `size` bytes a row, 0 for what is the same for all."""
 
-    def __init__(
-        self, run: Any, group: Any, types: list[Any], entry: Any, rows: int, most: int
-    ) -> None:
-        """types: of the group's operands     rows: of all groups     most: of one group
+    __slots__ = ("dims", "dtype", "nbytes", "of_all", "size")
 
-        Raises LookupError if there is no machine code (yet).
+    def __init__(self, type_: Any, wider: Any, n: int) -> None:
+        """type_, wider: of the value for n rows, and for more.
+
+        Raises LookupError if it depends on the number of rows in another way.
         """
-        self.run = run
-        self.template, self.numbers, self.calls = entry
-        template, n = self.template, group.n
-        self.node = group.node
-        self.by_rows = group.by_rows
-        self.used = 0  # rows
-        self.types = types
-        if self.calls_for(n) is None:
-            raise LookupError
-        wider = self.widened(types, more(n))
-        operands = self.sources = run.sorter.operands[group.members[0]]
-        room = run.room
-        self.values: list[Any] = []  # of operands that are the same for all
-        self.table: list[int] = []
-        self.operands: list[Any] = []
-        for k, grows in enumerate(template.grows):
-            at = operands[k]
-            if grows:
-                slab = Slab(room, types[k], wider[k], n, rows)
-                self.operands.append(slab)
-                self.table.append(slab.address)
-                self.values.append(None)
-            else:
-                self.operands.append(None)
-                self.table.append(run.address(at))
-                self.values.append(run.values[at] if run.sorter.region[at] == -1 else None)
-        self.results = self.slabs(template.forward, types, wider, n, rows)
-        self.seeds = []
-        self.made: list[Slab] = []
-        if template.keeps and template.n_given:
-            outs = template.forward.out_types(types, self.numbers)
-            more_outs = template.forward.out_types(wider, self.numbers)
-            for on, t, w in zip(template.given, outs, more_outs, strict=False):
-                if on:
-                    slab = Slab(room, t, w, n, rows)
-                    slab.array[...] = 0
-                    self.seeds.append(slab)
-            if template.backward is not None:
-                self.prepare_backward(types, wider, n, rows, most)
-        picks = template.forward.picks
-        sizes = [slab.size if slab else 0 for slab in (*self.operands, *self.results)]
-        #: Whether gradients of parameters are put off until all groups have run.
-        self.waiting = bool(template.late) and run.sorter.reached[group.members[0]]
-        #: (number of the value in its region, place in the table, bytes a row)
-        self.exported = [(v, p, sizes[p]) for v, p in zip(template.exported, picks, strict=False)]
-        self.given = [v for v, on in zip(template.exported, template.given, strict=True) if on]
-        if 0 in [size for _, _, size in self.exported] or 0 in [s.size for s in self.seeds]:
-            raise LookupError
+        self.dims = type_.dims
+        self.dtype = type_.dtype.numpy
+        self.nbytes = type_.nbytes
+        self.size = 0
+        self.of_all = True  # whether all groups have their own rows, or each the same
+        if wider.dims != self.dims:
+            if self.dims[0] != n or wider.dims != (more(n), *self.dims[1:]):
+                raise LookupError
+            self.size = self.nbytes // n
 
-    def slabs(
-        self, function: Any, types: list[Any], wider: list[Any], n: int, rows: int
-    ) -> list[Slab]:
-        """Memory for what a function makes."""
-        made = function.made_types(types, self.numbers)
-        larger = function.made_types(wider, self.numbers)
-        return [Slab(self.run.room, t, w, n, rows) for t, w in zip(made, larger, strict=True)]
+    def shape(self, rows: int) -> tuple[int, ...]:
+        """Its shape for so many rows."""
+        return (rows, *self.dims[1:]) if self.size else self.dims
 
-    def prepare_backward(
-        self, types: list[Any], wider: list[Any], n: int, rows: int, most: int
-    ) -> None:
-        """Memory for what the backward function makes; what waits is kept for all groups."""
-        template, function = self.template, self.template.backward
-        types = template.gradient_types(types, self.numbers)
-        wider = template.gradient_types(wider, self.numbers)
-        made = function.made_types(types, self.numbers)
-        larger = function.made_types(wider, self.numbers)
-        waits = set(function.picks[len(template.targets) :])
-        for k, (t, w) in enumerate(zip(made, larger, strict=True)):
-            of_all = function.n + k in waits
-            self.made.append(Slab(self.run.room, t, w, n, rows if of_all else most))
-        self.waits = waits
-        self.scattered = []  # (operand, place in the table, bytes a row, whether float64)
-        self.added = []  # (operand, slab)
-        for k, pick in zip(template.targets, function.picks, strict=False):
-            if not template.grows[k]:
-                if pick < function.n or self.made[pick - function.n].size:
-                    raise LookupError
-                self.added.append((k, self.made[pick - function.n]))
-                continue
-            type_ = types[pick] if pick < function.n else made[pick - function.n]
-            self.scattered.append((k, pick, type_.nbytes // n, is_wide(type_.dtype.numpy)))
 
-    def widened(self, types: list[Any], n: int) -> list[Any]:
-        """The types of operands of n rows."""
-        return [
-            with_rows(t, n) if on else t for t, on in zip(types, self.template.grows, strict=True)
-        ]
+class Entry:
+    """What runs groups of one structure, and what has been found out about it."""
+
+    __slots__ = ("calls", "layout", "numbers", "template")
+
+    def __init__(self, template: Any, numbers: list[Any]) -> None:
+        self.template = template
+        self.numbers = numbers
+        self.calls: dict[int, Any] = {}  # bound to numbers of rows
+        self.layout: Layout | bool | None = None  # False: cannot run on addresses
 
     def calls_for(self, n: int) -> Any:
         """(forward, backward or None) for n rows; None if others have to run them."""
-        found = self.calls.get(n, False)
-        if found is False:
-            template = self.template
-            types = self.widened(self.types, n)
-            try:
-                forward = Call(template.forward, types, self.numbers)
-                backward = None
-                if template.backward is not None:
-                    types = template.gradient_types(types, self.numbers)
-                    backward = Call(template.backward, types, self.numbers)
-                found = (forward, backward)
-            except LookupError:
-                if not is_ready(template):
-                    return None
-                found = None
-            if len(self.calls) >= MOST_CALLS:
-                self.calls.clear()
-            self.calls[n] = found
+        found = self.calls.get(n)
+        if found is not None:
+            return found
+        template, numbers = self.template, self.numbers
+        assert type(self.layout) is Layout
+        types = widened(template, self.layout.types, n)
+        try:
+            forward, backward = bound(template.forward, types, numbers), None
+            if template.backward is not None:
+                types = template.gradient_types(types, numbers)
+                backward = bound(template.backward, types, numbers)
+        except LookupError:
+            return None
+        if len(self.calls) >= MOST_CALLS:
+            self.calls.clear()
+        found = self.calls[n] = (forward, backward)
         return found
 
-    def forward(self, group: Any) -> bool:
-        """Gather what a group reads and compute its values; False if it has not been done."""
-        calls = self.calls_for(group.n)
-        if calls is None:
-            return False
-        sorter, members, first, by_rows = self.run.sorter, group.members, self.used, self.by_rows
-        table = self.table.copy()
-        for k, slab in enumerate(self.operands):
-            if slab is not None:
-                address = table[k] = slab.address + first * slab.size
-                sorter.gather(members, k, slab.size, address, by_rows)
-        for slab in self.results:
-            table.append(slab.address + first * slab.size)
-        if not calls[0].run(table, self.values):
-            return False
-        for local, place, size in self.exported:
-            sorter.place(members, local, size, table[place], by_rows, False)
-        for local, slab in zip(self.given, self.seeds, strict=False):
-            sorter.place(members, local, slab.size, slab.address + first * slab.size, by_rows, True)
-        self.used += group.n
-        group.family = self
-        group.first = first
-        group.call = calls[1]
-        group.table = table
-        return True
 
-    def backward(self, group: Any) -> None:
-        """Push the gradients of a group's values back to what it read."""
-        if group.call is None:
-            return
-        run, members, first = self.run, group.members, group.first
-        sorter, template = run.sorter, self.template
-        before = group.table
-        n = len(self.operands)
-        table = before[:n]
-        table += [before[p] for p in template.forward.picks]
-        table += [slab.address + first * slab.size for slab in self.seeds]
-        at = len(table)
-        for k, slab in enumerate(self.made):
-            table.append(slab.address + (first * slab.size if at + k in self.waits else 0))
-        values = self.values + [None] * (len(table) - n)
-        if not group.call.run(table, values):
-            raise RuntimeError("a backward kernel noted a failure")
-        for k, place, size, wide in self.scattered:
-            for base in sorter.leaves_of(members, k):
-                run.make_leaf_gradient(base)
-            sorter.scatter(members, k, size, table[place], self.by_rows, wide)
-        for k, slab in self.added:
-            run.add_to(self.sources[k], slab.array.copy())
+class Layout:
+    """How groups of one structure run on addresses, whatever their numbers of rows.
 
-    def clear(self) -> None:
-        """Forget the gradients of a backward pass."""
-        for slab in self.seeds:
-            slab.array[...] = 0
+    slabs      of its values, by place: operands, results, their gradients, and what the backward
+               function makes; None for operands that are the same for all
+    The others: see `_slabs.Rows`.
+    """
+
+    def __init__(self, entry: Entry, types: list[Any], n: int) -> None:
+        """types: of operands of n rows.  Raises LookupError if that cannot be."""
+        template, numbers = entry.template, entry.numbers
+        self.types = types
+        wider = widened(template, types, more(n))
+        self.slabs: list[Any] = [
+            Slab(t, w, n) if grows else None
+            for t, w, grows in zip(types, wider, template.grows, strict=True)
+        ]
+        n_operands = len(types)
+        forward = template.forward
+        self.add(forward.made_types(types, numbers), forward.made_types(wider, numbers), n)
+        self.n_results = len(self.slabs) - n_operands
+        self.exported = tuple(zip(template.exported, forward.picks, strict=False))
+        self.given: tuple[Any, ...] = ()
+        self.scattered: tuple[Any, ...] = ()
+        self.added: tuple[Any, ...] = ()
+        order = [*range(n_operands), *forward.picks]
+        if template.keeps and template.n_given:
+            given = [v for v, on in zip(template.exported, template.given, strict=True) if on]
+            first = len(self.slabs)
+            self.given = tuple(zip(given, range(first, first + len(given)), strict=True))
+            now, later = [
+                [t for t, on in zip(forward.out_types(ts, numbers), template.given) if on]
+                for ts in (types, wider)
+            ]
+            self.add(now, later, n)
+            order += range(first, len(self.slabs))
+            if template.backward is not None:
+                self.add_backward(entry, types, wider, n, order)
+        self.order = tuple(order)
+        if 0 in [self.slabs[p].size for _, p in (*self.exported, *self.given)]:
+            raise LookupError
+
+    def add(self, types: list[Any], wider: list[Any], n: int) -> None:
+        """Add values of these types for n rows, and for more."""
+        self.slabs += [Slab(t, w, n) for t, w in zip(types, wider, strict=True)]
+
+    def add_backward(
+        self, entry: Entry, types: list[Any], wider: list[Any], n: int, order: list[int]
+    ) -> None:
+        """Add what the backward function makes; what waits is kept for all groups."""
+        template, function = entry.template, entry.template.backward
+        types = template.gradient_types(types, entry.numbers)
+        wider = template.gradient_types(wider, entry.numbers)
+        made = function.made_types(types, entry.numbers)
+        first = len(self.slabs)
+        self.add(made, function.made_types(wider, entry.numbers), n)
+        order += range(first, len(self.slabs))
+        waits = {order[p] for p in function.picks[len(template.targets) :]}
+        for k in range(first, len(self.slabs)):
+            self.slabs[k].of_all = k in waits
+        scattered = []
+        for k, pick in zip(template.targets, function.picks, strict=False):
+            if not template.grows[k]:
+                if pick < function.n or self.slabs[order[pick]].size:
+                    raise LookupError
+                self.added += ((k, order[pick]),)
+                continue
+            type_ = types[pick] if pick < function.n else made[pick - function.n]
+            scattered.append((k, pick, type_.nbytes // n, is_wide(type_.dtype.numpy)))
+        self.scattered = tuple(scattered)
+
+
+def widened(template: Any, types: list[Any], n: int) -> list[Any]:
+    """The types of operands of n rows."""
+    return [with_rows(t, n) if on else t for t, on in zip(types, template.grows, strict=True)]
+
+
+class Family(_slabs.Rows):  # type: ignore[misc]
+    """Groups of one kind in one flush: their memory is laid out at once."""
+
+    def __init__(self, run: Any, group: Any, entry: Entry, rows: int, most: int) -> None:
+        """rows: of all groups     most: of one group"""
+        layout = entry.layout
+        assert type(layout) is Layout
+        operands = run.sorter.operands[group.members[0]]
+        super().__init__(run.sorter, group.by_rows, len(operands), layout.n_results)
+        self.run, self.entry, self.layout = run, entry, layout
+        self.template, self.numbers = entry.template, entry.numbers
+        self.node = group.node
+        self.sources = operands
+        self.calls, self.calls_for = entry.calls, entry.calls_for
+        self.order, self.added = layout.order, layout.added
+        self.exported, self.given = layout.exported, layout.given
+        self.scattered = layout.scattered
+        take = run.room.take
+        words: list[int] = []
+        for k, slab in enumerate(layout.slabs):
+            if slab is None:
+                words += (run.address(operands[k]), 0)
+            elif slab.size:
+                of_all = slab.of_all
+                words += (take(slab.size * (rows if of_all else most)), slab.size * of_all)
+            else:
+                words += (take(slab.nbytes), 0)
+        self.words = np.array([*words, *([0] * len(layout.order))], np.int64)
+        self.places = _launch.address_of(self.words)
+        self.table = self.places + 8 * len(words)
+        region = run.sorter.region
+        self.packable = [
+            run.values[at] if slab is None and region[at] == -1 else None
+            for at, slab in zip(operands, layout.slabs, strict=False)
+        ] + [None] * len(layout.slabs)
+        #: Whether gradients of parameters are put off until all groups have run.
+        self.waiting = bool(self.template.late) and run.sorter.reached[group.members[0]]
+
+    def add_shared(self) -> None:
+        """Add gradients of operands that are the same for all members."""
+        for k, place in self.added:
+            self.run.add_to(self.sources[k], self.view(place).copy())
+
+    def view(self, place: int) -> Any:
+        """A value, of all rows that have been computed."""
+        slab = self.layout.slabs[place]
+        return self.run.room.view(int(self.words[2 * place]), slab.shape(self.used), slab.dtype)
 
     def kept(self) -> list[Any]:
         """What the gradients of parameters read: arrays of the rows of all groups."""
-        template = self.template
-        made = [*self.operands, *self.results]
-        slabs = self.operands + [made[p] for p in template.forward.picks] + self.seeds
-        found = []
+        template, order = self.template, self.order
         if template.backward is not None:
-            picks = template.backward.picks[len(template.targets) :]
-            carried = iter([(slabs + self.made)[p] for p in picks])
+            carried = iter(template.backward.picks[len(template.targets) :])
+        found = []
         for i in template.border:
-            slab = slabs[i] if i >= 0 else next(carried)
-            if slab is None:
-                at = self.sources[i]
-                found.append(self.values[i] or self.run.array(at))
+            place = order[i if i >= 0 else next(carried)]
+            if self.layout.slabs[place] is None:
+                found.append(self.packable[place] or self.run.array(self.sources[place]))
             else:
-                found.append(slab.part(self.used))
+                found.append(self.view(place))
         return found
