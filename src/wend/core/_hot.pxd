@@ -92,7 +92,7 @@ cdef Py_ssize_t product(object a, object b) except? -1
 @cython.locals(found=TensorType)
 cpdef symbolic_type(object shape, object dtype, object device)
 cdef int C_DIM, C_ARG, C_NUMBER, C_EQUAL, C_GUARD, C_PUT, C_PUT_DIM, C_TYPE, C_SAME
-cdef long long LARGE, LOW_32
+cdef long long LARGE, LOW_32, LOW_44
 cdef Py_ssize_t MAX_ROW, MOST_ROOM
 @cython.locals(e=tuple, t=TensorType, op=int)
 cpdef evaluate(object expr, list types, list args)
@@ -138,6 +138,8 @@ cdef class PrimitiveBase:
     cdef public bint all_sizes
     cdef public bint check_strides
     cdef public bint check_held
+    cdef public PrimitiveBase piece
+    cdef public int piece_dim
     cdef public dict programs
     cdef public dict memo
     cdef public long long epoch
@@ -385,9 +387,14 @@ cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, l
 cdef list LAST_CODE
 @cython.locals(v=Value)
 cdef bint at_hand(Trace trace, Tensor handle) except -1
-@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor)
+@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, parts=list)
 cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list values)
+cdef append_value(Trace trace, Value v, bint grad)
+@cython.locals(fresh=list, v=Value, t=Tensor)
+cdef list fresh_handles(tuple types)
+@cython.locals(start=Py_ssize_t, length=Py_ssize_t, t=Tensor)
+cdef attach_parts(object parts, Tensor h0, PrimitiveBase prim)
 @cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor)
 cdef bint same_rest(Trace trace, State child, list rest) except -1
 @cython.locals(v0=Value, v1=Value, v2=Value, i0=Py_ssize_t, i1=Py_ssize_t, i2=Py_ssize_t,
@@ -430,8 +437,8 @@ cdef attach_view(Tensor t, Tensor h0, PrimitiveBase prim, list values)
 @cython.locals(v=Value)
 cdef list wanted(Trace trace)
 cdef Py_ssize_t live_baseline()
-@cython.locals(v=Value, values=list, batch=Batch)
 cpdef flush(Trace trace)
+@cython.locals(v=Value, values=list, batch=Batch)
 cpdef flush_now(Trace trace)
 cpdef passed(Trace trace, list states)
 cpdef ensure(Value v)
@@ -487,7 +494,28 @@ cdef class OpProperty:
 @cython.locals(trace=Trace, old=Value, value=Value)
 cpdef bint rebind_alone(Tensor handle, Tensor result) except -1
 cdef list SELECTS
+cdef list NARROWS
 cdef dict SLICES
+cdef dict EVEN
+cdef Py_ssize_t MOST_PARTS
+cdef int P_CHUNK, P_SPLIT, P_UNBIND
+@cython.locals(prim=PrimitiveBase, length=Py_ssize_t)
+cdef even_parts(Tensor x, Py_ssize_t dim, Py_ssize_t count)
+@cython.locals(total=Py_ssize_t, start=Py_ssize_t, made=list)
+cdef uneven_parts(Tensor x, Py_ssize_t dim, object lengths)
+
+cdef class PartsFunction:
+    cdef size_t vectorcall
+    cdef readonly object plain
+    cdef int kind
+    cdef dict __dict__
+    cdef object __weakref__
+    @cython.locals(n=Py_ssize_t, before=Py_ssize_t)
+    cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
+    @cython.locals(type_=TensorType, rank=Py_ssize_t, n=Py_ssize_t, at=Py_ssize_t, prim=PrimitiveBase,
+                   k=Py_ssize_t)
+    cdef parts(self, Tensor x, Py_ssize_t dim, object by)
+
 cdef object FULL
 cdef getitem(Tensor x, object key)
 @cython.locals(dim=Py_ssize_t, out=Tensor)
@@ -529,5 +557,6 @@ cdef class ModuleBase:
 cdef set_probe(OpFunction probe)
 cdef mark_tensor(Tensor probe)
 cdef mark_module(ModuleBase probe)
-@cython.locals(f=OpFunction)
+cdef set_parts_probe(PartsFunction probe)
+@cython.locals(f=OpFunction, p=PartsFunction)
 cdef object dispatch "wend_dispatch" (object function, size_t args, Py_ssize_t nargs, object kwnames)

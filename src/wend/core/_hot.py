@@ -30,6 +30,7 @@ MAX_TYPES = 8192
 MAX_ROW = 8  # dims of which a type keeps the extents as C integers
 LARGE = 1 << 31
 LOW_32 = (1 << 32) - 1
+LOW_44 = (1 << 44) - 1
 MAX_STATES = 60_000
 MOST_OFF_TRIE = 1_000_000  # nodes pending at most where structure does not come back
 SEAL_AFTER = 32  # divergences below a state before it may be sealed
@@ -682,6 +683,8 @@ class PrimitiveBase:
         self.all_sizes = False not in size_mask
         self.check_strides = False
         self.check_held = False
+        self.piece = None  # of an op whose results are views: the op that gives one of them,
+        self.piece_dim = 0  # by (start, length) along this dim
 
     def arrange(self, tensors, args):
         """Operands and run-time args, one entry per non-attribute parameter of the signature."""
@@ -1573,7 +1576,7 @@ def note_stranger(states):
     for state in states:
         prim = hash(state.prim)  # of its address
         h = 1009 * h + prim + 31 * state.i0 + 7919 * state.i1 + state.i2
-        h = (h ^ (h >> 19)) & 0xFFFFFFFFFFF
+        h = (h ^ (h >> 19)) & LOW_44
     if h in STRANGERS:
         RETURNED[0] = 1
         RETURNED[1] = 0
@@ -1688,7 +1691,7 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
 def at_hand(trace, handle):
     """Whether a handle's own value is its operand; one from outside enters the trace."""
     v = handle.value
-    if handle.alias is not None or handle.leaf is not v.leaf:
+    if handle.leaf is not v.leaf or (handle.alias is not None and not current(handle)):
         return False
     if v.serial != trace.serial:
         enter(trace, v)
@@ -1707,7 +1710,7 @@ def record_off(trace, prim, n, h0, h1, h2, values):
     if (
         prim.last_n != n
         or prim.last_program is None
-        or prim.last_program.many
+        or (prim.last_program.many and prim.piece is None)
         or prim.epoch != EPOCH
         or trace.eager
         or trace.volatile
@@ -1739,7 +1742,7 @@ def record_off(trace, prim, n, h0, h1, h2, values):
         )
     else:
         return None
-    if type(out) is not TensorType:
+    if type(out) is not TensorType and (type(out) is not tuple or prim.piece is None):
         return None
     grad = (
         trace.mode.grad
@@ -1756,14 +1759,16 @@ def record_off(trace, prim, n, h0, h1, h2, values):
     ):
         return None
     step = Record.__new__(Record)
-    v = Value.__new__(Value)
-    t = Tensor.__new__(Tensor)
+    if type(out) is tuple:
+        parts = fresh_handles(out)
+    else:
+        v = Value.__new__(Value)
+        t = Tensor.__new__(Tensor)
     if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
         return None
     step.prim = prim
     step.mode = trace.mode
     step.program = prim.last_program
-    step.out_type = out
     step.n_in = n
     step.i0 = h0.value.index
     step.i1 = h1.value.index if n > 1 else -1
@@ -1772,32 +1777,68 @@ def record_off(trace, prim, n, h0, h1, h2, values):
     step.n_out = 1
     step.arg0 = len(trace.args)
     step.requires_grad = grad
-    v.type = step.out_type
-    v.serial = serial
-    v.index = trace.n
-    v.trace = trace
-    v.requires_grad = grad
-    v.inference = trace.mode.inference
-    untrack(v)  # it leads to its trace until the flush, and to none of its kind after it
-    t.value = v
-    push(trace.values, v)
     push(trace.states, step)
-    trace.n += 1
     trace.ops += 1
-    trace.nbytes += v.type.nbytes
-    if values is not None:
-        for number in values:
-            push(trace.args, number)
+    if type(out) is tuple:
+        step.many = True
+        step.outs = out
+        step.n_out = len(out)
+        for t in parts:
+            append_value(trace, t.value, grad)
+        attach_parts(parts, h0, prim)
+    else:
+        step.out_type = out
+        v.type = step.out_type
+        append_value(trace, v, grad)
+        t.value = v
+        if values is not None:
+            for number in values:
+                push(trace.args, number)
+        if prim.is_view:
+            attach_view(t, h0, prim, values)
     code = current_code()
     if code is LAST_CODE[0]:
         step.code = code
         step.lasti = current_lasti()
     else:
         note_site(trace, step, code, current_lasti())
-        LAST_CODE[0] = step.code
-    if prim.is_view:
-        attach_view(t, h0, prim, values)
-    return t
+        if step.code is code:
+            LAST_CODE[0] = code
+    return tuple(parts) if type(out) is tuple else t
+
+
+def append_value(trace, v, grad):
+    """Make a fresh value the next one of a trace, off the trie."""
+    v.serial = trace.serial
+    v.index = trace.n
+    v.trace = trace
+    v.requires_grad = grad
+    v.inference = trace.mode.inference
+    untrack(v)  # it leads to its trace until the flush, and to none of its kind after it
+    push(trace.values, v)
+    trace.n += 1
+    trace.nbytes += v.type.nbytes
+
+
+def fresh_handles(types):
+    """Handles on new values of these types, which are of no trace yet."""
+    fresh = []
+    for type_ in types:
+        v = Value.__new__(Value)
+        v.type = type_
+        t = Tensor.__new__(Tensor)
+        t.value = v
+        fresh.append(t)
+    return fresh
+
+
+def attach_parts(parts, h0, prim):
+    """Note how the results of an op that cuts its operand along a dim derive from it."""
+    start = 0
+    for t in parts:
+        length = dims_of(t.value.type)[prim.piece_dim]
+        attach_view(t, h0, prim.piece, [start, length])
+        start += length
 
 
 LAST_CODE = [None]  # code object of the user's that the last step off the trie came from
@@ -1892,6 +1933,8 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
     # -- commit: from here to the end nothing can run other Python code in between
     if step.out_type is None:
         made = commit_many(trace, prim, step, values)
+        if prim.piece is not None:
+            attach_parts(made, h0, prim)
         if inplace is not None:
             assign(h0, made, inplace)
             return h0
@@ -2202,21 +2245,14 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
 
 def commit_many(trace, prim, child, values):
     """Commit a step with several results, or one that is returned in a container."""
-    outs = child.outs
-    fresh = []
     serial = trace.serial
-    for out_type in outs:
-        v = Value.__new__(Value)
-        v.type = out_type
-        v.requires_grad = child.requires_grad and out_type.dtype.category >= 2
-        v.inference = trace.mode.inference
-        t = Tensor.__new__(Tensor)
-        t.value = v
-        fresh.append(t)
+    fresh = fresh_handles(child.outs)
     if trace.serial != serial:
         raise GraphError("a trace was flushed by a finalizer while a step was being recorded")
     for t in fresh:
         v = t.value
+        v.requires_grad = child.requires_grad and v.type.dtype.category >= 2
+        v.inference = trace.mode.inference
         v.serial = serial
         v.index = trace.n
         v.trace = trace
@@ -2784,8 +2820,11 @@ def unpack(args, nargs, kwnames):
 
 def dispatch(function, args, nargs, kwnames):
     """Entry of all calls from C."""
-    f = function
-    return f.call(args, nargs, kwnames)
+    if type(function) is OpFunction:
+        f = function
+        return f.call(args, nargs, kwnames)
+    p = function
+    return p.call(args, nargs, kwnames)
 
 
 def call_with1(function, x):
@@ -2851,14 +2890,120 @@ def rebind_alone(handle, result):
 
 
 SELECTS = []  # select(dim) for the first dims
+NARROWS = []  # narrow(dim)
 SLICES = {}  # 4 * dim + 2 * (start given) + (end given) -> slice(dim)
 FULL = slice(None, None, None)
+EVEN = {}  # 8 * count + dim -> the op that cuts a dim into so many equal parts
+MOST_PARTS = 16  # that are cut off by one op
 
 
-def set_index_primitives(selects, slices):
-    """What `getitem` records for ints and slices."""
+def set_index_primitives(selects, slices, narrows):
+    """What `getitem` and `PartsFunction` record for ints, slices and parts."""
     SELECTS.extend(selects)
     SLICES.update(slices)
+    NARROWS.extend(narrows)
+
+
+def even_parts(x, dim, count):
+    """Views of equal parts of x along a dim whose extent is a multiple of `count`."""
+    if dim == 0 or count > MOST_PARTS:  # rows are found by their address: each part by itself
+        length = x.value.type.row[dim] // count
+        return tuple(
+            [
+                record(NARROWS[dim], 1, x, None, None, None, [k * length, length], None)
+                for k in range(count)
+            ]
+        )
+    prim = EVEN.get(8 * count + dim)
+    if prim is None:
+        prim = EVEN[8 * count + dim] = SLOTS["even_parts"](count, dim)
+    return record(prim, 1, x, None, None, None, None, None)
+
+
+def uneven_parts(x, dim, lengths):
+    """Views of parts of these lengths along a dim; None if they are not its extent in all."""
+    total = 0
+    for length in lengths:
+        if type(length) is not int or length < 0:
+            return None
+        total += length
+    if total != x.value.type.row[dim]:
+        return None
+    start = 0
+    made = []
+    for length in lengths:
+        made.append(record(NARROWS[dim], 1, x, None, None, None, [start, length], None))
+        start += length
+    return tuple(made)
+
+
+P_CHUNK = 0  # what a PartsFunction does: cut into so many parts,
+P_SPLIT = 1  # into parts of a length, or of these lengths,
+P_UNBIND = 2  # or select all there is
+
+
+class PartsFunction:
+    """The callable behind `chunk`, `split` and `unbind`: no Python frame for plain calls.
+
+    plain: the function of that name in Python, for all other calls
+    """
+
+    def __init__(self, plain):
+        self.vectorcall = vectorcall_address()
+        self.plain = plain
+        self.kind = ("chunk", "split", "unbind").index(plain.__name__)
+        self.__wrapped__ = plain
+        for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
+            setattr(self, name, getattr(plain, name))
+
+    def __call__(self, *args, **kwargs):
+        return self.call(args + tuple(kwargs.values()), len(args), tuple(kwargs) or None)
+
+    def __get__(self, obj, cls):
+        if obj is None:
+            return self
+        return bound_method(self, obj)
+
+    def __reduce__(self):
+        return self.__name__
+
+    def call(self, args, nargs, kwnames):
+        """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
+        n = nargs
+        before = 1 if self.kind == P_UNBIND else 2  # arguments before `dim`
+        if kwnames is not None and len(kwnames) == 1 and kwnames[0] == "dim" and nargs == before:
+            n = nargs + 1
+        if before <= n <= before + 1 and (kwnames is None or n > nargs):
+            x = arg(args, 0)
+            dim = arg(args, before) if n > before else 0
+            if type(x) is Tensor and type(dim) is int and current_trace().symbolic is None:
+                found = self.parts(x, dim, arg(args, 1) if before == 2 else None)
+                if found is not None:
+                    return found
+        positional, keywords = unpack(args, nargs, kwnames)
+        return self.plain(*positional, **keywords)
+
+    def parts(self, x, dim, by):
+        """The parts of a tensor; None for what has to be looked at, or refused, by `plain`."""
+        type_ = x.value.type
+        rank = type_.rank
+        if rank > MAX_ROW or not -rank <= dim < rank:
+            return None
+        if dim < 0:
+            dim += rank
+        if dim >= len(NARROWS):
+            return None
+        n = type_.row[dim]
+        if n == 0:
+            return None
+        if self.kind == P_UNBIND:
+            prim = SELECTS[dim]
+            return tuple([record(prim, 1, x, None, None, None, [k], None) for k in range(n)])
+        if self.kind == P_SPLIT and (type(by) is list or type(by) is tuple):
+            return uneven_parts(x, dim, by)
+        if type(by) is not int or not 0 < by <= n or n % by != 0:
+            return None
+        return even_parts(x, dim, by if self.kind == P_CHUNK else n // by)
 
 
 def getitem(x, key):
@@ -3073,8 +3218,11 @@ def install():
     """Give the compiled types the call slots and the openness of Python classes."""
     probe = OpFunction.__new__(OpFunction)
     set_probe(probe)
+    parts = PartsFunction.__new__(PartsFunction)
+    set_parts_probe(parts)
     set_call_target()
     install_vectorcall(probe, 1)
+    install_vectorcall(parts, 1)
     mark_tensor(native_new(Tensor))
     mark_module(ModuleBase.__new__(ModuleBase))
     keep_memory(
@@ -3085,7 +3233,7 @@ def install():
         TensorType.__new__(TensorType),
         Record.__new__(Record),
     )
-    for cls in (Tensor, PrimitiveBase, ModuleBase, OpFunction):
+    for cls in (Tensor, PrimitiveBase, ModuleBase, OpFunction, PartsFunction):
         unlock_type(cls)
 
 
@@ -3106,6 +3254,11 @@ def set_probe(probe):
     probe.vectorcall = 0x57454E44
 
 
+def set_parts_probe(probe):
+    """The same for `PartsFunction`."""
+    probe.vectorcall = 0x57454E44
+
+
 def set_defaults():
     """Uncompiled: fields that C would clear, as class attributes."""
     rows = {
@@ -3116,7 +3269,7 @@ def set_defaults():
         State: "parent t0 t1 t2 trest last_args children child plans nodes leaves step",
         Trace: "state sites extra site_code",
         TensorType: "size extents kind",
-        PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs",
+        PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs piece",
         Mode: "off",
         Segment: "structure inputs saved types args sites hooks",
         Program: "graph runner kinds",

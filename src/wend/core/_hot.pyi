@@ -131,6 +131,8 @@ class PrimitiveBase:
     all_sizes: _bool
     check_strides: _bool
     check_held: _bool
+    piece: Any
+    piece_dim: _int
     programs: Any
     memo: Any
     epoch: _int
@@ -1814,8 +1816,22 @@ def dispatch(function: Any, args: Any, nargs: Any, kwnames: Any) -> Any:
     """Entry of all calls from C."""
 def rebind_alone(handle: Any, result: Any) -> _bool:
     """Rebind a handle that shares its data with nobody, where no gradients are recorded."""
-def set_index_primitives(selects: Any, slices: Any) -> Any:
-    """What `getitem` records for ints and slices."""
+def set_index_primitives(selects: Any, slices: Any, narrows: Any) -> Any:
+    """What `getitem` and `PartsFunction` record for ints, slices and parts."""
+class PartsFunction:
+    """The callable behind `chunk`, `split` and `unbind`: no Python frame for plain calls."""
+    plain: Any
+    vectorcall: Any
+    kind: Any
+    __wrapped__: Any
+    def __init__(self, plain: Any) -> None: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __get__(self, obj: Any, cls: Any) -> Any: ...
+    def __reduce__(self) -> Any: ...
+    def call(self, args: Any, nargs: Any, kwnames: Any) -> Any:
+        """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
+    def parts(self, x: Any, dim: Any, by: Any) -> Any:
+        """The parts of a tensor; None for what has to be looked at, or refused, by `plain`."""
 class StepPrimitive:
     """Backward of a segment as one step; compared by identity in the trie."""
     name: Any

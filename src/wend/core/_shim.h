@@ -114,7 +114,7 @@ static int wend_install_lazy_dict(PyObject *probe, int k)
 
 /* Values and handles come and go by the million: their memory is kept and handed out again.
  * (Cython's own free lists cannot be asked for from a .pxd.) */
-#define WEND_KEPT 1024
+#define WEND_KEPT 16384
 typedef struct {
     PyTypeObject *type;
     int tracked; /* whether the cyclic collector is told of these objects */

@@ -371,6 +371,7 @@ _hot.set_index_primitives(
         for a in (0, 1)
         for b in (0, 1)
     },
+    [ops.narrow.primitive.of(("T", "I", "I"), dim=d) for d in _INDEXED_DIMS],
 )
 indexing.set_readers(creation.as_tensor, _read_int)
 _METHODS = {

@@ -17,7 +17,7 @@ from typing import Any
 
 import wend
 from wend.base.dtypes import DType
-from wend.core._hot import OpFunction, OpProperty, Tensor
+from wend.core._hot import OpFunction, OpProperty, PartsFunction, Tensor
 from wend.tools.stub_core import Core
 from wend.tools.stub_ops import HEADER, Results, first_line, op_lines
 
@@ -109,6 +109,8 @@ def _tensor_members(results: Results) -> Iterator[str]:
             yield from _python_function(name, value.__func__, "cls")
         elif inspect.isfunction(value):
             yield from _python_function(name, value)
+        elif isinstance(value, PartsFunction):
+            yield from _python_function(name, value.plain)
         elif isinstance(value, OpProperty):
             yield f"{name}: Tensor"
 

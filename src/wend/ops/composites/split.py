@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wend.base.dtypes import FLOAT, int64
@@ -14,7 +14,8 @@ from wend.base.errors import (
     ShapeError,
 )
 from wend.base.shapes import Size, normalize_dim
-from wend.core.primitive import ops
+from wend.core import _hot
+from wend.core.primitive import Composite, Sample, ops
 from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops.composites.shape import with_rank
 from wend.ops.sugar import same_tensors, sugar
@@ -22,7 +23,41 @@ from wend.ops.sugar import same_tensors, sugar
 Parts = tuple[Any, ...]
 
 
+class EvenParts(Composite):
+    """Views of `count` equal parts of x along `dim`. Raises ShapeError for a remainder."""
+
+    signature = "input, count: int, dim: int"
+    grad_name = "SplitBackward0"
+    result = tuple
+    vjp = None  # from the body
+    count: int
+    dim: int
+
+    def __init__(self, attrs: dict[str, Any], form: tuple[Any, ...]) -> None:
+        super().__init__(attrs, form)
+        self.piece = ops.narrow.primitive.of(("T", "I", "I"), dim=self.dim)
+        self.piece_dim = self.dim
+
+    @staticmethod
+    def body(input: Any, count: int, dim: int) -> Parts:
+        n = input.shape[dim]
+        if n % count != 0:
+            raise ShapeError(f"even_parts: dim {dim} has size {n}, no multiple of {count}")
+        length = n // count
+        return tuple(ops.narrow(input, dim, k * length, length) for k in range(count))
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(4, 6)), 3, 1)
+        yield Sample(rng.normal(size=(4, 1)), 1, 1)
+        yield Sample(rng.normal(size=(6, 2)), 2, 0)
+        yield Sample(rng.normal(size=(2, 0)), 2, 1)
+
+
+_hot.set_slot("even_parts", lambda count, dim: EvenParts.of(("T",), count=count, dim=dim))
+
+
 @sugar(functions=("split",), methods=("split",))
+@_hot.PartsFunction
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
     """Views of parts along `dim`: of one size (the last may be smaller), or of the sizes given.
 
@@ -73,6 +108,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Pa
 
 
 @sugar(functions=("chunk",), methods=("chunk",))
+@_hot.PartsFunction
 def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
     if not len(input.shape):
@@ -84,19 +120,19 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     if n % chunks == 0:
         size = n // chunks
         return tuple(ops.narrow(input, dim, k * size, size) for k in range(chunks))
-    return split(input, (n + chunks - 1) // chunks, dim)
+    return ops.split(input, (n + chunks - 1) // chunks, dim)  # type: ignore[no-any-return]
 
 
 @sugar(functions=("unsafe_chunk",), methods=("unsafe_chunk",))
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     """As `chunk`."""
-    return chunk(input, chunks, dim)
+    return ops.chunk(input, chunks, dim)  # type: ignore[no-any-return]
 
 
 @sugar(functions=("unsafe_split",), methods=("unsafe_split",))
 def unsafe_split(tensor: Any, split_size: Any, dim: int = 0) -> Parts:
     """As `split`."""
-    return split(tensor, split_size, dim)
+    return ops.split(tensor, split_size, dim)  # type: ignore[no-any-return]
 
 
 @sugar(functions=("unsafe_split_with_sizes",), methods=("unsafe_split_with_sizes",))
@@ -106,6 +142,7 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0
 
 
 @sugar(functions=("unbind",), methods=("unbind",))
+@_hot.PartsFunction
 def unbind(input: Any, dim: int = 0) -> Parts:
     """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
     rank = len(input.shape)
