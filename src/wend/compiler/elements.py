@@ -112,14 +112,16 @@ class ElementCode:
         counter = self.nest.counters.get(axis, "0")
         return self.b.spread(counter, dtypes.int64)
 
+    def integer(self, p: Any) -> Value:
+        """What a polynomial is, as int64."""
+        return self.b.spread(self.nest.poly(p), dtypes.int64)
+
     def checked_place(self, index: Value, dim: int) -> Value:
         """An index as int64; marks the run as failed if it is beyond loop `dim`."""
         b = self.b
         place = b.convert(index, dtypes.int64)
-        extent = self.nest.poly(self.op.space[dim])
-        valid = b.bitwise_and(
-            b.ge(place, b.number(0, dtypes.int64)), b.lt(place, b.spread(extent, dtypes.int64))
-        )
+        extent = self.integer(self.op.space[dim])
+        valid = b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, extent))
         b.require(valid, OUT_OF_RANGE)
         return place
 

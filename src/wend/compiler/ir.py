@@ -191,6 +191,7 @@ class Function:
         self.inputs: list[int] = []
         self.outputs: list[int] = []
         self.nonempty: list[tuple[Poly, ...]] = []  # none of these extents may be 0
+        self.small: list[Poly] = []  # elements of leaves that are copied for a write to a part
         self.reasons: dict[int, str] = {}  # result of a host op -> why it is no kernel
 
     def layout(self, i: int) -> Layout:

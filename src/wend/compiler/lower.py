@@ -41,7 +41,7 @@ from wend.ops.random import Draw
 from wend.ops.reduce import Reduction, Sum
 from wend.ops.reshapes import Reshaping
 from wend.ops.scan import LinearScan, Scan
-from wend.ops.scatters import SliceScatter
+from wend.ops.scatters import SelectScatter, SliceScatter
 from wend.ops.selection import Cast
 from wend.ops.strided import AsStrided
 from wend.ops.views import Alias, Permutation
@@ -64,6 +64,7 @@ class Lowering:
                 self.consumers.setdefault(i, []).append(node)
         self.filled: set[int] = set()
         self.sources: dict[int, Node] = {}  # the nodes of uniform values
+        self.puts = 0  # writes to single slices
 
     def work(self) -> Iterator[None]:
         """Lower all nodes, in slices of one; the result is `function`."""
@@ -460,6 +461,7 @@ RULES: dict[type, Rule] = {
     Embedding: lower_index.rows,
     EmbeddingAdjoint: lower_index.add_rows,
     SliceScatter: lower_index.inject,
+    SelectScatter: lower_index.put_slice,
     MaxWindows: lower_max_windows,
     Patches: Lowering.patches,
     Unpatches: lower_unpatches,

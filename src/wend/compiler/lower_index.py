@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wend.base import dtypes
-from wend.compiler.extents import ONE, Extents, Poly
+from wend.compiler.extents import ONE, Extents, Poly, product
 from wend.compiler.ir import FOLD, MAP, SCATTER, Fold, Op, Read
 from wend.compiler.layout import symbolic_call
 from wend.core.graph import Node
 from wend.ops.elementwise import widened
-from wend.ops.slicing import slice_bounds
+from wend.ops.slicing import counted_index, slice_bounds
 
 if TYPE_CHECKING:
     from wend.compiler.lower import Lowering
+
+#: Writes to single slices on a path that become kernels.
+MOST_PUTS = 16
 
 
 def pick(low: Lowering, node: Node) -> bool:
@@ -152,6 +155,47 @@ def inject(low: Lowering, node: Node) -> bool:
         return b.select(code.inside(1), b.convert(operands[1], dtype), operands[0])
 
     f.ops.append(Op(MAP, node, node.outputs, reads, space, every, emit))
+    return True
+
+
+def put_slice(low: Lowering, node: Node) -> bool:
+    """select_scatter: a slice of the input replaced."""
+    f = low.function
+    x, source = node.inputs
+    if not low.kernel_types(node):
+        return False
+    space = f.shape(x)
+    if x not in f.uniform:  # each write goes through all of the input: the reference need not
+        low.puts += 1
+        if low.puts > MOST_PUTS:
+            return False
+        if f.base(x) in f.inputs:
+            f.small.append(product(space))
+    rank = len(space)
+    dim = node.prim.dim % rank
+    every = tuple(range(rank))
+    others = tuple(d for d in every if d != dim)
+
+    def rule(symbols: Any, marks: Any, sizes: list[Any]) -> Any:
+        index = node.prim.arrange([None, None], sizes)[2]
+        return counted_index("select_scatter", index, symbols[dim], dim), None
+
+    found = symbolic_call(low.extents, node, rule, space, space, node.args)
+    if found is None or f.shape(source) != tuple(space[d] for d in others):
+        return False
+    (index, _), poly = found
+    place = low.extents.canonical(poly(index))
+    dtype = f.dtypes[x]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        here = b.eq(code.place(dim), code.integer(place))
+        return b.select(here, b.convert(operands[1], dtype), operands[0])
+
+    reads = [Read(x, every), Read(source, others)]
+    op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
+    op.placed = True
+    f.ops.append(op)
     return True
 
 

@@ -40,6 +40,7 @@ cdef class Frame:
     cdef public tuple gives
     cdef public tuple saves
     cdef public tuple numbers
+    cdef public tuple moves
     cdef public tuple weights
     cdef public tuple steps
     cdef public Py_ssize_t arena_bytes
@@ -66,7 +67,7 @@ cdef weigh(Frame frame, list values, long long arena)
 cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers) except -2
 
 @cython.locals(v=Value, at="long long", start="long long", data="long long", made=list, kept=list,
-               step=tuple, k=Py_ssize_t)
+               step=tuple, row=tuple, k=Py_ssize_t)
 cpdef list launch(Frame frame, list values, list types, list args, long long arena, list touched)
 
 @cython.locals(v=Value)
@@ -97,7 +98,13 @@ cdef source_of(Frame frame, list values, list made, list shown, int source, Py_s
                types=list, deep=bint, source=int, k=Py_ssize_t)
 cpdef keep_segment(Track track, Frame frame, Batch batch, list values, list made, list shown)
 
-@cython.locals(v=Value, k=Py_ssize_t, n=Py_ssize_t)
+@cython.locals(k=Py_ssize_t, n=Py_ssize_t)
+cpdef moved(tuple row, list args)
+
+@cython.locals(sizes=list, k=Py_ssize_t, n=Py_ssize_t, at=Py_ssize_t)
+cpdef tuple sizes_among(tuple places, list args)
+
+@cython.locals(v=Value, k=Py_ssize_t, n=Py_ssize_t, at=Py_ssize_t)
 cpdef bint same_sizes(tuple leaves, tuple types, list values, tuple places, tuple sizes, list args) except -1
 
 @cython.locals(heap=list, segments=dict, pending=dict, totals=dict, k=Py_ssize_t, at=Py_ssize_t)

@@ -31,7 +31,10 @@ class Frame:
 
     table      address of a row of addresses: arena, leaves, results, what host steps made
     leaves     indices of the leaves             types     the types for which it is bound
-    places     places of the args that extents depend on     sizes     their values
+    places     args that extents depend on, or differences of two     sizes     their values:
+               args[k] - args[j] for k, j, or args[k] where j < 0, one behind the other
+    moves      (bytes from `fault` to a word, number, k, step, ..) of each word that is the number
+               and `step` times args[k], for each such pair (see `compiler.moving`)
     outs       (make, shape, dtype) of each array that is made, in the order of the table
     shows      (source, k, whole, shape, dtype, offset, strides) of each result that lies in an
                array of others: MADE k, LEAF k, or what host step k FOUND
@@ -154,6 +157,8 @@ def launch(frame, values, types, args, arena, touched):
             put(at, array_data(array))
         at += 8
     start = frame.fault
+    for row in frame.moves:
+        put(start + row[0], moved(row, args))
     for word, expr, category in frame.numbers:
         number = evaluate(expr, types, args)
         if category == 2:
@@ -183,6 +188,15 @@ def launch(frame, values, types, args, arena, touched):
     if get(frame.fault) != 0:
         return None
     return made
+
+
+def moved(row, args):
+    """The number of a word that depends on moving args: see `Frame.moves`."""
+    total = row[1]
+    n = len(row)
+    for k in range(2, n, 2):
+        total += args[row[k]] * row[k + 1]
+    return total
 
 
 def weigh(frame, values, arena):
@@ -315,7 +329,18 @@ def run(track, batch):
 def sizes_of(frame, values, args):
     """The key of a visit among the frames of a plan."""
     types = tuple([values[i].type for i in frame.leaves])
-    return types, tuple([args[k] for k in frame.places])
+    return types, sizes_among(frame.places, args)
+
+
+def sizes_among(places, args):
+    """The sizes among the args to which a plan is bound: see `Frame.places`."""
+    sizes = []
+    n = len(places)
+    for k in range(0, n, 2):
+        at = places[k + 1]
+        size = args[places[k]]
+        sizes.append(size if at < 0 else size - args[at])
+    return tuple(sizes)
 
 
 def run_bound(track, frame, batch, values, args):
@@ -465,9 +490,13 @@ def same_sizes(leaves, types, values, places, sizes, args):
         v = values[leaves[k]]
         if v.type is not types[k]:
             return False
-    n = len(places)
+    n = len(sizes)
     for k in range(n):
-        if args[places[k]] != sizes[k]:
+        at = places[2 * k + 1]
+        size = args[places[2 * k]]
+        if at >= 0:
+            size = size - args[at]
+        if size != sizes[k]:
             return False
     return True
 

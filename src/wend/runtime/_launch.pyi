@@ -10,6 +10,7 @@ class Frame:
     leaves: tuple[int, ...]
     outs: tuple[tuple[Callable[..., Any], tuple[int, ...], Any], ...]
     numbers: tuple[tuple[int, Any, int], ...]
+    moves: tuple[tuple[int, ...], ...]
     weights: tuple[tuple[int, Any, int, int, int, int], ...]
     steps: tuple[Any, ...]
     types: tuple[Any, ...]
@@ -53,6 +54,8 @@ def launch(
     arena: int,
     touched: list[Any] | None,
 ) -> list[Any] | None: ...
+def moved(row: tuple[int, ...], args: list[Any]) -> int: ...
+def sizes_among(places: tuple[int, ...], args: list[Any]) -> tuple[int, ...]: ...
 def same_sizes(
     leaves: tuple[int, ...],
     types: tuple[Any, ...],

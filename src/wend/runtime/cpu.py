@@ -14,9 +14,10 @@ from wend.base import config
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
 from wend.compiler.kernels import Kernel
+from wend.compiler.moving import Moving
 from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
-from wend.compiler.split import PRODUCT, WHOLE, Form, cutter
+from wend.compiler.split import PRODUCT, WHOLE, Cutter, Form, cutter
 from wend.core._hot import Batch
 from wend.runtime import packed
 from wend.runtime.frames import RELEASE_BYTES, FrameMaker
@@ -27,6 +28,8 @@ from wend.runtime.skeleton import Skeleton
 
 #: Bound plans that one plan keeps.
 MAX_BOUND = 128
+#: A leaf of more elements is written to in place, by the reference, where a part of it changes.
+MOST_COPIED = 1 << 15
 _ROWS, _COLUMNS, _DEPTH, _OUTER, _INNER = map(
     PRODUCT.index, ("rows", "columns", "depth", "batch0", "batch1")
 )
@@ -46,16 +49,17 @@ class CompiledPlan:
         function = recipe.function
         # Also those of which only extents are read: a plan is bound to the types of all of these.
         self.leaves = (*function.inputs, *shown_only(recipe))
-        self.sized_args = tuple(sorted(sizes_used(recipe)))
         self.bound: dict[Any, Bound | None] = {}
         self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
         place = recipe.function.extents.row.place
-        self.cutters = []  # (which of the kernels, step, cutter, places of its numbers, packable)
+        self.cutters: list[tuple[int, int, Cutter, list[int], bool]] = []
+        # (which of the kernels, step, cutter, places of its numbers, packable)
         for n, (k, step) in enumerate(self.kernels):
             found = cutter(step)
             if found is not None:
                 places = [place(p) for p in found.polys]
                 self.cutters.append((n, k, found, places, step.packable))
+        self.moving = Moving(recipe, [p for _, _, c, _, _ in self.cutters for p in c.polys])
         self.skeletons: dict[Any, Skeleton] = {}
         self.wanted = reference.wanted
         self.saved = reference.saved
@@ -73,7 +77,7 @@ class CompiledPlan:
     def find(self, values: list[Any], args: list[Any]) -> Bound | None:
         """The plan bound to these sizes; None if they are left to the reference."""
         types = tuple([values[i].type for i in self.leaves])
-        sizes = tuple([args[k] for k in self.sized_args])
+        sizes = _launch.sizes_among(self.moving.places, args)
         key = (types, sizes)
         if key in self.bound:
             return self.bound[key]
@@ -128,12 +132,6 @@ def shown_only(recipe: Recipe) -> list[int]:
     return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
 
 
-def sizes_used(recipe: Recipe) -> set[int]:
-    """The run-time args that extents and strides depend on."""
-    atoms = recipe.function.extents.atoms
-    return {key[1] for key in atoms if key[0] == "arg"}
-
-
 def may_pack(numbers: tuple[int, ...]) -> bool:
     """Whether the right operand of a product may be packed once for many flushes."""
     rows = numbers[_ROWS] * numbers[_OUTER] * numbers[_INNER]
@@ -150,12 +148,15 @@ class Bound:
         self.plan = plan
         self.types = key
         self.sizes = sizes
+        self.moved = {k: int(args[k]) for k in plan.moving.moves}  # what moving args were
         extents = recipe.function.extents
         self.row = extents.row.evaluate(types, args)
         self.value = value = extents.evaluator(types, args, self.row)
         for together in recipe.nonempty:
             if any(value(n) == 0 for n in together):
                 raise Unbound
+        if any(value(n) > MOST_COPIED for n in recipe.function.small):
+            raise Unbound
         self.find_form()
         self.find_memory()
         self.find_results()

@@ -108,7 +108,8 @@ def bound(function: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, Any
     if any(source != made for _, source, _ in frame.gives):
         raise LookupError
     evaluated = [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
-    return frame, tuple(found.made), tuple(evaluated)
+    moves = [(row[0], _launch.moved(row, numbers), 1) for row in frame.moves]
+    return frame, tuple(found.made), tuple(evaluated + moves)
 
 
 def is_ready(template: Any) -> bool:

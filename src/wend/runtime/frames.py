@@ -50,6 +50,7 @@ class FrameMaker:
         frame.leaves = bound.plan.leaves
         frame.outs = tuple(bound.outs)
         frame.numbers = skeleton.numbers
+        frame.moves = tuple([self.move(memory, *row) for row in skeleton.moving])
         frame.weights = self.weights()
         frame.steps = self.steps(address)
         frame.owner = Owner(bound, skeleton.source)
@@ -57,11 +58,20 @@ class FrameMaker:
         frame.scratch = bound.scratch
         frame.room = bound.room
         frame.types, frame.sizes = bound.types, bound.sizes
-        frame.places = bound.plan.sized_args
+        frame.places = bound.plan.moving.places
         self.hand_out(frame)
         frame.arena_bytes = bound.arena_bytes
         frame.needs_types = bool(skeleton.numbers) or any(kind == 1 for kind, *_ in frame.steps)
         return frame
+
+    def move(self, memory: Any, word: int, slopes: list[tuple[int, int]]) -> tuple[int, ...]:
+        """A word that depends on moving args: what is added to it for each."""
+        number, row = int(memory[word]), []
+        for arg, term in slopes:
+            step = self.bound.sizes_of[term]
+            number -= self.bound.moved[arg] * step
+            row += [arg, step]
+        return 8 * word, number, *row
 
     def steps(self, address: int) -> tuple[Any, ...]:
         """What is done in order, see `_launch.Frame`."""

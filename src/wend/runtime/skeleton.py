@@ -200,7 +200,9 @@ class Skeleton:
         self._relative: list[int] = []  # words that are addresses in this memory
         self._packing: dict[int, tuple[Any, list[Any]]] = {}
         self._layouts: dict[int, list[int]] = {}  # terms of what says how an operand lies
-        self._patches: list[tuple[int, int, int | None, int]] = []  # (word, source, term, place)
+        # (word, source, term, place, offset as a polynomial)
+        self._patches: list[tuple[int, int, int | None, int, Poly]] = []
+        self.moving: list[tuple[int, list[tuple[int, int]]]] = []  # (word, (arg, term of a step))
         self._pairs: list[tuple[int, int]] = []  # (word, place)
         self._numbers: list[tuple[int, Any, int]] = []  # (byte, expression, category)
         self.steps: list[Any] = []  # None for donations, a host step, or [first call, calls]
@@ -232,8 +234,9 @@ class Skeleton:
     def _write_patches(self) -> None:
         words = self._words
         self.patches, self.n_patches = len(words), len(self._patches)
-        for word, source, term, place in self._patches:
+        for word, source, term, place, offset in self._patches:
             self._relative.append(len(words))
+            self._move(len(words) + 2, offset)
             if term is not None:
                 self._terms.append((len(words) + 2, term))
             if place:
@@ -271,7 +274,7 @@ class Skeleton:
                 if slot.kind != "private":
                     word = start + _WORD["packed"]
                     self._packing.setdefault(k, (None, []))[1].append((word, 1, None))
-                self._patches.append((start + j, weight, None, 0))
+                self._patches.append((start + j, weight, None, 0, ()))
             else:
                 self._write(k, start, j, slot)
 
@@ -287,16 +290,16 @@ class Skeleton:
         elif kind == "span":
             self._terms.append((at, self._span(k, slot.a)))
         elif kind == "pointer":
-            self._patch(at, slot.a, self._poly(slot.b) if slot.b else None)
+            self._patch(at, slot.a, self._poly(slot.b) if slot.b else None, slot.b)
         elif kind == "sums":
             self._patch(at, slot.a, None)
         elif kind == "moved":
             pointer, (edge, step) = slot.a, slot.b
-            self._patch(at, pointer.a, self._moved(k, edge, step, pointer.b))
+            self._patch(at, pointer.a, self._moved(k, edge, step, pointer.b), pointer.b)
         elif kind == "private":
             edge, step = slot.b
             term = self._moved(k, edge, step, ()) if step else None
-            self._patches.append((at, 0, term, self._place((k, slot.a))))
+            self._patches.append((at, 0, term, self._place((k, slot.a)), ()))
         elif kind == "scratch":
             self._pairs.append((at, self._place(("scratch", k, j))))
         elif kind == "number":
@@ -313,11 +316,18 @@ class Skeleton:
         number = known(p)
         if number is None:
             self._terms.append((at, self._poly(p)))
+            self._move(at, p)
         else:
             self._words[at] = number
 
-    def _patch(self, at: int, i: int, term: int | None) -> None:
+    def _move(self, word: int, p: Poly) -> None:
+        """Note by how much a word grows with args that move."""
+        slopes = self.plan.moving.slopes(p)
+        if slopes:
+            self.moving.append((word, [(arg, self._poly(slope)) for arg, slope in slopes]))
+
+    def _patch(self, at: int, i: int, term: int | None, offset: Poly = ()) -> None:
         """The address of a value: its own in the table, or a place in the arena."""
         source = self.source.get(i)
         place = 0 if source is not None else self._place(i)
-        self._patches.append((at, source or 0, term, place))
+        self._patches.append((at, source or 0, term, place, offset))

@@ -1,0 +1,145 @@
+"""Run-time args that only say where operands begin: no plan is bound to their values.
+
+`inputs[position]` adds a multiple of `position` to an address, and `x[i:i + n]` is of an extent
+that does not tell `i`. Such args *move*: kernels, memory and results are those of any other value,
+and the words of argument blocks that depend on them are written in each run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.compiler.extents import Poly, add
+from wend.compiler.kernels import Kernel
+from wend.compiler.matmul import PRODUCT
+
+__all__ = ["Moving"]
+
+_RIGHT = PRODUCT.index("right")
+
+
+class Moving:
+    """The args of a plan that move.
+
+    places: the sizes among the args to which the plan is bound: args[k] - args[j] for (k, j), or
+    args[k] where j < 0, one behind the other
+    """
+
+    def __init__(self, recipe: Any, cut_by: list[Poly]) -> None:
+        """cut_by: what decides how kernels are cut."""
+        self.extents = recipe.function.extents
+        self.fixed = [*cut_by, *_fixed(recipe)]
+        words = _words(recipe)
+        self.groups: dict[int, int] = {}  # atom -> the arg with which it moves
+        self.args = {a: key[1] for a, key in enumerate(self.extents.atoms) if key[0] == "arg"}
+        self._find(words)
+        sizes = []
+        for atom, k in sorted(self.args.items(), key=lambda row: row[1]):
+            j = self.groups.get(atom, -1)
+            if j != k:
+                sizes += [k, j]
+        self.places = tuple(sizes)
+        self.moves = tuple(sorted(set(self.groups.values())))
+
+    def _find(self, words: list[Poly]) -> None:
+        nested = self._nested([*self.fixed, *words])
+        tied = {a for p in self.fixed for m, _ in p for a in m if a in self.args}
+        for atom, k in self.args.items():
+            if atom not in nested and atom not in tied:
+                self.groups[atom] = k
+        for atom in sorted(tied - nested, key=lambda a: self.args[a]):
+            if atom not in self.groups:
+                self._find_partner(atom, sorted(tied - nested))
+        while True:
+            bad = {k for p in words for k in self._unfit(p)}
+            if not bad:
+                return
+            self.groups = {a: k for a, k in self.groups.items() if k not in bad}
+
+    def _find_partner(self, atom: int, others: list[int]) -> None:
+        """Two args of which only the difference matters."""
+        for other in others:
+            if other != atom and other not in self.groups:
+                pair = {atom, other}
+                if all(_slope(p, pair) == () for p in self.fixed):
+                    # The later one is known by its distance from the first.
+                    self.groups[atom] = self.groups[other] = self.args[atom]
+                    return
+
+    def _nested(self, polys: list[Poly]) -> set[int]:
+        """Args inside of what is no polynomial."""
+        found: set[int] = set()
+        seen: set[int] = set()
+        pending = [(a, False) for p in polys for m, _ in p for a in m]
+        while pending:
+            atom, inside = pending.pop()
+            key = self.extents.atoms[atom]
+            if key[0] == "arg":
+                if inside:
+                    found.add(atom)
+            elif type(key[0]) is int and atom not in seen:
+                seen.add(atom)
+                pending += [(a, True) for part in key[1:] for m, _ in part for a in m]
+        return found
+
+    def _unfit(self, p: Poly) -> set[int]:
+        """The moving args of which p is no linear function."""
+        bad: set[int] = set()
+        for m, _ in p:
+            moving = [self.groups[a] for a in m if a in self.groups]
+            if len(moving) > 1:
+                bad.update(moving)
+        return bad
+
+    def slopes(self, p: Poly) -> list[tuple[int, Poly]]:
+        """(arg, by how much p grows with it) for each moving arg that p depends on."""
+        if not self.groups:
+            return []
+        found = []
+        for k in sorted({self.groups[a] for m, _ in p for a in m if a in self.groups}):
+            slope = _slope(p, {a for a, j in self.groups.items() if j == k})
+            if slope:
+                found.append((k, slope))
+        return found
+
+
+def _slope(p: Poly, atoms: set[int]) -> Poly | None:
+    """How p changes as all these atoms grow by one; None if it is no linear function of them."""
+    slope: Poly = ()
+    for m, c in p:
+        at = [n for n, a in enumerate(m) if a in atoms]
+        if len(at) > 1:
+            return None
+        if at:
+            slope = add(slope, ((m[: at[0]] + m[at[0] + 1 :], c),))
+    return slope
+
+
+def _fixed(recipe: Any) -> list[Poly]:
+    """What must be the same in all runs of a bound plan."""
+    f = recipe.function
+    found: list[Poly] = [*f.small, *[size for size, _, _ in recipe.lifetimes.values()]]
+    for together in recipe.nonempty:
+        found += together
+    for result in recipe.results:
+        found += [*result.shape, *result.strides, result.offset]
+    for step in recipe.steps:
+        if not isinstance(step, Kernel):
+            for read in step.reads:
+                layout = f.layout(read.value)
+                found += [*f.shape(read.value), *layout.strides, layout.offset]
+            continue
+        for slot in step.slots:
+            if slot.kind == "scratch" or (slot.kind == "extent" and step.nest is None):
+                found.append(slot.a)
+            elif slot.kind == "last":
+                found.append(slot.b)
+        if step.packable:  # its panels are kept by where they begin
+            found.append(step.slots[_RIGHT].b)
+    return found
+
+
+def _words(recipe: Any) -> list[Poly]:
+    """What may move: the words of argument blocks."""
+    slots = [s for step in recipe.steps if isinstance(step, Kernel) for s in step.slots]
+    return [s.b if s.kind == "pointer" else s.a for s in slots if s.kind in ("pointer", "extent")]
