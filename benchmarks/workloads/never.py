@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import numpy as np
@@ -32,20 +31,20 @@ class NEVER:
             torch.from_numpy(rng.normal(size=(8, 8)).astype(np.float32)).requires_grad_()
             for _ in range(2)
         )
-        self.random = random.Random(0)
+        self.random = np.random.default_rng(0)
 
     def weights(self) -> dict[str, torch.Tensor]:
         return {"x": self.x, "y": self.y}
 
     def compute(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         values, unused = [x, y], [0, 1]
-        for _ in range(40):
-            first = unused.pop(self.random.randrange(len(unused)))
-            second = self.random.randrange(len(values))
+        for k, i, j in self.random.integers(1 << 30, size=(40, 3)).tolist():
+            first = unused.pop(i % len(unused))
+            second = j % len(values)
             if second in unused:
                 unused.remove(second)
             unused.append(len(values))
-            values.append(self.random.choice(OPS)(values[first], values[second]))
+            values.append(OPS[k % len(OPS)](values[first], values[second]))
         return torch.stack([values[i].sum() for i in unused]).sum()
 
     def step(self) -> float:

@@ -11,7 +11,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import families, plans, regions, structure
+from wend.runtime import alone, families, plans, regions, structure
 
 Params = dict[str, "torch.Tensor"]
 
@@ -170,6 +170,106 @@ def test_groups_run_on_addresses_compute_what_single_ops_compute(loss_of, ran, m
         expected = run(loss_of, seed)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.fixture
+def singly(ran, monkeypatch):
+    """Nothing is run by regions; how many ops of the last flush were left by the native loop."""
+    monkeypatch.setattr(structure.BOOK, "pause", 1 << 40)
+    monkeypatch.setattr(structure.SINGLES, "pause", 0)
+    structure.SINGLES.clear()
+    left: list[int] = []
+    real = alone.Alone.forward
+
+    def watched(self, *given):
+        real(self, *given)
+        left.append(len(self.others))
+
+    monkeypatch.setattr(alone.Alone, "forward", watched)
+    return left
+
+
+@pytest.mark.parametrize("wait", [False, True], ids=["reference", "machine code"])
+@pytest.mark.parametrize("loss_of", LOSSES, ids=lambda f: f.__name__)
+def test_single_ops_compute_the_same(loss_of, wait, ran, singly):
+    """Where no region comes back: op by op, on addresses once there is machine code."""
+    with config.override(compile=wait, wait=wait):
+        for seed in (1, 2, 1):
+            with own_trie(sealed=True):
+                found = run(loss_of, seed)
+    assert singly and all(ran), "it must have been run by single ops"
+    with own_trie(sealed=True), torch.autobatch(False):
+        expected = run(loss_of, seed)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def views_and_more(rng: random.Random, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Views of every kind, ops of several results, operands met twice, values that are not read."""
+    pool = [x, w, x * 2.0]
+    for _ in range(30):
+        a, b = rng.choice(pool), rng.choice(pool)
+        k = rng.randrange(9)
+        if k == 0:
+            a = a.T
+        elif k == 1:
+            a = a.flip(1)[:, ::2].repeat_interleave(2, 1)
+        elif k == 2:
+            a = a[1].expand(4, 4) + b
+        elif k == 3:
+            a, _ = torch.sort(a, 1)
+        elif k == 4:
+            a = torch.stack([p * (j + 1) for j, p in enumerate(b.unbind(1))], 0)
+        elif k == 5:
+            a = a @ a
+        elif k == 6:
+            a, _ = a.max(1, keepdim=True)
+        elif k == 7:
+            a = torch.where(a > b, a, b.detach())
+        else:
+            a = a.reshape(2, 2, -1).sum(1).reshape(-1, 4) if a.shape == (4, 4) else a - b
+            a = torch.cat([a, a])
+        pool.append(a[:4].expand(4, 4).tanh())
+    return torch.stack([p.sum() for p in pool[-3:]]).sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_single_ops_of_many_kinds(dtype, ran, singly):
+    """Compared with PyTorch's ways of the reference, over programs that are all different."""
+    rows = np.random.default_rng(0).normal(size=(2, 4, 4))
+    found: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    for on in (True, False):
+        with config.override(compile=on, wait=on), torch.autobatch(on):
+            for seed in range(12):
+                x, w = (torch.tensor(row, dtype=dtype, requires_grad=True) for row in rows)
+                with own_trie(sealed=True):
+                    loss = views_and_more(random.Random(seed), x, w)
+                    loss.backward()
+                    grads = [np.zeros(()) if t.grad is None else t.grad.numpy() for t in (x, w)]
+                    found[on] += [loss.detach().numpy(), *grads]
+    assert singly and singly[-1] < 10, "most of it must have been run by the native loop"
+    for a, b in zip(found[True], found[False], strict=True):
+        tolerance = 1e-4 if dtype is torch.float32 else 1e-11
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def test_single_ops_that_fail_name_their_line(ran, singly, monkeypatch):
+    """An index out of range is found by the kernel, and told by the reference."""
+    monkeypatch.setattr(regions, "RAISES", False)
+    x = torch.ones(3, 2, requires_grad=True)
+    with config.override(compile=True, wait=True):
+        for index in (1, 2, 1, 7):
+            with own_trie(sealed=True):
+                picked = x[(torch.tensor([index]) * 1).clone()]
+                loss = (picked * 2.0).sum()
+                if index < 3:
+                    loss.backward()
+                    continue
+                with pytest.raises(
+                    IndexError, match=r"index 7 is out of bounds[^$]*test_regions\.py"
+                ):
+                    loss.backward()
+                    loss.item()
 
 
 def test_a_long_path_is_run_by_groups_until_it_comes_back(ran):

@@ -20,6 +20,11 @@ cdef extern from "_launch_shim.h":
     void set_array_api "wend_set_array_api" (object capsule)
     object make_large "wend_make_large" (object empty, object shape, object dtype)
 
+cdef extern from "_sort_shim.h":
+    void copy "wend_copy" (long long target, long long source, Py_ssize_t n)
+    void add32 "wend_add32" (long long target, long long source, Py_ssize_t n)
+    void add64 "wend_add64" (long long target, long long source, Py_ssize_t n)
+
 cdef dict SLOTS
 cdef list ARENAS
 cdef long long RUNS
@@ -73,6 +78,70 @@ cpdef list launch(Frame frame, list values, list types, list args, long long are
 @cython.locals(v=Value)
 cdef object donated(list values, Py_ssize_t i)
 cdef Py_ssize_t ALONE
+
+cdef class Cell:
+    cdef public Frame forward
+    cdef public tuple made
+    cdef public tuple numbers
+    cdef public tuple places
+    cdef public tuple copies
+    cdef public Py_ssize_t space
+    cdef public Py_ssize_t pick
+    cdef public tuple picks
+    cdef public Py_ssize_t seed_bytes
+    cdef public Frame backward
+    cdef public tuple made_back
+    cdef public tuple numbers_back
+    cdef public tuple places_back
+    cdef public tuple copies_back
+    cdef public Py_ssize_t space_back
+    cdef public tuple targets
+    cdef public bint weighted
+    cdef public Py_ssize_t entries
+
+cdef class Singles:
+    cdef public list cells
+    cdef public list firsts
+    cdef public list seeds
+    cdef public list operands
+    cdef public list made
+    cdef public list values
+    cdef public long long region
+    cdef public long long root
+    cdef public long long offset
+    cdef public long long data
+    cdef public long long gradient
+    cdef public long long table
+
+    @cython.locals(at="long long", base="long long", n=Py_ssize_t, i=Py_ssize_t)
+    cdef Py_ssize_t fill_operands(self, Py_ssize_t g) except -1
+    @cython.locals(found=list, k=Py_ssize_t, at="long long")
+    cdef list weights(self, Py_ssize_t g, Cell cell)
+    @cython.locals(cells=list, firsts=list, seeds=list, space=Py_ssize_t, gradients=Py_ssize_t,
+                   cell=Cell)
+    cpdef tuple lay_out(self, list nodes, dict known)
+    @cython.locals(at="long long")
+    cpdef begin(self, long long address, long long space, long long table)
+    cpdef give(self, Py_ssize_t g, Cell cell, long long first, long long seed)
+    @cython.locals(most=Py_ssize_t, cell=Cell)
+    cpdef Py_ssize_t most_back(self) except -1
+    @cython.locals(n=Py_ssize_t, cells=list, firsts=list, seeds=list, cell=Cell, table="long long",
+                   at="long long", n_in=Py_ssize_t, first="long long", place="long long",
+                   i=Py_ssize_t)
+    cpdef Py_ssize_t forward(self, Py_ssize_t g, list needed) except -3
+    @cython.locals(cell=Cell, firsts=list, seeds=list, operands=list, table="long long",
+                   at="long long", n_in=Py_ssize_t, first="long long", place="long long",
+                   source="long long", size=Py_ssize_t, k=Py_ssize_t, wide=bint, i=Py_ssize_t,
+                   base="long long", target="long long")
+    cpdef Py_ssize_t backward(self, Py_ssize_t g, list reached, long long scratch,
+                              object ask) except -3
+    @cython.locals(source=Py_ssize_t, place=Py_ssize_t, offset="long long", size=Py_ssize_t,
+                   shape=tuple, strides=tuple, where="long long")
+    cdef copy_views(self, tuple copies)
+
+@cython.locals(n=Py_ssize_t, k=Py_ssize_t, step="long long")
+cdef long long copy_view(long long target, long long source, Py_ssize_t size, tuple shape,
+                         tuple strides) except -1
 
 @cython.locals(state=State, plans=dict, track=Track)
 cpdef execute(Batch batch, list live)

@@ -270,6 +270,214 @@ def launch_at(frame, made, table, values, numbers):
             frame.arena = None
 
 
+class Cell:
+    """What one op of a kind runs on addresses: operands, results, seeds, what backward makes.
+
+    forward, made, numbers     see `launch_at`; None if its result is an operand, or a copy
+    places       of results, from the first one's address on     space: bytes for them
+    copies       (source, place, offset, bytes of an element, shape, strides) of views: dense copies
+    pick         the value in the table     picks: those that the backward frame reads
+    seed_bytes   of the gradient, 0 for none
+    backward, made_back, numbers_back, places_back, space_back     as for forward
+    targets      (operand, its gradient in the table, bytes, whether float64)
+    """
+
+    def __init__(self, **given):
+        for name, content in given.items():
+            setattr(self, name, content)
+
+
+class Singles:
+    """A flush of single ops: lists and addresses of tables of its sorter (see `_sort.Sorter`).
+
+    cells     per op; None for what others run
+    firsts    per op: address of its results     seeds: of the gradient of its value
+    """
+
+    def __init__(self, operands, made, values, region, root, offset, data, gradient):
+        self.operands = operands
+        self.made = made
+        self.values = values
+        self.region = region
+        self.root = root
+        self.offset = offset
+        self.data = data
+        self.gradient = gradient
+
+    def lay_out(self, nodes, known):
+        """Find the cells of all ops; returns the bytes for their results, and for gradients."""
+        self.cells = cells = []
+        self.firsts = firsts = []
+        self.seeds = seeds = []
+        space = 0
+        gradients = 0
+        for node in nodes:
+            cell = known.get(node)
+            cells.append(cell)
+            firsts.append(space)
+            seeds.append(gradients)
+            if cell is not None:
+                space += cell.space
+                gradients += cell.seed_bytes
+        return space, gradients
+
+    def begin(self, address, space, table):
+        """Let results, and the gradients behind so many bytes, lie from here on.
+
+        table: address of memory for the addresses that one op reads and makes
+        """
+        self.table = table
+        self.firsts = [address + at for at in self.firsts]
+        self.seeds = [address + space + at for at in self.seeds]
+
+    def give(self, g, cell, first, seed):
+        """Let the g-th op have this cell, and these addresses."""
+        self.cells[g] = cell
+        self.firsts[g] = first
+        self.seeds[g] = seed
+
+    def most_back(self):
+        """Bytes of the most that the backward pass of an op makes."""
+        most = 0
+        for cell in self.cells:
+            if cell is not None and cell.space_back > most:
+                most = cell.space_back
+        return most
+
+    def fill_operands(self, g):
+        """Write the addresses of op g's operands into the table; returns their number."""
+        at = self.table
+        n = 0
+        for i in self.operands[g]:
+            base = get(self.root + 8 * i)
+            put(at, get(self.data + 8 * base) + get(self.offset + 8 * i))
+            at += 8
+            n += 1
+        return n
+
+    def weights(self, g, cell):
+        """Values from outside, which may have been packed; see `weigh`."""
+        found = [None] * cell.entries
+        if cell.weighted:
+            k = 0
+            for at in self.operands[g]:
+                if get(self.region + 8 * at) == -1:
+                    found[k] = self.values[at]
+                k += 1
+        return found
+
+    def forward(self, g, needed):
+        """Run ops from the g-th on; the number of one that others have to run, or of all."""
+        cells = self.cells
+        firsts = self.firsts
+        seeds = self.seeds
+        table = self.table
+        n = len(cells)
+        while g < n:
+            if needed[g]:
+                cell = cells[g]
+                if cell is None:
+                    return g
+                n_in = self.fill_operands(g)
+                first = firsts[g]
+                at = table + 8 * n_in
+                for place in cell.places:
+                    put(at, first + place)
+                    at += 8
+                if (
+                    cell.forward is not None
+                    and launch_at(
+                        cell.forward, cell.made, table, self.weights(g, cell), cell.numbers
+                    )
+                    != 1
+                ):
+                    return g
+                self.copy_views(cell.copies)
+                i = self.made[g][0]
+                put(self.data + 8 * i, get(table + 8 * cell.pick))
+                if cell.seed_bytes != 0:
+                    put(self.gradient + 8 * i, seeds[g])
+            g += 1
+        return g
+
+    def backward(self, g, reached, scratch, ask):
+        """Push gradients back from the g-th op to the first; -1, or the number of one that is left.
+
+        scratch: address of memory for gradients     ask: makes memory for that of a leaf
+        -2: a frame was in use, or a kernel noted a failure
+        """
+        firsts = self.firsts
+        seeds = self.seeds
+        table = self.table
+        while g >= 0:
+            if reached[g]:
+                cell = self.cells[g]
+                if cell is None:
+                    return g
+                if cell.targets:
+                    n_in = self.fill_operands(g)
+                    first = firsts[g]
+                    at = table + 8 * n_in
+                    for place in cell.picks:
+                        if place < n_in:
+                            put(at, get(table + 8 * place))
+                        else:
+                            put(at, first + cell.places[place - n_in])
+                        at += 8
+                    put(at, seeds[g])
+                    for place in cell.places_back:
+                        at += 8
+                        put(at, scratch + place)
+                    if cell.backward is not None and launch_at(
+                        cell.backward, cell.made_back, table, self.weights(g, cell),
+                        cell.numbers_back,
+                    ) != 1:  # fmt: skip
+                        return -2
+                    self.copy_views(cell.copies_back)
+                    operands = self.operands[g]
+                    for k, place, size, wide in cell.targets:
+                        i = operands[k]
+                        base = get(self.root + 8 * i)
+                        target = get(self.gradient + 8 * base)
+                        if target == 0 and get(self.region + 8 * base) == -1:
+                            ask(base)
+                            target = get(self.gradient + 8 * base)
+                        if target != 0:
+                            target += get(self.offset + 8 * i)
+                            source = get(table + 8 * place)
+                            if wide:
+                                add64(target, source, size >> 3)
+                            else:
+                                add32(target, source, size >> 2)
+            g -= 1
+        return -1
+
+    def copy_views(self, copies):
+        """Copy what lies in strides in values of the table."""
+        for source, place, offset, size, shape, strides in copies:
+            where = get(self.table + 8 * place)
+            copy_view(where, get(self.table + 8 * source) + offset, size, shape, strides)
+
+
+def copy_view(target, source, size, shape, strides):
+    """Copy elements of `size` bytes that lie in strides, densely; returns the end of them."""
+    if not shape:
+        copy(target, source, size)
+        return target + size
+    n = shape[0]
+    if len(shape) > 1:
+        shape = shape[1:]
+        for k in range(n):
+            target = copy_view(target, source + k * strides[0], size, shape, strides[1:])
+        return target
+    step = strides[0]
+    for _ in range(n):
+        copy(target, source, size)
+        target += size
+        source += step
+    return target
+
+
 def execute(batch, live):
     """Compute the live values of a flush: by a plan that is ready, or as the planner decides."""
     state = batch.state

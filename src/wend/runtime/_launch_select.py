@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from wend.core._select import compiled, load_plain
+from wend.runtime._sort_select import add32, add64, copy
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -24,7 +25,7 @@ def array_data(array: Any) -> int:
 
 def put(address: int, word: int) -> None:
     """Write a 64-bit word."""
-    ctypes.c_int64.from_address(address).value = word
+    ctypes.c_int64.from_address(int(address)).value = word
 
 
 def put_double(address: int, number: float) -> None:
@@ -34,7 +35,7 @@ def put_double(address: int, number: float) -> None:
 
 def get(address: int) -> int:
     """Read a 64-bit word."""
-    return ctypes.c_int64.from_address(address).value
+    return ctypes.c_int64.from_address(int(address)).value
 
 
 def patch(patches: int, n: int, table: int) -> None:
@@ -72,6 +73,9 @@ def references(x: Any) -> int:
 
 
 _STAND_INS = {
+    "add32": add32,
+    "add64": add64,
+    "copy": copy,
     "array_owned": array_owned,
     "references": references,
     "array_data": array_data,

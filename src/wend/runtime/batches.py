@@ -26,14 +26,17 @@ class Noted(NamedTuple):
     why: str  # why it ran op by op, if it did
 
 
-NOTED: deque[Noted] = deque(maxlen=REMEMBERED)
+NOTED: deque[Noted] = deque()
+_n_noted = 0  # ops
 
 
 def note(states: list[Any], sites: Any, groups: list[Any], why: str = "") -> None:
     """Remember a flush."""
+    global _n_noted
     NOTED.append(Noted(states, sites, groups, why))
-    while len(NOTED) > 1 and sum([len(noted.states) for noted in NOTED]) > MOST_OPS:
-        NOTED.popleft()
+    _n_noted += len(states)
+    while len(NOTED) > REMEMBERED or (len(NOTED) > 1 and _n_noted > MOST_OPS):
+        _n_noted -= len(NOTED.popleft().states)
 
 
 @dataclass

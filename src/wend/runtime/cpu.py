@@ -85,14 +85,19 @@ class CompiledPlan:
             oldest = next(iter(self.bound), key)
             self.bound.pop(oldest, None)
             self.track.frames.pop(oldest, None)
-        try:
-            found = Bound(self, [v.type for v in values], args, types, sizes)
-        except (Unbound, OverflowError, ZeroDivisionError):
-            found = None
-        self.bound[key] = found
+        found = self.bound[key] = self.bind(values, args)
         if found is not None:
             self.track.frames[key] = found.frame
         return found
+
+    def bind(self, values: list[Any], args: list[Any]) -> Bound | None:
+        """As `find`, for somebody who keeps it."""
+        types = tuple([values[i].type for i in self.leaves])
+        sizes = tuple([args[k] for k in self.sized_args])
+        try:
+            return Bound(self, [v.type for v in values], args, types, sizes)
+        except (Unbound, OverflowError, ZeroDivisionError):
+            return None
 
     def run(self, batch: Batch) -> bool:
         """Compute; False if the reference has to (a kernel noted a failure, say)."""

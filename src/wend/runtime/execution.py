@@ -32,11 +32,16 @@ _NOT_YET: Any = object()
 class Forward:
     """One flush: what is computed in it, and what it leaves to others."""
 
+    book = BOOK
+
     def __init__(self, batch: Batch) -> None:
+        book = self.book
+        if not book.begin():
+            raise Unsuited
         self.batch = batch
         self.values = batch.values
-        n = len(self.values)
-        tables = [np.zeros(n, np.int64) for _ in range(7)]
+        self.tables = np.zeros((7, len(self.values)), np.int64)
+        tables = list(self.tables)
         self.sorter = _sort.Sorter(*tables, np.empty(MOST_OPERANDS, np.int64))
         self.data, self.gradients, self.root, self.offset = (
             tables[4], tables[5], tables[2], tables[3],
@@ -51,12 +56,10 @@ class Forward:
         self.n_reached = 0
         self.families: dict[Any, Family | None] = {}
         self.room = Room()
-        if not BOOK.begin():
+        before = book.n
+        if not self.sorter.scan(book.root, batch.states, self.values, batch.args):
             raise Unsuited
-        before = BOOK.n
-        if not self.sorter.scan(BOOK.root, batch.states, self.values, batch.args):
-            raise Unsuited
-        if not BOOK.learn(BOOK.n - before, len(batch.states), batch.state is not None):
+        if not book.learn(book.n - before, len(batch.states), batch.state is not None):
             raise Unsuited
         for i in self.sorter.leaves:
             array = self.held[i] = dense(self.values[i].buffer)
@@ -334,10 +337,11 @@ def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forw
     if group.lift:
         types = [run.values[at].type for at in run.sorter.operands[group.members[0]]]
     key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
-    found: Template | None = BOOK.templates.get(key)
+    templates = run.book.templates
+    found: Template | None = templates.get(key)
     if found is None:
         with CollectionPaused():
-            found = BOOK.templates[key] = Template(node, types, group.lift, mask, grad)
+            found = templates[key] = Template(node, types, group.lift, mask, grad)
     return found
 
 

@@ -17,6 +17,7 @@ from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch
+from wend.runtime.alone import Alone
 from wend.runtime.batches import note
 from wend.runtime.execution_backward import Execution
 from wend.runtime.families import SMALL, Unsuited
@@ -51,7 +52,7 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
         given[i] = None if g is None else _hot.value_of(g).buffer
     batch = Batch(trace.states, trace.values, trace.args, trace.state, trace.sites, 0, [], None)
     try:
-        execution = Execution(batch)
+        execution = execution_of(batch)
     except Unsuited:
         return None
     values = trace.values
@@ -64,6 +65,16 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
     if not found:
         return None
     return [(values[i], _hot.wrap(_hot.held(values[i].type, g))) for i, g in found[0]]
+
+
+def execution_of(batch: Batch, backward_later: bool = False) -> Execution:
+    """Regions, or single ops where regions do not come back.  Raises Unsuited."""
+    try:
+        return Execution(batch)
+    except Unsuited:
+        if batch.state is not None or backward_later:
+            raise
+        return Alone(batch)
 
 
 def once_only(state: Any, states: list[Any]) -> bool:
@@ -92,7 +103,8 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
     with CollectionPaused(), np.errstate(all="ignore"):
         try:
             if asked is None:
-                execution, seeds = Execution(batch), dict.fromkeys(open_roots)
+                execution = execution_of(batch, bool(open_roots))
+                seeds = dict.fromkeys(open_roots)
                 if open_roots:
                     execution.take_snapshots()
                     execution.room.block = SMALL

@@ -30,7 +30,14 @@ LEAF_GRAD = 1 | 2 | 4
 class Book:
     """The trie of regions, as long as regions repeat."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_new: float, most_nodes: int, keeps: bool) -> None:
+        """most_new: of the ops of a flush, if it is to be sorted again     most_nodes: kept
+
+        keeps: nodes outlast flushes of new structure, and templates their nodes
+        """
+        self.most_new, self.most_nodes, self.keeps = most_new, most_nodes, keeps
+        #: What the nodes of single ops run on addresses; None where that is not possible.
+        self.cells: dict[Any, Any] = {}
         self.strikes = 0  # flushes, one after another, in which most was new
         self.pause = 0  # flushes to be left to others
         self.templates: dict[Any, Any] = {}  # by structure, whatever the sizes
@@ -40,7 +47,9 @@ class Book:
         """Forget all structure."""
         self.root = _sort.Node(None, None, (), (), (), (), False, 0)
         self.n = 0
-        self.templates.clear()
+        self.cells.clear()
+        if not self.keeps or len(self.templates) > MOST_TEMPLATES:
+            self.templates.clear()
         _sort.OFFSETS.clear()
         _sort.CODES.clear()
 
@@ -50,7 +59,7 @@ class Book:
             self.pause -= 1
             return False
         if (
-            self.n > MOST_NODES
+            self.n > self.most_nodes
             or len(_sort.OFFSETS) > MOST_NODES
             or len(self.templates) > MOST_TEMPLATES
         ):
@@ -63,7 +72,7 @@ class Book:
         What is made for a structure pays when the structure comes back, in this flush or later.
         A path on the trie has a plan of its own if it comes back: for it, only this flush counts.
         """
-        if 3 * fresh < ops:
+        if fresh < self.most_new * ops:
             self.strikes = 0
             return True
         if on_trie:
@@ -73,11 +82,15 @@ class Book:
             return True
         self.strikes = STRIKES - 1
         self.pause = PAUSE
-        self.clear()
+        if not self.keeps:
+            self.clear()
         return False
 
 
-BOOK = Book()
+BOOK = Book(1 / 3, MOST_NODES, False)
+#: Of flushes of which not even the regions come back: there each op is a region (see `alone`).
+#: It is there that sizes count: a node holds argument blocks.
+SINGLES = Book(1 / 8, 500, True)
 
 
 def code(prim: Any, state: Any) -> int:
@@ -142,15 +155,21 @@ def child(
     outs = [values[state.first + k].type for k in range(state.n_out)]
     heavy = is_heavy(prim, program)
     begins = parent.parent is None
+    single = parent is SINGLES.root
     # What is made of nothing differs by its numbers; what is done with it need not.
     joins = begins or not ((heavy and parent.heavy) or parent.n_operands == 0)
     rows: tuple[bool, ...] | None = None
-    if begins or parent.rows:
+    if not single and (begins or parent.rows):
         n = int(sorter.rows[target]) if not begins else -1
         roles = [sorter.role(i, values[i]) if r < 0 else 0 for i, r in zip(ins, refs)]
         rows = find_rows(prim, types, refs, roles, args, n, outs)
         joins = joins and (begins or rows is not None)
-    stacked = rows is None and batches(prim, program) and not too_large(types, ins, sorter, values)
+    stacked = (
+        not single
+        and rows is None
+        and batches(prim, program)
+        and not too_large(types, ins, sorter, values)
+    )
     if not begins and not parent.rows:
         joins = joins and stacked
     if any(t.nbytes == 0 for t in (*types, *outs)):
@@ -177,7 +196,7 @@ def child(
         parent, prim, tuple(refs), tuple(kinds), tuple(kept), tuple(args), state.requires_grad,
         state.n_out,
     )  # fmt: skip
-    BOOK.n += 1
+    (SINGLES if single else BOOK).n += 1
     node.joins = joins
     node.rows = rows is not None
     node.single = begins and rows is None and not stacked
