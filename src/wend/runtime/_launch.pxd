@@ -103,9 +103,12 @@ cdef class Singles:
     cdef public list cells
     cdef public list firsts
     cdef public list seeds
-    cdef public list operands
-    cdef public list made
     cdef public list values
+    cdef public long long made
+    cdef public long long reads_at
+    cdef public long long n_reads
+    cdef public long long made_at
+    cdef public long long pool
     cdef public long long region
     cdef public long long root
     cdef public long long offset
@@ -113,8 +116,9 @@ cdef class Singles:
     cdef public long long gradient
     cdef public long long table
 
-    @cython.locals(at="long long", base="long long", n=Py_ssize_t, i=Py_ssize_t)
+    @cython.locals(at="long long", base="long long", n=Py_ssize_t, i=Py_ssize_t, k=Py_ssize_t)
     cdef Py_ssize_t fill_operands(self, Py_ssize_t g) except -1
+    cdef Py_ssize_t operand(self, Py_ssize_t g, Py_ssize_t k) except -1
     @cython.locals(found=list, k=Py_ssize_t, at="long long")
     cdef list weights(self, Py_ssize_t g, Cell cell)
     @cython.locals(cells=list, firsts=list, seeds=list, space=Py_ssize_t, gradients=Py_ssize_t,
@@ -129,7 +133,7 @@ cdef class Singles:
                    at="long long", n_in=Py_ssize_t, first="long long", place="long long",
                    i=Py_ssize_t)
     cpdef Py_ssize_t forward(self, Py_ssize_t g, list needed) except -3
-    @cython.locals(cell=Cell, firsts=list, seeds=list, operands=list, table="long long",
+    @cython.locals(cell=Cell, firsts=list, seeds=list, table="long long",
                    at="long long", n_in=Py_ssize_t, first="long long", place="long long",
                    source="long long", size=Py_ssize_t, k=Py_ssize_t, wide=bint, i=Py_ssize_t,
                    base="long long", target="long long")

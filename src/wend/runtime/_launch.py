@@ -288,21 +288,17 @@ class Cell:
 
 
 class Singles:
-    """A flush of single ops: lists and addresses of tables of its sorter (see `_sort.Sorter`).
+    """A flush of single ops: values, and addresses of tables of its sorter (see `_sort.Sorter`).
 
     cells     per op; None for what others run
     firsts    per op: address of its results     seeds: of the gradient of its value
     """
 
-    def __init__(self, operands, made, values, region, root, offset, data, gradient):
-        self.operands = operands
-        self.made = made
+    def __init__(self, values, of_values, of_regions, pool):
         self.values = values
-        self.region = region
-        self.root = root
-        self.offset = offset
-        self.data = data
-        self.gradient = gradient
+        self.region, _, self.root, self.offset, self.data, self.gradient, _, self.made = of_values
+        _, _, self.reads_at, self.n_reads, _, self.made_at = of_regions
+        self.pool = pool
 
     def lay_out(self, nodes, known):
         """Find the cells of all ops; returns the bytes for their results, and for gradients."""
@@ -347,23 +343,26 @@ class Singles:
     def fill_operands(self, g):
         """Write the addresses of op g's operands into the table; returns their number."""
         at = self.table
-        n = 0
-        for i in self.operands[g]:
+        n = get(self.n_reads + 8 * g)
+        for k in range(n):
+            i = self.operand(g, k)
             base = get(self.root + 8 * i)
             put(at, get(self.data + 8 * base) + get(self.offset + 8 * i))
             at += 8
-            n += 1
         return n
+
+    def operand(self, g, k):
+        """The value that is the k-th operand of op g."""
+        return get(self.pool + 8 * (get(self.reads_at + 8 * g) + k))
 
     def weights(self, g, cell):
         """Values from outside, which may have been packed; see `weigh`."""
         found = [None] * cell.entries
         if cell.weighted:
-            k = 0
-            for at in self.operands[g]:
+            for k in range(get(self.n_reads + 8 * g)):
+                at = self.operand(g, k)
                 if get(self.region + 8 * at) == -1:
                     found[k] = self.values[at]
-                k += 1
         return found
 
     def forward(self, g, needed):
@@ -393,7 +392,7 @@ class Singles:
                 ):
                     return g
                 self.copy_views(cell.copies)
-                i = self.made[g][0]
+                i = get(self.made + 8 * get(self.made_at + 8 * g))
                 put(self.data + 8 * i, get(table + 8 * cell.pick))
                 if cell.seed_bytes != 0:
                     put(self.gradient + 8 * i, seeds[g])
@@ -434,9 +433,8 @@ class Singles:
                     ) != 1:  # fmt: skip
                         return -2
                     self.copy_views(cell.copies_back)
-                    operands = self.operands[g]
                     for k, place, size, wide in cell.targets:
-                        i = operands[k]
+                        i = self.operand(g, k)
                         base = get(self.root + 8 * i)
                         target = get(self.gradient + 8 * base)
                         if target == 0 and get(self.region + 8 * base) == -1:

@@ -36,7 +36,7 @@ class Group:
         self.alone = len(members) == 1 or False not in node.shared
         self.by_rows = node.rows
         if self.by_rows:
-            self.n = sorter.total(members)
+            self.n = int(sorter.total(members))
         else:
             self.n = 1 if self.alone else len(members)
         self.lift = 0 if self.by_rows or self.alone else self.n

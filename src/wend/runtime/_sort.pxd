@@ -36,6 +36,7 @@ cdef class Node:
     cdef public object mask
     cdef public tuple shared
     cdef public object template
+    cdef public Py_ssize_t hint
 
 cdef class Sorter:
     cdef public long long[::1] ins
@@ -46,11 +47,16 @@ cdef class Sorter:
     cdef public long long[::1] data
     cdef public long long[::1] gradient
     cdef public long long[::1] used
+    cdef public long long[::1] made
+    cdef public long long[::1] depths
+    cdef public long long[::1] rows
+    cdef public long long[::1] reads_at
+    cdef public long long[::1] n_reads
+    cdef public long long[::1] room
+    cdef public long long[::1] made_at
+    cdef public long long[::1] pool
+    cdef public Py_ssize_t pooled
     cdef public list nodes
-    cdef public list operands
-    cdef public list made
-    cdef public list depths
-    cdef public list rows
     cdef public list grads
     cdef public list needed
     cdef public list reached
@@ -63,39 +69,54 @@ cdef class Sorter:
                    target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
                    depth=Py_ssize_t, prim=object, found=object, key=tuple)
     cpdef bint scan(self, Node root_node, list states, list values, list args) except -1
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=Node, i=Py_ssize_t)
+    cdef bint number_values(self, Py_ssize_t n) except -1
+    @cython.locals(n=Py_ssize_t, start=Py_ssize_t, old=Py_ssize_t, k=Py_ssize_t)
+    cdef bint add_read(self, Py_ssize_t target, Py_ssize_t at, Py_ssize_t room) except -1
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t)
+    cpdef list operands_of(self, Py_ssize_t i)
+    @cython.locals(k=Py_ssize_t)
+    cpdef list made_of(self, Py_ssize_t i)
     @cython.locals(target=Py_ssize_t, depth=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t)
     cdef Py_ssize_t begin(self, Node node, Py_ssize_t n_in) except -1
-    @cython.locals(v=Value, k=Py_ssize_t, node=Node, target=Py_ssize_t, operands=list,
-                   first=Py_ssize_t, n_in=Py_ssize_t)
+    @cython.locals(v=Value, k=Py_ssize_t, node=Node, target=Py_ssize_t, first=Py_ssize_t,
+                   n_in=Py_ssize_t)
     cdef bint join_all(self, Node root_node, Record state, list values) except -1
-    @cython.locals(operands=list, ins="long long[::1]", n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
-                   ref=Py_ssize_t, v=Value, first=Py_ssize_t, made=list)
+    @cython.locals(ins="long long[::1]", n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
+                   ref=Py_ssize_t, v=Value, first=Py_ssize_t)
     cdef join(self, Node node, Record state, Py_ssize_t n_in, Py_ssize_t target, list values)
     @cython.locals(region="long long[::1]", root="long long[::1]", ins="long long[::1]",
-                   n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, at=Py_ssize_t, operands=list,
-                   known=bint, ref=Py_ssize_t)
+                   n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, start=Py_ssize_t, j=Py_ssize_t,
+                   known=bint)
     cdef bint allowed(self, Node node, Py_ssize_t n_in, Py_ssize_t target) except -1
     @cython.locals(child=Node, found=list, operands=list, k=Py_ssize_t)
     cdef Node find(self, Node parent, Record state, object prim, Py_ssize_t n_in, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0, Py_ssize_t n_args)
     @cython.locals(refs=tuple, ins="long long[::1]", n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
-                   n_rows="long long", j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, other=Py_ssize_t, v=Value,
-                   kind=int, type_=TensorType, operands=list, wanted=tuple, mine=TensorType)
+                   n_rows="long long", j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, start=Py_ssize_t, v=Value,
+                   kind=int, type_=TensorType, wanted=tuple)
     cdef bint fits(self, Node child, Record state, object prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
     @cython.locals(found=int)
     cpdef int role(self, Py_ssize_t at, Value v) except -1
-    @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, stack=list,
-                   marks=list, through_gradients=bint)
+    @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, k=Py_ssize_t,
+                   stack=list, marks=list, through_gradients=bint)
     cpdef mark(self, wanted, roots)
-    @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, stack=list, marks=list, ends=set)
+    @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t, stack=list,
+                   marks=list, ends=set)
     cpdef tuple flow(self, list seeds)
-    @cython.locals(n=Py_ssize_t, missing=list, users=list, kinds=list, table=dict, depth_of=list,
-                   count_of=list, ready=list, i=Py_ssize_t, j=Py_ssize_t, node=Node,
-                   shared=list, k=Py_ssize_t, at=Py_ssize_t, g=Py_ssize_t, kind=Py_ssize_t,
-                   heap=list, groups=list, group=list, following=list,
-                   mask="long long", one="long long")
+    @cython.locals(region="long long[::1]", root="long long[::1]", nodes=list, n=Py_ssize_t,
+                   kinds="long long[::1]", missing="long long[::1]", heads="long long[::1]",
+                   following="long long[::1]", users="long long[::1]", table=dict, depth_of=list,
+                   count_of=list, ready=list, firsts=list, entry=Py_ssize_t, i=Py_ssize_t,
+                   j=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, node=Node, mask="long long",
+                   kind=Py_ssize_t, shared=list, smooth=bint, key=tuple, heap=list, groups=list,
+                   group=list)
     cpdef list order(self)
+    @cython.locals(one="long long", mask="long long", start=Py_ssize_t, k=Py_ssize_t)
+    cpdef long long mask_of(self, Py_ssize_t i) except -1
+    @cython.locals(node=Node, of_a=Py_ssize_t, of_b=Py_ssize_t, k=Py_ssize_t)
+    cdef bint alike(self, Py_ssize_t a, Py_ssize_t b, long long mask) except -1
     @cython.locals(n=Py_ssize_t, i=Py_ssize_t)
     cpdef Py_ssize_t total(self, list group) except -1
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t)
@@ -105,11 +126,11 @@ cdef class Sorter:
                 bint gradients)
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, found=list)
     cpdef list leaves_of(self, list group, Py_ssize_t k)
-    @cython.locals(at=Py_ssize_t, v=Value)
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value)
     cpdef lay(self, Py_ssize_t i, list values, long long target)
-    @cython.locals(at=Py_ssize_t, v=Value, n=Py_ssize_t, target="long long")
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value, n=Py_ssize_t, target="long long")
     cpdef share_out(self, Py_ssize_t i, list values, long long source, bint wide)
-    @cython.locals(at=Py_ssize_t, found=list)
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, found=list)
     cpdef list joined_leaves(self, Py_ssize_t i)
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, target="long long")
     cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, long long source, bint by_rows,

@@ -66,16 +66,22 @@ class Node:
         self.mask = 0
         self.shared = ()  # per operand from outside: whether it is the same for all members
         self.template = None
+        self.hint = 0  # the kind of the last region that ended here, in `Sorter.order`
 
 
 class Sorter:
     """The regions of one flush.
 
     Per value: region (-1: from outside, -2: rows of another value), number in its region, value
-    whose rows it shows, and from which byte; address of its data, and of its gradient.
+    whose rows it shows, and from which byte; address of its data, and of its gradient; whether
+    it is read outside of its region.
+
+    Per region: depth; rows; where in `pool` its operands are, how many, with room for how many;
+    where in `made` its values are.  Every op may be a region, and that table is one longer.
     """
 
-    def __init__(self, region, local, root, offset, data, gradient, used, ins):
+    def __init__(self, of_values, of_regions, ins):
+        region, local, root, offset, data, gradient, used, made = of_values
         self.ins = ins  # operands of the op that is looked at
         self.region = region
         self.local = local
@@ -84,11 +90,11 @@ class Sorter:
         self.data = data
         self.gradient = gradient
         self.used = used
+        self.made = made
+        self.depths, self.rows, self.reads_at, self.n_reads, self.room, self.made_at = of_regions
+        self.pool = self.made[:0]  # operands of regions: values from outside
+        self.pooled = 0
         self.nodes = []  # per region
-        self.operands = []  # per region: values from outside
-        self.made = []  # per region: its values
-        self.depths = []
-        self.rows = []
         self.grads = []  # whether gradients flow through it
         self.needed = []
         self.reached = []
@@ -162,22 +168,64 @@ class Sorter:
                 target = self.begin(root_node, n_in)
                 node = self.find(root_node, state, prim, n_in, target, values, args, arg0, n_args)
             self.join(node, state, n_in, target, values)
+        self.number_values(len(values))
         return True
+
+    def number_values(self, n):
+        """Note where the values of each region are among `made`."""
+        at = 0
+        k = 0
+        for node in self.nodes:
+            self.made_at[k] = at
+            at += node.n_values
+            k += 1
+        self.made_at[k] = at
+        for i in range(n):
+            k = self.region[i]
+            if k >= 0:
+                self.made[self.made_at[k] + self.local[i]] = i
+
+    def add_read(self, target, at, room):
+        """Append to the operands of a region; room: for so many if there is none for it."""
+        n = self.n_reads[target]
+        if n == self.room[target]:
+            if n > 0:
+                room = 2 * n
+            start = self.pooled
+            if start + room > self.pool.shape[0]:
+                self.pool = ASK_["pool"](self.pool, start + room)
+            old = self.reads_at[target]
+            for k in range(n):
+                self.pool[start + k] = self.pool[old + k]
+            self.reads_at[target] = start
+            self.room[target] = room
+            self.pooled = start + room
+        self.pool[self.reads_at[target] + n] = at
+        self.n_reads[target] = n + 1
+
+    def operands_of(self, i):
+        """The values from outside that a region reads."""
+        at = self.reads_at[i]
+        return [int(self.pool[at + k]) for k in range(self.n_reads[i])]
+
+    def made_of(self, i):
+        """The values of a region."""
+        return [int(self.made[k]) for k in range(self.made_at[i], self.made_at[i + 1])]
 
     def begin(self, node, n_in):
         """The number of a new region, for an op whose operands are known."""
         target = len(self.nodes)
         self.nodes.append(node)
-        self.operands.append([])
-        self.made.append([])
+        self.n_reads[target] = 0
+        self.room[target] = 0
         self.grads.append(False)
         depth = 0
         for k in range(n_in):
             g = self.region[self.root[self.ins[k]]]
             if g >= 0 and self.depths[g] >= depth:
                 depth = self.depths[g] + 1
-        self.depths.append(depth)
-        self.rows.append(-1)
+        self.depths[target] = depth
+        self.rows[target] = -1
         return target
 
     def join_all(self, root_node, state, values):
@@ -197,21 +245,19 @@ class Sorter:
             node.single = True
             self.joins[state.prim] = node
         target = self.begin(node, n_in)
-        operands = self.operands[target]
         for k in range(n_in):
-            operands.append(self.ins[k])
+            self.add_read(target, self.ins[k], n_in)
             self.used[self.root[self.ins[k]]] = 1
         self.rows[target] = 1
         self.region[first] = target
         self.local[first] = 0
         self.root[first] = first
-        self.made[target].append(first)
         self.grads[target] = state.requires_grad
         return True
 
     def join(self, node, state, n_in, target, values):
         """Add an op to a region."""
-        operands, ins = self.operands[target], self.ins
+        ins = self.ins
         n = node.parent.n_operands
         for k in range(n_in):
             at = ins[k]
@@ -219,7 +265,7 @@ class Sorter:
             if ref < 0:
                 self.used[self.root[at]] = 1
                 if -1 - ref >= n:
-                    operands.append(at)
+                    self.add_read(target, at, 4)
                     n += 1
                 if self.rows[target] < 0 and node.kinds[k] & 3 == 1:
                     v = values[at]
@@ -227,12 +273,10 @@ class Sorter:
         if self.rows[target] < 0:
             self.rows[target] = 1
         first = state.first
-        made = self.made[target]
         for k in range(state.n_out):
             self.region[first + k] = target
             self.local[first + k] = node.parent.n_values + k
             self.root[first + k] = first + k
-            made.append(first + k)
         self.nodes[target] = node
         if state.requires_grad:
             self.grads[target] = True
@@ -241,14 +285,14 @@ class Sorter:
         """Whether a region may read what an op of it reads: only what it depends on already."""
         region, root, ins = self.region, self.root, self.ins
         n = node.parent.n_operands
-        operands = self.operands[target]
+        start = self.reads_at[target]
         for k in range(n_in):
             if node.refs[k] < 0 and -1 - node.refs[k] >= n:
                 g = region[root[ins[k]]]
                 if g >= 0:
                     known = False
-                    for at in operands:
-                        if region[root[at]] == g:
+                    for j in range(start, start + self.n_reads[target]):
+                        if region[root[self.pool[j]]] == g:
                             known = True
                             break
                     if not known:
@@ -281,7 +325,8 @@ class Sorter:
         refs = child.refs
         if len(refs) != n:
             return False
-        operands, ins = self.operands[target], self.ins
+        ins = self.ins
+        start = self.reads_at[target]
         n_known = child.parent.n_operands
         n_new = n_known
         n_rows = self.rows[target]  # what is new has as many, also where all of it is
@@ -296,7 +341,7 @@ class Sorter:
                 return False
             ref = -1 - ref
             if ref < n_known:
-                if operands[ref] != at:
+                if self.pool[start + ref] != at:
                     return False
                 continue
             if ref < n_new:  # a second time in this op
@@ -306,8 +351,8 @@ class Sorter:
                             return False
                         break
                 continue
-            for other in operands:
-                if other == at:
+            for j in range(start, start + self.n_reads[target]):
+                if self.pool[j] == at:
                     return False
             for j in range(k):
                 if ins[j] == at:
@@ -363,8 +408,8 @@ class Sorter:
                     stack.append(g)
             while stack:
                 g = stack.pop()
-                for at in self.operands[g]:
-                    h = self.region[self.root[at]]
+                for k in range(self.reads_at[g], self.reads_at[g] + self.n_reads[g]):
+                    h = self.region[self.root[self.pool[k]]]
                     if h >= 0 and not marks[h] and (not through_gradients or self.grads[h]):
                         marks[h] = True
                         stack.append(h)
@@ -381,7 +426,8 @@ class Sorter:
                 stack.append(g)
         while stack:
             g = stack.pop()
-            for at in self.operands[g]:
+            for k in range(self.reads_at[g], self.reads_at[g] + self.n_reads[g]):
+                at = self.pool[k]
                 h = self.region[self.root[at]]
                 if h < 0:
                     ends.add(self.root[at])
@@ -397,49 +443,44 @@ class Sorter:
         """
         region, root, nodes = self.region, self.root, self.nodes
         n = len(nodes)
-        one = 1
-        missing = [0] * n
-        users = [None] * n
-        kinds = [0] * n
+        # Who reads a region's values, as a linked list: its head, per entry the next one; 0 ends it.
+        kinds, missing, heads, following, users = ASK_["tables"](n, 1 + self.pooled)
         table = {}
         depth_of = []
         count_of = []
         ready = []
+        firsts = []
+        entry = 0
+        for j in range(n):
+            i = n - 1 - j  # so that each list is in order
+            if not self.needed[i]:
+                continue
+            for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
+                g = region[root[self.pool[k]]]
+                if g >= 0:
+                    missing[i] += 1
+                    entry += 1
+                    users[entry] = i
+                    following[entry] = heads[g]
+                    heads[g] = entry
         for i in range(n):
             if not self.needed[i]:
                 continue
             node = nodes[i]
-            mask = 0
-            k = 0
-            for at in self.made[i]:
-                if self.used[at]:
-                    mask |= one << k
-                k += 1
+            mask = self.mask_of(i)
             node.mask |= mask
-            shared = []
-            k = 0
-            for at in self.operands[i]:
-                g = region[root[at]]
-                if g >= 0:
-                    missing[i] += 1
-                    if users[g] is None:
-                        users[g] = [i]
-                    else:
-                        users[g].append(i)
-                if not node.joined and node.shared[k]:
-                    shared.append(at)
-                k += 1
-            if node.single:
-                kind = len(ready)
-                ready.append([])
-                depth_of.append(0)
-                count_of.append(0)
-            else:
-                key = (node, tuple(shared), self.reached[i], 0 if node.smooth else mask)
-                kind = table.get(key, -1)
-                if kind < 0:
-                    kind = len(ready)
-                    table[key] = kind
+            kind = node.hint
+            if node.single or kind >= len(firsts) or not self.alike(firsts[kind], i, mask):
+                kind = len(firsts)
+                if not node.single:
+                    shared = self.operands_of(i)
+                    shared = [shared[k] for k in range(len(shared)) if node.shared[k]]
+                    smooth = node.smooth
+                    key = (node, tuple(shared), self.reached[i], 0 if smooth else mask)
+                    kind = table.setdefault(key, kind)
+                    node.hint = kind
+                if kind == len(firsts):
+                    firsts.append(i)
                     ready.append([])
                     depth_of.append(0)
                     count_of.append(0)
@@ -460,10 +501,10 @@ class Sorter:
             ready[kind] = []
             groups.append((kind, group))
             for i in group:
-                following = users[i]
-                if following is None:
-                    continue
-                for j in following:
+                entry = heads[i]
+                while entry > 0:
+                    j = users[entry]
+                    entry = following[entry]
                     missing[j] -= 1
                     if missing[j] == 0:
                         kind = kinds[j]
@@ -471,6 +512,29 @@ class Sorter:
                             heappush(heap, (depth_of[kind] / count_of[kind], kind))
                         ready[kind].append(j)
         return groups
+
+    def mask_of(self, i):
+        """Which values of a region are read outside of it, as bits."""
+        one = 1
+        mask = 0
+        start = self.made_at[i]
+        for k in range(self.made_at[i + 1] - start):
+            if self.used[self.made[start + k]]:
+                mask |= one << k
+        return mask
+
+    def alike(self, a, b, mask):
+        """Whether two regions, the second of this mask, are of one kind: they share what they may."""
+        node = self.nodes[b]
+        if self.nodes[a] is not node or self.reached[a] != self.reached[b]:
+            return False
+        if not node.smooth and self.mask_of(a) != mask:
+            return False
+        of_a, of_b = self.reads_at[a], self.reads_at[b]
+        for k in range(self.n_reads[b]):
+            if node.shared[k] and self.pool[of_a + k] != self.pool[of_b + k]:
+                return False
+        return True
 
     # -- rows -------------------------------------------------------------------------------
 
@@ -487,7 +551,7 @@ class Sorter:
         size: bytes of a row, or of a member
         """
         for i in group:
-            at = self.operands[i][k]
+            at = self.pool[self.reads_at[i] + k]
             n = size * self.rows[i] if by_rows else size
             copy(target, self.data[self.root[at]] + self.offset[at], n)
             target += n
@@ -496,14 +560,14 @@ class Sorter:
         """Note where value number `k` of each member lies, or its gradient."""
         table = self.gradient if gradients else self.data
         for i in group:
-            table[self.made[i][k]] = address
+            table[self.made[self.made_at[i] + k]] = address
             address += size * self.rows[i] if by_rows else size
 
     def leaves_of(self, group, k):
         """Values from outside of the trace, without a gradient yet, that are operand `k` of members."""
         found = []
         for i in group:
-            at = self.root[self.operands[i][k]]
+            at = self.root[self.pool[self.reads_at[i] + k]]
             if self.region[at] == -1 and self.gradient[at] == 0:
                 found.append(at)
         return found
@@ -511,22 +575,24 @@ class Sorter:
     def joined_leaves(self, i):
         """Values from outside of the trace, without a gradient yet, that a region joins."""
         found = []
-        for at in self.operands[i]:
-            at = self.root[at]
+        for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
+            at = self.root[self.pool[k]]
             if self.region[at] == -1 and self.gradient[at] == 0:
                 found.append(at)
         return found
 
     def lay(self, i, values, target):
         """Copy the operands of a region that joins to `target`, one behind the other."""
-        for at in self.operands[i]:
+        for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
+            at = self.pool[k]
             v = values[at]
             copy(target, self.data[self.root[at]] + self.offset[at], v.type.nbytes)
             target += v.type.nbytes
 
     def share_out(self, i, values, source, wide):
         """Add the parts of a gradient to those of what was joined, where these are collected."""
-        for at in self.operands[i]:
+        for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
+            at = self.pool[k]
             v = values[at]
             n = v.type.nbytes
             target = self.gradient[self.root[at]]
@@ -540,7 +606,7 @@ class Sorter:
         wide: they are float64, not float32
         """
         for i in group:
-            at = self.operands[i][k]
+            at = self.pool[self.reads_at[i] + k]
             n = size * self.rows[i] if by_rows else size
             target = self.gradient[self.root[at]]
             if target != 0:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.execution_backward import Execution
@@ -36,11 +38,10 @@ class Alone(Execution):
         for i in (*wanted, *roots):
             self.used[self.root[i]] = 1
         sorter.mark((*wanted, *roots), roots)
-        table, row = _launch.address_of(self.tables), self.tables.strides[0]
-        region, root, offset, data, gradient = [table + k * row for k in (0, 2, 3, 4, 5)]
-        self.ops = ops = _launch.Singles(
-            sorter.operands, sorter.made, self.values, region, root, offset, data, gradient
-        )
+        pool = np.asarray(sorter.pool)
+        tables, address_of = self.tables, _launch.address_of
+        of_values, of_regions = [tuple(map(address_of, table)) for table in tables]
+        self.ops = ops = _launch.Singles(self.values, of_values, of_regions, address_of(pool))
         space, gradients = ops.lay_out(sorter.nodes, self.book.cells)
         start = self.piece(space, gradients if roots else 0)
         ops.begin(start, space, self.room.take(8 * MOST_ENTRIES))
@@ -110,8 +111,8 @@ class Alone(Execution):
     def summary(self) -> list[Any]:
         """Its ops, for whoever asks what was grouped (`batches.Noted`)."""
         sorter = self.sorter
-        rows = zip(sorter.nodes, sorter.made, sorter.needed, strict=True)
-        return [(node, 1, 1, True, made[0]) for node, made, on in rows if on]
+        rows = zip(sorter.nodes, sorter.made_at, sorter.needed, strict=False)
+        return [(node, 1, 1, True, int(sorter.made[at])) for node, at, on in rows if on]
 
 
 def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> Any:

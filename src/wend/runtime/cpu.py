@@ -93,7 +93,7 @@ class CompiledPlan:
     def bind(self, values: list[Any], args: list[Any]) -> Bound | None:
         """As `find`, for somebody who keeps it."""
         types = tuple([values[i].type for i in self.leaves])
-        sizes = tuple([args[k] for k in self.sized_args])
+        sizes = _launch.sizes_among(self.moving.places, args)
         try:
             return Bound(self, [v.type for v in values], args, types, sizes)
         except (Unbound, OverflowError, ZeroDivisionError):

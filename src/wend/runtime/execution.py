@@ -40,9 +40,9 @@ class Forward:
             raise Unsuited
         self.batch = batch
         self.values = batch.values
-        self.tables = np.zeros((7, len(self.values)), np.int64)
-        tables = list(self.tables)
-        self.sorter = _sort.Sorter(*tables, np.empty(MOST_OPERANDS, np.int64))
+        tables = list(np.zeros((8, len(self.values)), np.int64))
+        self.tables = tables, list(np.empty((6, 1 + len(batch.states)), np.int64))
+        self.sorter = _sort.Sorter(*self.tables, np.empty(MOST_OPERANDS, np.int64))
         self.data, self.gradients, self.root, self.offset = (
             tables[4], tables[5], tables[2], tables[3],
         )  # fmt: skip
@@ -119,7 +119,7 @@ class Forward:
     def types_of(self, group: Any) -> list[Any]:
         """The types of what a group reads, of all its members together."""
         node, found = group.node, []
-        for k, at in enumerate(self.sorter.operands[group.members[0]]):
+        for k, at in enumerate(self.sorter.operands_of(group.members[0])):
             type_ = self.values[at].type
             if not (node.shared[k] or group.alone):
                 shape = (group.n, *type_.dims[1:]) if group.by_rows else (group.n, *type_.dims)
@@ -164,7 +164,7 @@ class Forward:
         first = members[0]
         alone, by_rows = group.alone, group.by_rows
         arrays, types = [], self.types_of(group)
-        for k, at in enumerate(sorter.operands[first]):
+        for k, at in enumerate(sorter.operands_of(first)):
             if node.shared[k] or alone:
                 # A value from outside may have been packed for products.
                 array = self.values[at] if self.is_outside(at) else self.array(at)
@@ -184,7 +184,7 @@ class Forward:
             sorter.place(members, local, size, _launch.address_of(result), by_rows, False)
             if alone:
                 for i in members:
-                    self.held[sorter.made[i][local]] = result
+                    self.held[sorter.made_of(i)[local]] = result
             else:
                 self.kept.append(result)
         if template.keeps:
@@ -196,7 +196,7 @@ class Forward:
         """Lay the operands of a region that joins one behind the other."""
         sorter = self.sorter
         (i,) = group.members
-        (at,) = sorter.made[i]
+        (at,) = sorter.made_of(i)
         type_ = self.values[at].type
         self.data[at] = address = self.room.take(type_.nbytes)
         sorter.lay(i, self.values, address)
@@ -224,7 +224,7 @@ class Forward:
 
     def mask_of(self, i: int) -> int:
         """Which values of a region are read outside of it."""
-        return sum(1 << k for k, at in enumerate(self.sorter.made[i]) if self.used[at])
+        return int(self.sorter.mask_of(i))
 
     def address(self, at: int) -> int:
         """Where a value lies."""
@@ -249,8 +249,11 @@ class Forward:
 
     def summary(self) -> list[Any]:
         """Its groups, for whoever asks what was grouped (`batches.Noted`)."""
-        made = self.sorter.made
-        return [(g.node, len(g.members), g.n, g.alone, made[g.members[0]][0]) for g in self.groups]
+        made, made_at = self.sorter.made, self.sorter.made_at
+        return [
+            (g.node, len(g.members), g.n, g.alone, int(made[made_at[g.members[0]]]))
+            for g in self.groups
+        ]
 
     def finish(self, wanted: list[int]) -> None:
         """Hand the wanted values their arrays."""
@@ -335,7 +338,7 @@ def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forw
     node = group.node
     nodes = ops_of(node)
     if group.lift:
-        types = [run.values[at].type for at in run.sorter.operands[group.members[0]]]
+        types = [run.values[at].type for at in run.sorter.operands_of(group.members[0])]
     key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
     templates = run.book.templates
     found: Template | None = templates.get(key)

@@ -26,7 +26,7 @@ class Execution(Forward):
         for base in self.sorter.joined_leaves(i):
             self.make_leaf_gradient(base)
         if group.seed:
-            (at,) = self.sorter.made[i]
+            (at,) = self.sorter.made_of(i)
             self.sorter.share_out(
                 i, self.values, group.seed, is_wide(self.values[at].type.dtype.numpy)
             )
@@ -77,7 +77,7 @@ class Execution(Forward):
         for seed in group.seeds:
             seed.fill(0)
         if group.seed:
-            (at,) = self.sorter.made[group.members[0]]
+            (at,) = self.sorter.made_of(group.members[0])
             _slabs.set_zero(group.seed, self.values[at].type.nbytes)
 
     def reach(self, seeds: list[int]) -> tuple[set[int], set[int]] | None:
@@ -133,8 +133,8 @@ class Execution(Forward):
 
     def check_gradients(self) -> None:
         """Raises Unsuited if a later backward pass would add gradients of a type that it cannot."""
-        made = self.sorter.made
-        results = [at for group in self.groups for at in made[group.members[0]]]
+        made_of = self.sorter.made_of
+        results = [at for group in self.groups for at in made_of(group.members[0])]
         for i in (*results, *self.sorter.leaves):
             value = self.values[i]
             if value.requires_grad:
@@ -166,7 +166,7 @@ class Execution(Forward):
         found: list[Any] = []
         if template.backward is not None:
             found = template.backward(arrays, types, group.numbers)
-        operands = sorter.operands[members[0]]
+        operands = sorter.operands_of(members[0])
         for k, g in zip(template.targets, found):
             g = dense(g)
             if template.grows[k] and not group.alone:

@@ -51,13 +51,13 @@ class Room(_slabs.Room):  # type: ignore[misc]
         """Go on in a block of at least so many bytes: where it begins and ends."""
         block = None
         if self.block == BLOCK:
-            for k, spare in enumerate(_SPARE):
-                if len(spare) >= size + _ALIGNMENT:
-                    try:
+            for k in range(len(_SPARE) - 1, -1, -1):
+                try:
+                    if len(_SPARE[k]) >= size + _ALIGNMENT:
                         block = _SPARE.pop(k)
-                    except IndexError:  # another thread was quicker
-                        continue
-                    break
+                        break
+                except IndexError:  # another thread was quicker
+                    continue
         if block is None or len(block) < size + _ALIGNMENT:
             block = np.empty(max(size, self.block) + _ALIGNMENT, np.uint8)
         self.blocks.append(block)
@@ -81,7 +81,7 @@ class Room(_slabs.Room):  # type: ignore[misc]
     def free(self) -> None:
         """Let the next flush have it."""
         kept = sum([len(block) for block in _SPARE])
-        for block in self.blocks:
+        for block in reversed(self.blocks):  # the next flush begins with the same, in cache
             kept += len(block)
             if kept > MOST_SPARE:
                 break
@@ -266,7 +266,7 @@ class Family(_slabs.Rows):  # type: ignore[misc]
         """rows: of all groups     most: of one group"""
         layout = entry.layout
         assert type(layout) is Layout
-        operands = run.sorter.operands[group.members[0]]
+        operands = run.sorter.operands_of(group.members[0])
         super().__init__(run.sorter, group.by_rows, len(operands), layout.n_results)
         self.run, self.entry, self.layout = run, entry, layout
         self.template, self.numbers = entry.template, entry.numbers

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from wend.runtime import _sort_select
 from wend.transforms.rows import batches, holds_for, is_heavy, is_smooth, row_wise, with_rows
 
@@ -141,7 +143,7 @@ def child(
     """The node of an op behind others; one that says it does not join is a node too."""
     prim, program = state.prim, state.program
     types = [values[i].type for i in ins]
-    operands = {at: k for k, at in enumerate(sorter.operands[target])}
+    operands = {at: k for k, at in enumerate(sorter.operands_of(target))}
     refs: list[int] = []
     fresh: list[int] = []  # positions of operands that are new to the region
     for k, i in enumerate(ins):
@@ -268,6 +270,20 @@ def operand_of(nodes: list[Any], k: int) -> tuple[Any, int]:
     raise AssertionError("an operand that no op reads")
 
 
+def pool(have: Any, n: int) -> Any:
+    """A table that begins as another does, with room for n words."""
+    made = np.empty(max(n, 2 * len(have), 1024), np.int64)
+    made[: len(have)] = have
+    return made
+
+
+def tables(n: int, m: int) -> list[Any]:
+    """Three tables of n words, two of m, all zero."""
+    return [*np.zeros((3, n), np.int64), *np.zeros((2, m), np.int64)]
+
+
+_sort.ASK["pool"] = pool
+_sort.ASK["tables"] = tables
 _sort.ASK["code"] = code
 _sort.ASK["offset"] = offset
 _sort.ASK["child"] = child
