@@ -190,9 +190,11 @@ class Bound:
         self.weighted = bool(frame.weights)
         if any(step[0] == 0 for step in frame.steps):
             self.frame, self.made = frame, tuple(found.made)
-            self.numbers = tuple(
-                [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
-            )
+            evaluated = [
+                (at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers
+            ]
+            moves = [(row[0], _launch.moved(row, numbers), 1) for row in frame.moves]
+            self.numbers = tuple(evaluated + moves)
 
 
 def shown(frame: Any) -> list[tuple[int, Any]]:
