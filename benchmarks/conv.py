@@ -78,10 +78,11 @@ class Convolution:
         space = conv.weight_workspace(channels, filters, taps, area * area, "float32")
         space = max(space, self.w.nbytes)
         partial = 4 * conv.partial_sums(self.x.shape[1], size * size)
-        spaces = (space, partial, conv.scratch_bytes("float32"))
+        bundle = 4 * conv.bundle_sums(max(channels, filters), "float32")
+        spaces = (space, partial, bundle, conv.scratch_bytes("float32"))
         room = [np.empty(n + 64, np.uint8) for n in spaces]
         self.kept += room
-        workspace, partial, scratch = (-(-x.ctypes.data // 64) * 64 for x in room)
+        workspace, partial, bundle, scratch = (-(-x.ctypes.data // 64) * 64 for x in room)
         sides = {
             "input": size,
             "out": out,
@@ -107,6 +108,7 @@ class Convolution:
             "last_filter": filters,
             "workspace": workspace,
             "partial": partial,
+            "bundle": bundle,
             "scratch": scratch,
         }
         return np.array([given.get(name, 0) for name in words], np.int64)

@@ -36,6 +36,10 @@ GEOMETRIES = [
     (1, 3, 4, (3, 5), (3, 3), (5, 5), (1, 1), (0, 0, 0, 0), 1),  # phases that no tap meets
     (2, 5, 300, (6, 7), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 1),  # a phase of two blocks of depth
     (2, 10, 600, (6, 7), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 2),
+    (5, 130, 11, (9, 7), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1),  # bundles of images
+    (17, 4, 6, (4, 4), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1),
+    (5, 140, 520, (7, 8), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 1),
+    (7, 12, 10, (6, 5), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), 2),
 ]
 # fmt: on
 
@@ -152,8 +156,14 @@ class Case:
     def sums(self, shape, fill=7):
         return np.full(shape, fill, matmul.accumulator(self.dtype))
 
+    def bundle(self, rows):
+        """Room for the sums of several images."""
+        return self.sums(conv.bundle_sums(rows, self.dtype), np.nan)
+
     def convolve(self, x=None, **more):
         out = self.sums(self.g.shape)
+        bundle = self.bundle(len(self.w) // self.groups)
+        more["bundle"] = bundle.ctypes.data
         block = self.block(conv.CONVOLVE, self.x if x is None else x, self.w, out, **more)
         return run("convolve", self.dtype, block, out)
 
@@ -163,7 +173,12 @@ class Case:
         g = self.g if g is None else g
         phase = [-(-n // s) for n, s in zip(self.size, self.stride, strict=True)]
         partial = self.sums(conv.partial_sums(self.x.shape[1], phase[0] * phase[1]), np.nan)
-        more = {"workspace": workspace.ctypes.data, "partial": partial.ctypes.data}
+        bundle = self.bundle(self.w.shape[1])
+        more = {
+            "workspace": workspace.ctypes.data,
+            "partial": partial.ctypes.data,
+            "bundle": bundle.ctypes.data,
+        }
         block = self.block(conv.CONVOLVE_INPUT, out, self.w, g, **more)
         return run("convolve_input", self.dtype, block, out)
 

@@ -25,6 +25,7 @@ ALL THREE
 CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may be any.
     first_column last_column    the positions (oh * OW + ow) to compute; all: 0, OH * OW
     accumulate epilogue state   as in `compiler.matmul`
+    bundle                      `bundle_sums(filters, dtype)` of memory for this call
     origin                      what an epilogue is told of the first image
 
 An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
@@ -33,6 +34,7 @@ CONVOLVE_INPUT      The rows and columns of `input` are dense; the strides of `o
     out_row out_column      its other strides
     workspace               as large as the weight
     partial                 `partial_sums(...)` of memory for this call; not read with steps of 1
+    bundle                  `bundle_sums(channels, dtype)` of memory for this call
     turned                  1 if `turn_weight(args)` has filled the workspace, else 0
     first_filter last_filter    of each group, for which `turn_weight` does so; all: 0, filters
 
@@ -50,6 +52,14 @@ from functools import cache
 from typing import Any
 
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels, scratch_size
+from wend.compiler.bundles import (
+    COLUMNS,
+    bundled,
+    most_columns,
+    pieces,
+    share_state,
+    share_tile,
+)
 from wend.compiler.conv_input import convolve_input, scatter_phase, turn_weight
 from wend.compiler.conv_weight import COPIED, convolve_weight, pad_image
 from wend.compiler.direct import convolve_direct, is_small, weight_direct
@@ -68,6 +78,8 @@ __all__ = [
     "CONVOLVE_INPUT",
     "CONVOLVE_WEIGHT",
     "WORDS",
+    "bundle_columns",
+    "bundle_sums",
     "core",
     "core_text",
     "partial_sums",
@@ -80,9 +92,11 @@ _COMMON = (
     "stride_height stride_width dilation_height dilation_width pad_height pad_width "
     "input_image input_channel input_row input_column weight_filter out_image out_channel "
 )
-CONVOLVE = (_COMMON + "first_column last_column accumulate epilogue state scratch origin").split()
+CONVOLVE = (
+    _COMMON + "first_column last_column accumulate epilogue state bundle scratch origin"
+).split()
 CONVOLVE_INPUT = (
-    _COMMON + "out_row out_column workspace partial scratch turned first_filter last_filter"
+    _COMMON + "out_row out_column workspace partial bundle scratch turned first_filter last_filter"
 ).split()
 CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch").split()
 
@@ -94,9 +108,6 @@ WORDS = {
 #: Of `add_parts`, which comes with `convolve_weight`: out = the sum of `copies` arrays of `count`
 #: elements that lie one behind the other from `parts` on.
 ADD_PARTS = "out parts count copies".split()
-
-# Panels of patches in a chunk: they are read again for each tile of filters.
-_CHUNK = 4
 
 
 def _of(dtype: str, target: Target | None) -> Shape:
@@ -122,6 +133,19 @@ def partial_sums(channels: Any, positions: Any) -> Any:
     ceil(W / stride_width). They are of one image's phase: in `input` they would hit the others.
     """
     return channels * positions
+
+
+def bundle_columns(dtype: str) -> int:
+    """Positions of several images that are one product, at most."""
+    return most_columns(_of(dtype, None))
+
+
+def bundle_sums(rows: Any, dtype: str) -> Any:
+    """Sums that are kept of several images until all of the depth has been added: how many.
+
+    rows: filters in a group of what is computed; its channels for the gradient of the input
+    """
+    return rows * bundle_columns(dtype)
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
@@ -155,6 +179,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         pack_left(shape, dtype),
         pack_patches(shape, dtype, CONVOLVE),
         convolve_direct(shape, dtype, CONVOLVE),
+        share_tile(shape),
         _convolve(shape, dtype),
     ]
     if name == "convolve_input":
@@ -185,7 +210,8 @@ def _add_parts(shape: Shape) -> str:
 
 def _convolve(shape: Shape, dtype: str) -> str:
     f = Routine("convolve", [("ptr", "args")])
-    a = arguments(f, CONVOLVE, "input weight out epilogue state scratch")
+    a = arguments(f, CONVOLVE, "input weight out epilogue state bundle scratch")
+    shared = f.let("alloca [6 x i64], align 8")
     size = SOURCES[dtype][1]
     for name in "input_image input_channel input_row input_column weight_filter".split():
         a[name] = f.mul(a[name], str(size))
@@ -194,28 +220,39 @@ def _convolve(shape: Shape, dtype: str) -> str:
     taps = f.mul(a["kernel_height"], a["kernel_width"])
     depth = f.mul(a["channels"], taps)
     positions = f.mul(a["out_height"], a["out_width"])
-    stands = _stands(f, a, taps, str(size))
     small = is_small(f, a)
     accumulate = f.is_("ne", a["accumulate"], "0")
+    all_ = f.both(f.is_("eq", a["first_column"], "0"), f.is_("eq", a["last_column"], positions))
+    other = f.let(f"xor i1 {f.either(small, accumulate)}, true")
+    together = bundled(f, shape, positions, a["images"], f.both(all_, other))
+    several = f.is_("sgt", together, "1")
+    stands = f.both(_stands(f, a, taps, str(size)), f.let(f"xor i1 {several}, true"))
     room = Room.of(f, shape, a["scratch"])
-    with f.loop("0", a["images"]) as image, f.loop("0", a["groups"]) as group:
+    with f.loop("0", a["images"], together) as image, f.loop("0", a["groups"]) as group:
+        images = f.minimum(f.sub(a["images"], image), together)
+        columns = f.mul(positions, images)
         channel = f.mul(f.mul(group, a["channels"]), a["input_channel"])
         source = f.at(a["input"], f.add(f.mul(image, a["input_image"]), channel))
         filters = f.mul(group, a["filters"])
         weight = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
         out = f.add(f.mul(image, a["out_image"]), f.mul(filters, a["out_channel"]))
+        out = f.at(a["out"], out)
         left = Matrix(weight, a["weight_filter"], str(size))
         right = Matrix(source, str(size), a["input_channel"])
-        operands = Operands(f, shape, dtype, room, left, right, positions, stands)
+        operands = Operands(f, shape, dtype, room, left, right, columns, stands)
 
         with f.when(small):
             f.line(
                 f"call void @convolve_direct(ptr %args, ptr {source}, ptr {weight}, "
-                f"ptr {f.at(a['out'], out)}, i64 {image}, i64 {group})"
+                f"ptr {out}, i64 {image}, i64 {group})"
             )
+        given = [("ptr", a["epilogue"]), ("ptr", a["state"]), ("i64", positions), ("ptr", out)]
+        share_state(f, shared, [*given, ("i64", a["out_image"]), ("i64", a["out_channel"])])
 
-        def patches(block: Block, operands: Operands = operands) -> Panels:
-            return _patches(f, shape, operands, stands, block)
+        def patches(
+            block: Block, operands: Operands = operands, apart: str = a["input_image"]
+        ) -> Panels:
+            return _patches(f, shape, operands, stands, block, positions, apart)
 
         with f.when(f.let(f"xor i1 {small}, true")):
             Multiply(
@@ -225,16 +262,16 @@ def _convolve(shape: Shape, dtype: str) -> str:
                 left=operands.left_rows,
                 room=room,
                 part_rows=("0", a["filters"]),
-                part_columns=(a["first_column"], a["last_column"]),
-                columns=positions,
+                part_columns=(a["first_column"], f.select(several, columns, a["last_column"])),
+                columns=columns,
                 depth=depth,
-                out=f.at(a["out"], out),
-                out_row=a["out_channel"],
+                out=f.select(several, a["bundle"], out, "ptr"),
+                out_row=f.select(several, f.mul(columns, str(shape.size)), a["out_channel"]),
                 accumulate=accumulate,
-                epilogue=a["epilogue"],
-                state=a["state"],
+                epilogue=f.select(several, "@share_tile", a["epilogue"], "ptr"),
+                state=f.select(several, shared, a["state"], "ptr"),
                 place=(f.add(image, a["origin"]), group),
-                chunk=str(_CHUNK * shape.panel),
+                chunk=str(COLUMNS * shape.panel),
             ).write()
     return f.text()
 
@@ -257,8 +294,19 @@ def _stands(f: Routine, a: dict[str, str], taps: str, size: str) -> str:
     return found
 
 
-def _patches(f: Routine, shape: Shape, operands: Operands, stands: str, block: Block) -> Panels:
-    """The panels of a block: of the image itself where it can be, else patches packed now."""
+def _patches(
+    f: Routine,
+    shape: Shape,
+    operands: Operands,
+    stands: str,
+    block: Block,
+    positions: str,
+    apart: str,
+) -> Panels:
+    """The panels of a block: of the image itself where it can be, else patches packed now.
+
+    positions: of one image     apart: bytes to the next one
+    """
     found = operands.panels(block, stands)
     bytes_ = f.mul(block.depth, str(shape.size))
     with (
@@ -268,8 +316,11 @@ def _patches(f: Routine, shape: Shape, operands: Operands, stands: str, block: B
         lanes = f.mul(width, str(shape.lanes))
         valid = f.minimum(f.sub(operands.columns, column), lanes)
         place = f.at(operands.room.panels, f.mul(f.sub(column, block.first), bytes_))
-        f.line(
-            f"call void @pack_patches(ptr %args, ptr {operands.right.base}, i64 {column}, "
-            f"i64 {valid}, i64 {lanes}, i64 {block.start}, i64 {block.depth}, ptr {place})"
-        )
+        with pieces(f, positions, column, valid) as (image, position, before, count):
+            source = f.at(operands.right.base, f.mul(image, apart))
+            into = f.at(place, f.mul(before, str(shape.size)))
+            f.line(
+                f"call void @pack_patches(ptr %args, ptr {source}, i64 {position}, i64 {count}, "
+                f"i64 {lanes}, i64 {block.start}, i64 {block.depth}, ptr {into})"
+            )
     return found

@@ -42,7 +42,7 @@ class _Phase:
 def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str]) -> str:
     """The function, see `compiler.conv`. inner: the words of `convolve`, which it calls."""
     f = Routine("convolve_input", [("ptr", "args")])
-    pointers = "input out weight workspace partial scratch"
+    pointers = "input out weight workspace partial bundle scratch"
     a = arguments(f, names, pointers)
     block = f.let(f"alloca [{len(inner)} x i64], align 8")
     state = f.let("alloca [8 x i64], align 8")
@@ -88,6 +88,7 @@ def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str])
             "accumulate": "0",
             "epilogue": epilogue,
             "state": _integer(f, state),
+            "bundle": _integer(f, a["bundle"]),
             "scratch": _integer(f, a["scratch"]),
             "origin": "0",
         }
@@ -154,7 +155,7 @@ def _phases(
 def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     """The function that writes the phases' kernels, of filters first_filter ... last_filter - 1."""
     f = Routine("turn_weight", [("ptr", "args")])
-    a = arguments(f, names, "input out weight workspace partial scratch")
+    a = arguments(f, names, "input out weight workspace partial bundle scratch")
     unit = str(SOURCES[dtype][1])
     taps = f.mul(a["kernel_height"], a["kernel_width"])
     filter_bytes, channel_bytes = f.mul(a["weight_filter"], unit), f.mul(taps, unit)

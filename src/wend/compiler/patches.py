@@ -15,15 +15,17 @@ The geometry is read from the argument block `args`, see `compiler.conv`.
 
 from __future__ import annotations
 
-from wend.compiler.blocking import arguments
+from wend.compiler.blocking import COLUMN_PANELS, arguments
 from wend.compiler.packing import Source
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, counted, lane_mask, masked_store, spread_integer
+from wend.compiler.tile import Shape, counted, fetch, lane_mask, masked_store, spread_integer
 
 __all__ = ["pack_patches"]
 
 # Entries of the table, and bytes of one: two places and three masks.
 _MOVES, _MOVE = 512, 40
+# Bytes of a cache line.
+_LINE = 64
 
 
 def pack_patches(shape: Shape, dtype: str, names: list[str]) -> str:
@@ -52,7 +54,7 @@ class _Packing:
 
     def __init__(self, f: Routine, shape: Shape, source: Source, a: dict[str, str]) -> None:
         self.f, self.shape, self.source, self.a = f, shape, source, a
-        for name in ("input_channel", "input_row", "input_column"):
+        for name in ("input_image", "input_channel", "input_row", "input_column"):
             a[name] = f.mul(a[name], str(source.size))
         self.row_bytes = f.mul("%width", str(shape.size))
         self.taps = f.mul(a["kernel_height"], a["kernel_width"])
@@ -103,8 +105,30 @@ class _Packing:
             high = f.minimum(f.sub(self.end, step), self.taps)
             moves = [f.load("i64", f.at(starts, f.mul(x, "8")), 8) for x in (low, high)]
             plane = f.at("%image", f.mul(c, self.a["input_channel"]))
+            self._fetch_later(plane)
             panel = f.at("%panel", f.mul(f.sub(step, "%start"), self.row_bytes))
             self._make(table, moves[0], moves[1], plane, panel)
+
+    def _fetch_later(self, plane: str) -> None:
+        """Begin to fetch the lines of a channel that the panel in this place reads next.
+
+        They are the ones below what the kernel covers now, in the end the first ones of the next
+        image. A few short pieces of each channel are no pattern that a processor foresees.
+        """
+        f, a = self.f, self.a
+        line = f.mul(a["stride_height"], a["input_row"])
+        chunk = f.mul("%width", str(COLUMN_PANELS))
+        later = f.add("%first", chunk)
+        here = f.is_("slt", later, f.mul(a["out_height"], a["out_width"]))
+        above = f.mul(f.sub(f.sub(a["kernel_height"], "1"), a["pad_height"]), a["input_row"])
+        again = f.sub("%first", f.mul(f.div("%first", chunk), chunk))
+        start = f.div(f.mul(f.select(here, later, again), line), a["out_width"])
+        start = f.add(start, f.select(here, above, a["input_image"]))
+        # An image that lies upside down is not fetched.
+        upright = f.select(f.is_("sgt", line, "0"), "%columns", "0")
+        length = f.div(f.mul(upright, line), a["out_width"])
+        with f.loop("0", f.add(length, str(_LINE)), str(_LINE)) as at:
+            fetch(f, f.at(plane, f.add(start, at)), level=2)
 
     def tap_by_tap(self, table: str) -> None:
         """The same with a small table, written down for each tap: for huge kernels."""

@@ -75,6 +75,9 @@ def convolution(f: Function, op: Op) -> Kernel:
     words["scratch"] = Slot("scratch", scratch, "scratch")
     if name != "convolve":
         words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
+    rows = sizes["channels" if name == "convolve_input" else "filters"]
+    bundle = scale(_poly(conv.bundle_sums(_Size(rows), dtype.name)), dtype.itemsize)
+    words["bundle"] = Slot("scratch", bundle, "bundle")
     words["partial"] = zero
     if name == "convolve_input" and any(n > 1 for n in node.prim.stride):
         size = scale(_sums_of_a_phase(f, sizes), dtypes.float64.itemsize)
