@@ -88,9 +88,14 @@ def many_channels():
     return [x, w], F.conv2d(x, w, padding=1)
 
 
+def small_images():
+    x, w = normal(9, 70, 10, 6, grad=True), normal(90, 70, 3, 3, seed=1, grad=True)
+    return [x, w], torch.relu(F.conv2d(x, w, padding=1)) + F.conv2d(x, w, padding=1)
+
+
 PROGRAMS = [
     elementwise, rows, folds, looked_up, product, wide_product, batched_product, images, one_image,
-    many_channels,
+    many_channels, small_images,
 ]  # fmt: skip
 
 
@@ -131,6 +136,12 @@ def test_parts_follow_from_sizes():
         F.gelu(x[:n] @ w).tolist()
         counts.append(parts_of_last_step()[0])
     assert counts[0] == 1 < counts[1] <= counts[2] <= MOST_PARTS
+
+
+def test_images_of_one_product_stay_together():
+    x, w = normal(8, 64, 6, 6), normal(64, 64, 3, 3, seed=1)
+    F.conv2d(x, w, padding=1).tolist()  # 36 positions each: four images fill three panels
+    assert parts_of_last_step()[0] == 2
 
 
 def test_sizes_that_are_cut_alike_share_a_skeleton():

@@ -4,19 +4,21 @@ With steps of `stride` between windows, the positions of the input fall into str
 stride_width phases. Those of one phase meet the same taps of the kernel, and these taps, in reverse
 order, are a kernel of their own, which steps by 1 over the gradient. Nothing is multiplied by the
 zeros that a gradient spread out would have. These kernels lie in the workspace, one phase after the
-other, each as (groups, channels, filters, taps).
+other, each as (groups, channels, filters, taps). Where a phase meets all taps they keep their
+order, so that they can be moved in vectors, and steps between taps are below 0 instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wend.compiler.blocking import arguments
+from wend.compiler.direct import is_small
 from wend.compiler.packing import SOURCES
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask, lane_range, masked_load, masked_store
+from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store
 
 __all__ = ["convolve_input", "scatter_phase", "turn_weight"]
 
@@ -47,6 +49,7 @@ def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str])
     block = f.let(f"alloca [{len(inner)} x i64], align 8")
     state = f.let("alloca [8 x i64], align 8")
     size = str(shape.size)
+    ordered = _ordered(f, shape, dtype, a)
     single = f.both(f.is_("eq", a["stride_height"], "1"), f.is_("eq", a["stride_width"], "1"))
     epilogue = f.select(single, "0", "ptrtoint (ptr @scatter_phase to i64)")
     with f.when(f.is_("eq", a["turned"], "0")):
@@ -54,6 +57,8 @@ def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str])
     with _phases(f, dtype, a) as (y, x, high, wide, kernel):
         place = f.add(f.mul(y, a["input_width"]), x)
         positions = f.mul(high.positions, wide.positions)
+        whole = f.both(ordered, _is_whole(f, a, high, wide))
+        high, wide = _in_order(f, whole, high), _in_order(f, whole, wide)
         # Sums over a part of the depth must not lie where another phase's results are.
         sums = f.select(single, a["input"], a["partial"], "ptr")
         words = {
@@ -152,6 +157,29 @@ def _phases(
         f.store("ptr", f.at(kernel, f.mul(whole, taps)), place, 8)
 
 
+def _ordered(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
+    """Whether kernels that have all taps keep them in order: an i1."""
+    if SOURCES[dtype][0] != shape.element:
+        return "false"
+    # Vector by vector, `compiler.direct` takes steps forward only.
+    turned = {"filters": a["channels"], "channels": a["filters"]}
+    return f.let(f"xor i1 {is_small(f, turned)}, true")
+
+
+def _is_whole(f: Routine, a: dict[str, str], high: _Phase, wide: _Phase) -> str:
+    """Whether a phase meets all taps of the kernel."""
+    down = f.is_("eq", high.count, a["kernel_height"])
+    return f.both(down, f.is_("eq", wide.count, a["kernel_width"]))
+
+
+def _in_order(f: Routine, whole: str, phase: _Phase) -> _Phase:
+    """One dim of a phase whose taps are in the kernel's own order, if `whole`."""
+    reach = f.mul(f.sub(phase.count, "1"), phase.dilation)
+    pad = f.sub(phase.pad, f.select(whole, reach, "0"))
+    back = f.sub("0", phase.dilation)
+    return replace(phase, pad=pad, dilation=f.select(whole, back, phase.dilation))
+
+
 def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     """The function that writes the phases' kernels, of filters first_filter ... last_filter - 1."""
     f = Routine("turn_weight", [("ptr", "args")])
@@ -159,6 +187,7 @@ def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     unit = str(SOURCES[dtype][1])
     taps = f.mul(a["kernel_height"], a["kernel_width"])
     filter_bytes, channel_bytes = f.mul(a["weight_filter"], unit), f.mul(taps, unit)
+    ordered = _ordered(f, shape, dtype, a)
     with (
         _phases(f, dtype, a) as (_, _, high, wide, kernel),
         f.loop("0", a["groups"]) as group,
@@ -170,50 +199,53 @@ def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
         line = f.mul(f.add(f.mul(group, a["channels"]), channel), a["filters"])
         row = f.mul(group, a["filters"])
         plane = f.at(a["weight"], f.mul(channel, channel_bytes))
-        reversed_ = f.is_("eq", few, taps) if SOURCES[dtype][0] == shape.element else "false"
-        with f.loop(block, end) as filter_:
-            source = f.at(plane, f.mul(f.add(row, filter_), filter_bytes))
-            to = f.at(kernel, f.mul(f.mul(f.add(line, filter_), few), unit))
-            with f.when(reversed_):
-                _reverse(f, shape, source, to, taps)
-            with f.when(f.let(f"xor i1 {reversed_}, true")):
-                _pick(f, dtype, a, source, to, high, wide)
+        source = f.at(plane, f.mul(f.add(row, block), filter_bytes))
+        to = f.at(kernel, f.mul(f.mul(f.add(line, block), few), unit))
+        moved = _Moved(source, filter_bytes, to, f.mul(few, unit), f.sub(end, block))
+        whole = f.both(ordered, _is_whole(f, a, high, wide))
+        with f.when(whole):
+            _move(f, shape, moved, taps)
+        with f.when(f.let(f"xor i1 {whole}, true")):
+            _pick(f, dtype, a, moved, high, wide)
     return f.text()
 
 
-def _reverse(f: Routine, shape: Shape, source: str, to: str, count: str) -> None:
-    """Write elements in reverse order, vector by vector."""
-    lanes = shape.lanes
-    order = ", ".join(f"i32 {lane}" for lane in reversed(range(lanes)))
-    with f.loop("0", count, str(lanes)) as first:
-        left = f.sub(count, first)
-        x = masked_load(
-            f, shape, f.at(source, f.mul(first, str(shape.size))), lane_mask(f, lanes, left)
-        )
-        x = f.let(
-            f"shufflevector {shape.vector} {x}, {shape.vector} poison, <{lanes} x i32> <{order}>"
-        )
-        # The first element is in the last lane now: it goes to place `left - 1`.
-        begin = f.sub(left, str(lanes))
-        mask = lane_range(f, lanes, f.sub("0", begin), str(lanes))
-        masked_store(f, shape, x, f.at(to, f.mul(begin, str(shape.size))), mask)
+@dataclass(frozen=True)
+class _Moved:
+    """Taps of some filters: where they are and go, and the bytes from filter to filter."""
+
+    source: str
+    source_apart: str
+    to: str
+    to_apart: str
+    count: str
+
+
+def _move(f: Routine, shape: Shape, moved: _Moved, taps: str) -> None:
+    """Write all taps in their order, vector by vector."""
+    with f.loop("0", taps, str(shape.lanes)) as first:
+        mask = lane_mask(f, shape.lanes, f.sub(taps, first))
+        offset = f.mul(first, str(shape.size))
+        source, to = f.at(moved.source, offset), f.at(moved.to, offset)
+        with f.loop("0", moved.count) as i:
+            x = masked_load(f, shape, f.at(source, f.mul(i, moved.source_apart)), mask)
+            masked_store(f, shape, x, f.at(to, f.mul(i, moved.to_apart)), mask)
 
 
 def _pick(
-    f: Routine, dtype: str, a: dict[str, str], source: str, to: str, high: _Phase, wide: _Phase
+    f: Routine, dtype: str, a: dict[str, str], moved: _Moved, high: _Phase, wide: _Phase
 ) -> None:
-    """Write the taps of a phase, in reverse order, one by one."""
+    """Write the taps of a phase, in reverse order, each of all filters."""
     element, size = SOURCES[dtype]
-    unit = str(size)
-    back = f.sub("0", f.mul(wide.step, unit))
-    with f.loop("0", high.count) as i:
+    with f.loop("0", high.count) as i, f.loop("0", wide.count) as j:
         kh = f.sub(high.last, f.mul(i, high.step))
-        first = f.add(f.mul(kh, a["kernel_width"]), wide.last)
-        line = f.at(source, f.mul(first, unit))
-        here = f.at(to, f.mul(f.mul(i, wide.count), unit))
-        with f.loop("0", wide.count) as j:
-            x = f.load(element, f.at(line, f.mul(j, back)), size)
-            f.store(element, x, f.at(here, f.mul(j, unit)), size)
+        kw = f.sub(wide.last, f.mul(j, wide.step))
+        tap = f.mul(f.add(f.mul(kh, a["kernel_width"]), kw), str(size))
+        place = f.mul(f.add(f.mul(i, wide.count), j), str(size))
+        source, to = f.at(moved.source, tap), f.at(moved.to, place)
+        with f.loop("0", moved.count) as k:
+            x = f.load(element, f.at(source, f.mul(k, moved.source_apart)), size)
+            f.store(element, x, f.at(to, f.mul(k, moved.to_apart)), size)
 
 
 def scatter_phase(shape: Shape) -> str:

@@ -292,6 +292,11 @@ def _convolution(
         parts = max(1, min(parts, area // (4 * matmul.tile_columns(dtype))))
         edges = _columns(area, parts, dtype)
         return Cut(Form("columns", len(edges) - 1), edges)
+    if name != "convolve_weight":
+        # Images that are one product stay together, but for two parts that threads can share.
+        fit = max(1, conv.bundle_columns(w.dtype) // max(1, conv.positions(w, name)))
+        while parts > 2 and parts // 2 * fit >= images:
+            parts //= 2
     edges = _edges(images, parts, 1)
     turns: list[int] = []
     if name == "convolve_input":  # all images read the weight with its taps turned
