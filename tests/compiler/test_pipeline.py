@@ -331,3 +331,22 @@ def test_what_is_read_along_two_axes_is_not_repeated_along_one():
         return [x.grad]
 
     compared(run)
+
+
+def test_what_is_read_straight_and_turned_is_not_repeated_turned():
+    """Backward of a write through a turned view reads one product at (i, j) and at (j, i)."""
+    x = normal(4, 4, 3).requires_grad_()
+
+    def run():
+        x.grad = None
+        zero = torch.zeros_like(x)
+        whole = x.clone()
+        turned = torch.movedim(whole, 1, 0)
+        turned.copy_(x)
+        mixed = torch.add(turned, whole, alpha=0.5) * x
+        moved = turned + zero
+        zero.mean().item()  # backward is a path of its own
+        ((mixed * mixed).mean() + (moved * moved).mean()).backward()
+        return [x.grad]
+
+    compared(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wend.compiler.extents import ONE
-from wend.compiler.ir import MAP, Function, Op
+from wend.compiler.ir import MAP, Function, Op, Read
 from wend.compiler.regions import Region
 
 if TYPE_CHECKING:
@@ -99,6 +99,8 @@ class Repetition:
         order = {id(op): k for k, op in enumerate(self.function.ops)}
         for op in sorted(fresh + region.ops, key=lambda op: order[id(op)]):
             if op in fresh:
+                if not self._reads_fit(trial, op, whole.loops[op.out]):
+                    return
                 self.fusion.enter(trial, op, whole.loops[op.out])
             elif not self.fusion.join(trial, op, True):
                 return
@@ -110,6 +112,24 @@ class Repetition:
             setattr(region, name, value)
         for op in fresh:
             self.fusion.note_reads(region, op)
+
+    def _reads_fit(self, region: Region, op: Op, loops: tuple[int, ...]) -> bool:
+        """Whether an op with these loops finds what the nest makes: at its own place, by then."""
+        for read in op.reads:
+            base = self.function.base(read.value)
+            if base not in region.places or (base in self.function.uniform and read.row < 0):
+                continue
+            if base in region.late or self._followed(read, loops) != region.places[base]:
+                return False
+        return True
+
+    def _followed(self, read: Read, loops: tuple[int, ...]) -> tuple[int, ...] | None:
+        """The axes that the dims of what is read follow, if it is renamed dims of its base."""
+        renamed = self.fusion.rename(read.value)
+        if renamed is None:
+            return None
+        dims = [read.dims[d] if d >= 0 else -1 for d in renamed[1]]
+        return tuple([loops[d] if d >= 0 else -1 for d in dims])
 
     def _join_like(self, whole: Region, op: Op, region: Region) -> bool:
         """Place the loops of an op of another nest as that nest's readers in `region` do."""
@@ -135,12 +155,10 @@ class Repetition:
                 for read in op.reads:
                     if self.function.base(read.value) != value:
                         continue
-                    renamed = self.fusion.rename(read.value)
-                    if renamed is None:
+                    followed = self._followed(read, place.loops[op.out])
+                    if followed is None:
                         return None
-                    loops = place.loops[op.out]
-                    dims = [read.dims[d] if d >= 0 else -1 for d in renamed[1]]
-                    found.add(tuple([loops[d] if d >= 0 else -1 for d in dims]))
+                    found.add(followed)
         return found.pop() if len(found) == 1 else None
 
 
