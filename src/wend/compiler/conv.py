@@ -83,7 +83,6 @@ __all__ = [
     "core",
     "core_text",
     "partial_sums",
-    "positions",
     "scratch_bytes",
 ]
 
@@ -134,19 +133,6 @@ def partial_sums(channels: Any, positions: Any) -> Any:
     ceil(W / stride_width). They are of one image's phase: in `input` they would hit the others.
     """
     return channels * positions
-
-
-def positions(words: Any, name: str) -> int:
-    """Positions of an image in one product: of the output, or of a phase of the input.
-
-    words: those of the argument block, by name
-    """
-    sides = ("height", "width")
-    if name == "convolve":
-        high, wide = (words["out_" + side] for side in sides)
-    else:
-        high, wide = (-(-words["input_" + side] // words["stride_" + side]) for side in sides)
-    return int(high * wide)
 
 
 def bundle_columns(dtype: str) -> int:

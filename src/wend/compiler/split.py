@@ -294,7 +294,7 @@ def _convolution(
         return Cut(Form("columns", len(edges) - 1), edges)
     if name != "convolve_weight":
         # Images that are one product stay together, but for two parts that threads can share.
-        fit = max(1, conv.bundle_columns(w.dtype) // max(1, conv.positions(w, name)))
+        fit = max(1, conv.bundle_columns(dtype) // max(1, area))
         while parts > 2 and parts // 2 * fit >= images:
             parts //= 2
     edges = _edges(images, parts, 1)
