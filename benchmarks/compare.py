@@ -4,6 +4,7 @@ python benchmarks/compare.py              # all
 python benchmarks/compare.py w2 w7        # these
 python benchmarks/compare.py w2 --peers compiled jax                # others beside them
 python benchmarks/compare.py w2 --steps 5 --passes 1 --warm-up 5    # a quick look
+python benchmarks/compare.py --batching   # Wend with and without its batching, on all of them
 
 Times are processor time, all threads of the process together, in milliseconds a step, once what is
 compiled in the background has come to rest; ratios are the peer's time over Wend's, the median of
@@ -12,7 +13,8 @@ and how much was compiled during the passes (which should be nothing).
 
 Peers: torch (eager, always), compiled (torch.compile), jax and dynet (dyNET38, batching by itself),
 which must be installed; hand (torch, W4 and W5 batched by hand: level by level, padded). The
-programs of the last three are in peers/. off: Wend, its batching off.
+programs of the last three are in peers/. off: Wend, its batching off, which
+must not be quicker by more than a tenth: `--batching` names the workloads where it is.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ def compare(
         row[f"{side} warm-up s"] = began[side]["seconds"]
         spread = ratio(found, times["wend"])
         row[f"{side} / wend"] = spread["ratio"]
-        if side == "torch":
+        if side == ("torch" if "torch" in peers else peers[0]):
             row |= {"low": spread["low"], "high": spread["high"]}
         pairs = zip(losses, began[side]["losses"])
         apart = max(abs(a - b) / max(abs(b), 1e-12) for a, b in pairs)
@@ -107,12 +109,13 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=0, help="of a pass (0: the workload's own)")
     parser.add_argument("--warm-up", type=int, default=0, help="steps before the passes")
     parser.add_argument("--checked", type=int, default=10, help="first losses to compare")
+    parser.add_argument("--batching", action="store_true", help="only beside Wend with it off")
     parser.add_argument("--peers", nargs="*", default=[], choices=SIDES[2:], help="besides torch")
     args = parser.parse_args()
     unknown = set(args.workloads) - set(names)
     if unknown:
         parser.error(f"no such workload: {', '.join(sorted(unknown))}; there are {names}")
-    wanted = ["torch", *args.peers]
+    wanted = ["off"] if args.batching else ["torch", *args.peers]
     absent = [peer for peer in wanted if not importlib.util.find_spec(PACKAGES[peer])]
     rows = []
     for name in args.workloads or names:
@@ -121,6 +124,9 @@ def main() -> None:
         rows.append(row)
         print({key: row.get(key) for key in COLUMNS}, flush=True)
     publish("workloads", rows, [c for c in COLUMNS if any(c in row for row in rows)])
+    if args.batching:
+        slower = [row["workload"] for row in rows if row["off / wend"] < 0.9]
+        print(f"\nslower with batching by more than a tenth: {', '.join(slower) or 'none'}")
     if absent:
         print(f"\nnot installed, and so not compared: {', '.join(absent)}")
 
