@@ -5,6 +5,7 @@ python serve_visits.py
 
 from __future__ import annotations
 
+import importlib
 import statistics
 import sys
 import time
@@ -114,6 +115,39 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
     }
 
 
+def new_sizes(name: str) -> dict[str, float]:
+    """Of an inference whose sizes never come twice: how the first visits of sizes compare."""
+    from wend.runtime import cpu
+
+    workload = getattr(importlib.import_module(name), name.upper())()
+    for _ in range(workload.warm_up):
+        workload.step()
+    compiled = common.come_to_rest()
+    first, again, kernels, binding = [], [], [], []
+    make = cpu.Bound.__init__
+
+    def timed(bound: Any, plan: Any, *given: Any) -> None:
+        start = time.process_time()
+        make(bound, plan, *given)
+        binding.append(time.process_time() - start)
+        kernels.append(len(plan.kernels))
+
+    cpu.Bound.__init__ = timed  # type: ignore[method-assign]
+    for _ in range(25):
+        for times in (first, again):
+            start = time.process_time()
+            workload.step()
+            times.append(time.process_time() - start)
+            workload.count -= times is first
+    cpu.Bound.__init__ = make  # type: ignore[method-assign]
+    return {
+        "ratio": statistics.median(a / b for a, b in zip(first, again, strict=True)),
+        "compiled": common.come_to_rest() - compiled,
+        "kernels": max(kernels),
+        "bind": 1e6 * statistics.median(t / n for t, n in zip(binding, kernels, strict=True)),
+    }
+
+
 def answer(do: str, **given: Any) -> Any:
     """Do what the request says."""
     if do == "rest":
@@ -123,6 +157,7 @@ def answer(do: str, **given: Any) -> Any:
         "first step": first_step,
         "planning": planning,
         "under way": under_way,
+        "new sizes": new_sizes,
     }
     return work[do](**given)
 

@@ -100,6 +100,14 @@ def main() -> None:
         n_ops, n_kernels = found[0]["ops"], found[0]["kernels"]
         rows.append(row(f"planning {n_ops} ops: us an op", "200", {"wend": planned}))
         rows.append(row(f"binding {n_kernels} kernels: us each", "5", {"wend": bound}))
+    for name in ("w6", "w8"):
+        request = {"do": "new sizes", "name": name}
+        found = [asked("serve_visits.py", request, ["wend"])["wend"] for _ in range(passes)]
+        visits, compiled, bound = ([f[key] for f in found] for key in ("ratio", "compiled", "bind"))
+        label, n_kernels = name.upper(), found[0]["kernels"]
+        rows.append(row(f"{label}: a new size, over the same again", "1.15", {"wend": visits}))
+        rows.append(row(f"{label}: modules compiled for 25 new sizes", "0", {"wend": compiled}))
+        rows.append(row(f"{label}: binding {n_kernels} kernels: us each", "5", {"wend": bound}))
     request = {"do": "under way"}
     found = [asked("serve_visits.py", request, ["wend"])["wend"] for _ in range(passes)]
     ratios = [f["during"] / f["without"] for f in found]

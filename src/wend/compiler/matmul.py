@@ -99,8 +99,9 @@ PRODUCT = (
 ).split()
 PACK = "right packed depth columns right_step right_column batch0 batch1 right0 right1".split()
 
-# Up to so many rows read the right operand as it stands, where that is possible.
-_DIRECT_ROWS = "128"
+# Up to so many rows read the right operand as it stands, where that is possible. A large one is
+# packed for fewer: its rows lie pages apart, and each tile reads them anew.
+_DIRECT_ROWS, _LARGE_ROWS, _LARGE = "128", "24", 1 << 20
 # While a chunk of so many bytes is used, the next one is fetched into the second-level cache.
 _CHUNK_BYTES = 1 << 17
 
@@ -255,9 +256,11 @@ def _product(shape: Shape, dtype: str) -> str:
     _scaled(f, a, "right0 right1", f.select(packed, str(shape.size), size))
     accumulate = f.is_("ne", a["accumulate"], "0")
     rows = f.sub(a["last_row"], a["first_row"])
-    few = f.is_("sle", rows, _DIRECT_ROWS)
+    large = f.is_("sge", f.mul(a["depth"], a["right_step"]), str(_LARGE))
+    few = f.is_("sle", rows, f.select(large, _LARGE_ROWS, _DIRECT_ROWS))
     along = f.both(f.is_("eq", a["left_step"], size), f.is_("eq", a["right_step"], size))
     along = f.both(along, f.let(f"xor i1 {packed}, true"))
+    along = f.both(along, f.is_("ne", a["right_column"], size))  # else of one step: panels stand
     dotted = f.both(along, f.is_("sle", rows, str(FEW_ROWS)))
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
     turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"], a["depth"]))

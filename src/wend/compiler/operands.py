@@ -20,6 +20,9 @@ from wend.compiler.tile import Shape
 
 __all__ = ["Matrix", "Operands", "pack_panel"]
 
+#: Rows of a right operand that are packed for all panels of a block before the next ones.
+_PIECE = 8
+
 
 @dataclass(frozen=True)
 class Matrix:
@@ -90,12 +93,18 @@ class Operands:
         source = f.at(self.right.base, f.mul(block.start, self.right.step))
         matrix = Matrix(source, self.right.line, self.right.step)
         bytes_ = f.mul(block.depth, str(shape.size))
-        with f.when(wanted), panels(f, shape, block.first, block.last, self.columns) as at:
-            partial = is_partial(f, shape, *at, self.columns)
-            with f.when(f.either(partial, f.let(f"xor i1 {direct}, true"))):
-                place = f.select(direct, "0", f.mul(f.sub(at[0], block.first), bytes_))
-                place = f.at(self.room.panels, place)
-                pack_panel(f, shape, matrix, self.columns, block.depth, *at, place)
+        # A few rows for all panels: they may lie pages apart.
+        piece = f.select(f.is_("eq", self.right.line, str(size)), str(_PIECE), block.depth)
+        with f.when(wanted), f.loop("0", block.depth, piece) as k:
+            steps = f.minimum(piece, f.sub(block.depth, k))
+            here = Matrix(f.at(source, f.mul(k, matrix.step)), matrix.line, matrix.step)
+            with panels(f, shape, block.first, block.last, self.columns) as (column, width):
+                partial = is_partial(f, shape, column, width, self.columns)
+                with f.when(f.either(partial, f.let(f"xor i1 {direct}, true"))):
+                    place = f.mul(f.sub(column, block.first), bytes_)
+                    place = f.at(self.room.panels, f.select(direct, "0", place))
+                    place = f.at(place, f.mul(k, f.mul(width, str(shape.bytes))))
+                    pack_panel(f, shape, here, self.columns, steps, column, width, place)
         scratch = f.at(self.room.panels, f.sub("0", f.mul(block.first, bytes_)))
         return Panels(
             f.select(direct, source, scratch, "ptr"),
