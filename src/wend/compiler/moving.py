@@ -30,6 +30,7 @@ class Moving:
         self.extents = recipe.function.extents
         self.fixed = [*cut_by, *_fixed(recipe)]
         words = _words(recipe)
+        self._slopes: dict[Poly, list[tuple[int, Poly]]] = {}
         self.groups: dict[int, int] = {}  # atom -> the arg with which it moves
         self.args = {a: key[1] for a, key in enumerate(self.extents.atoms) if key[0] == "arg"}
         self._find(words)
@@ -93,13 +94,13 @@ class Moving:
 
     def slopes(self, p: Poly) -> list[tuple[int, Poly]]:
         """(arg, by how much p grows with it) for each moving arg that p depends on."""
-        if not self.groups:
-            return []
-        found = []
-        for k in sorted({self.groups[a] for m, _ in p for a in m if a in self.groups}):
-            slope = _slope(p, {a for a, j in self.groups.items() if j == k})
-            if slope:
-                found.append((k, slope))
+        found = self._slopes.get(p)
+        if found is None:
+            found = self._slopes[p] = []
+            for k in sorted({self.groups[a] for m, _ in p for a in m if a in self.groups}):
+                slope = _slope(p, {a for a, j in self.groups.items() if j == k})
+                if slope:
+                    found.append((k, slope))
         return found
 
 

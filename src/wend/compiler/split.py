@@ -134,10 +134,15 @@ def _pieces(cost: float) -> int:
     return pieces
 
 
+def _power(parts: int) -> int:
+    """The largest power of 2 up to a number: few numbers of parts make few forms."""
+    return 1 << (max(parts, 1).bit_length() - 1)
+
+
 def _edges(extent: int, parts: int, grain: int) -> list[int]:
     """The edges of up to `parts` ranges of about the same length, cut at multiples of grain."""
     blocks = -(-extent // grain)
-    parts = max(1, min(parts, blocks))
+    parts = _power(min(parts, blocks))
     return [min(extent, blocks * p // parts * grain) for p in range(parts + 1)]
 
 
@@ -247,7 +252,7 @@ def _columns(columns: int, parts: int, dtype: str) -> list[int]:
     """The edges of up to `parts` ranges of columns, cut where products may be cut."""
     cuts = [0, *matmul.column_cuts(columns, dtype), columns]
     panels = len(cuts) - 1
-    parts = min(parts, panels)
+    parts = _power(min(parts, panels))
     return [cuts[panels * p // parts] for p in range(parts)] + [columns]
 
 

@@ -20,6 +20,7 @@ from wend.compiler.plan import Recipe, Result
 from wend.compiler.split import PRODUCT, WHOLE, Cutter, Form, cutter
 from wend.core._hot import Batch
 from wend.runtime import packed
+from wend.runtime.arena import Placing
 from wend.runtime.frames import RELEASE_BYTES, FrameMaker
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.launcher import maker
@@ -61,6 +62,7 @@ class CompiledPlan:
                 self.cutters.append((n, k, found, places, step.packable))
         self.moving = Moving(recipe, [p for _, _, c, _, _ in self.cutters for p in c.polys])
         self.skeletons: dict[Any, Skeleton] = {}
+        self.placings: dict[Any, Placing] = {}  # by the lifetimes of what is in the arena
         self.wanted = reference.wanted
         self.saved = reference.saved
         self.track = _launch.Track(
@@ -187,6 +189,7 @@ class Bound:
         if skeleton is None:
             if len(plan.skeletons) >= MAX_BOUND:
                 plan.skeletons.clear()
+                plan.placings.clear()
             by_step = {k: form for (k, _), form in zip(plan.kernels, forms, strict=True)}
             skeleton = plan.skeletons[key] = Skeleton(plan, by_step, tuple(packable))
         self.skeleton = skeleton

@@ -145,7 +145,8 @@ class Skeleton:
                 self.wanted.append(self._poly(size))
         # All scratch memory has one place; there each step begins anew.
         lives.append((0, len(recipe.steps)))
-        self.placing = Placing(lives)
+        kept = self.plan.placings
+        self.placing = kept.get(tuple(lives)) or kept.setdefault(tuple(lives), Placing(lives))
         self.scratch: list[int] = []  # terms of the bytes
         starts: list[int] = []  # where among them the step begins
         for k in self.schedules:
