@@ -140,6 +140,7 @@ cdef class PrimitiveBase:
     cdef public bint check_held
     cdef public PrimitiveBase piece
     cdef public int piece_dim
+    cdef public int region_code
     cdef public dict programs
     cdef public dict memo
     cdef public long long epoch
@@ -327,6 +328,12 @@ cdef class Trace:
 
     cpdef reset(self)
 
+cdef extern from "_shim.h":
+    Value fresh_value "(struct __pyx_obj_4wend_4core_4_hot_Value *)wend_fresh_value" ()
+    Tensor fresh_tensor "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)wend_fresh_tensor" ()
+    Alias fresh_alias "(struct __pyx_obj_4wend_4core_4_hot_Alias *)wend_fresh_alias" ()
+    Record fresh_record "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_fresh_record" ()
+
 cdef class Batch:
     cdef public list states
     cdef public list values
@@ -392,7 +399,7 @@ cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor
                 list values)
 cdef append_value(Trace trace, Value v, bint grad)
 @cython.locals(fresh=list, v=Value, t=Tensor)
-cdef list fresh_handles(tuple types)
+cdef list fresh_handles(tuple types, bint watched)
 @cython.locals(start=Py_ssize_t, length=Py_ssize_t, t=Tensor)
 cdef attach_parts(object parts, Tensor h0, PrimitiveBase prim)
 @cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor)

@@ -9,6 +9,7 @@ source, the same tests.  There is no policy here: compare, append, advance.  Wha
 from `_select.py`.
 """
 
+import functools
 import os
 import threading
 import weakref
@@ -685,6 +686,7 @@ class PrimitiveBase:
         self.check_held = False
         self.piece = None  # of an op whose results are views: the op that gives one of them,
         self.piece_dim = 0  # by (start, length) along this dim
+        self.region_code = 0  # what it is to the batching scheduler (0: not asked yet)
 
     def arrange(self, tensors, args):
         """Operands and run-time args, one entry per non-attribute parameter of the signature."""
@@ -1492,7 +1494,7 @@ def new_leaf(parent, prim, grad, index):
         state.born = N_FLUSHES  # the next divergence belongs to the same one
         step = state
     else:
-        step = Record.__new__(Record)
+        step = fresh_record()
         step.prim = prim
         step.i0 = -1
         step.i1 = -1
@@ -1705,7 +1707,8 @@ def record_off(trace, prim, n, h0, h1, h2, values):
     operands are not taken: counting them would be a third of the work.
     """
     if trace.n >= trace.soft_nodes or trace.nbytes >= trace.soft_bytes:
-        check_budget(trace)
+        if trace.n >= MOST_OFF_TRIE or trace.nbytes >= trace.hard_bytes or not AUTOBATCH[0]:
+            check_budget(trace)
     serial = trace.serial
     if (
         prim.last_n != n
@@ -1758,12 +1761,12 @@ def record_off(trace, prim, n, h0, h1, h2, values):
         h0.value.inference or (n > 1 and h1.value.inference) or (n > 2 and h2.value.inference)
     ):
         return None
-    step = Record.__new__(Record)
+    step = fresh_record()
     if type(out) is tuple:
-        parts = fresh_handles(out)
+        parts = fresh_handles(out, False)
     else:
-        v = Value.__new__(Value)
-        t = Tensor.__new__(Tensor)
+        v = fresh_value()
+        t = fresh_tensor()
     if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
         return None
     step.prim = prim
@@ -1814,19 +1817,21 @@ def append_value(trace, v, grad):
     v.trace = trace
     v.requires_grad = grad
     v.inference = trace.mode.inference
-    untrack(v)  # it leads to its trace until the flush, and to none of its kind after it
     push(trace.values, v)
     trace.n += 1
     trace.nbytes += v.type.nbytes
 
 
-def fresh_handles(types):
-    """Handles on new values of these types, which are of no trace yet."""
+def fresh_handles(types, watched):
+    """Handles on new values of these types, which are of no trace yet.
+
+    watched: whether the collector is told of the values
+    """
     fresh = []
     for type_ in types:
-        v = Value.__new__(Value)
+        v = Value.__new__(Value) if watched else fresh_value()
         v.type = type_
-        t = Tensor.__new__(Tensor)
+        t = fresh_tensor()
         t.value = v
         fresh.append(t)
     return fresh
@@ -2199,7 +2204,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
         if not admit(state, prim):
             state = None
     if state is None:
-        child = Record.__new__(Record)
+        child = fresh_record()
         child.many = program.many
         if type(outs) is not tuple and not child.many:
             child.out_type = outs
@@ -2246,7 +2251,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
 def commit_many(trace, prim, child, values):
     """Commit a step with several results, or one that is returned in a container."""
     serial = trace.serial
-    fresh = fresh_handles(child.outs)
+    fresh = fresh_handles(child.outs, True)
     if trace.serial != serial:
         raise GraphError("a trace was flushed by a finalizer while a step was being recorded")
     for t in fresh:
@@ -2306,7 +2311,7 @@ def attach_view(t, h0, prim, values):
     if prim.check_strides and parent is not None:
         if not SLOTS["attach_reshape"](t, h0, prim, values):
             return
-    alias = Alias.__new__(Alias)
+    alias = fresh_alias()
     alias.prim = prim
     alias.args = values
     if parent is not None and parent.base is not None:
@@ -3289,6 +3294,8 @@ def set_defaults():
         Alias: "plain",
         Record: "many is_step requires_grad linked",
     }
+    for cls in (Value, Tensor, Alias, Record):  # in C these come from what is kept for reuse
+        globals()[f"fresh_{cls.__name__.lower()}"] = functools.partial(cls.__new__, cls)
     for table, default in ((rows, None), (zeros, 0), (flags, False)):
         for cls, names in table.items():
             for name in names.split():

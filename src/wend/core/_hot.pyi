@@ -133,6 +133,7 @@ class PrimitiveBase:
     check_held: _bool
     piece: Any
     piece_dim: _int
+    region_code: _int
     programs: Any
     memo: Any
     epoch: _int

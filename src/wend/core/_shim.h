@@ -119,6 +119,8 @@ typedef struct {
     PyTypeObject *type;
     int tracked; /* whether the cyclic collector is told of these objects */
     int n;
+    char *image; /* a new object, byte by byte, */
+    Py_ssize_t nones; /* in which so many fields are None */
     PyObject *blocks[WEND_KEPT];
 } wend_pool_t;
 #define WEND_POOLS 6
@@ -156,6 +158,50 @@ static inline void wend_pool_free(wend_pool_t *pool, void *memory)
         PyObject_GC_Del(o);
     else
         PyObject_Free(o);
+}
+
+/* A new object of a pool's type, without the way through `tp_new`; unless `watched`, the cyclic
+ * collector is not told of it. */
+static inline PyObject *wend_pool_fresh(wend_pool_t *pool, int watched)
+{
+#if !(defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG) || defined(Py_GIL_DISABLED))
+    if (pool->n > 0 && pool->image != NULL) {
+        PyObject *o = pool->blocks[--pool->n];
+        memcpy((char *)o + sizeof(PyObject), pool->image,
+               (size_t)pool->type->tp_basicsize - sizeof(PyObject));
+        Py_SET_REFCNT(o, 1);
+#if PY_VERSION_HEX < 0x030C0000 /* None is immortal since then */
+        Py_SET_REFCNT(Py_None, Py_REFCNT(Py_None) + pool->nones);
+#endif
+        if (watched)
+            PyObject_GC_Track(o);
+        return o;
+    }
+#endif
+    PyObject *nothing = PyTuple_New(0);
+    if (nothing == NULL)
+        return NULL;
+    PyObject *o = pool->type->tp_new(pool->type, nothing, NULL);
+    Py_DECREF(nothing);
+    if (o != NULL && !watched)
+        PyObject_GC_UnTrack(o);
+    return o;
+}
+
+/* Note what a new object of a pool's type looks like. */
+static int wend_take_image(wend_pool_t *pool, PyObject *probe)
+{
+    size_t size = (size_t)pool->type->tp_basicsize - sizeof(PyObject);
+    pool->image = PyMem_Malloc(size);
+    if (pool->image == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    memcpy(pool->image, (char *)probe + sizeof(PyObject), size);
+    pool->nones = 0;
+    for (size_t at = 0; at + sizeof(void *) <= size; at += sizeof(void *))
+        pool->nones += *(PyObject **)(pool->image + at) == Py_None;
+    return 0;
 }
 
 #define WEND_POOL(k)                                                                     \
@@ -198,11 +244,18 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
         wend_pools[k].n = 0;
         type->tp_alloc = allocs[k];
         type->tp_free = frees[k];
+        if (k != 3 && k != 4 && wend_take_image(&wend_pools[k], probes[k]) < 0)
+            return -1;
     }
     wend_end_alias = Py_TYPE(alias)->tp_dealloc;
     Py_TYPE(alias)->tp_dealloc = wend_dealloc_alias;
     return 0;
 }
+
+static inline PyObject *wend_fresh_value(void) { return wend_pool_fresh(&wend_pools[0], 0); }
+static inline PyObject *wend_fresh_tensor(void) { return wend_pool_fresh(&wend_pools[1], 1); }
+static inline PyObject *wend_fresh_alias(void) { return wend_pool_fresh(&wend_pools[2], 1); }
+static inline PyObject *wend_fresh_record(void) { return wend_pool_fresh(&wend_pools[5], 0); }
 
 static inline size_t wend_vectorcall_address(void) { return (size_t)&wend_vectorcall; }
 

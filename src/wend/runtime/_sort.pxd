@@ -9,7 +9,6 @@ cdef extern from "_sort_shim.h":
 
 cdef Py_ssize_t MOST_OPS, MOST_VALUES
 
-cdef dict CODES_
 cdef dict OFFSETS_
 cdef dict ASK_
 
@@ -20,6 +19,7 @@ cdef class Node:
     cdef readonly tuple kinds
     cdef readonly tuple types
     cdef readonly tuple args
+    cdef bytes packed
     cdef readonly bint grad
     cdef readonly Py_ssize_t n_out
     cdef public dict children
@@ -67,7 +67,7 @@ cdef class Sorter:
                    region="long long[::1]", root="long long[::1]", rest=tuple, k=Py_ssize_t,
                    n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value, g=Py_ssize_t,
                    target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
-                   depth=Py_ssize_t, prim=object, found=object, key=tuple)
+                   depth=Py_ssize_t, prim=PrimitiveBase, found=object, key=tuple)
     cpdef bint scan(self, Node root_node, list states, list values, list args) except -1
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=Node, i=Py_ssize_t)
     cdef bint number_values(self, Py_ssize_t n) except -1
@@ -82,20 +82,19 @@ cdef class Sorter:
     @cython.locals(v=Value, k=Py_ssize_t, node=Node, target=Py_ssize_t, first=Py_ssize_t,
                    n_in=Py_ssize_t)
     cdef bint join_all(self, Node root_node, Record state, list values) except -1
-    @cython.locals(ins="long long[::1]", n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
+    @cython.locals(packed=bytes, n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
                    ref=Py_ssize_t, v=Value, first=Py_ssize_t)
     cdef join(self, Node node, Record state, Py_ssize_t n_in, Py_ssize_t target, list values)
-    @cython.locals(region="long long[::1]", root="long long[::1]", ins="long long[::1]",
-                   n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, start=Py_ssize_t, j=Py_ssize_t,
+    @cython.locals(n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, start=Py_ssize_t, j=Py_ssize_t,
                    known=bint)
     cdef bint allowed(self, Node node, Py_ssize_t n_in, Py_ssize_t target) except -1
     @cython.locals(child=Node, found=list, operands=list, k=Py_ssize_t)
-    cdef Node find(self, Node parent, Record state, object prim, Py_ssize_t n_in, Py_ssize_t target,
+    cdef Node find(self, Node parent, Record state, PrimitiveBase prim, Py_ssize_t n_in, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0, Py_ssize_t n_args)
-    @cython.locals(refs=tuple, ins="long long[::1]", n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
+    @cython.locals(packed=bytes, like=TensorType, other=Py_ssize_t, n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
                    n_rows="long long", j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, start=Py_ssize_t, v=Value,
                    kind=int, type_=TensorType, wanted=tuple)
-    cdef bint fits(self, Node child, Record state, object prim, Py_ssize_t n, Py_ssize_t target,
+    cdef bint fits(self, Node child, Record state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
     @cython.locals(found=int)
     cpdef int role(self, Py_ssize_t at, Value v) except -1

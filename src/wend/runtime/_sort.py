@@ -12,7 +12,7 @@ Compiled by Cython with the types in `_sort.pxd`; runs as plain Python too, on t
 
 from heapq import heappop, heappush
 
-from wend.core._hot import LeafPrimitive, same_tail
+from wend.core._hot import LeafPrimitive, PrimitiveBase, same_tail
 
 # How an operand from outside of a region enters it.
 STACK = 0  # one tensor per member, all of one type: a new leading dim
@@ -29,7 +29,6 @@ JOIN = 4  # lays tensors one behind the other: a region of its own, and no more 
 MOST_OPS = 48  # of a region
 MOST_VALUES = 60
 
-CODES = CODES_ = {}  # what ops are, by primitive
 OFFSETS = OFFSETS_ = {}  # where leading views begin, in bytes, by (primitive, type, args)
 ASK = ASK_ = {}  # calls of Python: 'code', 'offset', 'child'
 
@@ -50,6 +49,9 @@ class Node:
         self.kinds = kinds
         self.types = types
         self.args = args
+        self.packed = b""  # refs + 128, then kinds, if they are few and small: see `fits`
+        if len(refs) <= 8 and all(-128 <= ref < 128 for ref in refs):
+            self.packed = bytes([ref + 128 for ref in refs] + list(kinds))
         self.grad = grad
         self.n_out = n_out
         self.children = {}
@@ -105,20 +107,22 @@ class Sorter:
         """Sort all ops into regions; False if there are ops that only another executor can run."""
         root, region, ins = self.root, self.region, self.ins
         for state in states:
-            prim = state.prim
             first = state.first
             n_in = state.n_in
-            if n_in == 0 and type(prim) is LeafPrimitive:
+            if n_in == 0 and type(state.prim) is LeafPrimitive:
                 region[first] = -1
                 root[first] = first
                 self.leaves.append(first)
                 continue
             if state.is_step or state.mode.recompute != 0:
                 return False
-            found = CODES_.get(prim)
-            if found is None:
-                found = CODES_[prim] = ASK_["code"](prim, state)
-            code = found
+            if not isinstance(state.prim, PrimitiveBase):
+                return False
+            prim = state.prim
+            code = prim.region_code - 1
+            if code < 0:
+                code = ASK_["code"](prim, state)
+                prim.region_code = code + 1
             if code == 3:
                 return False
             if n_in > 0:
@@ -257,11 +261,14 @@ class Sorter:
 
     def join(self, node, state, n_in, target, values):
         """Add an op to a region."""
-        ins = self.ins
         n = node.parent.n_operands
+        packed = node.packed
         for k in range(n_in):
-            at = ins[k]
-            ref = node.refs[k]
+            at = self.ins[k]
+            if len(packed) > 0:
+                ref = packed[k] - 128
+            else:
+                ref = node.refs[k]
             if ref < 0:
                 self.used[self.root[at]] = 1
                 if -1 - ref >= n:
@@ -283,16 +290,17 @@ class Sorter:
 
     def allowed(self, node, n_in, target):
         """Whether a region may read what an op of it reads: only what it depends on already."""
-        region, root, ins = self.region, self.root, self.ins
         n = node.parent.n_operands
+        if node.n_operands == n:
+            return True
         start = self.reads_at[target]
         for k in range(n_in):
             if node.refs[k] < 0 and -1 - node.refs[k] >= n:
-                g = region[root[ins[k]]]
+                g = self.region[self.root[self.ins[k]]]
                 if g >= 0:
                     known = False
                     for j in range(start, start + self.n_reads[target]):
-                        if region[root[self.pool[j]]] == g:
+                        if self.region[self.root[self.pool[j]]] == g:
                             known = True
                             break
                     if not known:
@@ -320,19 +328,19 @@ class Sorter:
 
     def fits(self, child, state, prim, n, target, values, args, arg0):
         """Whether an op is the one that a node stands for."""
-        if child.prim is not prim or child.grad != state.requires_grad:
+        if child.prim is not prim or child.grad != state.requires_grad or len(child.refs) != n:
             return False
-        refs = child.refs
-        if len(refs) != n:
-            return False
-        ins = self.ins
+        packed = child.packed
         start = self.reads_at[target]
         n_known = child.parent.n_operands
         n_new = n_known
         n_rows = self.rows[target]  # what is new has as many, also where all of it is
         for k in range(n):
-            at = ins[k]
-            ref = refs[k]
+            at = self.ins[k]
+            if len(packed) > 0:
+                ref = packed[k] - 128
+            else:
+                ref = child.refs[k]
             if ref >= 0:
                 if self.region[at] != target or self.local[at] != ref:
                     return False
@@ -346,8 +354,9 @@ class Sorter:
                 continue
             if ref < n_new:  # a second time in this op
                 for j in range(k):
-                    if refs[j] == -1 - ref:
-                        if ins[j] != at:
+                    other = child.refs[j]
+                    if other == -1 - ref:
+                        if self.ins[j] != at:
                             return False
                         break
                 continue
@@ -355,23 +364,27 @@ class Sorter:
                 if self.pool[j] == at:
                     return False
             for j in range(k):
-                if ins[j] == at:
+                if self.ins[j] == at:
                     return False
             n_new += 1
             v = values[at]
-            kind = child.kinds[k]
+            if len(packed) > 0:
+                kind = packed[n + k]
+            else:
+                kind = child.kinds[k]
             if kind >> 2 != self.role(at, v):
                 return False
             type_ = v.type
+            like = child.types[k]
             if kind & 3 == 1:
-                if type_.kind is not child.types[k].kind:
+                if type_.kind is not like.kind:
                     return False
-                if type_.rank == 0 or not same_tail(type_, child.types[k]):
+                if type_.rank == 0 or not same_tail(type_, like):
                     return False
                 if n_rows >= 0 and type_.row[0] != n_rows:
                     return False
                 n_rows = type_.row[0]
-            elif type_ is not child.types[k]:
+            elif type_ is not like:
                 return False
         wanted = child.args
         for k in range(len(wanted)):

@@ -53,7 +53,6 @@ class Book:
         if not self.keeps or len(self.templates) > MOST_TEMPLATES:
             self.templates.clear()
         _sort.OFFSETS.clear()
-        _sort.CODES.clear()
 
     def begin(self) -> bool:
         """Before a flush is sorted; whether it is worth it."""
