@@ -301,13 +301,15 @@ class Multiply:
         valid = f.sub(columns, f.mul(f.sub(width, "1"), str(shape.lanes)))
         number = f.add(f.mul(f.sub(height, "1"), str(shape.vectors)), f.sub(width, "1"))
         function = f.load("ptr", f.at("@tiles", f.mul(number, "8")), 8)
+        where = (
+            f"i64 {height}, i64 {columns}, i64 {row}, i64 {column}, "
+            f"i64 {self.place[0]}, i64 {self.place[1]}, ptr {self.state}"
+        )
+        with f.when(handed):
+            f.line(f"call void {self.epilogue}(ptr null, {where})")
         f.line(
             f"call void {function}({left}, ptr {panel}, i64 {step}, i64 {block.depth}, "
             f"ptr {before}, i64 {self.out_row}, ptr {into}, i64 {into_row}, i64 {valid}, {soon})"
         )
         with f.when(handed):
-            f.line(
-                f"call void {self.epilogue}(ptr {self.room.tile}, i64 {height}, i64 {columns}, "
-                f"i64 {row}, i64 {column}, i64 {self.place[0]}, i64 {self.place[1]}, "
-                f"ptr {self.state})"
-            )
+            f.line(f"call void {self.epilogue}(ptr {self.room.tile}, {where})")

@@ -71,9 +71,11 @@ def share_tile(shape: Shape) -> str:
         f.load(kind, f.at("%state", 8 * i), 8) for i, kind in enumerate(kinds)
     )
     handed = f.is_("ne", epilogue, "null", "ptr")
+    missing = f.is_("eq", "%tile", "null", "ptr")
+    f.leave_when(f.both(missing, f.let(f"xor i1 {handed}, true")))
     unit = str(shape.size)
     with pieces(f, positions, "%column", "%columns") as (image, position, before, count):
-        source = f.at("%tile", f.mul(before, unit))
+        source = f.select(missing, "null", f.at("%tile", f.mul(before, unit)), "ptr")
         with f.when(handed):
             f.line(
                 f"call void {epilogue}(ptr {source}, i64 %rows, i64 {count}, i64 %row, "

@@ -253,6 +253,7 @@ def scatter_phase(shape: Shape) -> str:
     integers = "rows columns row column batch0 batch1".split()
     parameters = [("ptr", "tile"), *(("i64", word) for word in integers), ("ptr", "state")]
     f = Routine("scatter_phase", parameters, internal=True)
+    f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
     base = f.load("ptr", "%state", 8)
     image, group, channel, line, step, width = (
         f.load("i64", f.at("%state", 8 * i), 8) for i in range(1, 7)

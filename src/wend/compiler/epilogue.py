@@ -3,7 +3,8 @@
     void epilogue(ptr tile, i64 rows, i64 columns, i64 row, i64 column, i64 batch0, i64 batch1,
                   ptr block)
 
-`block` are words as those of a nest: addresses, extents and numbers.
+`block` are words as those of a nest: addresses, extents and numbers. Without a tile (null) nothing
+is computed: what the tile will need is fetched.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import Any
 from wend.compiler import matmul
 from wend.compiler.codegen import NestCode
 from wend.compiler.elements import ElementCode
-from wend.compiler.extents import ZERO, scale
+from wend.compiler.extents import ONE, ZERO, scale
 from wend.compiler.instructions import Value, VectorBuilder, memory_type
 from wend.compiler.ir import Op
 from wend.compiler.kernels import Slot
 from wend.compiler.nest import Access
 from wend.compiler.tails import Tail
+from wend.compiler.tile import LINE, fetch
 from wend.compiler.vectors import first_lanes
 
 __all__ = ["NAME", "EpilogueCode"]
@@ -51,6 +53,7 @@ class EpilogueCode(NestCode):
             self.starts[id(access)] = self.start(access)
         dtype = self.function.dtypes[tail.head.out]
         line = matmul.tile_columns(dtype.name) * dtype.itemsize
+        self.before_the_tile(line)
         with self.counted("0", "%rows") as i:
             place = text.let(f"mul i64 {i}, {line}")
             sums = text.let(f"getelementptr i8, ptr %tile, i64 {place}")
@@ -64,6 +67,24 @@ class EpilogueCode(NestCode):
         body = f"{self.entry.render()}\n  br label %start\nstart:\n{text.render()}"
         self.module.add(NAME, f"define void @{NAME}({_PARAMETERS}) nounwind {{\n{body}\n}}")
         return self.module.render(), self.slots.items
+
+    def before_the_tile(self, line: int) -> None:
+        """Without a tile: fetch what it will need, a few short pieces of many rows. line: bytes"""
+        text = self.text
+        ahead, there = text.fresh("ahead"), text.fresh("there")
+        none = text.let("icmp eq ptr %tile, null")
+        text.line(f"br i1 {none}, label {ahead}, label {there}")
+        text.label(ahead)
+        matrices = [a for a in self.accesses if a.strides[2] != ZERO and a.strides[3] == ONE]
+        if matrices:
+            with self.counted("0", "%rows") as i:
+                for access in matrices:
+                    step = text.let(f"mul i64 {i}, {self.poly(access.strides[2])}")
+                    start = self.beyond(self.starts[id(access)], access, step)
+                    for offset in range(0, line, LINE):
+                        fetch(text, text.let(f"getelementptr i8, ptr {start}, i64 {offset}"), 2)
+        text.line("ret void")
+        text.label(there)
 
     # -- places ---------------------------------------------------------------------------------
 

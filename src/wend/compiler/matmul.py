@@ -41,9 +41,10 @@ An *epilogue* is called once for each tile of the finished product, and does wit
 
 `tile` holds rows x columns accumulators, its rows `tile_columns(dtype)` elements apart; row,
 column, batch0 and batch1 say where it lies in the product. All columns up to the next multiple of
-the lanes may be read. `out` is then only written, with sums over a part of the depth, if the depth
-is larger than `depth_block()`: it may be the place where the epilogue puts its results, if
-they have the accumulators' type and the same strides.
+the lanes may be read. Before a tile is computed an epilogue is called with null in its place, so
+that it fetches what it is going to read. `out` is only written, with sums over a part of the
+depth, if the depth is larger than `depth_block()`: it may be the place where the epilogue puts its
+results, if they have the accumulators' type and the same strides.
 
 How a sum is split depends on the sizes, and on the part's number of rows: cut by sizes alone, never
 by the number of threads, and results are the same from run to run.
@@ -205,6 +206,7 @@ def epilogue(
     integers = "rows columns row column batch0 batch1".split()
     parameters = [("ptr", "tile"), *(("i64", word) for word in integers), ("ptr", "state")]
     f = Routine(name, parameters)
+    f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
     with f.loop("0", "%rows") as i:
         line = f.at("%tile", f.mul(i, str(shape.panel * shape.size)))
         row = f.add("%row", i)

@@ -18,14 +18,12 @@ from __future__ import annotations
 from wend.compiler.blocking import COLUMN_PANELS, arguments
 from wend.compiler.packing import Source
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, counted, fetch, lane_mask, masked_store, spread_integer
+from wend.compiler.tile import LINE, Shape, counted, fetch, lane_mask, masked_store, spread_integer
 
 __all__ = ["pack_patches"]
 
 # Entries of the table, and bytes of one: two places and three masks.
 _MOVES, _MOVE = 512, 40
-# Bytes of a cache line.
-_LINE = 64
 
 
 def pack_patches(shape: Shape, dtype: str, names: list[str]) -> str:
@@ -129,7 +127,7 @@ class _Packing:
         # An image that lies upside down is not fetched.
         upright = f.select(f.is_("sgt", line, "0"), "%columns", "0")
         length = f.div(f.mul(upright, line), a["out_width"])
-        with f.loop("0", f.add(length, str(_LINE)), str(_LINE)) as at:
+        with f.loop("0", f.add(length, str(LINE)), str(LINE)) as at:
             fetch(f, f.at(plane, f.add(start, at)), level=2)
 
     def tap_by_tap(self, table: str) -> None:

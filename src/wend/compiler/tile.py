@@ -22,10 +22,13 @@ from functools import cached_property
 
 from wend.compiler.llvm import Target
 from wend.compiler.routine import Routine
+from wend.compiler.text import Text
 
 __all__ = [
+    "LINE",
     "Shape",
     "counted",
+    "fetch",
     "lane_mask",
     "lane_range",
     "masked_load",
@@ -37,6 +40,8 @@ __all__ = [
     "tiles",
 ]
 
+#: Bytes of a cache line.
+LINE = 64
 # A panel's row is fetched this many steps before it is used, by bytes of an element: measured.
 _AHEAD = {4: 24, 8: 8}
 
@@ -227,7 +232,7 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
     return sums
 
 
-def fetch(f: Routine, pointer: str, level: int) -> None:
+def fetch(f: Text, pointer: str, level: int) -> None:
     """Begin to bring a cache line nearer: into the cache of the first level, or the second."""
     f.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 {4 - level}, i32 1)")
 

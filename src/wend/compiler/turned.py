@@ -107,6 +107,7 @@ def turn_tile(shape: Shape) -> str:
     integers = "rows columns row column batch0 batch1".split()
     parameters = [("ptr", "tile"), *(("i64", word) for word in integers), ("ptr", "state")]
     f = Routine("turn_tile", parameters, internal=True)
+    f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
     kinds = ("ptr", "i64", "i64", "ptr", "ptr", "ptr")
     out, out_row, accumulate, epilogue, state, tile = (
         f.load(kind, f.at("%state", 8 * i), 8) for i, kind in enumerate(kinds)
