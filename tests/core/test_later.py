@@ -11,14 +11,18 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import frames, later, regions, structure
+from wend.runtime import fibers, frames, later, regions, strands, structure, unravel
 
 Params = dict[str, "torch.Tensor"]
 
 
-@pytest.fixture
-def by_groups(monkeypatch):
+@pytest.fixture(params=["one trace", "a trace each"])
+def by_groups(request, monkeypatch):
     """Counts the passes that ran by groups and those that needed nodes; a defect shows."""
+    apart = request.param == "a trace each"
+    run = fibers.run_together
+    monkeypatch.setattr(fibers, "run_together", lambda *given, **_: run(*given, apart=apart))
+    monkeypatch.setattr(strands, "PASSED", 0)
     monkeypatch.setattr(regions, "RAISES", True)
     monkeypatch.setattr(structure, "STRIKES", 1000)
     monkeypatch.setattr(structure.BOOK, "pause", 0)  # whatever the tests before have met
@@ -34,6 +38,8 @@ def by_groups(monkeypatch):
     again = counted("groups", regions.Execution.backward_again)
     monkeypatch.setattr(regions.Execution, "backward_again", again)
     monkeypatch.setattr(later.Later, "resolve", counted("nodes", later.Later.resolve))
+    monkeypatch.setattr(unravel.Woven, "run", counted("groups", unravel.Woven.run))
+    monkeypatch.setattr(unravel.Woven, "resolve", counted("nodes", unravel.Woven.resolve))
     before = torch.autobatch(True)
     yield counts
     before.__exit__()

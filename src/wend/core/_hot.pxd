@@ -353,6 +353,10 @@ cdef Py_ssize_t BASELINE
 
 @cython.locals(t="long long")
 cpdef Trace current_trace()
+@cython.locals(fresh=Trace)
+cpdef Trace sibling_of(Trace trace)
+@cython.locals(before=Trace)
+cpdef Trace swap_trace(Trace trace)
 cdef list CODES
 cdef list FLAGS
 @cython.locals(row=tuple, flag=bint, k=Py_ssize_t)
@@ -447,6 +451,13 @@ cdef Py_ssize_t live_baseline()
 cpdef flush(Trace trace)
 @cython.locals(v=Value, values=list, batch=Batch)
 cpdef flush_now(Trace trace)
+@cython.locals(trace=Trace, batch=Batch, v=Value, k=Py_ssize_t)
+cpdef flush_many(list siblings)
+@cython.locals(states=list, values=list, args=list, live=list, sites=dict, known=dict, batch=Batch,
+               places=list, n_states=Py_ssize_t, at_args=Py_ssize_t, number=Py_ssize_t,
+               state=Record, first=Py_ssize_t, v=Value, at=Py_ssize_t, copy=Record, i=Py_ssize_t,
+               k=Py_ssize_t)
+cpdef tuple merged(list batches, list lives)
 cpdef passed(Trace trace, list states)
 cpdef ensure(Value v)
 @cython.locals(t=type, i=Py_ssize_t)

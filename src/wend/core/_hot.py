@@ -1289,6 +1289,28 @@ def install_trace(t, trace):
     TRACES[t] = weakref.ref(trace, forget)
 
 
+def sibling_of(trace):
+    """A trace with nothing pending that records under the same conditions as `trace`."""
+    fresh = Trace(trace.root)
+    fresh.mode = trace.mode
+    fresh.soft_nodes = trace.hard_nodes
+    fresh.hard_nodes = trace.hard_nodes
+    fresh.soft_bytes = trace.soft_bytes
+    fresh.hard_bytes = trace.hard_bytes
+    fresh.modules = list(trace.modules)
+    return fresh
+
+
+def swap_trace(trace):
+    """Make `trace` that of this thread; returns the one before, which is to be put back."""
+    global LAST_TRACE
+    before = current_trace()
+    LOCAL.trace = trace
+    TRACES[LAST_THREAD] = weakref.ref(trace)
+    LAST_TRACE = trace
+    return before
+
+
 def traces():
     """The traces of all threads."""
     found = [ref() for ref in list(TRACES.values())]
@@ -2407,6 +2429,119 @@ def flush_now(trace):
         count_pass(trace.root, batch.states)
         if N_STATES > MAX_STATES:
             SLOTS["evict"](ROOT)
+
+
+def flush_many(siblings):
+    """Compute what is pending in several traces, as `flush_now`, so that it can run together.
+
+    Slot `execute_many`: takes the batches and what is wanted of each.
+    """
+    global N_FLUSHES
+    batches = []
+    lives = []
+    begun = []
+    for trace in siblings:
+        trace.lock.acquire()
+        if trace.n == 0 or trace.flushing:
+            trace.lock.release()
+            continue
+        begun.append(trace)
+        batch = Batch.__new__(Batch)
+        batch.states = trace.states
+        batch.values = trace.values
+        batch.args = trace.args
+        batch.state = trace.state
+        batch.sites = trace.sites
+        batch.serial = trace.serial
+        batch.touched = trace.touched
+        batch.extra = trace.extra
+        batches.append(batch)
+        lives.append(wanted(trace))
+        trace.reset()
+        trace.flushing = True
+    if not batches:
+        return
+    N_FLUSHES += 1
+    try:
+        SLOTS["execute_many"](batches, lives)
+    finally:
+        for k in range(len(begun)):
+            trace = begun[k]
+            batch = batches[k]
+            trace.flushing = False
+            for v in batch.values:
+                if v.trace is trace:
+                    v.trace = None
+                    v.serial = 0
+            trace.lock.release()
+    for k in range(len(begun)):
+        trace = begun[k]
+        batch = batches[k]
+        count_pass(trace.root, batch.states)
+    if N_STATES > MAX_STATES:
+        SLOTS["evict"](ROOT)
+
+
+def merged(batches, lives):
+    """Several batches as one, off the trie, and what is wanted of it.
+
+    A value from outside that several of them use enters once.
+    """
+    states = []
+    values = []
+    args = []
+    live = []
+    sites = {}
+    known = {}
+    for k in range(len(batches)):
+        batch = batches[k]
+        places = [0] * len(batch.values)
+        n_states = len(states)
+        at_args = len(args)
+        number = -1
+        for state in batch.states:
+            number += 1
+            first = state.first
+            if state.n_in == 0 and type(state.prim) is LeafPrimitive:
+                v = batch.values[first]
+                at = known.get(id(v), -1)
+                places[first] = at
+                if at >= 0:
+                    n_states -= 1  # of which the places of sites are counted
+                    continue
+                known[id(v)] = len(values)
+            copy = Record.__new__(Record)
+            copy.prim = state.prim
+            copy.mode = state.mode
+            copy.out_type = state.out_type
+            copy.code = state.code
+            copy.user_code = state.user_code
+            copy.program = state.program
+            copy.outs = state.outs
+            copy.lasti = state.lasti
+            copy.user_lasti = state.user_lasti
+            copy.n_in = state.n_in
+            copy.n_out = state.n_out
+            copy.requires_grad = state.requires_grad
+            copy.many = state.many
+            copy.first = len(values)
+            copy.arg0 = at_args + state.arg0
+            copy.i0 = -1 if state.i0 < 0 else places[state.i0]
+            copy.i1 = -1 if state.i1 < 0 else places[state.i1]
+            copy.i2 = -1 if state.i2 < 0 else places[state.i2]
+            if state.rest is not None:
+                copy.rest = tuple([places[i] for i in state.rest])
+            if batch.sites is not None and number in batch.sites:
+                sites[n_states + number] = batch.sites[number]
+            for i in range(state.n_out):
+                places[first + i] = len(values)
+                values.append(batch.values[first + i])
+            states.append(copy)
+        args.extend(batch.args)
+        for i in lives[k]:
+            live.append(places[i])
+    serial = batches[len(batches) - 1].serial
+    return Batch(states, values, args, None, sites if sites else None, serial, [], None), live
 
 
 def passed(trace, states):

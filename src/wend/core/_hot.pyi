@@ -1702,6 +1702,10 @@ def current_trace() -> Trace:
     """The trace of this thread."""
 def install_trace(t: Any, trace: Any) -> Any:
     """Make `trace` that of the thread with id `t`, until the thread ends."""
+def sibling_of(trace: Any) -> Trace:
+    """A trace with nothing pending that records under the same conditions as `trace`."""
+def swap_trace(trace: Any) -> Trace:
+    """Make `trace` that of this thread; returns the one before, which is to be put back."""
 def traces() -> Any:
     """The traces of all threads."""
 def before_fork() -> Any:
@@ -1741,6 +1745,10 @@ def flush(trace: Any) -> Any:
     """Have everything pending computed that is still wanted."""
 def flush_now(trace: Any) -> Any:
     """Compute everything pending that is still wanted; the trace returns to the root."""
+def flush_many(siblings: Any) -> Any:
+    """Compute what is pending in several traces, as `flush_now`, so that it can run together."""
+def merged(batches: Any, lives: Any) -> tuple[Any, ...]:
+    """Several batches as one, off the trie, and what is wanted of it."""
 def passed(trace: Any, states: Any) -> Any:
     """Count a path that was computed without having been recorded once more."""
 def synchronize() -> Any:

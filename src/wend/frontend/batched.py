@@ -74,7 +74,12 @@ def run_calls(
     """Results of the calls of `fn`: as fibers, or one after the other."""
     from wend.runtime import fibers  # needs greenlet, which most programs do not
 
-    return (fibers.run_together if _together(fn, len(calls)) else fibers.run_alone)(calls, own)
+    if not _together(fn, len(calls)):
+        return fibers.run_alone(calls, own)
+    # Calls that wait go together turn by turn; others leave all that they did to one structure.
+    habits = weighing_of(fn)
+    results, habits.waits = fibers.run_together(calls, own, apart=habits.waits)
+    return results
 
 
 def _together(fn: Callable[..., Any], count: int) -> bool:

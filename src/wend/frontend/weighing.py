@@ -26,6 +26,7 @@ class Weighing:
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self.clock = clock
         self.best: dict[bool, float] = {}  # seconds an example: together, one after the other
+        self.waits = False  # whether calls of the last batch together had to wait for values
         self.batches = 0
         self.retrial = TRIALS + FIRST_PAUSE
         self.pause = FIRST_PAUSE

@@ -14,7 +14,7 @@ from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.families import Entry, Family, Layout, Room, Unsuited, is_ready
-from wend.runtime.later import Later, LazyPath
+from wend.runtime.later import Later, LazyPath, lazy_path_of
 from wend.runtime.structure import BOOK, ops_of
 from wend.runtime.templates import Template
 from wend.transforms.history import note_history
@@ -277,12 +277,12 @@ class Forward:
 
     def leave_spent(self, wanted: list[int]) -> None:
         """A second backward pass from what is left finds the graph freed."""
-        self.leave_segment(self.open_roots(wanted), LazyPath(self.batch))
+        self.leave_segment(self.open_roots(wanted), lazy_path_of(self.batch))
 
     def leave_open(self, wanted: list[int]) -> None:
         """Let a later backward pass find the way on from here."""
         roots = self.open_roots(wanted)
-        path = LazyPath(self.batch)
+        path = lazy_path_of(self.batch)
         self.n_reached = sum(self.sorter.reached)
         self.values = values = list(self.values)
         path.wait(Later(self, roots, {i: values[i] for i in self.sorter.leaves}))
@@ -304,7 +304,7 @@ class Forward:
         batch, values = self.batch, self.values
         segment = Segment(_hot.fresh_serial(), path)
         segment.origin = batch.serial
-        segment.types = path.types_of_values
+        segment.types = [v.type for v in values]
         segment.args = batch.args
         segment.inputs = {}
         for i in self.sorter.leaves:

@@ -21,6 +21,7 @@ from wend.base.errors import ExecutionError
 from wend.base.random_state import RandomState
 from wend.core import _hot
 from wend.core._hot import Trace
+from wend.runtime import weaving as _weaving  # noqa: F401  (runs what several traces hold)
 from wend.runtime.regions import allowed
 
 __all__ = ["Call", "run_alone", "run_together"]
@@ -65,6 +66,8 @@ class Fiber:
         self.result: Any = None
         self.error: BaseException | None = None
         self.cancelled = False
+        self.apart = False  # whether the trace is its own
+        self.last = False  # whether there is nobody left to wait for
         self.around = _Surroundings(trace)
         self.around.modules = list(trace.modules)
         self.around.fiber = self
@@ -100,24 +103,38 @@ class Fiber:
         """Part from all that was held: values live as long as somebody refers to them."""
         self.result = self.error = None
         self.around.fiber = None
+        if self.apart:
+            self.trace.fiber = None
         del self._call, self._greenlet
+
+    def take_trace(self) -> None:
+        """Record into a trace of its own from now on."""
+        self.trace = _hot.sibling_of(self.trace)
+        self.trace.fiber = self
+        self.apart = True
 
     def _switch(self, switch: Callable[[], Any]) -> None:
         trace, around = self.trace, self.around
-        here = _Surroundings(trace)
-        around.enter(trace)
-        before = random_state.swap(around.random)
+        if self.apart:
+            before = _hot.swap_trace(trace)
+        else:
+            here = _Surroundings(trace)
+            around.enter(trace)
+        stream = random_state.swap(around.random)
         try:
             switch()
         finally:
-            around.random = random_state.swap(before)
-            around.leave(trace)
-            here.enter(trace)
+            around.random = random_state.swap(stream)
+            if self.apart:
+                _hot.swap_trace(before)
+            else:
+                around.leave(trace)
+                here.enter(trace)
 
     def park(self) -> bool:
         """Wait until the flush; False where that cannot be (another thread, a cancelled call)."""
         me = self._greenlet
-        if self.cancelled or getcurrent() is not me:
+        if self.cancelled or self.last or getcurrent() is not me:
             return False
         me.parent.switch()
         return True
@@ -131,14 +148,21 @@ def park(trace: Trace) -> bool:
 _hot.set_slot("park", park)
 
 
-def run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[Any]:
+def run_together(
+    calls: Sequence[Call], streams: Sequence[RandomState], apart: bool = False
+) -> tuple[list[Any], bool]:
     """Results of the calls, run as fibers of this thread: see `_run_together`."""
     with CollectionSeldom():
-        return _run_together(calls, streams)
+        return _run_together(calls, streams, apart)
 
 
-def _run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[Any]:
-    """Results of the calls, run as fibers of this thread.
+def _run_together(
+    calls: Sequence[Call], streams: Sequence[RandomState], apart: bool
+) -> tuple[list[Any], bool]:
+    """Results of the calls, run as fibers of this thread, and whether any had to wait.
+
+    apart: each has a trace of its own, whose turns that took the same path run as one (`strands`);
+    else what all have recorded is one structure, off the trie
 
     The first call that raises ends all: the others are cancelled, and its error is raised with
     the number of the call (see `mark`).
@@ -148,6 +172,10 @@ def _run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list
     fibers = [Fiber(trace, k, call, stream) for k, (call, stream) in rows]
     budget = trace.soft_nodes
     trace.soft_nodes = trace.hard_nodes  # there is no beat to wait for
+    apart = apart and trace.symbolic is None and trace.fiber is None and allowed()
+    if apart:
+        for fiber in fibers:
+            fiber.take_trace()
     waiting = fibers
     failure: Exception | None = None
     raised_at = None
@@ -155,10 +183,12 @@ def _run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list
     try:
         while waiting:
             # What many have pending hardly comes back as a whole; the path of a single one may.
-            if len(waiting) > 1 and trace.symbolic is None and allowed():
+            if not apart and len(waiting) > 1 and trace.symbolic is None and allowed():
                 trace.state = None
             elif trace.n == 0:
                 trace.state = trace.root
+            if apart and len(waiting) == 1:
+                waiting[0].last = True
             for fiber in waiting:
                 fiber.go()
                 if fiber.error is not None:
@@ -167,17 +197,21 @@ def _run_together(calls: Sequence[Call], streams: Sequence[RandomState]) -> list
             if failure is not None and failure.__traceback__ is raised_at:
                 raise failure
             failure = None
+            ran = waiting
             waiting = [fiber for fiber in waiting if fiber.is_parked]
             # Which calls were the last to end differs; what the program does with all does not.
             parted = parted or bool(waiting)
-            if parted and trace.n > 0:
+            if apart or (parted and trace.n > 0):
                 try:
-                    _hot.flush(trace)
+                    if apart:
+                        _hot.flush_many([fiber.trace for fiber in ran])
+                    else:
+                        _hot.flush(trace)
                 except ExecutionError:  # a defect, after which values are missing
                     raise
                 except Exception as error:
                     failure, raised_at = error, error.__traceback__
-        return [fiber.result for fiber in fibers]
+        return [fiber.result for fiber in fibers], parted
     except BaseException as error:
         _cancel(fibers, error)
         raise

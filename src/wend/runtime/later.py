@@ -9,6 +9,7 @@ computed again, from the values that the flush began with.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,21 +28,21 @@ from wend.transforms.hooks import has_hooks
 class LazyPath(PathGraph):
     """The path of a flush that ran by groups; its nodes are made when somebody asks for them."""
 
-    def __init__(self, batch: Batch) -> None:
-        self.types_of_values = [v.type for v in batch.values]
+    def __init__(self, content: Callable[[], tuple[list[Any], list[Any], list[Any]]]) -> None:
+        """content: gives the steps, the types of all values, and the run-time args"""
         self.known: list[Any] = []
-        self._made = (batch.states, batch.args)
+        self._made = content
 
     def __getattr__(self, name: str) -> Any:
         if name not in PathGraph.__slots__ or "_made" not in self.__dict__:
             raise AttributeError(name)
-        states, args = self.__dict__.pop("_made")
-        super().__init__(states, [_hot.held(t, None) for t in self.types_of_values], args)
+        states, types, args = self.__dict__.pop("_made")()
+        super().__init__(states, [_hot.held(t, None) for t in types], args)
         if self.later is None:
             self.spent = {node.outputs[0] for node in self.nodes if node.grad}
         return getattr(self, name)
 
-    def wait(self, later: Later) -> None:
+    def wait(self, later: Any) -> None:
         """The backward pass has not run yet."""
         self.later = later
         self.spent = set()
@@ -53,6 +54,12 @@ class LazyPath(PathGraph):
             del self.spent  # told when the nodes are made
         else:
             self.spent = {node.outputs[0] for node in self.nodes if node.grad}
+
+
+def lazy_path_of(batch: Batch) -> LazyPath:
+    """The path of one flush."""
+    states, args, types = batch.states, batch.args, [v.type for v in batch.values]
+    return LazyPath(lambda: (states, types, args))
 
 
 class Later:
@@ -112,7 +119,7 @@ class Later:
             raise GraphError(FREED)
         path = segment.structure
         values = []
-        for i, type_ in enumerate(path.types_of_values):
+        for i, type_ in enumerate(segment.types):
             value = self.leaves.get(i)
             if value is None:
                 value = _hot.held(type_, None)
@@ -147,6 +154,27 @@ class Ledger:
             for slab, more in zip(have[1], slabs, strict=True):
                 slab.extend(more)
         execution.tails = {}
+
+    def wait_for(
+        self,
+        template: Template,
+        arrays: list[Any],
+        targets: list[Value],
+        numbers: list[Any],
+        known: list[Value],
+    ) -> None:
+        """Put off gradients of parameters.
+
+        arrays: what they read, of one run     known: all values that are the same for its members
+        """
+        key = (template, tuple(map(id, known)))
+        have = self.tails.get(key)
+        if have is None:
+            slabs = [[array] for array in arrays]
+            self.tails[key] = template, slabs, targets, numbers, tuple(known)
+            return
+        for slab, array in zip(have[1], arrays, strict=True):
+            slab.append(array)
 
     def add(self, value: Value, g: Any) -> None:
         """Add to the gradient of a leaf."""

@@ -7,6 +7,7 @@ group, and they are computed once, over the rows of all groups.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -133,8 +134,7 @@ def region_path(nodes: list[Any], types: list[Any]) -> tuple[PathGraph, list[int
         args: tuple[Expr, ...] = tuple([(ARG, at + k) for k in range(len(op.args))])
         at += len(op.args)
         if prim.is_composite:
-            if all(i >= 0 for i in ins):
-                path.asked.append((program.guards, ins, (0,) * len(ins), args))
+            path.asked.append(guards_of(program, ins, args, expander, len(types)))
             made: list[Any] = expander.expand(program.graph, ins, args, op.grad)
         else:
             made = [
@@ -150,6 +150,24 @@ def region_path(nodes: list[Any], types: list[Any]) -> tuple[PathGraph, list[int
     path.nodes, path.inner = expander.nodes, expander.inner
     settle(path)
     return path, values
+
+
+def guards_of(
+    program: Any, ins: tuple[int, ...], args: Any, expander: Expander, n: int
+) -> tuple[Any, ...]:
+    """What a composite asked of extents, as `PathGraph.asked` has it: over n operands of a path."""
+
+    def dim_of(k: int, axis: int) -> Expr:
+        i = ins[k]
+        return (0, i, axis) if i >= 0 else extents(expander.shapes, i)[axis]
+
+    guards = [
+        (op, substitute(a, dim_of, args.__getitem__), substitute(b, dim_of, args.__getitem__), on)
+        for op, a, b, on in program.guards
+    ]
+    every = tuple([e for guard in guards for e in (*args_in(guard[1]), *args_in(guard[2]))])
+    known = tuple([(ARG, k) for k in range(max(every, default=-1) + 1)])
+    return guards, tuple(range(n)), (0,) * n, known
 
 
 def placed(program: Any, ins: tuple[int, ...], args: Any, expander: Expander) -> list[Any]:
@@ -199,8 +217,19 @@ class Template:
     given      which of those can have a gradient     needs: which operands want one
     """
 
-    def __init__(self, node: Any, types: list[Any], lift: int, mask: int, grad: bool) -> None:
-        """lift: how many members are stacked, 0 for none."""
+    def __init__(
+        self,
+        node: Any,
+        types: list[Any],
+        lift: int,
+        mask: int,
+        grad: bool,
+        at_once: bool = True,
+    ) -> None:
+        """lift: how many members are stacked, 0 for none.
+
+        at_once: False if the backward functions are those of `seeded` templates
+        """
         nodes = ops_of(node)
         self.numbers: list[Any] = [a for op in nodes for a in op.args]
         self.exported = [k for k in range(node.n_values) if mask >> k & 1]
@@ -234,20 +263,34 @@ class Template:
             results += sorted(read_later(path, seeds, active) - set(results), reverse=True)
         self.n_results = len(results)
         self.forward = Function(path, results, self.types, self.numbers)
+        self.body: Any = None
         if seeds and active:
-            rest = (False,) * (len(results) - len(self.given))
-            graph = gradient_graph(path, tuple(results), self.needs, (*self.given, *rest))
             may_wait = [
                 flag and role & LEAF_GRAD == LEAF_GRAD
                 for flag, role in zip(node.shared, roles, strict=True)
             ]
-            self.divide(graph, may_wait, path.asked)
+            self.body = path, tuple(results), may_wait
+            if at_once:
+                self.divide()
 
-    def divide(self, graph: Graph, may_wait: list[bool], asked: list[Any]) -> None:
-        """Divide the gradient's graph: what runs per group, and what can wait for all groups.
+    def seeded(self, on: frozenset[int]) -> Template:
+        """The same structure, whose backward function begins with some of its results.
 
-        asked: what is known of the operands' sizes (`PathGraph.asked`)
+        on: numbers of values of the region, of those that are `exported` and `given`
         """
+        found = copy.copy(self)
+        flags = zip(self.exported, self.given, strict=True)
+        found.given = tuple([given and k in on for k, given in flags])
+        found.n_given = sum(found.given)
+        found.divide()
+        return found
+
+    def divide(self) -> None:
+        """Divide the gradient's graph: what runs per group, and what can wait for all groups."""
+        body, results, may_wait = self.body
+        given = (*self.given, *[False] * (len(results) - len(self.given)))
+        graph = gradient_graph(body, results, self.needs, given)
+        asked = body.asked
         types = self.gradient_types(self.types, self.numbers)
         path, outputs = expanded(graph, types, len(self.numbers))
         growing = self.which_grow(path, list(range(len(types))), types) or self.grows

@@ -108,14 +108,19 @@ class Pass:
         segment = value.segment
         if segment is None:
             return
+        table = self.come_by(segment)
+        have = table.get(value.seg_index)
+        table[value.seg_index] = g if have is None else have + g
+
+    def come_by(self, segment: Segment) -> dict[int, Any]:
+        """Pass this segment when its turn comes; returns the gradients that it begins with."""
         key = -segment.serial
         table = self.pending.get(key)
         if table is None:
             table = self.pending[key] = {}
             self.segments[key] = segment
             heapq.heappush(self.heap, key)
-        have = table.get(value.seg_index)
-        table[value.seg_index] = g if have is None else have + g
+        return table
 
     def run(self) -> None:
         """Walk the segments, latest first; then hand the leaves their gradients.

@@ -1,0 +1,93 @@
+"""Computes what several fibers have pending: strands of one structure as one, others alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wend.base.errors import ExecutionError
+from wend.core import _hot
+from wend.core._hot import Batch
+from wend.runtime.batches import note
+from wend.runtime.strands import Pattern, pattern_of
+from wend.runtime.unravel import leave
+
+
+def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
+    """Compute what is wanted of each batch, those of one structure together (slot of the core).
+
+    What is new, and what has nobody to go with, is one structure off the trie.  The first error
+    of an op is raised when all has been computed that could be.
+    """
+    groups: dict[Any, list[Batch]] = {}
+    rest: list[tuple[Batch, list[int]]] = []
+    for batch, live in zip(batches, lives, strict=True):
+        if live:
+            pattern = pattern_of(batch, live)
+            if pattern is None:
+                rest.append((batch, live))
+            else:
+                groups.setdefault((pattern, pattern.signature(batch)), []).append(batch)
+    for (pattern, signature), members in groups.items():
+        if not run_woven(pattern, signature, members):
+            rest += [(batch, pattern.live) for batch in members]
+    run_merged(rest)
+
+
+def run_woven(pattern: Pattern, signature: Any, members: list[Batch]) -> bool:
+    """Run strands of one structure as one; False if others have to."""
+    if len(members) < 2:
+        return False
+    weave = pattern.weave(signature, members)
+    if weave is None:
+        return False
+    with np.errstate(all="ignore"):
+        done = weave.run(members)
+    if done is None:
+        return False
+    if weave.open:
+        leave(weave, members, *done)
+    first, n = weave.pattern.ops[0].first, len(members)
+    note(pattern.states, members[0].sites, [(weave.node, n, n, False, first)])
+    return True
+
+
+def run_merged(rest: list[tuple[Batch, list[int]]]) -> None:
+    """Run strands that are alone: by plans of their own, or all that have none as one structure."""
+    new = []
+    failure: Exception | None = None
+    for batch, live in rest:
+        if len(rest) > 1 and may_merge(batch, live):
+            new.append((batch, live))
+            continue
+        failure = attempt(batch, live) or failure
+    if len(new) > 1:
+        failure = attempt(*_hot.merged([b for b, _ in new], [live for _, live in new])) or failure
+    elif new:
+        failure = attempt(*new[0]) or failure
+    if failure is not None:
+        raise failure
+
+
+def may_merge(batch: Batch, live: list[int]) -> bool:
+    """Whether a batch has no plan of its own that is ready, and can be run with others."""
+    if batch.extra is not None or batch.touched or any(s.is_step for s in batch.states):
+        return False
+    plans = None if batch.state is None else batch.state.plans
+    plan = None if plans is None else plans.get(tuple(live))
+    return plan is None or plan.track is None
+
+
+def attempt(batch: Batch, live: list[int]) -> Exception | None:
+    """Run a batch; returns the error of an op."""
+    try:
+        _hot.slot("execute")(batch, live)
+    except ExecutionError:  # a defect, after which values are missing
+        raise
+    except Exception as error:
+        return error
+    return None
+
+
+_hot.set_slot("execute_many", execute_many)

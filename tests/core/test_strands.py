@@ -1,0 +1,203 @@
+"""Turns of fibers that took the same path run as one, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wend as torch
+from tries import own_trie
+from wend.base import config, random_state
+from wend.runtime import fibers, strands, unravel
+
+Params = dict[str, "torch.Tensor"]
+
+
+@pytest.fixture(params=["reference", "machine code"])
+def woven(request, monkeypatch):
+    """Counts what ran as one, and fails where single nodes were needed instead."""
+    counts = {"forward": 0, "backward": 0, "nodes": 0}
+
+    def counted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args):
+            counts[name] += 1
+            return method(*args)
+
+        return call
+
+    monkeypatch.setattr(strands, "PASSED", 0)
+    monkeypatch.setattr(strands.Weave, "run", counted("forward", strands.Weave.run))
+    monkeypatch.setattr(unravel.Woven, "run", counted("backward", unravel.Woven.run))
+    monkeypatch.setattr(unravel.Woven, "resolve", counted("nodes", unravel.Woven.resolve))
+    with torch.autobatch(True), own_trie():
+        settings = {"compile": request.param == "machine code", "wait": True}
+        before = config.settings.set(**settings)
+        yield counts
+        config.settings.set(**before)
+
+
+def parameters() -> Params:
+    rng = np.random.default_rng(3)
+    shapes = {"a": (4, 4), "b": (4,), "head": (3, 4), "table": (9, 4)}
+    made = {n: torch.tensor(rng.normal(size=shape) * 0.6) for n, shape in shapes.items()}
+    return {n: p.requires_grad_() for n, p in made.items()}
+
+
+def examples(n: int = 7) -> list[torch.Tensor]:
+    rng = np.random.default_rng(8)
+    return [torch.tensor(rng.normal(size=(1, 4))) for _ in range(n)]
+
+
+def results(fn: Any, given: list[Any], apart: bool, rounds: int = 2) -> list[Any]:
+    """Losses and gradients of the last of some rounds."""
+    for _ in range(rounds):
+        p = parameters()
+        calls = [lambda x=x, p=p: fn(p, x) for x in given]
+        streams = [random_state.current().substream(5, k) for k in range(len(given))]
+        if apart:
+            losses, _ = fibers.run_together(calls, streams, apart=True)
+        else:
+            losses = fibers.run_alone(calls, streams)
+        torch.stack(losses).sum().backward()
+        found = [loss.item() for loss in losses]
+        found += [None if t.grad is None else t.grad.numpy() for t in p.values()]
+    return found
+
+
+def assert_same(fn: Any, given: list[Any]) -> None:
+    for a, b in zip(results(fn, given, True), results(fn, given, False), strict=True):
+        if a is None or b is None:
+            assert a is b
+        else:
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def steps(p: Params, x: torch.Tensor) -> torch.Tensor:
+    """As many steps as the values tell."""
+    for _ in range(6):
+        x = x + torch.tanh(x @ p["a"] + p["b"])
+        scores = x @ p["head"].T
+        if scores.softmax(1).max() > 0.8:
+            break
+    return torch.nn.functional.cross_entropy(scores, torch.tensor([1]))
+
+
+@pytest.mark.smoke
+def test_steps_of_unlike_number(woven):
+    assert_same(steps, examples())
+    assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
+
+
+def rows_of_a_leaf(p: Params, words: torch.Tensor) -> torch.Tensor:
+    """Rows of what an earlier turn has computed, picked one by one."""
+    inputs = torch.nn.functional.embedding(words, p["table"]).unsqueeze(1)
+    state = torch.zeros(1, 4, dtype=torch.float64)
+    kept = []
+    for k in range(len(words)):
+        front = inputs[k]
+        state = torch.tanh((state + front) @ p["a"])
+        kept.append(front)
+        if state.sum() > 0.5:
+            state = state * 0.5
+    return state.square().sum() + torch.cat(kept).sum()
+
+
+def test_rows_of_values_that_are_picked(woven):
+    rng = np.random.default_rng(1)
+    assert_same(rows_of_a_leaf, [torch.tensor(rng.integers(0, 9, n)) for n in (3, 5, 5, 4, 3)])
+    assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
+
+
+def unused(p: Params, x: torch.Tensor) -> torch.Tensor:
+    """What nobody uses has no gradient, and makes none that is not finite."""
+    x = x @ p["a"]
+    length = (x * 0).square().sum().sqrt()  # its derivative is infinite
+    seen = x @ p["head"].T
+    if x.sum() > 0:
+        x = x * 2
+    del length, seen
+    return x.square().sum()
+
+
+def test_what_is_not_used_has_no_gradient(woven):
+    assert_same(unused, examples())
+    assert woven["backward"] > 0
+    assert results(unused, examples(), True)[-2] is None
+
+
+def parted(p: Params, x: torch.Tensor) -> torch.Tensor:
+    """Whether a square root takes part depends on the values read in between."""
+    x = x @ p["a"]
+    length = (x.square().sum() * (x.sum() > 0)).sqrt()
+    if x.sum() > 0:
+        return length + x.sum()
+    return x.sum()
+
+
+def test_strands_that_go_on_in_other_ways(woven):
+    assert_same(parted, examples())
+    assert woven["backward"] > 0
+
+
+def numbers(p: Params, x: torch.Tensor) -> torch.Tensor:
+    """A number that differs from example to example is an argument of an op."""
+    scale = float((x @ p["a"]).sum())
+    y = x * round(scale)
+    if y.sum() > 0:
+        y = y @ p["a"]
+    return y.square().sum() + p["b"].sum()
+
+
+def test_numbers_that_differ(woven):
+    assert_same(numbers, examples())
+
+
+def test_an_error_names_its_example(woven):
+    def fails(p, x):
+        y = x @ p["a"]
+        if y.sum() > 100:
+            return y
+        index = torch.tensor([int(y.sum() > 0) * 20])
+        z = torch.nn.functional.embedding(index, p["table"])
+        return z.sum() if z.sum() > -1000 else y
+
+    p = parameters()
+    calls = [lambda x=x: fails(p, x) for x in examples()]
+    own = [random_state.current().substream(5, k) for k in range(len(calls))]
+    with pytest.raises(IndexError):
+        fibers.run_together(calls, own, apart=True)
+
+
+def test_passes_through_some_strands(woven):
+    p, q = parameters(), parameters()
+    given = examples()
+    calls = [lambda x=x: steps(p, x) for x in given]
+    own = [random_state.current().substream(5, k) for k in range(len(given))]
+    losses, _ = fibers.run_together(calls, own, apart=True)
+    for loss in losses:
+        loss.backward()
+    for x in given:
+        steps(q, x).backward()
+    for name in ("a", "b", "head"):
+        np.testing.assert_allclose(p[name].grad, q[name].grad, rtol=1e-9, atol=1e-12)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        losses[0].backward()
+
+
+def test_a_value_of_another_call_is_computed_when_it_is_needed(woven):
+    p, shared = parameters(), []
+
+    def lends(x):
+        shared.append(x @ p["a"])
+        if shared[0].sum() > 100:  # the second call uses what the first one has pending
+            return shared[0].sum()
+        return (shared[0] * x).sum()
+
+    own = [random_state.current().substream(5, k) for k in range(2)]
+    found, _ = fibers.run_together([lambda x=x: lends(x) for x in examples(2)], own, apart=True)
+    first = examples(1)[0] @ p["a"]
+    for x, y in zip(examples(2), found, strict=True):
+        np.testing.assert_allclose(y.item(), (first * x).sum().item(), rtol=1e-12)
