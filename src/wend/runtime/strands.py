@@ -17,7 +17,7 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, LeafPrimitive
 from wend.runtime import _launch_select, _sort_select
-from wend.runtime.families import Call
+from wend.runtime.families import bound
 from wend.runtime.structure import LARGEST_OPERAND, SHARED, STACK, code, offset
 from wend.runtime.templates import Template
 from wend.transforms.hooks import retaining
@@ -160,6 +160,31 @@ def make_weave(pattern: Pattern, members: list[Batch], shared: tuple[bool, ...])
     return Weave(pattern, members[0], shared, len(members))
 
 
+class Call:
+    """A function of a template in machine code, for operands of certain types."""
+
+    def __init__(self, function: Any, types: list[Any], numbers: list[Any]) -> None:
+        """Raises LookupError if there is no machine code (yet), or a part of it is none."""
+        self.frame, self.made, self.numbers = bound(function, types, numbers)
+
+    def run(self, operands: list[Any], made: list[Any]) -> list[Any] | None:
+        """Compute; returns the arrays of operands (arrays, or values) and of what is made.
+
+        None if another way has to be found.
+        """
+        arrays = [x if type(x) is np.ndarray else x.buffer for x in operands]
+        arrays += made
+        table = [_launch.address_of(a) for a in arrays]
+        if -1 in table:
+            return None
+        values = [None if type(x) is np.ndarray else x for x in operands]
+        values += [None] * len(made)
+        words = np.array(table, np.int64)
+        at = _launch.address_of(words)
+        done = _launch.launch_at(self.frame, self.made, at, values, self.numbers)
+        return arrays if done == 1 else None
+
+
 class Bound:
     """A weave for a certain number of strands."""
 
@@ -225,22 +250,22 @@ class Weave:
             found = self.bound[n] = Bound(self, n)
         return found
 
-    def gather(self, members: list[Batch], bound: Bound) -> list[Any]:
+    def gather(self, members: list[Batch], at: Bound) -> list[Any]:
         """The operands: values that are the same for all, or arrays of the strands' own."""
         found: list[Any] = []
         first = members[0].values
         copy_bytes, address_of = _sort.copy_bytes, _launch.address_of
         for k, entry in enumerate(self.pattern.entries):
-            at = entry.leaf
+            leaf = entry.leaf
             if self.shared[k]:
-                v = first[at]
+                v = first[leaf]
                 found.append(v if v.extra is None else np.array(v.buffer, order="C"))
                 continue
-            type_, size = bound.types[k], self.sizes[k]
+            type_, size = at.types[k], self.sizes[k]
             array = np.empty(type_.dims, type_.dtype.numpy)
             target = address_of(array)
             for batch in members:
-                v = batch.values[at]
+                v = batch.values[leaf]
                 source = address_of(v.buffer)
                 if source == -1:
                     kept = np.ascontiguousarray(v.buffer)
@@ -258,9 +283,9 @@ class Weave:
         Returns (operands, results): what a backward pass reads.
         """
         n = len(members)
-        bound = self.bound_to(n)
-        operands = self.gather(members, bound)
-        results = self.compute(bound, operands)
+        at = self.bound_to(n)
+        operands = self.gather(members, at)
+        results = self.compute(at, operands)
         if results is None:
             return None
         for i, array in zip(self.exported, results, strict=False):
@@ -271,21 +296,15 @@ class Weave:
                 batch.values[i].buffer = entry.shown(batch)
         return operands, results
 
-    def compute(self, bound: Bound, operands: list[Any]) -> list[Any] | None:
+    def compute(self, at: Bound, operands: list[Any]) -> list[Any] | None:
         """The arrays of the template's results."""
         function = self.template.forward
-        call = bound.ready(self)
+        call = at.ready(self)
         if call is None:
-            found: list[Any] = function(operands, bound.types, self.numbers)
+            found: list[Any] = function(operands, at.types, self.numbers)
             return [np.ascontiguousarray(a).reshape(a.shape) for a in found]
-        address_of = _launch.address_of
-        arrays = [x if type(x) is np.ndarray else x.buffer for x in operands]
-        arrays += [np.empty(t.dims, t.dtype.numpy) for t in bound.made]
-        table = [address_of(a) for a in arrays]
-        if -1 in table:
-            return None
-        values = [None if type(x) is np.ndarray else x for x in operands]
-        if not call.run(table, values):
+        arrays = call.run(operands, [np.empty(t.dims, t.dtype.numpy) for t in at.made])
+        if arrays is None:
             return None
         return [arrays[p] for p in function.picks]
 

@@ -18,10 +18,9 @@ from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Record, Segment
 from wend.runtime import _launch_select, _sort_select
-from wend.runtime.families import Call
 from wend.runtime.later import LazyPath, Ledger
 from wend.runtime.reference import ReferencePlan
-from wend.runtime.strands import Weave
+from wend.runtime.strands import Call, Weave
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
 from wend.transforms.hooks import has_hooks
@@ -266,13 +265,10 @@ class Woven:
         function = template.backward
         found: list[Any] = []
         if call is not None:
-            arrays = [x if type(x) is np.ndarray else x.buffer for x in read]
             made = [np.empty(t.dims, t.dtype.numpy) for t in made_types]
-            table = [_launch.address_of(a) for a in (*arrays, *made)]
-            values = [None if type(x) is np.ndarray else x for x in read] + [None] * len(made)
-            if not call.run(table, values):
+            everything = call.run(read, made)
+            if everything is None:
                 raise RuntimeError("a backward kernel noted a failure")
-            everything = arrays + made
             found = [everything[p] for p in function.picks]  # type: ignore[union-attr]
         elif function is not None:
             found = function(list(read), types, weave.numbers)
