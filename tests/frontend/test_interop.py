@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base import dtypes
+from tries import own_trie
+from wend.base import config, dtypes
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.frontend.interop import from_dlpack, to_dlpack, user_attributes
 from wend.frontend.nn.parameter import Parameter
@@ -300,3 +301,24 @@ def test_ops_are_copied_and_pickled_by_name():
         assert copy.deepcopy([op])[0] is op and copy.copy(op) is op
     layer = wend.nn.TransformerEncoder(wend.nn.TransformerEncoderLayer(4, 2), 2).layers[1]
     assert layer.activation is relu
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["plans", "regions"])
+def test_kernels_read_arrays_of_every_kind(sealed, tmp_path):
+    """Memory maps and arrays that are not aligned have no address that a kernel could be given."""
+    path = tmp_path / "numbers.bin"
+    np.arange(8, dtype=np.float32).tofile(path)
+    mapped = np.memmap(path, dtype=np.float32, mode="r+")
+    shifted = np.zeros(33, np.uint8)[1:].view(np.float32)
+    shifted[...] = np.arange(8)
+    assert not shifted.flags.aligned
+    with config.override(compile=True, wait=True):
+        for array in (mapped, shifted, mapped[::-1].copy()[::2], np.float32(3) + mapped):
+            expected = np.array(array)
+            x = wend.from_numpy(array)
+            with own_trie(sealed=sealed):
+                both = wend.stack([x, x * 2])
+                np.testing.assert_array_equal(both.numpy(), [expected, expected * 2])
+            with own_trie(sealed=sealed):
+                product = x.reshape(-1, 2) @ wend.ones(2, 3)
+                np.testing.assert_array_equal(product[:, 1].numpy(), expected.reshape(-1, 2).sum(1))

@@ -324,13 +324,12 @@ class Forward:
 
 
 def dense(array: Any) -> Any:
-    """A C-contiguous array of the same elements (or those of a value)."""
+    """A C-contiguous, aligned array of the same elements (or those of a value)."""
     if type(array) is Value:
         array = array.buffer
     if type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned:
         return array
-    array = np.asarray(array)
-    return np.ascontiguousarray(array).reshape(array.shape)
+    return np.require(array, None, ("C", "A", "E"))
 
 
 def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forward) -> Template:

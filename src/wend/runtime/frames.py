@@ -176,13 +176,11 @@ class Owner:
         return np.ndarray(shape, dtype, self.dense(array), offset, strides)
 
     def dense(self, array: Any) -> Any:
-        """A C-contiguous array of the same elements: the array itself if it is one.
+        """A C-contiguous, aligned array of the same elements: the array itself if it is one.
 
-        For what nobody reads (None), any.
+        For what nobody reads (None), any.  Of a subclass (a memmap), the array below.
         """
-        if array is None:
-            return _UNREAD
-        return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        return _UNREAD if array is None else np.require(array, None, ("C", "A", "E"))
 
     def pack(self, value: Any, layout: packed.Layout, address: int) -> int:
         """Where the panels of a value are that is used for the second time; 0 for nowhere."""
