@@ -17,7 +17,7 @@ _LN2: Final = {
 # (exp(r) - 1 - r) / r**2 for |r| <= ln(2) / 2: of float32, of float64, and a short one for
 # float32 results computed in float64.
 # fmt: off
-_EXP: Final = {
+EXP: Final = {
     False: (0.4999999344642165, 0.16666520632015952, 0.04166838828117204, 0.008368716723152233,
             0.0013814587749867674),
     True: (0.5, 0.16666666666666682, 0.041666666666666095, 0.008333333333317035,
@@ -50,7 +50,7 @@ def reduced(x: Operand, coefficients: Sequence[float] = ()) -> tuple[Operand, Op
     high, low = _LN2[x.is_double]
     n = nearest(x, LOG2_E)
     r = n.fma(-low, n.fma(-high, x))
-    return r, r.polynomial(coefficients or _EXP[x.is_double]), n
+    return r, r.polynomial(coefficients or EXP[x.is_double]), n
 
 
 def exp(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
@@ -94,13 +94,6 @@ def exp_of_small(x: Operand) -> Operand:
     """e**x of |x| < 87."""
     r, q, n = reduced(x)
     return r.fma(q, 1.0).fma(r, 1.0) * power_of_two(n)
-
-
-def expm1_of_small(x: Operand) -> Operand:
-    """e**x - 1 of |x| < 87."""
-    r, q, n = reduced(x)
-    power = power_of_two(n)
-    return power.fma((r * r).fma(q, r), power - 1.0)
 
 
 def sigmoid(x: Operand) -> Operand:

@@ -6,10 +6,10 @@ import math
 from typing import Final
 
 from wend.compiler.formulas import Operand, where
+from wend.compiler.mathlib.exponential import EXP, LOG2_E, exp, exp_of_small
 from wend.compiler.mathlib.exponential import SHORT as SHORT_EXP
-from wend.compiler.mathlib.exponential import exp, exp_of_small, expm1_of_small
 from wend.compiler.mathlib.logarithm import log1p
-from wend.compiler.mathlib.parts import quotient, wide
+from wend.compiler.mathlib.parts import power_nearest, quotient, wide
 
 # fmt: off
 # (tanh(r) / r - 1) / r**2 as a polynomial in r**2 for |r| <= 0.55
@@ -28,18 +28,28 @@ _ASINH: Final = (-0.16666666666666663, 0.07499999999998964, -0.04464285714169531
                  0.00812152284406612, -0.006325164174209615, 0.003925345580435212,
                  -0.0013648886535201445)
 # fmt: on
+# (exp(2 r) - 1 - 2 r) / 2 r**2 for |r| <= ln(2) / 4
+_HALF_EXPM1 = tuple(2.0 * c * 2.0**k for k, c in enumerate(EXP[False]))
 
 
 def tanh(x: Operand) -> Operand:
     """Hyperbolic tangent."""
     a = abs(x)
     if not x.is_double:
-        t = expm1_of_small((a + a).at_most(40.0))
-        return quotient(t, 2.0, t).copysign(x)
+        return _short_tanh(a.at_most(20.0)).copysign(x)
     z = x * x
     near = (x * z).fma(z.polynomial(_TANH), x)
     far = 1.0 - 2.0 / (exp_of_small((a + a).at_most(80.0)) + 1.0)
     return where(a < 0.55, near, far).copysign(x)
+
+
+def _short_tanh(a: Operand) -> Operand:
+    """u / (u + 1) with u = (e**2a - 1) / 2, for float32 a from 0 to 20: few operations."""
+    n, power = power_nearest(a, 2.0 * LOG2_E)
+    r = n.fma(-0.5 * math.log(2.0), a)  # what is lost of n * ln 2 / 2 matters where tanh is 1
+    p = (r * r).fma(r.polynomial(_HALF_EXPM1), r)
+    u = power.fma(p, power.fma(0.5, -0.5))
+    return quotient(u, 1.0, u)
 
 
 def sinh(x: Operand) -> Operand:

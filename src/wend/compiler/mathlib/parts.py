@@ -58,6 +58,14 @@ def nearest(x: Operand, factor: float) -> Operand:
     return x.fma(factor, magic) - magic
 
 
+def power_nearest(x: Operand, factor: float) -> tuple[Operand, Operand]:
+    """(n, 2**n) of n = x * factor as the nearest whole number, 2**n a normal one."""
+    form = layout(x)
+    magic = form.magic + form.bias  # so that the last bits are the exponent's
+    held = x.fma(factor, magic)
+    return held - magic, (held.bits() << form.digits).from_bits()
+
+
 def is_ordinary(x: Operand) -> Operand:
     """Whether it is finite, above 0 and not subnormal: one addition and one comparison."""
     form = layout(x)
