@@ -41,6 +41,7 @@ class Forward:
         self.batch = batch
         self.values = batch.values
         tables = list(np.zeros((8, len(self.values)), np.int64))
+        tables[0].fill(-1)  # also what no op of this flush makes
         self.tables = tables, list(np.empty((6, 1 + len(batch.states)), np.int64))
         self.sorter = _sort.Sorter(*self.tables, np.empty(MOST_OPERANDS, np.int64))
         self.data, self.gradients, self.root, self.offset = (

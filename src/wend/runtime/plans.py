@@ -12,6 +12,7 @@ from wend.core.graph import PathGraph, forget, path_at
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
 from wend.runtime.groups import GroupedPlan
 from wend.runtime.launcher import launcher
+from wend.runtime.parts import run_in_parts
 from wend.runtime.recent import note_flush
 from wend.runtime.regions import run_regions
 from wend.runtime.tiers import TieredExecutor
@@ -22,7 +23,7 @@ COUNTS = {"plans": 0, "hits": 0}
 
 def execute(batch: Batch, live: list[int]) -> None:
     """Compute the live values of a flush for which the launcher knows no ready plan."""
-    if run_regions(batch, live):
+    if run_regions(batch, live) or run_in_parts(batch, live):
         forget(batch.states)
         return
     made = COUNTS["plans"]

@@ -143,4 +143,3 @@ def follow_settings() -> None:
 
 config.settings.on_change(follow_settings)
 follow_settings()
-_hot.set_slot("backward_at_once", backward_at_once)

@@ -1,0 +1,115 @@
+"""Long flushes that begin with, or contain, a few ops which regions cannot run."""
+
+import numpy as np
+import pytest
+
+import wend as torch
+from tries import own_trie
+from wend import nn
+from wend.runtime import parts, plans, regions
+
+
+@pytest.fixture
+def outcomes(monkeypatch):
+    """Whether flushes that regions do not run as a whole were run in two parts."""
+    found = []
+    real = plans.run_in_parts
+
+    def watched(batch, live):
+        found.append(real(batch, live))
+        return found[-1]
+
+    monkeypatch.setattr(plans, "run_in_parts", watched)
+    monkeypatch.setattr(regions, "RAISES", True)
+    return found
+
+
+def fresh_model(words, change):
+    """Loss and gradients of a model made in the same flush as its first pass; change: see below."""
+    torch.manual_seed(3)
+    table, cell, late = nn.Embedding(11, 6), nn.Linear(12, 6), nn.Linear(6, 2)
+    data = torch.from_numpy(np.arange(12, dtype=np.float32).reshape(2, 6) / 10)
+    sums = []
+    for sentence in words:
+        state = data[:1]
+        for word in sentence:
+            state = torch.tanh(cell(torch.cat([state, table(torch.tensor([word]))], 1)))
+        sums.append(late(state))
+    change(data, sums)
+    loss = torch.cat(sums).pow(2).sum() + data.sum()
+    loss.backward()
+    parameters = [*table.parameters(), *cell.parameters(), *late.parameters()]
+    return [x.detach().numpy().copy() for x in (loss, data, *(p.grad for p in parameters))]
+
+
+def unchanged(data, sums):
+    pass
+
+
+def overwritten(data, sums):
+    data.mul_(3)  # what has read it must not see that
+
+
+CHANGES = [unchanged, overwritten]
+
+
+def lengths_of(seed):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0, 11, int(n)).tolist() for n in rng.integers(5, 20, 12)]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("sealed", [False, True], ids=["on the trie", "off the trie"])
+def test_what_is_made_in_its_first_flush_is_right(change, sealed, outcomes):
+    words = lengths_of(1)
+    with own_trie(sealed=sealed):
+        found = fresh_model(words, change)
+    if change is unchanged:
+        assert True in outcomes, "it must have been run in two parts"
+    with own_trie(sealed=sealed), torch.autobatch(False):
+        expected = fresh_model(words, change)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_second_pass_through_parts_finds_the_graph_freed(outcomes):
+    with own_trie(sealed=True):
+        cell = nn.Linear(4, 4)
+        state = torch.ones(1, 4)
+        for _ in range(regions.LONG):
+            state = torch.tanh(cell(state))
+        loss = state.sum()
+        loss.backward()
+        assert True in outcomes
+        with pytest.raises(RuntimeError):
+            loss.backward()
+
+
+def test_users_functions_are_not_moved(monkeypatch):
+    """They may do things: these happen in the order in which they were written."""
+
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    seen = []
+    real = parts.first_part
+
+    def watched(batch):
+        seen.append(real(batch))
+        return seen[-1]
+
+    monkeypatch.setattr(parts, "first_part", watched)
+    with own_trie(sealed=True):
+        x = torch.ones(3, requires_grad=True)
+        y = Same.apply(x * 2)
+        for _ in range(regions.LONG):
+            y = torch.tanh(y)
+        y.sum().backward()
+        assert x.grad is not None
+    assert not any(seen)
