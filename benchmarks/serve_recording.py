@@ -7,12 +7,15 @@ With PyTorch the same line computes. Values are made and read outside of the tim
 from __future__ import annotations
 
 import functools
+import importlib
 import itertools
 import random
 import re
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -174,6 +177,54 @@ def nothing(a: Any, b: Any) -> None:
     """Cost a call."""
 
 
+def trees(repeats: int) -> dict[str, float]:
+    """Return nanoseconds an op of W4's forward pass: what its lines cost, Python and all.
+
+    With Wend also what it costs to sort what was recorded into groups, and both together.
+    """
+    sys.path.insert(0, str(Path(__file__).resolve().parent / "workloads"))
+    w4: Any = importlib.import_module("w4")
+    workload, found = w4.W4(), []
+    for k in range(repeats + 6):
+        given, arrays, classes = workload.batch()
+        words, target = [torch.from_numpy(w) for w in arrays], torch.from_numpy(classes)
+        n = sum(map(ops_of_tree, given)) + 2
+        start = clock()
+        loss = F.cross_entropy(torch.cat(list(map(workload.model, given, words))), target)
+        lines = (clock() - start) / n
+        if k >= 6:  # by then it is known that sentences do not come back
+            found.append((lines, scheduling(loss) / n))
+        loss.backward()
+        workload.optimizer.zero_grad()
+        read(loss)
+    lines, sorting = (statistics.median(column) for column in zip(*found))
+    return {"lines": lines, "sorting": sorting, "both": lines + sorting}
+
+
+def ops_of_tree(tree: Any) -> int:
+    """How many ops W4 calls for a sentence, the embedding and the scores included."""
+
+    def count(node: Any) -> int:
+        return 9 if isinstance(node, int) else 15 + count(node[0]) + count(node[1])
+
+    return 2 + count(tree)
+
+
+def scheduling(loss: Any) -> float:
+    """Nanoseconds in which Wend sorts into groups what is pending; 0 for PyTorch."""
+    if "+wend" not in torch.__version__:
+        return 0.0
+    hot, execution = map(importlib.import_module, ("wend.core._hot", "wend.runtime.execution"))
+    trace, at = hot.current_trace(), hot.value_of(loss).index
+    batch = hot.Batch(trace.states, trace.values, trace.args, None, None, 0, [], None)
+    start = clock()
+    sorter = execution.Forward(batch).sorter
+    sorter.used[sorter.root[at]] = 1
+    sorter.mark((at,), (at,))
+    sorter.order()
+    return clock() - start
+
+
 def new_path(repeats: int) -> float:
     """Return the nanoseconds an op of a 40-op program seen for the first time, with backward."""
     x, y, *_ = inputs(True)
@@ -301,6 +352,7 @@ def answer(do: str, **given: Any) -> Any:
         "known": known,
         "resized": resized,
         "never_repeating": never_repeating,
+        "trees": trees,
         "new_path": new_path,
         "backward": backward,
         "module": module,

@@ -140,6 +140,8 @@ cdef class PrimitiveBase:
     cdef public bint check_held
     cdef public PrimitiveBase piece
     cdef public int piece_dim
+    cdef tuple piece_outs
+    cdef list piece_args
     cdef public int region_code
     cdef public dict programs
     cdef public dict memo
@@ -404,8 +406,8 @@ cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor
 cdef append_value(Trace trace, Value v, bint grad)
 @cython.locals(fresh=list, v=Value, t=Tensor)
 cdef list fresh_handles(tuple types, bint watched)
-@cython.locals(start=Py_ssize_t, length=Py_ssize_t, t=Tensor)
-cdef attach_parts(object parts, Tensor h0, PrimitiveBase prim)
+@cython.locals(start=Py_ssize_t, length=Py_ssize_t, k=Py_ssize_t, t=Tensor, found=list, args=list)
+cdef attach_parts(object parts, tuple outs, Tensor h0, PrimitiveBase prim)
 @cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor)
 cdef bint same_rest(Trace trace, State child, list rest) except -1
 @cython.locals(v0=Value, v1=Value, v2=Value, i0=Py_ssize_t, i1=Py_ssize_t, i2=Py_ssize_t,
@@ -543,6 +545,7 @@ cdef getitem_slice(Tensor x, Py_ssize_t dim, object key)
 @cython.locals(n=Py_ssize_t)
 cpdef record_list(PrimitiveBase prim, list tensors, list values)
 cdef bint overrides(object a) except -1
+cdef bint is_plain(object a) except -1
 cdef tuple unpack(size_t args, Py_ssize_t nargs, object kwnames)
 cdef call_with1(OpFunction function, object x)
 cdef call_with2(OpFunction function, object x, object y)

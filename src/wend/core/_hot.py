@@ -685,7 +685,9 @@ class PrimitiveBase:
         self.check_strides = False
         self.check_held = False
         self.piece = None  # of an op whose results are views: the op that gives one of them,
-        self.piece_dim = 0  # by (start, length) along this dim
+        self.piece_dim = 0  # by (start, length) along this dim;
+        self.piece_outs = None  # for results of these types
+        self.piece_args = None  # they are these
         self.region_code = 0  # what it is to the batching scheduler (0: not asked yet)
 
     def arrange(self, tensors, args):
@@ -1810,7 +1812,7 @@ def record_off(trace, prim, n, h0, h1, h2, values):
         step.n_out = len(out)
         for t in parts:
             append_value(trace, t.value, grad)
-        attach_parts(parts, h0, prim)
+        attach_parts(parts, out, h0, prim)
     else:
         step.out_type = out
         v.type = step.out_type
@@ -1859,13 +1861,22 @@ def fresh_handles(types, watched):
     return fresh
 
 
-def attach_parts(parts, h0, prim):
+def attach_parts(parts, outs, h0, prim):
     """Note how the results of an op that cuts its operand along a dim derive from it."""
-    start = 0
+    if prim.piece_outs is not outs:
+        start = 0
+        found = []
+        for type_ in outs:
+            length = dims_of(type_)[prim.piece_dim]
+            found.append([start, length])
+            start += length
+        prim.piece_args = found
+        prim.piece_outs = outs
+    k = 0
+    args = prim.piece_args
     for t in parts:
-        length = dims_of(t.value.type)[prim.piece_dim]
-        attach_view(t, h0, prim.piece, [start, length])
-        start += length
+        attach_view(t, h0, prim.piece, args[k])
+        k += 1
 
 
 LAST_CODE = [None]  # code object of the user's that the last step off the trie came from
@@ -1961,7 +1972,7 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
     if step.out_type is None:
         made = commit_many(trace, prim, step, values)
         if prim.piece is not None:
-            attach_parts(made, h0, prim)
+            attach_parts(made, step.outs, h0, prim)
         if inplace is not None:
             assign(h0, made, inplace)
             return h0
@@ -2733,7 +2744,7 @@ class OpFunction:
                 a = arg(args, 0)
                 b = arg(args, 1)
                 c = arg(args, 2)
-                if type(a) is Tensor and type(b) is Tensor and type(c) is Tensor:
+                if type(a) is Tensor and is_plain(b) and is_plain(c):
                     return record(
                         self.three, 3, a, b, c, None, None, self if self.inplace else None
                     )
@@ -2933,6 +2944,11 @@ def overrides(a):
         PLAIN_TYPES[cls] = True
         return False
     return SLOTS["override_enabled"]()
+
+
+def is_plain(a):
+    """Whether an argument is a tensor that does not override ops, of a class met before."""
+    return type(a) is Tensor or type(a) in PLAIN_TYPES
 
 
 def has_override(a):
@@ -3409,7 +3425,7 @@ def set_defaults():
         State: "parent t0 t1 t2 trest last_args children child plans nodes leaves step",
         Trace: "state sites extra site_code",
         TensorType: "size extents kind",
-        PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs piece",
+        PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs piece piece_outs piece_args",
         Mode: "off",
         Segment: "structure inputs saved types args sites hooks",
         Program: "graph runner kinds",

@@ -140,6 +140,8 @@ class PrimitiveBase:
     size_mask: Any
     categories: Any
     last_n: Any
+    piece_outs: Any
+    piece_args: Any
     def setup(self, form: Any, is_view: Any, is_composite: Any, differentiable: Any) -> Any:
         """Derive what the core reads while recording from the form of the operands."""
     def arrange(self, tensors: Any, args: Any) -> Any:
