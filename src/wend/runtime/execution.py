@@ -101,7 +101,9 @@ class Forward:
         rows: of all groups     most: of one
         """
         node = group.node
-        if group.alone or not (node.rows or group.lift):
+        if False not in node.shared or not (node.rows or group.lift):
+            return None
+        if group.alone and rows == group.n:  # the only one: it reads all of it where it lies
             return None
         entry = self.entry_of(group, None)
         if entry.layout is None:
