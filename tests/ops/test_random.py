@@ -27,6 +27,14 @@ def test_blocks_agree_with_the_scalar_function(first, kind):
         assert tuple(int(w) for w in got[i]) == philox_block(counter, (0xA4093822, 0x299F31D0))
 
 
+@pytest.mark.parametrize("first", [0, 2**32 - 2, 2**64 - 3])
+@pytest.mark.parametrize("seed", [0, -5, 2**64 - 1])
+def test_blocks_are_the_same_without_native_code(monkeypatch, first, seed):
+    quick = philox.blocks(seed % 2**64, first, 7, 2, 3)
+    monkeypatch.setattr(philox, "NATIVE", [])
+    np.testing.assert_array_equal(philox.blocks(seed % 2**64, first, 7, 2, 3), quick)
+
+
 @pytest.mark.parametrize(
     "draw",
     [

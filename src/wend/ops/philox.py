@@ -7,6 +7,8 @@ fourth counts retries.  Word w of a kind is lane w % 4 of block w // 4.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from wend.base.random_state import (
@@ -26,9 +28,16 @@ _HALF = np.uint64(32)
 _CHUNK = 1 << 13
 
 
+#: What fills such arrays faster, if the layers above have it: (out, first, seed, kind, retry).
+NATIVE: list[Callable[[Array, int, int, int, int], None]] = []
+
+
 def blocks(seed: int, first: int, count: int, kind: int, retry: int = 0) -> Array:
     """Blocks first .. first + count - 1 of a kind: uint32 array (count, 4)."""
     out = np.empty((count, 4), np.uint32)
+    if NATIVE:
+        NATIVE[-1](out, first % 2**64, seed % 2**64, kind, retry)
+        return out
     for start in range(0, count, _CHUNK):
         n = min(_CHUNK, count - start)
         # Positions wrap at 64 bits.

@@ -14,6 +14,7 @@ cdef extern from "_launch_shim.h":
     void put "wend_put" (long long address, long long word)
     void put_double "wend_put_double" (long long address, double number)
     long long get "wend_get" (long long address)
+    void philox "wend_philox" (long long out, long long n, unsigned long long first, unsigned long long seed, unsigned int kind, unsigned int retry)
     void patch "wend_patch" (long long patches, Py_ssize_t n, long long table)
     void run_kernels "wend_run_kernels" (long long code, Py_ssize_t n, bint release, long long scratch, Py_ssize_t room)
     void set_threads "wend_set_threads" (int n)

@@ -100,6 +100,11 @@ def use_threads(n):
     set_threads(n)
 
 
+def draw_blocks(out, first, seed, kind, retry):
+    """Fill an array of uint32 (n, 4) with blocks of random words (compiled only)."""
+    philox(array_data(out), len(out), first, seed, kind, retry)
+
+
 def address_of(array):
     """Address of the elements of a C-contiguous, aligned array; -1 for anything else."""
     return array_data(array)

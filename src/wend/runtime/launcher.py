@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from wend.base import config
+from wend.core._select import is_compiled
 from wend.core.graph import PENDING
+from wend.ops import philox
 from wend.runtime import _launch_select
 from wend.runtime.recent import RECENT
 from wend.transforms.history import note_history
@@ -18,6 +20,8 @@ launcher.fill("empty", np.empty)
 launcher.fill("note", note_history)
 launcher.fill("pending", PENDING)
 launcher.fill("recent", RECENT.append)
+if is_compiled(launcher):
+    philox.NATIVE.append(launcher.draw_blocks)
 
 
 #: Bytes from which on an array's memory is kept for another when it is freed.
