@@ -27,7 +27,8 @@ from wend.compiler import conv
 SHAPES = [
     "1x3x32x64", "1x3x32x160", "1x32x32x64", "8x32x32x64", "1x32x64x97/2", "1x64x64x32",
     "8x64x64x32", "8x64x64x40", "8x64x128x32/2", "1x128x128x16", "8x128x128x20",
-    "8x64x128x32/2k1", "8x64x128x32k1", "8x64x64x40dw",
+    "8x512x512x4", "8x512x512x10", "8x256x512x8/2", "8x64x128x32/2k1", "8x64x128x32k1",
+    "8x64x64x40dw",
 ]  # fmt: skip
 SIDES = ("wend", "torch", "last")
 COLUMNS = [f"{what} {side}" for what in ("forward", "to input", "to weight") for side in SIDES]
