@@ -271,3 +271,14 @@ def test_several_gradients_at_once(by_groups, monkeypatch):
         found = jacobian()
     assert by_groups["nodes"] == 2  # one of y, one of its square
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_gradient_of_zeros_that_reads_nothing_is_handed_on():
+    """Op by op off the trie: what was overwritten keeps a gradient, as in PyTorch."""
+    x = torch.ones(2, 3, requires_grad=True)
+    with own_trie(sealed=True), torch.eager():
+        y = x * 1.5
+        y[None].zero_()
+        (y + 1.0).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[0.0] * 3] * 2

@@ -190,7 +190,7 @@ class Forward:
                     self.held[sorter.made_of(i)[local]] = result
             else:
                 self.kept.append(result)
-        if template.keeps:
+        if template.gives:
             everything = arrays + results
             group.arrays = [x if i in template.keeps else None for i, x in enumerate(everything)]
             self.make_seeds(group, results)

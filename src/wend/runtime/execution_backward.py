@@ -159,7 +159,7 @@ class Execution(Forward):
     def back(self, group: Any) -> None:
         """Push the gradients of a group's values back to what it read."""
         template, sorter, members = group.template, self.sorter, group.members
-        if not template.keeps:
+        if not template.gives:
             return
         types = template.gradient_types(group.types, group.numbers)
         arrays = group.arrays + group.seeds

@@ -208,7 +208,7 @@ class Layout:
         self.scattered: tuple[Any, ...] = ()
         self.added: tuple[Any, ...] = ()
         order = [*range(n_operands), *forward.picks]
-        if template.keeps and template.n_given:
+        if template.gives and template.n_given:
             given = [v for v, on in zip(template.exported, template.given, strict=True) if on]
             first = len(self.slabs)
             self.given = tuple(zip(given, range(first, first + len(given)), strict=True))

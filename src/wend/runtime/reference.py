@@ -109,12 +109,16 @@ class ReferencePlan:
         self.steps = []
         self.saved = frozenset()
 
+    def restore(self, batch: Batch) -> None:
+        """Make again what was let go of."""
+        if self.path is None:
+            with CollectionPaused():
+                self.prepare(path_at(batch.states, batch.values, batch.args))
+
     def run(self, batch: Batch) -> None:
         """Compute; on a failure mark what failed and undo later rebindings."""
         values = batch.values
-        if self.path is None:
-            with CollectionPaused():
-                self.prepare(path_at(batch.states, values, batch.args))
+        self.restore(batch)
         types = [v.type for v in values]
         env: list[Any] = Lending(self.size) if self.lendable else [None] * self.size
         volatile = False

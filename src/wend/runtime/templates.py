@@ -253,6 +253,7 @@ class Template:
         self.backward: Function | None = None
         self.tail: Function | None = None
         self.keeps: frozenset[int] = _NONE
+        self.gives = False  # whether a backward pass has anything to hand on
         self.targets: list[int] = []
         self.late: list[int] = []
         self.border: list[int] = []
@@ -308,7 +309,7 @@ class Template:
         border: list[int] = sorted(i for i in read if i is not None and i not in inside)
         border += unseen(path, rest, border)
         flags = self.which_grow(path, border, types)
-        if late and flags is not None:
+        if late and border and flags is not None:
             self.late = late
             self.border, self.border_grows = border, flags
             self.tail_types = [type_at(path, i, types, self.numbers) for i in border]
@@ -329,6 +330,7 @@ class Template:
             used |= {i for node in nodes for i in node.inputs if i >= 0}
             used |= {i for i in wanted if i >= 0}
         self.keeps = frozenset(used)
+        self.gives = bool(self.targets or self.late)
 
     def gradient_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
         """The types of the gradient's operands: operands, results, gradients of results."""

@@ -62,6 +62,7 @@ class TieredPlan:
         elif compiled is None and not self.hopeless:
             self.visits += 1
             if config.settings.wait or self.visits >= THIRD:
+                self.reference.restore(batch)
                 self.advance()
                 compiled = self.compiled
         if compiled is not None:
