@@ -167,7 +167,9 @@ class Ledger:
 
         arrays: what they read, of one run     known: all values that are the same for its members
         """
-        key = (template, tuple(map(id, known)))
+        # One template serves all sizes; only rows of one size go together.
+        sizes = [getattr(array, "shape", ())[1:] for array in arrays]
+        key = (template, tuple(map(id, known)), tuple(sizes))
         have = self.tails.get(key)
         if have is None:
             slabs = [[array] for array in arrays]

@@ -17,8 +17,17 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, LeafPrimitive
 from wend.runtime import _launch_select, _sort_select
+from wend.runtime.execution import structure_key
 from wend.runtime.families import bound
-from wend.runtime.structure import LARGEST_OPERAND, SHARED, STACK, code, offset
+from wend.runtime.structure import (
+    BOOK,
+    LARGEST_OPERAND,
+    SHARED,
+    STACK,
+    code,
+    offset,
+    ops_of,
+)
 from wend.runtime.templates import Template
 from wend.transforms.hooks import retaining
 from wend.transforms.rows import batches as has_batching_rules
@@ -27,7 +36,7 @@ _sort: Any = _sort_select.select()
 _launch: Any = _launch_select.select()
 
 #: How often a path must have been taken before: what never comes back is not worth a weave.
-PASSED = 1
+PASSED = 8
 #: What a state keeps its weaves under, among its plans.
 KEY = "weaves"
 #: Structures of one path (by types, sizes, what is shared) that are kept.
@@ -221,8 +230,15 @@ class Weave:
         mask = sum(1 << locals_[i] for i in pattern.made)
         self.exported = sorted(pattern.made, key=locals_.__getitem__)
         grad = any(batch.values[i].requires_grad for i in pattern.made)
-        self.template = Template(self.node, self.types, n, mask, grad, at_once=False)
-        self.numbers = self.template.numbers
+        nodes = ops_of(self.node)
+        self.numbers = [a for op in nodes for a in op.args]
+        key = ("strands", structure_key(nodes, self.types), shared, mask, grad)
+        found: Template | None = BOOK.templates.get(key)
+        if found is None:
+            found = BOOK.templates[key] = Template(
+                self.node, self.types, n, mask, grad, at_once=False
+            )
+        self.template = found
         self.given = [i for i, on in zip(self.exported, self.template.given, strict=True) if on]
         if self.template.body is None:
             self.given = []
@@ -230,6 +246,7 @@ class Weave:
         self.views = [i for i in pattern.views if batch.values[i].requires_grad]
         self.open = bool(self.given or self.views)
         self.locals = locals_
+        self.n_differentiable = sum(state.requires_grad for state in pattern.ops)
         self.bound: dict[int, Bound] = {}
         self.backward: dict[frozenset[int], Any] = {}
         self.sizes = [t.nbytes for t in self.types]

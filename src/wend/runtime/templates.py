@@ -265,6 +265,7 @@ class Template:
         self.n_results = len(results)
         self.forward = Function(path, results, self.types, self.numbers)
         self.body: Any = None
+        self.variants: dict[frozenset[int], Template] = {}
         if seeds and active:
             may_wait = [
                 flag and role & LEAF_GRAD == LEAF_GRAD
@@ -279,11 +280,15 @@ class Template:
 
         on: numbers of values of the region, of those that are `exported` and `given`
         """
+        found = self.variants.get(on)
+        if found is not None:
+            return found
         found = copy.copy(self)
         flags = zip(self.exported, self.given, strict=True)
         found.given = tuple([given and k in on for k, given in flags])
         found.n_given = sum(found.given)
         found.divide()
+        self.variants[on] = found
         return found
 
     def divide(self) -> None:

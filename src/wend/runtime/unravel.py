@@ -121,7 +121,8 @@ class Woven:
         self.leaves = [[b.values[i] for i in weave.pattern.leaves] for b in members]
         self.seeds: dict[int, Any] = {}  # gradients of results, by index; and which rows have one
         self.rows: dict[int, Any] = {}
-        self.spent: list[set[int]] = []
+        self.spent: set[int] = set()  # nodes that passes through all strands have used up
+        self.spent_in: dict[int, set[int]] = {}  # and through some, by strand
         states, stride, args = weave.pattern.states, weave.pattern.stride, self.args
         types = [[v.type for v in b.values] for b in members]
         self.types = types
@@ -171,7 +172,11 @@ class Woven:
             self.accept(owner, number, _hot.ensure(_hot.value_of(g)))
         parts = self.parts()
         for _, reached, known in parts:
-            if self.spent and any(not self.spent[r].isdisjoint(known.nodes) for r in reached):
+            if not self.spent.isdisjoint(known.nodes) or any(
+                not nodes.isdisjoint(known.nodes)
+                for r, nodes in self.spent_in.items()
+                if r in reached
+            ):
                 raise GraphError(FREED)
         with np.errstate(all="ignore"):
             for rows, reached, known in parts:
@@ -213,10 +218,11 @@ class Woven:
 
     def is_hooked(self) -> bool:
         """Whether users' code wants to see a leaf's gradient as soon as it is complete."""
-        for source in self.sources:
-            for v in source if type(source) is list else (source,):
-                if v.leaf is not None and has_hooks(v.leaf):
-                    return True
+        for entry, source in zip(self.weave.pattern.entries, self.sources, strict=True):
+            if entry.role & 4:
+                for v in source if type(source) is list else (source,):
+                    if has_hooks(v.leaf):
+                        return True
         return False
 
     def give_back(self, seeds: dict[int, Any]) -> None:
@@ -234,12 +240,16 @@ class Woven:
 
     def use_up(self, segment: Segment, nodes: frozenset[int], rows: Any) -> None:
         """A second pass through these nodes of some strands finds them gone."""
-        if not self.spent:
-            self.spent = [set() for _ in range(self.n)]
-        for r in rows:
-            self.spent[r] |= nodes
-        everything = sum(state.requires_grad for state in self.weave.pattern.ops)
-        if all(len(spent) == everything for spent in self.spent):
+        if len(rows) == self.n:
+            self.spent |= nodes
+        else:
+            for r in rows:
+                self.spent_in.setdefault(r, set()).update(nodes)
+        everything = self.weave.n_differentiable
+        if len(self.spent) == everything or (
+            len(self.spent_in) == self.n
+            and all(len(self.spent | own) == everything for own in self.spent_in.values())
+        ):
             self.let_go(segment)
 
     def let_go(self, segment: Segment) -> None:
@@ -290,11 +300,39 @@ class Woven:
             return
         if rows is not reached and len(rows) > len(reached):
             g, rows = g[reached], reached
-        for at, r in enumerate(rows):
-            if entry.prim is None:
-                self.give(owner, source[r], g[at, ...])
-            else:
+        if entry.prim is not None:
+            for at, r in enumerate(rows):
                 self.give_rows(owner, entry, source[r], r, g[at, ...])
+            return
+        targets: dict[Any, tuple[list[int], list[int]]] = {}
+        for at, r in enumerate(rows):
+            value = source[r]
+            segment = value.segment
+            later = None if segment is None else segment.structure.later
+            if type(later) is Woven:
+                there, i = divmod(value.seg_index, later.weave.pattern.stride)
+                if i not in later.weave.pattern.views:
+                    target = targets.get((segment, i))
+                    if target is None:
+                        target = targets[segment, i] = [], []
+                    target[0].append(at)
+                    target[1].append(there)
+                    continue
+            self.give(owner, value, g[at, ...])
+        for (segment, i), (here, there) in targets.items():
+            segment.structure.later.accept_rows(i, there, g if len(here) == len(rows) else g[here])
+            owner.come_by(segment)
+
+    def accept_rows(self, i: int, rows: list[int], g: Any) -> None:
+        """Add to the gradients of one value of some strands, each of them once or several times."""
+        seed = self.seed(i)
+        if len(set(rows)) == len(rows):
+            seed[rows] += g
+        else:
+            np.add.at(seed, rows, g)
+        marks = self.rows[i]
+        for r in rows:
+            marks[r] = 1
 
     def give_rows(self, owner: Any, entry: Any, value: Any, r: int, g: Any) -> None:
         """Add to the gradient of some rows of a value from outside."""
@@ -326,7 +364,7 @@ class Woven:
 
         Raises GraphError if a pass has gone through a part of it.
         """
-        if any(self.spent):
+        if self.spent or self.spent_in:
             raise GraphError(FREED)
         path = segment.structure
         stride = self.weave.pattern.stride
