@@ -188,20 +188,32 @@ class Ledger:
         else:  # the first may be part of something else
             have[2:] = [np.asarray(have[2] + g), True]
 
-    def hand_on(self, owner: Any, value: Value, g: Any) -> None:
-        """Add to the gradient of a result of an earlier flush: at once, nothing is recorded."""
+    def hand_on(self, owner: Any, value: Value, g: Any, at: int | None = None) -> None:
+        """Add to the gradient of a result of an earlier flush: at once, nothing is recorded.
+
+        at: number of the element that g begins with; None if it is all of them
+        """
         segment = value.segment
         if segment is None:
             return
         have = owner.pending.get(-segment.serial, {}).get(value.seg_index)
-        if id(have) in self.sums:
+        fresh = id(have) not in self.sums
+        if not fresh:
             total = self.sums[id(have)].value.buffer
+        elif at is None:
+            total = np.array(g)
+        else:
+            total = np.zeros(value.type.dims, g.dtype)
+        if at is not None:
+            part = total.reshape(-1)[at : at + g.size]
+            np.add(part, g.reshape(-1), out=part)
+        elif not fresh:
             np.add(total, g, out=total)
-            return
-        mine = _hot.wrap(_hot.held(value.type, np.array(g)))
-        owner.contribute(value, mine)
-        if have is None:
-            self.sums[id(mine)] = mine
+        if fresh:
+            mine = _hot.wrap(_hot.held(value.type, total))
+            owner.contribute(value, mine)
+            if have is None:
+                self.sums[id(mine)] = mine
 
     def close(self) -> list[tuple[Any, Any]]:
         """(leaf, gradient) of all leaves."""

@@ -256,10 +256,13 @@ class Woven:
         """Nothing can be computed from here any more."""
         segment.structure.spend()
         inputs = segment.inputs
+        slims: dict[int, Any] = {}  # of parameters there is one for all strands
         for i, value in inputs.items():
-            slim = _hot.held(value.type, None)
-            slim.leaf, slim.segment, slim.seg_index = value.leaf, value.segment, value.seg_index
-            slim.requires_grad = True
+            slim = slims.get(id(value))
+            if slim is None:
+                slim = slims[id(value)] = _hot.held(value.type, None)
+                slim.leaf, slim.segment, slim.seg_index = value.leaf, value.segment, value.seg_index
+                slim.requires_grad = True
             inputs[i] = slim
 
     def run(self, owner: Any, known: Backward, rows: Any, reached: Any) -> None:
@@ -338,11 +341,26 @@ class Woven:
         """Add to the gradient of some rows of a value from outside."""
         if value.leaf is None and value.segment is None:
             return
-        whole = np.zeros(value.type.dims, g.dtype)
-        part = np.ascontiguousarray(g)
-        at = _launch.address_of(whole) + entry.place(value, self.args[r])
-        _sort.copy_bytes(at, _launch.address_of(part), part.nbytes)
-        self.give(owner, value, whole)
+        at = entry.place(value, self.args[r]) // g.itemsize
+        later = None if value.segment is None else value.segment.structure.later
+        if type(later) is Woven and later.add_part(value.seg_index, at, g):
+            owner.come_by(value.segment)
+        elif value.leaf is None and type(later) is not Woven:
+            owner.ledger.hand_on(owner, value, g, at)
+        else:
+            whole = np.zeros(value.type.dims, g.dtype)
+            whole.reshape(-1)[at : at + g.size] = g.reshape(-1)
+            self.give(owner, value, whole)
+
+    def add_part(self, number: int, at: int, g: Any) -> bool:
+        """Add to some elements of the gradient of a value of a strand; False if it is a view."""
+        r, i = divmod(number, self.weave.pattern.stride)
+        if i in self.weave.pattern.views:
+            return False
+        seed = self.seed(i)[r, ...].reshape(-1)[at : at + g.size]
+        np.add(seed, g.reshape(-1), out=seed)
+        self.rows[i][r] = 1
+        return True
 
     def give(self, owner: Any, value: Any, g: Any) -> None:
         """Add to the gradient of a value from outside."""

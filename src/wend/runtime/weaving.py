@@ -58,14 +58,12 @@ def run_merged(rest: list[tuple[Batch, list[int]]]) -> None:
     new = []
     failure: Exception | None = None
     for batch, live in rest:
-        if len(rest) > 1 and may_merge(batch, live):
+        if may_merge(batch, live):
             new.append((batch, live))
             continue
         failure = attempt(batch, live) or failure
-    if len(new) > 1:
+    if new:
         failure = attempt(*_hot.merged([b for b, _ in new], [live for _, live in new])) or failure
-    elif new:
-        failure = attempt(*new[0]) or failure
     if failure is not None:
         raise failure
 
@@ -74,6 +72,9 @@ def may_merge(batch: Batch, live: list[int]) -> bool:
     """Whether a batch has no plan of its own that is ready, and can be run with others."""
     if batch.extra is not None or batch.touched or any(s.is_step for s in batch.states):
         return False
+    values = batch.values
+    if any(values[i].requires_grad and values[i].leaf is None for i in live):
+        return True  # many small segments would each be passed by itself
     plans = None if batch.state is None else batch.state.plans
     plan = None if plans is None else plans.get(tuple(live))
     return plan is None or plan.track is None
