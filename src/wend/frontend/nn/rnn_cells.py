@@ -16,6 +16,7 @@ _gru_cell = ops.gru_cell
 _lstm_cell = ops.lstm_cell
 _rnn_relu_cell = ops.rnn_relu_cell
 _rnn_tanh_cell = ops.rnn_tanh_cell
+_RANKS = (1, 2)  # of what a cell is given: looked at in place, for a call costs as much as the cell
 
 
 class RNNCellBase(Module):
@@ -64,6 +65,7 @@ class RNNCellBase(Module):
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
     def _check(self, input: Tensor, hidden: Tensor | None) -> None:
+        """Raises ValueError for other ranks than 1 and 2."""
         name = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
@@ -128,7 +130,8 @@ class LSTMCell(RNNCellBase):
             hidden = state = self._zeros(input)
         else:
             hidden, state = hx
-            self._check(input, hidden)
+            if input.ndim not in _RANKS or hidden.ndim not in _RANKS:
+                self._check(input, hidden)
         return _lstm_cell(
             input,
             (hidden, state),
