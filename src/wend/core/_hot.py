@@ -2953,13 +2953,16 @@ def is_plain(a):
 
 def has_override(a):
     """Whether an argument, or an item of a list of tensors, overrides ops."""
-    if isinstance(a, Tensor):
-        return type(a) is not Tensor and overrides(a)
-    if type(a) is list or type(a) is tuple:
+    cls = type(a)
+    if cls is Tensor:
+        return False
+    if cls is list or cls is tuple:
         for item in a:
-            if isinstance(item, Tensor) and type(item) is not Tensor and overrides(item):
-                return True
-    return False
+            if type(item) is not Tensor and hasattr(type(item), "__torch_function__"):
+                if overrides(item):
+                    return True
+        return False
+    return hasattr(cls, "__torch_function__") and overrides(a)
 
 
 def unpack(args, nargs, kwnames):
@@ -3164,6 +3167,8 @@ class PartsFunction:
 
 def getitem(x, key):
     """x[key]: keys of ints and slices natively, the others by the indexing planner."""
+    if type(x) is not Tensor and overrides(x):
+        return SLOTS["torch_function"](Tensor.__getitem__, (x, key), {})
     t = type(key)
     try:
         if t is int:

@@ -222,8 +222,7 @@ class Primitive(PrimitiveBase):
             return None if cls.n_outputs == 1 else tuple
         if isinstance(cls.result, tuple):
             if "_result_type" not in cls.__dict__:
-                make: Any = namedtuple
-                cls._result_type = make(cls.label or cls.name, cls.result)._make
+                cls._result_type = return_type(cls.label or cls.name, cls.result)._make
             return cls._result_type
         return cls.result
 
@@ -233,6 +232,17 @@ class Primitive(PrimitiveBase):
     def __repr__(self) -> str:
         attrs = ", ".join(f"{k}={v!r}" for k, v in self.attrs.items())
         return f"{self.name}({attrs})" if attrs else self.name
+
+
+def return_type(name: str, fields: tuple[str, ...]) -> Any:
+    """A namedtuple for results of an op, printed as PyTorch prints such."""
+    make: Any = namedtuple
+
+    def __repr__(self: Any) -> str:
+        items = [f"{field}={value!r}" for field, value in zip(fields, self, strict=True)]
+        return f"torch.return_types.{name}(\n" + ",\n".join(items) + ")"
+
+    return type(name, (make(name, fields),), {"__slots__": (), "__repr__": __repr__})
 
 
 def symbolic_spec(operand: int, type_: Any, guards: Guards) -> Spec:

@@ -146,9 +146,12 @@ def to_dlpack(tensor: Tensor) -> Any:
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """The tensor that shares the memory of an object with `__dlpack__`, or of a capsule.
 
-    Raises ArgumentTypeError for other objects, ArgumentError for memory of other devices.
+    Raises ArgumentTypeError for other objects, ArgumentError for memory of other devices,
+    BufferError for a tensor that requires grad.
     """
     if isinstance(ext_tensor, Tensor):
+        if ext_tensor.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         shared: Tensor = ops.detach(ext_tensor)
     else:
         shared = adopt(array_from_dlpack(ext_tensor), pinned=True)

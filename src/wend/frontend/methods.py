@@ -373,7 +373,7 @@ def torch_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     overloaded: list[Any] = []
     for a in _flat(args) + _flat(tuple(kwargs.values())):
         cls = type(a)
-        known = not isinstance(a, Tensor) or _hot.slot("is_plain")(cls)
+        known = not hasattr(cls, "__torch_function__") or _hot.slot("is_plain")(cls)
         if not known and all(type(o) is not cls for o in overloaded):
             position = next(
                 (i for i, o in enumerate(overloaded) if issubclass(cls, type(o))), len(overloaded)
@@ -408,13 +408,27 @@ class DisableTorchFunctionSubclass:
         DisableTorchFunctionSubclass.depth -= 1
 
 
+#: What `default_torch_function` is calling.
+_UNDER_WAY: list[Any] = []
+
+
 @classmethod  # type: ignore[misc]
 def default_torch_function(
     cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
-    """Call the op on plain tensors; results become instances of the subclass."""
-    with DisableTorchFunctionSubclass():
-        result = func(*args, **(kwargs or {}))
+    """Call the op on plain tensors; results become instances of the subclass.
+
+    NotImplemented if an operand's class is no base of it, or if this is asked for in the course of
+    the same call: `func` is then of another framework, and does not know tensors of this one.
+    """
+    if not all(issubclass(cls, other) for other in types) or func in _UNDER_WAY:
+        return NotImplemented
+    _UNDER_WAY.append(func)
+    try:
+        with DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+    finally:
+        _UNDER_WAY.pop()
     if cls is Tensor:
         return result
     return _as_class(result, cls)

@@ -131,16 +131,27 @@ def operator(name: str, function: Any, x: Tensor, y: Any, swap: bool) -> Any:
     if type(y).__module__ == "numpy" and hasattr(y, "dtype"):
         y = creation.as_tensor(y)
         return function(y, x) if swap else function(x, y)
+    if hasattr(type(y), "__torch_function__"):
+        return function(y, x) if swap else function(x, y)
     if name in ("__eq__", "__ne__") and y is None:
         return name == "__ne__"
     return NotImplemented
 
 
 def is_plain(cls: type) -> bool:
-    """Whether a subclass leaves __torch_function__ alone."""
+    """Whether ops on a class's instances give plain tensors: on those of `Tensor` and Parameter.
+
+    Such classes have `disabled_torch_function`.
+    """
     found = getattr(cls, "__torch_function__", None)
-    base = getattr(Tensor, "__torch_function__", None)
-    return getattr(found, "__func__", found) is getattr(base, "__func__", base)
+    return cls is Tensor or getattr(found, "__func__", found) is disabled_torch_function
+
+
+def disabled_torch_function(
+    cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """The `__torch_function__` of classes whose instances ops treat as plain tensors."""
+    return func(*args, **(kwargs or {}))
 
 
 def op_by_name(name: str, inplace: bool) -> Any:

@@ -504,6 +504,7 @@ def execute(batch, live):
 #:   pending    graphs of what is pending, by the id of the list of states
 #:   note       looks at a history that grows through segments whose backward pass has run
 #:   arena      makes an arena of a certain size
+#:   fault      takes what a run raised that is left to the reference
 SLOTS = {"ready": False}
 
 
@@ -582,7 +583,8 @@ def run_bound(track, frame, batch, values, args):
                 v.buffer = source_of(frame, values, made, shown, give[1], give[2])
         if track.roots:
             keep_segment(track, frame, batch, values, made, shown)
-    except Exception:  # of a host step, or of a number: the reference raises it with its line
+    except Exception as fault:  # of a host step, as a rule: the reference raises it with its line
+        SLOTS["fault"](fault)
         return -1
     finally:
         frame.busy = False

@@ -9,9 +9,12 @@ from typing import Any, NamedTuple
 
 from wend.core._hot import LeafPrimitive
 from wend.core.provenance import Site
+from wend.runtime import _sort_select
 from wend.runtime.structure import LARGEST_OPERAND, ROW, SHARED, ops_of
 from wend.runtime.structure import code as code_of
 from wend.transforms.rows import with_rows
+
+_sort: Any = _sort_select.select()
 
 #: Flushes that are remembered, of so many ops together at most.
 REMEMBERED, MOST_OPS = 32, 20_000
@@ -140,7 +143,7 @@ def why_op_by_op(states: list[Any]) -> str:
             continue
         if state.is_step:
             return "it holds a backward pass"
-        if code_of(state.prim, state) == 3:
+        if code_of(state.prim, state) == _sort.UNSUITED:
             prim = state.prim
             if prim.calls_user:
                 return f"{prim.name} is a user's function"

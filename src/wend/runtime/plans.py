@@ -14,8 +14,8 @@ from wend.runtime.groups import GroupedPlan
 from wend.runtime.launcher import launcher
 from wend.runtime.parts import run_in_parts
 from wend.runtime.recent import note_flush
-from wend.runtime.regions import run_regions
-from wend.runtime.tiers import TieredExecutor
+from wend.runtime.regions import FAULTS, run_regions
+from wend.runtime.tiers import TieredExecutor, tell_defect
 
 EXECUTOR: Executor = TieredExecutor()
 COUNTS = {"plans": 0, "hits": 0}
@@ -26,6 +26,7 @@ def execute(batch: Batch, live: list[int]) -> None:
     if run_regions(batch, live) or run_in_parts(batch, live):
         forget(batch.states)
         return
+    fault = FAULTS.pop() if FAULTS else None
     made = COUNTS["plans"]
     plan = find_plan(batch, live)
     note_flush(plan, batch, COUNTS["plans"] != made)
@@ -35,6 +36,8 @@ def execute(batch: Batch, live: list[int]) -> None:
         forget(batch.states)
         if batch.state is not None and batch.state.passed == 0:
             shed(plan, batch)
+    if fault is not None:
+        tell_defect(fault)
 
 
 def shed(plan: Plan, batch: Batch) -> None:

@@ -25,8 +25,11 @@ from wend.transforms.hooks import retaining
 
 #: A path of so many ops is run by groups when it is met for the first time, as if off the trie.
 LONG = 200
-#: Whether a defect shows: else another executor runs what has failed here.
+#: Whether an error shows at once: else another executor runs what has failed here, and raises it
+#: with its line.
 RAISES = False
+#: What the flush under way has failed with here.
+FAULTS: list[Exception] = []
 #: The backward pass that the flush under way is to do: (execution, seeds, what it finds).
 _ASKED: list[Any] = []
 
@@ -130,9 +133,10 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
             return True
         except Unsuited:
             return False
-        except Exception:
+        except Exception as fault:
             if RAISES:
                 raise
+            FAULTS.append(fault)
             return False
 
 

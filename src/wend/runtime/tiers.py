@@ -14,6 +14,7 @@ from wend.base.forking import at_fork
 from wend.core._hot import Batch
 from wend.core.graph import PathGraph
 from wend.runtime.heap import give_back
+from wend.runtime.launcher import launcher
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.shadow import verify
 
@@ -70,9 +71,12 @@ class TieredPlan:
                 verify(compiled, batch)
             if compiled.run(batch):
                 return
+        fault = _faults.pop() if _faults else None
         start = time.perf_counter()
         self.reference.run(batch)
         self.seconds = time.perf_counter() - start
+        if fault is not None:
+            tell_defect(fault)
         if _to_tell:  # now that nothing is half done, should warnings be errors here
             warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
 
@@ -178,6 +182,27 @@ def finish_planning() -> None:
                 plan.give_up(fault)
 
 
+def tell_defect(fault: Exception) -> None:
+    """A fast way failed with this where the reference has not: the program need not notice.
+
+    Raises it where plans are verified, or machine code was asked for by force; else warns, once.
+    """
+    global _told
+    if config.settings.verify or config.settings.wait:
+        raise fault
+    if not _told:
+        _told = True
+        warnings.warn(
+            f"wend: {type(fault).__name__}: {fault}, in a plan that the reference could run: "
+            "results are right, this is a defect of Wend. WEND_VERIFY=1 raises the error",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+_told = False
+_faults: list[Exception] = []  # what the plan that runs has raised
+launcher.fill("fault", _faults.append)
 _to_tell: list[str] = []
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from wend.frontend.interop import user_attributes
 from wend.frontend.nn._core import Tensor, empty, native_new, no_grad
+from wend.frontend.tensor import disabled_torch_function
 
 __all__ = [
     "Buffer",
@@ -46,6 +47,8 @@ class Parameter(Tensor):
 
     data: the values; the parameter is a view of them, as in PyTorch (None: an empty tensor).
     """
+
+    __torch_function__ = classmethod(disabled_torch_function)
 
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
@@ -97,6 +100,8 @@ class Buffer(Tensor):
     persistent: whether the buffer is part of the module's `state_dict`.
     """
 
+    __torch_function__ = classmethod(disabled_torch_function)
+
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
@@ -122,6 +127,7 @@ class UninitializedTensorMixin:
     """A parameter or buffer whose shape is not known yet; `materialize` gives it one."""
 
     cls_to_become: type = Tensor
+    __torch_function__ = classmethod(disabled_torch_function)
     data: Any
     _allowed = ("device", "dtype", "requires_grad")
 

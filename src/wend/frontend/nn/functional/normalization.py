@@ -59,6 +59,10 @@ def batch_norm(
             )
         return _batch_norm_eval(input, running_mean, running_var, weight, bias, eps)
     sizes = input.shape
+    if len(sizes) < 2:
+        if math.prod(sizes) == 0:  # no channel, and nothing to be moved
+            return input.clone()
+        raise IndexError(f"batch_norm: expected an input of (N, C, ...), got a shape of {sizes}")
     count = math.prod(sizes) // max(sizes[1], 1)
     if count == 1:
         raise ValueError(

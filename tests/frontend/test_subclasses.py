@@ -1,0 +1,107 @@
+"""Subclasses of Tensor and classes with a `__torch_function__`: what PyTorch does with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wend
+
+torch = pytest.importorskip("torch")
+
+
+def both(program: Any) -> None:
+    """The program gives the same under both."""
+    assert program(wend) == program(torch)
+
+
+def test_results_of_a_subclass_are_instances_of_it():
+    def program(T: Any) -> Any:
+        class Marked(T.Tensor):
+            pass
+
+        x = Marked([1.0, 2.0])
+        results = [x + 1, 1 - x, x[0], x[:1], T.ones(2) * x, x.sum(), x.detach(), T.stack([x, x])]
+        results += [T.nn.functional.relu(x), x.max(0).values, x.as_subclass(T.Tensor)]
+        return [type(result).__name__ for result in results]
+
+    both(program)
+
+
+def test_an_override_sees_functions_operators_methods_and_items():
+    def program(T: Any) -> Any:
+        seen = []
+
+        class Logged(T.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append(func.__name__)
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        x = T.ones(2).as_subclass(Logged)
+        results = [T.sin(x), x + 1, x.sum(), x[0], T.cat([x, x]), T.nn.functional.relu(x)]
+        return seen, [type(result).__name__ for result in results]
+
+    both(program)
+
+
+def test_classes_that_are_no_tensors_override_too():
+    def program(T: Any) -> Any:
+        class Like:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return func.__name__, [t.__name__ for t in types]
+
+        x = Like()
+        linear = T.nn.functional.linear
+        return [T.sin(x), T.add(T.ones(2), x), T.ones(2) + x, T.stack([x]), linear(x, x)]
+
+    both(program)
+
+
+def test_nobody_knows_what_to_do():
+    class Shy:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    with pytest.raises(TypeError, match="sin: no implementation found for types"):
+        wend.sin(Shy())
+    with pytest.raises(TypeError):
+        torch.sin(wend.ones(2))  # another framework's op asks for ours, and is told so at once
+
+
+def test_parameters_give_plain_tensors():
+    def program(T: Any) -> Any:
+        class Own(T.nn.Parameter):
+            pass
+
+        results = [p * 2 for p in (T.nn.Parameter(T.ones(2)), Own(T.ones(2)))]
+        return [type(result).__name__ for result in results]
+
+    both(program)
+
+
+def test_results_with_names_print_as_pytorchs():
+    def program(T: Any) -> str:
+        return repr(T.max(T.tensor([[1.0, 2.0], [3.0, 0.0]]), 1))
+
+    both(program)
+
+
+def test_what_requires_grad_is_not_exported():
+    for T in (wend, torch):
+        with pytest.raises(BufferError, match="require gradient"):
+            T.from_dlpack(T.ones(2, requires_grad=True))
+    np.testing.assert_array_equal(wend.from_dlpack(wend.arange(3)).numpy(), [0, 1, 2])
+
+
+def test_batch_norm_of_nothing():
+    for T in (wend, torch):
+        nothing = T.zeros(0)
+        out = T.nn.functional.batch_norm(nothing, nothing, nothing, training=True)
+        assert out.shape == (0,)
+    with pytest.raises(IndexError, match="expected an input of"):
+        wend.nn.functional.batch_norm(wend.ones(3), None, None, training=True)
