@@ -12,6 +12,7 @@ from wend.base import config
 from wend.compiler import llvm
 from wend.compiler.plan import Recipe
 from wend.core import _hot
+from wend.core.primitive import ops
 from wend.runtime import plans
 from wend.runtime.launcher import launcher
 
@@ -350,3 +351,12 @@ def test_what_is_read_straight_and_turned_is_not_repeated_turned():
         return [x.grad]
 
     compared(run)
+
+
+@pytest.mark.parametrize("factor", [float("inf"), float("nan"), 3.0])
+@pytest.mark.parametrize(("shape", "dim"), [((5,), 0), ((4, 3), 0)])
+def test_a_linear_scan_does_not_use_the_first_factor(factor, shape, dim):
+    a = torch.full(shape, factor)
+    b = torch.ones(shape)
+    found = [ops.linear_scan(a, b, dim).numpy()[0].copy() for _ in range(3)]
+    assert (np.array(found) == 1).all()

@@ -132,6 +132,9 @@ class _Scan:
             ]  # fmt: skip
             xs = [b.convert(x, self.wide) for x in given]
             after = self.combine(b, state, xs)
+            if self.name == "linear_scan":  # the first factor is not used, be it infinite
+                here = b.spread(loop.index, dtypes.int64)
+                after = b.select(b.eq(here, b.number(0, dtypes.int64)), xs[1], after)
             loop.become(state.name, after.name)
             b.store(b.convert(after, self.types[n_in]), at[n_in])
             if len(self.types) > n_in + 1:
