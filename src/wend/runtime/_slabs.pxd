@@ -1,5 +1,6 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
+from wend.core._hot cimport Value
 from wend.runtime._launch cimport Frame, launch_at
 from wend.runtime._sort cimport Node, Sorter
 
@@ -61,4 +62,6 @@ cdef class Rows:
     @cython.locals(at="long long", size=Py_ssize_t, k=Py_ssize_t)
     cpdef clear(self, Group group)
 
+@cython.locals(v=Value, found=list)
+cpdef list types_of(list values)
 cpdef set_zero(long long address, Py_ssize_t n)

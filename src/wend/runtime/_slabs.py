@@ -152,6 +152,14 @@ class Rows:
             clear(get(at) + group.first * size, group.n * size)
 
 
+def types_of(values):
+    """The types of values: of all of a flush, most of which are not in cache."""
+    found = []
+    for v in values:
+        found.append(v.type)
+    return found
+
+
 def set_zero(address, n):
     """Fill n bytes with zeros."""
     clear(address, n)

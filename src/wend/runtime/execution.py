@@ -280,16 +280,18 @@ class Forward:
 
     def leave_spent(self, wanted: list[int]) -> None:
         """A second backward pass from what is left finds the graph freed."""
-        self.leave_segment(self.open_roots(wanted), lazy_path_of(self.batch))
+        types = _slabs.types_of(self.values)
+        self.leave_segment(self.open_roots(wanted), lazy_path_of(self.batch, types), types)
 
     def leave_open(self, wanted: list[int]) -> None:
         """Let a later backward pass find the way on from here."""
         roots = self.open_roots(wanted)
-        path = lazy_path_of(self.batch)
+        types = _slabs.types_of(self.values)
+        path = lazy_path_of(self.batch, types)
         self.n_reached = sum(self.sorter.reached)
         self.values = values = list(self.values)
         path.wait(Later(self, roots, {i: values[i] for i in self.sorter.leaves}))
-        segment = self.leave_segment(roots, path)
+        segment = self.leave_segment(roots, path, types)
         note_history(segment, self.batch)
         for i in roots:  # they lead here: what they lead to must not lead back
             values[i] = _hot.held(values[i].type, None)
@@ -300,14 +302,14 @@ class Forward:
         values = self.values
         return [i for i in wanted if values[i].requires_grad and values[i].leaf is None]
 
-    def leave_segment(self, roots: list[int], path: LazyPath) -> Any:
-        """Mark the roots as results of a segment; returns it."""
+    def leave_segment(self, roots: list[int], path: LazyPath, types: list[Any]) -> Any:
+        """Mark the roots as results of a segment; returns it.  types: of all values"""
         if not roots:
             return None
         batch, values = self.batch, self.values
         segment = Segment(_hot.fresh_serial(), path)
         segment.origin = batch.serial
-        segment.types = [v.type for v in values]
+        segment.types = types
         segment.args = batch.args
         segment.inputs = {}
         for i in self.sorter.leaves:

@@ -56,9 +56,9 @@ class LazyPath(PathGraph):
             self.spent = {node.outputs[0] for node in self.nodes if node.grad}
 
 
-def lazy_path_of(batch: Batch) -> LazyPath:
-    """The path of one flush."""
-    states, args, types = batch.states, batch.args, [v.type for v in batch.values]
+def lazy_path_of(batch: Batch, types: list[Any]) -> LazyPath:
+    """The path of one flush.  types: of its values"""
+    states, args = batch.states, batch.args
     return LazyPath(lambda: (states, types, args))
 
 

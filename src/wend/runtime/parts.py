@@ -30,9 +30,9 @@ def first_part(batch: Batch) -> set[int]:
     if not regions.allowed() or not regions.once_only(batch.state, states):
         return set()
     begin = [k for k, state in enumerate(states) if _is_unsuited(state)]
-    unsuited = begin.copy()
-    if RARE * len(unsuited) > len(states):
+    if not begin or RARE * len(begin) > len(states):
         return set()
+    unsuited = begin.copy()
     made_by: list[int] = [0] * len(batch.values)
     for k, state in enumerate(states):
         for i in range(state.first, state.first + state.n_out):
@@ -41,10 +41,12 @@ def first_part(batch: Batch) -> set[int]:
     while unsuited:
         k = unsuited.pop()
         state = states[k]
-        if k in found or type(state.prim) is LeafPrimitive:
+        prim = state.prim
+        if k in found or type(prim) is LeafPrimitive:
             continue
         # Users' functions stay in their place; whose results a failure takes, only one plan knows.
-        if state.is_step or state.prim.calls_user or state.prim.fallible:
+        known = isinstance(state.prim, PrimitiveBase)
+        if not known or prim.calls_user or prim.fallible:
             return set()
         found.add(k)
         unsuited += [made_by[i] for i in state.operand_indices()]
