@@ -237,12 +237,14 @@ class Primitive(PrimitiveBase):
 def return_type(name: str, fields: tuple[str, ...]) -> Any:
     """A namedtuple for results of an op, printed as PyTorch prints such."""
     make: Any = namedtuple
+    made = make(name, fields)
 
     def __repr__(self: Any) -> str:
         items = [f"{field}={value!r}" for field, value in zip(fields, self, strict=True)]
         return f"torch.return_types.{name}(\n" + ",\n".join(items) + ")"
 
-    return type(name, (make(name, fields),), {"__slots__": (), "__repr__": __repr__})
+    made.__repr__ = __repr__
+    return made
 
 
 def symbolic_spec(operand: int, type_: Any, guards: Guards) -> Spec:
