@@ -171,6 +171,25 @@ def test_an_error_names_its_example(woven):
         fibers.run_together(calls, own, apart=True)
 
 
+def test_an_op_that_fails_leaves_the_other_calls_their_values(woven):
+    table, ends = torch.arange(4.0), []
+
+    def picks(k):
+        try:
+            row = torch.gather(table, 0, k)
+            return float(row.sum())
+        except IndexError as error:
+            ends.append(str(error))
+            return None
+
+    given = [torch.tensor([k]) for k in (1, 2, 9, 3)]
+    own = [random_state.current().substream(5, k) for k in range(4)]
+    for _ in range(2):
+        found, _ = fibers.run_together([lambda k=k: picks(k + 0) for k in given], own, apart=True)
+        assert found == [1.0, 2.0, None, 3.0]
+    assert len(ends) == 2 and "test_strands.py" in ends[0]
+
+
 def test_passes_through_some_strands(woven):
     p, q = parameters(), parameters()
     given = examples()

@@ -42,8 +42,13 @@ def run_woven(pattern: Pattern, signature: Any, members: list[Batch]) -> bool:
     weave = pattern.weave(signature, members)
     if weave is None:
         return False
-    with np.errstate(all="ignore"):
-        done = weave.run(members)
+    try:
+        with np.errstate(all="ignore"):
+            done = weave.run(members)
+    except ExecutionError:
+        raise
+    except Exception:  # an op has failed: run by themselves, it is told which, and where
+        done = None
     if done is None:
         return False
     if weave.open:
