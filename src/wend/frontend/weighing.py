@@ -16,7 +16,7 @@ from typing import Any
 
 __all__ = ["Weighing", "weighing_of"]
 
-TRIALS = 8  # batches of which the ways take turns; the first two of them are not counted
+TRIALS = 12  # batches of which the ways take turns; the first two of them are not counted
 FIRST_PAUSE = 64  # batches until the slower way is tried again; each time twice as many
 
 
