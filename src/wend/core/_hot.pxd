@@ -16,7 +16,12 @@ cdef extern from "_shim.h":
                                         object state, object type_, object record_) except -1
     list roomy "wend_roomy" (Py_ssize_t n)
     int push "wend_push" (object items, object item) except -1
+    int drop_last "wend_drop_last" (object items) except -1
+    object call_forward "wend_call_forward" (object module, object args, object kwargs)
+    int install_module_call "wend_install_module_call" (object cls) except -1
     size_t address "wend_address" (object o)
+    long long type_tag "wend_type_tag" (size_t i)
+    int set_type_tag "wend_set_type_tag" (size_t i, long long tag)
     object slice_start "wend_slice_start" (object key)
     object slice_stop "wend_slice_stop" (object key)
     object slice_step "wend_slice_step" (object key)
@@ -32,12 +37,14 @@ cdef list BOUND
 cdef tuple OPERATOR_NAMES
 cdef int R_TENSOR, R_FLOAT, R_INT, R_BOOL, R_TENSORS, R_INTS, R_COMPLEX, R_DEFAULT
 cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
-cdef Py_ssize_t MAX_TYPES, MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE
+cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE
 cdef Py_ssize_t LONG_TAIL, WINDOW
 cdef list AUTOBATCH
 cdef dict PLAIN_TYPES
 cdef dict KINDS
-cdef Py_ssize_t N_TYPES, N_STATES
+cdef Py_ssize_t N_STATES
+cdef list TYPES
+cdef long long TYPE_MASK, TURN, MOST_SLOTS, WAYS
 cdef long long N_FLUSHES
 cdef dict MODES
 cdef dict INTERNAL
@@ -50,13 +57,11 @@ cdef class Kind:
     cdef readonly object dtype
     cdef readonly Py_ssize_t rank
     cdef readonly object device
-    cdef list slots
     cdef dict wide
-    cdef readonly Py_ssize_t n_types
+    cdef long long salt
     cdef readonly list leaves
     cdef LeafPrimitive plain_leaf
     cdef Py_ssize_t itemsize
-    cpdef forget(self)
 
 cdef class TensorType:
     cdef object size
@@ -66,26 +71,18 @@ cdef class TensorType:
     cdef readonly Kind kind
     cdef readonly Py_ssize_t nbytes
     cdef readonly Py_ssize_t rank
-    cdef long long hashed
     cdef long long row[8]
 
 @cython.locals(k=Py_ssize_t)
 cdef tuple dims_of(TensorType type_)
 @cython.locals(found=TensorType, row="long long[8]", n=Py_ssize_t, k=Py_ssize_t)
 cdef TensorType type_in_kind(Kind kind, tuple shape)
-@cython.locals(h="long long", mask="long long", i="long long", k=Py_ssize_t, found=TensorType,
-               made=TensorType)
+@cython.locals(h="long long", i="long long", k="long long", found=TensorType, made=TensorType)
 cdef TensorType type_of_row(Kind kind, long long *row, Py_ssize_t n)
 @cython.locals(k=Py_ssize_t)
 cdef bint same_row(long long *a, long long *b, Py_ssize_t n) noexcept
 @cython.locals(k=Py_ssize_t)
 cpdef bint same_tail(TensorType a, TensorType b) except -1
-@cython.locals(mask="long long", i="long long")
-cdef place(list slots, TensorType type_)
-@cython.locals(slots=list, found=TensorType)
-cdef grow(Kind kind)
-@cython.locals(other=Kind)
-cdef count_type(Kind kind)
 @cython.locals(k=Py_ssize_t, extent="long long", size="long long", made=TensorType)
 cdef TensorType new_type(Kind kind, long long *row, Py_ssize_t n)
 cdef Py_ssize_t product(object a, object b) except? -1
@@ -122,10 +119,13 @@ cdef class Program:
     cpdef tuple out_types(self, list types, list args)
     @cython.locals(code=bytes, stack="long long[16]", row="long long[8]", top=int, i=Py_ssize_t,
                    n=Py_ssize_t, made=TensorType, result=list, n_made=Py_ssize_t, rank=Py_ssize_t,
-                   op=int, k=int, t=TensorType, u=TensorType, extent="long long", a="long long",
-                   b="long long", holds=bint)
+                   op=int, extent="long long", a="long long", b="long long", holds=bint)
     cdef resize(self, TensorType t0, TensorType t1, TensorType t2, list more, list args)
 
+@cython.locals(t=TensorType)
+cdef long long *row_of(int k, TensorType t0, TensorType t1, TensorType t2, list more) noexcept
+@cython.locals(unlike="long long", k=Py_ssize_t)
+cdef bint alike(long long *a, long long *b) noexcept
 cdef TensorType operand_type(int k, TensorType t0, TensorType t1, TensorType t2, list more)
 
 cdef class PrimitiveBase:
@@ -489,6 +489,7 @@ cdef class OpFunction:
     cdef PrimitiveBase one
     cdef PrimitiveBase two
     cdef PrimitiveBase three
+    cdef PrimitiveBase pair
     cdef PrimitiveBase with_float
     cdef PrimitiveBase with_int
     cdef PrimitiveBase from_float
@@ -503,7 +504,7 @@ cdef class OpFunction:
     cdef quick2(self, object x, object y)
     cdef remember(self, CallPlan plan)
     @cython.locals(plan=CallPlan, k=Py_ssize_t, j=Py_ssize_t, n=Py_ssize_t, ok=bint, role=int,
-                   h0=Tensor, h1=Tensor, h2=Tensor, rest=list, values=list)
+                   h0=Tensor, h1=Tensor, h2=Tensor, rest=list, values=list, two=tuple)
     cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
     cdef promote(self, Py_ssize_t k, CallPlan plan)
     cdef call_cold(self, size_t args, Py_ssize_t nargs, object kwnames)
@@ -575,6 +576,9 @@ cdef class ModuleBase:
     cdef size_t dict_slot
     cdef object __weakref__
 
+@cython.locals(trace=Trace)
+cdef object call_module "wend_call_module" (ModuleBase module, object args, object kwargs)
+cdef list GLOBAL_HOOKS
 cdef set_probe(OpFunction probe)
 cdef mark_tensor(Tensor probe)
 cdef mark_module(ModuleBase probe)

@@ -27,7 +27,8 @@ R_INTS = 5
 R_COMPLEX = 6
 R_DEFAULT = 7
 
-MAX_TYPES = 8192
+MOST_SLOTS = 1 << 14  # of the table of types
+WAYS = 4  # slots in which a type may stand
 MAX_ROW = 8  # dims of which a type keeps the extents as C integers
 LARGE = 1 << 31
 LOW_32 = (1 << 32) - 1
@@ -80,24 +81,19 @@ class Kind:
         self.rank = rank
         self.device = device
         self.itemsize = dtype.itemsize
-        self.forget()
+        self.salt = (len(KINDS) + 1) * 2654435761 & LOW_32
+        self.wide = {}  # types of more than MAX_ROW dims, by shape
         self.leaves = [LeafPrimitive(self, g) for g in range(4)]
         self.plain_leaf = self.leaves[GRAD_NONE]
 
     def __repr__(self):
         return f"{self.dtype}[{self.rank}d]"
 
-    def forget(self):
-        """Let go of all types of this kind."""
-        self.slots = [None] * 8  # a hash table with open addressing
-        self.wide = {}  # types of more than MAX_ROW dims, by shape
-        self.n_types = 0
-
 
 class TensorType:
     """Shape, dtype and device of a value; interned, compared by identity on the fast path.
 
-    Identity implies equality; the tables are bounded, so that equality does not imply identity.
+    Identity implies equality; the table is bounded, so that equality does not imply identity.
     The extents lie in `row`, as C integers; of more than MAX_ROW dims, in the tuple alone.
     """
 
@@ -121,7 +117,9 @@ class TensorType:
 
 
 KINDS = {}
-N_TYPES = 0  # interned, of all kinds
+TYPES = []  # interned types: WAYS neighbours for each hash, whose tags are the shim's
+TYPE_MASK = 0
+TURN = 0  # which of the neighbours goes next
 N_STATES = 0
 N_FLUSHES = 0
 EPOCH = 0  # of the default dtype, which type rules may ask for
@@ -157,7 +155,8 @@ def type_in_kind(kind, shape):
                 found.nbytes = product(found.nbytes, extent)
             for k in range(MAX_ROW):
                 found.row[k] = shape[k]
-            count_type(kind)
+            if len(kind.wide) >= 512:
+                kind.wide.clear()
             kind.wide[shape] = found
         return found
     for k in range(n):
@@ -166,27 +165,39 @@ def type_in_kind(kind, shape):
 
 
 def type_of_row(kind, row, n):
-    """The interned type of this kind with the extents row[:n], n <= MAX_ROW."""
-    h = n
+    """The interned type of this kind with the extents row[:n], n <= MAX_ROW.
+
+    A new one takes the place of another: where sizes never come back, no table has to be kept.
+    """
+    global TURN
+    h = kind.salt
     for k in range(n):
         h = ((h ^ row[k]) * 1000003) & LOW_32
     h = h ^ (h >> 15)
-    mask = len(kind.slots) - 1
-    i = h & mask
-    while True:
-        found = kind.slots[i]
-        if found is None:
-            break
-        if found.hashed == h and same_row(found.row, row, n):
-            return found
-        i = (i + 1) & mask
+    i = h & TYPE_MASK
+    for k in range(i, i + WAYS):
+        if type_tag(k) == h:
+            found = TYPES[k]
+            if found is not None and found.kind is kind and same_row(found.row, row, n):
+                return found
     made = new_type(kind, row, n)
-    made.hashed = h
-    count_type(kind)
-    if 2 * kind.n_types > len(kind.slots):
-        grow(kind)
-    place(kind.slots, made)
+    TURN += 1
+    i += TURN & (WAYS - 1)
+    set_type_tag(i, h)
+    TYPES[i] = made
     return made
+
+
+def bound_types(slots):
+    """Keep at most so many types, a power of two; those known until now are forgotten."""
+    global TYPE_MASK
+    if not WAYS <= slots <= MOST_SLOTS or slots & (slots - 1):
+        raise ValueError(f"no table of {slots} slots")
+    TYPE_MASK = slots - WAYS
+    TYPES[:] = [None] * slots
+
+
+bound_types(2048)
 
 
 def same_row(a, b, n):
@@ -207,35 +218,6 @@ def same_tail(a, b):
         if a.row[k] != b.row[k]:
             return False
     return True
-
-
-def place(slots, type_):
-    """Put a type into the first free slot from where its hash points."""
-    mask = len(slots) - 1
-    i = type_.hashed & mask
-    while slots[i] is not None:
-        i = (i + 1) & mask
-    slots[i] = type_
-
-
-def grow(kind):
-    """Give a kind's table twice the slots."""
-    slots = [None] * (2 * len(kind.slots))
-    for found in kind.slots:
-        if found is not None:
-            place(slots, found)
-    kind.slots = slots
-
-
-def count_type(kind):
-    """Count one more type of this kind; past the bound the tables are emptied first."""
-    global N_TYPES
-    if N_TYPES >= MAX_TYPES:
-        for other in KINDS.values():
-            other.forget()
-        N_TYPES = 0
-    kind.n_types += 1
-    N_TYPES += 1
 
 
 def new_type(kind, row, n):
@@ -287,11 +269,9 @@ def new_epoch():
 
 
 def set_count(name, value):
-    """Set one of the counters: 'types', 'states' or 'flushes'."""
-    global N_TYPES, N_STATES, N_FLUSHES
-    if name == "types":
-        N_TYPES = value
-    elif name == "states":
+    """Set one of the counters: 'states' or 'flushes'."""
+    global N_STATES, N_FLUSHES
+    if name == "states":
         N_STATES = value
     elif name == "flushes":
         N_FLUSHES = value
@@ -300,8 +280,10 @@ def set_count(name, value):
 
 
 def count(name):
-    """Read one of the counters."""
-    return {"types": N_TYPES, "states": N_STATES, "flushes": N_FLUSHES}[name]
+    """Read one of the counters: 'types' (interned), 'states' or 'flushes'."""
+    if name == "types":
+        return len(TYPES) - TYPES.count(None)
+    return {"states": N_STATES, "flushes": N_FLUSHES}[name]
 
 
 def slot(name):
@@ -414,14 +396,10 @@ class Program:
         while i < n:
             op = code[i]
             if op == C_EQUAL or op == C_DIM or op == C_PUT_DIM:
-                k = code[i + 1]
-                t = operand_type(k, t0, t1, t2, more)
-                extent = t.row[code[i + 2]]
+                extent = row_of(code[i + 1], t0, t1, t2, more)[code[i + 2]]
                 i += 3
                 if op == C_EQUAL:
-                    k = code[i]
-                    t = operand_type(k, t0, t1, t2, more)
-                    if extent != t.row[code[i + 1]]:
+                    if extent != row_of(code[i], t0, t1, t2, more)[code[i + 1]]:
                         return None
                     i += 2
                 elif op == C_DIM:
@@ -431,10 +409,8 @@ class Program:
                     row[rank] = extent
                     rank += 1
             elif op == C_SAME:
-                t = operand_type(code[i + 1], t0, t1, t2, more)
-                u = operand_type(code[i + 2], t0, t1, t2, more)
-                if t is u or (
-                    t.rank == u.rank and t.rank <= MAX_ROW and same_row(t.row, u.row, t.rank)
+                if alike(
+                    row_of(code[i + 1], t0, t1, t2, more), row_of(code[i + 2], t0, t1, t2, more)
                 ):
                     i += code[i + 3]
                 i += 4
@@ -525,6 +501,26 @@ class Program:
         return tuple(result)
 
 
+def row_of(k, t0, t1, t2, more):
+    """The extents of the type of operand number k; of more than MAX_ROW dims, the first ones."""
+    if k == 0:
+        return t0.row
+    if k == 1:
+        return t1.row
+    if k == 2:
+        return t2.row
+    t = more[k - 3]
+    return t.row
+
+
+def alike(a, b):
+    """Whether two rows are equal (without a branch for each extent)."""
+    unlike = 0
+    for k in range(8):
+        unlike |= a[k] ^ b[k]
+    return unlike == 0
+
+
 def operand_type(k, t0, t1, t2, more):
     """The type of operand number k."""
     return t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
@@ -539,7 +535,7 @@ C_GUARD = 68  # pop two; give up unless the comparison has this outcome
 C_PUT = 70  # pop the next extent of the result
 C_PUT_DIM = 71  # the next extent is types[k].dims[axis]
 C_TYPE = 72  # end a result
-C_SAME = 73  # if two operands are of one shape, skip so many bytes
+C_SAME = 73  # if two operands' rows are equal, skip so many bytes
 
 
 def translate(program):
@@ -2641,6 +2637,7 @@ class OpFunction:
         self.one = None  # primitives of the quickest forms: a tensor,
         self.two = None  # two tensors,
         self.three = None  # three tensors,
+        self.pair = None  # two tensors in a list or tuple,
         self.with_float = None  # a tensor and a number,
         self.with_int = None
         self.from_float = None  # a number and a tensor
@@ -2718,6 +2715,8 @@ class OpFunction:
             self.two = plan.prim
         elif roles == bytes([R_TENSOR, R_TENSOR, R_TENSOR]) and not plan.has_args:
             self.three = plan.prim
+        elif roles == bytes([R_TENSORS]) and plan.extras[0] == 2 and not self.inplace:
+            self.pair = plan.prim
         elif roles == bytes([R_TENSOR, R_FLOAT]):
             self.with_float = plan.prim
         elif roles == bytes([R_TENSOR, R_INT]):
@@ -2734,12 +2733,17 @@ class OpFunction:
                 found = self.quick2(arg(args, 0), arg(args, 1))
                 if found is not None:
                     return found
-            elif nargs == 1 and self.one is not None:
+            elif nargs == 1:
                 a = arg(args, 0)
                 if type(a) is Tensor:
-                    return record(
-                        self.one, 1, a, None, None, None, None, self if self.inplace else None
-                    )
+                    if self.one is not None:
+                        return record(
+                            self.one, 1, a, None, None, None, None, self if self.inplace else None
+                        )
+                elif self.pair is not None and type(a) is tuple and len(a) == 2:
+                    two = a
+                    if type(two[0]) is Tensor and type(two[1]) is Tensor:
+                        return record(self.pair, 2, two[0], two[1], None, None, None, None)
             elif nargs == 3 and self.three is not None:
                 a = arg(args, 0)
                 b = arg(args, 1)
@@ -3332,28 +3336,34 @@ class ModuleBase:
     """Native half of nn.Module: the call without hooks, and the user's line and module path."""
 
     def __call__(self, *args, **kwargs):
-        trace = current_trace()
-        code = current_code()
-        outer_code = trace.site_code
-        outer_lasti = trace.site_lasti
-        if not is_internal(code):
-            trace.site_code = code
-            trace.site_lasti = current_lasti()
-        trace.modules.append(self)
-        try:
-            if ACTIVE_HOOKS[0] == 0 and self.n_hooks == 0:
-                return self.forward(*args, **kwargs)
-            return self._call_with_hooks(args, kwargs)
-        except Exception as error:
-            SLOTS["module_error"](error, trace)
-            raise
-        finally:
-            trace.modules.pop()
-            trace.site_code = outer_code
-            trace.site_lasti = outer_lasti
+        return call_module(self, args, kwargs)
 
 
-ACTIVE_HOOKS = [0]  # global module hooks in force
+def call_module(module, args, kwargs):
+    """Call a module with a tuple and a dict (or None); compiled, this is the slot of the type."""
+    trace = current_trace()
+    code = current_code()
+    outer_code = trace.site_code
+    outer_lasti = trace.site_lasti
+    if not is_internal(code):
+        trace.site_code = code
+        trace.site_lasti = current_lasti()
+    push(trace.modules, module)
+    try:
+        if GLOBAL_HOOKS[0] == 0 and module.n_hooks == 0:
+            return call_forward(module, args, kwargs)
+        return module._call_with_hooks(args, {} if kwargs is None else kwargs)
+    except Exception as error:
+        SLOTS["module_error"](error, trace)
+        raise
+    finally:
+        drop_last(trace.modules)
+        trace.site_code = outer_code
+        trace.site_lasti = outer_lasti
+
+
+GLOBAL_HOOKS = [0]  # global module hooks in force
+ACTIVE_HOOKS = GLOBAL_HOOKS  # for those who count them
 
 
 def set_scalar_reader(function):
@@ -3386,6 +3396,7 @@ def install():
     install_vectorcall(parts, 1)
     mark_tensor(native_new(Tensor))
     mark_module(ModuleBase.__new__(ModuleBase))
+    install_module_call(ModuleBase)
     keep_memory(
         Value.__new__(Value),
         native_new(Tensor),
@@ -3441,7 +3452,7 @@ def set_defaults():
         Record: "n_in lasti user_lasti first n_out arg0",
         State: "depth inner stamp born passed gained simple",
         Trace: "site_lasti",
-        TensorType: "nbytes hashed",
+        TensorType: "nbytes",
         Alias: "version storage_version",
         ModuleBase: "n_hooks",
     }

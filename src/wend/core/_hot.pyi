@@ -38,16 +38,13 @@ class Kind:
     dtype: Any
     rank: _int
     device: Any
-    n_types: _int
     leaves: Any
     itemsize: Any
-    plain_leaf: Any
-    slots: Any
+    salt: Any
     wide: Any
+    plain_leaf: Any
     def __init__(self, dtype: Any, rank: Any, device: Any) -> None: ...
     def __repr__(self) -> _str: ...
-    def forget(self) -> Any:
-        """Let go of all types of this kind."""
 class TensorType:
     """Shape, dtype and device of a value; interned, compared by identity on the fast path."""
     dtype: Any
@@ -66,6 +63,8 @@ class TensorType:
     def __reduce__(self) -> Any: ...
 def intern_kind(dtype: Any, rank: Any, device: Any) -> Kind:
     """The one Kind with this dtype, rank and device."""
+def bound_types(slots: Any) -> Any:
+    """Keep at most so many types, a power of two; those known until now are forgotten."""
 def same_tail(a: Any, b: Any) -> _bool:
     """Whether the shapes of two types are equal but for their first dim."""
 def intern_type(shape: Any, dtype: Any, device: Any) -> TensorType:
@@ -75,9 +74,9 @@ def symbolic_type(shape: Any, dtype: Any, device: Any) -> TensorType:
 def new_epoch() -> Any:
     """Type rules may answer differently from now on (the default dtype has changed)."""
 def set_count(name: Any, value: Any) -> Any:
-    """Set one of the counters: 'types', 'states' or 'flushes'."""
+    """Set one of the counters: 'states' or 'flushes'."""
 def count(name: Any) -> Any:
-    """Read one of the counters."""
+    """Read one of the counters: 'types' (interned), 'states' or 'flushes'."""
 def slot(name: Any) -> Any:
     """What fills the upward call `name`."""
 def evaluate(expr: Any, types: Any, args: Any) -> Any:
@@ -108,6 +107,8 @@ class Program:
         """Types of the results for other sizes of the same kinds, natively."""
     def out_types(self, types: Any, args: Any) -> Any:
         """Types of the results for these operand types and run-time args."""
+def row_of(k: Any, t0: Any, t1: Any, t2: Any, more: Any) -> Any:
+    """The extents of the type of operand number k; of more than MAX_ROW dims, the first ones."""
 def translate(program: Any) -> Any:
     """Write a program's guards and extents as code for `Program.resize`; None where it cannot."""
 def is_dim(expr: Any) -> Any:
@@ -1790,6 +1791,7 @@ class OpFunction:
     one: Any
     two: Any
     three: Any
+    pair: Any
     with_float: Any
     with_int: Any
     from_float: Any
@@ -1863,7 +1865,9 @@ class ModuleBase:
     """Native half of nn.Module: the call without hooks, and the user's line and module path."""
     n_hooks: _int
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-ACTIVE_HOOKS: list[Any]
+def call_module(module: Any, args: Any, kwargs: Any) -> Any:
+    """Call a module with a tuple and a dict (or None); compiled, this is the slot of the type."""
+ACTIVE_HOOKS: Any
 def set_scalar_reader(function: Any) -> Any:
     """Slot: how the binder reads NumPy scalars and the like as Python numbers."""
 def set_primitive_registry(registry: Any) -> Any:

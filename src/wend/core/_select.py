@@ -72,6 +72,23 @@ def roomy(n: int) -> list[Any]:
     return []
 
 
+def call_forward(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The computation of a module."""
+    return module.forward(*args, **kwargs)
+
+
+def install_module_call(cls: Any) -> None:
+    """Python classes need no call slots."""
+
+
+_type_tags: dict[int, int] = {}
+
+
+def type_tag(i: int) -> int:
+    """Hash of the interned type in slot i."""
+    return _type_tags.get(i, 0)
+
+
 def unlock_type(cls: Any) -> None:
     """Python classes are open already."""
 
@@ -91,6 +108,11 @@ _STAND_INS = {
     "keep_memory": keep_memory,
     "roomy": roomy,
     "push": list.append,
+    "drop_last": list.pop,
+    "call_forward": call_forward,
+    "install_module_call": install_module_call,
+    "type_tag": type_tag,
+    "set_type_tag": _type_tags.__setitem__,
     "unlock_type": unlock_type,
     "thread_id": threading.get_ident,
     "refcount": sys.getrefcount,

@@ -339,6 +339,17 @@ static inline long long wend_thread_id(void)
     return (long long)PyThreadState_GetID(PyThreadState_Get());
 }
 
+/* Hashes of the interned types, side by side: to look for a type is to read one cache line. */
+static unsigned int wend_type_tags[1 << 14];
+
+static inline long long wend_type_tag(size_t i) { return wend_type_tags[i]; }
+
+static inline int wend_set_type_tag(size_t i, long long tag)
+{
+    wend_type_tags[i] = (unsigned int)tag;
+    return 0;
+}
+
 static inline size_t wend_address(PyObject *o) { return (size_t)o; }
 
 static inline PyObject *wend_slice_start(PyObject *key)
@@ -401,6 +412,82 @@ static inline int wend_push(PyObject *items, PyObject *item)
     return 0;
 }
 
+/* The counterpart of `wend_push`: the room stays. */
+static inline int wend_drop_last(PyObject *items)
+{
+    Py_ssize_t n = PyList_GET_SIZE(items) - 1;
+    if (n < 0) {
+        PyErr_SetString(PyExc_IndexError, "wend: nothing to drop");
+        return -1;
+    }
+    PyObject *item = PyList_GET_ITEM(items, n);
+    Py_SET_SIZE(items, n);
+    Py_DECREF(item);
+    return 0;
+}
+
+/* module.forward(*args, **kwargs).  Where `forward` is a plain function of the class, as it nearly
+ * always is, no method object is made, and Module.__getattr__ does not slow the look-up down. */
+static inline PyObject *wend_call_forward(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static PyObject *name = NULL, *getter_name = NULL, *getter = NULL;
+    if (name == NULL) {
+        getter_name = PyUnicode_InternFromString("__getattribute__");
+        name = PyUnicode_InternFromString("forward");
+        getter = _PyType_Lookup(&PyBaseObject_Type, getter_name); /* borrowed: it stays */
+        if (name == NULL || getter == NULL)
+            return NULL;
+    }
+    PyObject *keywords = kwargs == Py_None ? NULL : kwargs;
+    PyTypeObject *type = Py_TYPE(module);
+    PyObject *function = _PyType_Lookup(type, name);
+    PyObject *attributes = type->tp_dictoffset > 0 ? WEND_DICT(module) : NULL;
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    if (function != NULL && PyFunction_Check(function) && n < 8 &&
+        (attributes == NULL || PyDict_GetItemWithError(attributes, name) == NULL) &&
+        !PyErr_Occurred() && _PyType_Lookup(type, getter_name) == getter) {
+        PyObject *row[10]; /* the first is room that the callee may use */
+        row[1] = module;
+        for (Py_ssize_t i = 0; i < n; i++)
+            row[i + 2] = PyTuple_GET_ITEM(args, i);
+        Py_INCREF(function);
+        PyObject *result = PyObject_VectorcallDict(
+            function, row + 1, (size_t)(n + 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, keywords);
+        Py_DECREF(function);
+        return result;
+    }
+    if (PyErr_Occurred())
+        return NULL;
+    function = PyObject_GetAttr(module, name);
+    if (function == NULL)
+        return NULL;
+    PyObject *result = PyObject_Call(function, args, keywords);
+    Py_DECREF(function);
+    return result;
+}
+
+static ternaryfunc wend_module_target = NULL;
+
+static PyObject *wend_module_slot(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+    return wend_module_target(self, args, kwargs ? kwargs : Py_None);
+}
+
+/* Let `cls(...)` of an instance go to `call_module` without a dict for keywords that are not there. */
+static int wend_install_module_call(PyObject *cls)
+{
+    PyTypeObject *type = (PyTypeObject *)cls;
+    PyObject *wrapper = PyDict_GetItemString(type->tp_dict, "__call__");
+    if (wrapper == NULL || !Py_IS_TYPE(wrapper, &PyWrapperDescr_Type)) {
+        PyErr_SetString(PyExc_SystemError, "wend: call slot of modules not found");
+        return -1;
+    }
+    ((PyWrapperDescrObject *)wrapper)->d_wrapped = (void *)wend_module_slot; /* for subclasses */
+    type->tp_call = wend_module_slot;
+    PyType_Modified(type);
+    return 0;
+}
+
 static inline PyObject *wend_call1(PyObject *f, PyObject *x)
 {
     PyObject *args[1] = {x};
@@ -414,5 +501,7 @@ static inline PyObject *wend_call2(PyObject *f, PyObject *x, PyObject *y)
 }
 
 #define WEND_COMPILED 1
-#define WEND_SET_CALL_TARGET() ((wend_call_target = (wend_call_t)wend_dispatch), 0)
+#define WEND_SET_CALL_TARGET()                                                           \
+    ((wend_call_target = (wend_call_t)wend_dispatch),                                    \
+     (wend_module_target = (ternaryfunc)wend_call_module), 0)
 #endif
