@@ -11,7 +11,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
-from wend.runtime import fibers, strands, unravel
+from wend.runtime import fibers, strands, tiers, unravel
 
 Params = dict[str, "torch.Tensor"]
 
@@ -188,6 +188,18 @@ def test_an_op_that_fails_leaves_the_other_calls_their_values(woven):
         found, _ = fibers.run_together([lambda k=k: picks(k + 0) for k in given], own, apart=True)
         assert found == [1.0, 2.0, None, 3.0]
     assert len(ends) == 2 and "test_strands.py" in ends[0]
+
+
+def test_a_run_that_fails_without_need_is_told(woven, monkeypatch):
+    def broken(*args):
+        raise ArithmeticError("broken")
+
+    monkeypatch.setattr(strands.Weave, "run", broken)
+    monkeypatch.setattr(tiers, "_told", False)
+    with config.override(wait=False), pytest.warns(RuntimeWarning, match="broken.*a defect"):
+        assert_same(numbers, examples())
+    with config.override(wait=True), pytest.raises(ArithmeticError):
+        results(numbers, examples(), apart=True)
 
 
 def test_passes_through_some_strands(woven):

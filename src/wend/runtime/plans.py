@@ -23,21 +23,26 @@ COUNTS = {"plans": 0, "hits": 0}
 
 def execute(batch: Batch, live: list[int]) -> None:
     """Compute the live values of a flush for which the launcher knows no ready plan."""
-    if run_regions(batch, live) or run_in_parts(batch, live):
+    FAULTS.clear()
+    try:
+        if not run_regions(batch, live) and not run_in_parts(batch, live):
+            run_planned(batch, live)
+    finally:
         forget(batch.states)
-        return
-    fault = FAULTS.pop() if FAULTS else None
+    if FAULTS:  # and nothing has failed since
+        tell_defect(FAULTS.pop())
+
+
+def run_planned(batch: Batch, live: list[int]) -> None:
+    """Compute the live values of a flush by a plan for its path."""
     made = COUNTS["plans"]
     plan = find_plan(batch, live)
     note_flush(plan, batch, COUNTS["plans"] != made)
     try:
         plan.run(batch)
     finally:
-        forget(batch.states)
         if batch.state is not None and batch.state.passed == 0:
             shed(plan, batch)
-    if fault is not None:
-        tell_defect(fault)
 
 
 def shed(plan: Plan, batch: Batch) -> None:

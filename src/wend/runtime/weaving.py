@@ -11,6 +11,7 @@ from wend.core import _hot
 from wend.core._hot import Batch
 from wend.runtime.batches import note
 from wend.runtime.strands import Pattern, pattern_of
+from wend.runtime.tiers import tell_defect
 from wend.runtime.unravel import leave
 
 
@@ -21,6 +22,7 @@ def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
     of an op is raised when all has been computed that could be.
     """
     groups: dict[Any, list[Batch]] = {}
+    faults: list[Exception] = []
     rest: list[tuple[Batch, list[int]]] = []
     for batch, live in zip(batches, lives, strict=True):
         if live:
@@ -30,13 +32,17 @@ def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
             else:
                 groups.setdefault((pattern, pattern.signature(batch)), []).append(batch)
     for (pattern, signature), members in groups.items():
-        if not run_woven(pattern, signature, members):
+        if not run_woven(pattern, signature, members, faults):
             rest += [(batch, pattern.live) for batch in members]
     run_merged(rest)
+    if faults:  # and nothing has failed since
+        tell_defect(faults[0])
 
 
-def run_woven(pattern: Pattern, signature: Any, members: list[Batch]) -> bool:
-    """Run strands of one structure as one; False if others have to."""
+def run_woven(
+    pattern: Pattern, signature: Any, members: list[Batch], faults: list[Exception]
+) -> bool:
+    """Run strands of one structure as one; False if others have to.  faults: why, if it failed"""
     if len(members) < 2:
         return False
     weave = pattern.weave(signature, members)
@@ -47,7 +53,8 @@ def run_woven(pattern: Pattern, signature: Any, members: list[Batch]) -> bool:
             done = weave.run(members)
     except ExecutionError:
         raise
-    except Exception:  # an op has failed: run by themselves, it is told which, and where
+    except Exception as fault:  # if of an op: run by themselves, it is told which, and where
+        faults.append(fault)
         done = None
     if done is None:
         return False
