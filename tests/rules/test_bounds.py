@@ -96,13 +96,19 @@ def test_long_structure_that_never_repeats_leaves_the_trie_soon():
 
 
 def growth(programs: int, before_each) -> int:
-    """Bytes by which so many more programs, of all structures and sizes, add to the memory."""
+    """Bytes by which so many more programs, of all structures and sizes, add to the memory.
+
+    The least of three turns: caches that fill up and are emptied make a single one go up or down.
+    """
+    turns = []
     random_programs(4, programs, before_each, largest=2000)
-    gc.collect()
-    before, _ = tracemalloc.get_traced_memory()
-    random_programs(5, programs, before_each, largest=2000)
-    gc.collect()
-    return tracemalloc.get_traced_memory()[0] - before
+    for seed in (5, 6, 7):
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        random_programs(seed, programs, before_each, largest=2000)
+        gc.collect()
+        turns.append(tracemalloc.get_traced_memory()[0] - before)
+    return min(turns)
 
 
 def test_what_never_repeats_runs_in_flat_memory():
@@ -110,9 +116,9 @@ def test_what_never_repeats_runs_in_flat_memory():
     tracemalloc.start()
     try:
         with own_trie():
-            assert growth(150, lambda: None) < 1_000_000
+            assert growth(100, lambda: None) < 700_000
         with own_trie() as root:
-            assert growth(50, unsealer(root)) > 2_000_000
+            assert growth(100, unsealer(root)) > 2_000_000
     finally:
         tracemalloc.stop()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import wend as torch
 from tries import own_trie
 from wend.ops.random import Uniform
 from wend.ops.reduce import Sum
+from wend.runtime import structure
 
 
 @pytest.fixture
@@ -113,22 +116,36 @@ class Trees:
         return [p.detach().numpy().tobytes() for p in (self.words, *self.cell.parameters())]
 
 
+@contextmanager
+def books_paused(flushes: int) -> Iterator[None]:
+    """What is known of regions is forgotten, and so many flushes are run without looking for any."""
+    books = (structure.BOOK, structure.SINGLES)
+    before = [book.pause for book in books]
+    for book in books:
+        book.clear()
+        book.pause = flushes
+    try:
+        yield
+    finally:
+        for book, pause in zip(books, before, strict=True):
+            book.pause = pause
+
+
 def resumed_equals_straight(tmp_path, generator: bool = True) -> bool:
     """Whether eight steps end in the same bits as four, a checkpoint, and four in a new process.
 
-    The first process has seen so much that it records all of this off the trie; to the new one
-    everything is new.
+    The first process has seen so much that it records all of this off the trie, and no longer
+    looks for regions that come back; to the new one everything is new.
     """
     path = tmp_path / "checkpoint.pt"
-    with own_trie() as root:
-        root.gained = 1 << 40  # sealed
+    with own_trie(sealed=True), books_paused(1 << 30):
         straight = Trees()
         straight.train(4)
         torch.save(straight.checkpoint(generator), path)
         straight.train(4)
         expected = straight.bits()
     torch.manual_seed(99)
-    with own_trie():
+    with own_trie(), books_paused(0):
         again = Trees()
         again.resume(torch.load(path, weights_only=False))
         again.train(4)
