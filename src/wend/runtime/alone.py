@@ -15,14 +15,14 @@ import numpy as np
 
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
+from wend.runtime.arena import aligned
 from wend.runtime.execution_backward import Execution
-from wend.runtime.families import Unsuited, is_wide
+from wend.runtime.families import Unsuited, is_wide, words_of
 from wend.runtime.structure import SINGLES
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
-_ALIGNMENT = 64
 #: Operands, results, and what the backward pass makes, of an op that is run on addresses.
 MOST_ENTRIES = 64
 
@@ -190,11 +190,7 @@ class Bound:
         self.weighted = bool(frame.weights)
         if any(step[0] == 0 for step in frame.steps):
             self.frame, self.made = frame, tuple(found.made)
-            evaluated = [
-                (at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers
-            ]
-            moves = [(row[0], _launch.moved(row, numbers), 1) for row in frame.moves]
-            self.numbers = tuple(evaluated + moves)
+            self.numbers = words_of(frame, types, numbers)
 
 
 def shown(frame: Any) -> list[tuple[int, Any]]:
@@ -223,8 +219,3 @@ def is_settled(plan: Any) -> bool:
         or getattr(plan, "compiled", None) is not None
         or getattr(plan, "hopeless", True)
     )
-
-
-def aligned(size: int) -> int:
-    """So many bytes, rounded up."""
-    return -(-size // _ALIGNMENT) * _ALIGNMENT

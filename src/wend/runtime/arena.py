@@ -20,6 +20,11 @@ LITTLE = 1 << 20
 MOST_ORDERS, MOST_ORDERED, SLACK = 4, 400, 1.05
 
 
+def aligned(size: int) -> int:
+    """So many bytes, or the address of the first, rounded up."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 class Arena:
     """A block of memory, in use by one execution at a time."""
 
@@ -27,7 +32,7 @@ class Arena:
 
     def __init__(self, size: int) -> None:
         self.memory = np.empty(size + ALIGNMENT, np.uint8)
-        self.address = -(-self.memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+        self.address = aligned(self.memory.ctypes.data)
         self.size = size
 
     def free(self) -> None:
@@ -52,7 +57,7 @@ def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, in
 
     Returns (places by name, bytes in all).
     """
-    rounded = [(name, -(-size // ALIGNMENT) * ALIGNMENT, *life) for name, size, *life in wanted]
+    rounded = [(name, aligned(size), *life) for name, size, *life in wanted]
     if sum([row[1] for row in rounded]) <= LITTLE:
         return place_in_turn(rounded)
     return place_by_size(rounded)

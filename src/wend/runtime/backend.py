@@ -34,5 +34,3 @@ class Executor(Protocol):
 
 #: Plans that one state keeps; the next miss plans the union of all that was ever wanted there.
 MAX_PLANS = 4
-
-Buffers = dict[int, Any]

@@ -78,24 +78,29 @@ class CompiledPlan:
 
     def find(self, values: list[Any], args: list[Any]) -> Bound | None:
         """The plan bound to these sizes; None if they are left to the reference."""
-        types = tuple([values[i].type for i in self.leaves])
-        sizes = _launch.sizes_among(self.moving.places, args)
-        key = (types, sizes)
+        key = self.key(values, args)
         if key in self.bound:
             return self.bound[key]
         if len(self.bound) >= MAX_BOUND:
             oldest = next(iter(self.bound), key)
             self.bound.pop(oldest, None)
             self.track.frames.pop(oldest, None)
-        found = self.bound[key] = self.bind(values, args)
+        found = self.bound[key] = self.bind_to(values, args, *key)
         if found is not None:
             self.track.frames[key] = found.frame
         return found
 
     def bind(self, values: list[Any], args: list[Any]) -> Bound | None:
         """As `find`, for somebody who keeps it."""
+        return self.bind_to(values, args, *self.key(values, args))
+
+    def key(self, values: list[Any], args: list[Any]) -> tuple[Any, Any]:
+        """What tells bound plans apart: the types of the leaves, and the sizes among the args."""
         types = tuple([values[i].type for i in self.leaves])
-        sizes = _launch.sizes_among(self.moving.places, args)
+        return types, _launch.sizes_among(self.moving.places, args)
+
+    def bind_to(self, values: list[Any], args: list[Any], types: Any, sizes: Any) -> Bound | None:
+        """As `bind`.  types, sizes: see `key`"""
         try:
             return Bound(self, [v.type for v in values], args, types, sizes)
         except (Unbound, OverflowError, ZeroDivisionError):

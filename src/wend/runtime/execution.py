@@ -15,6 +15,7 @@ from wend.core._hot import Batch, Segment, Value
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.families import Entry, Family, Layout, Room, Unsuited, is_ready
 from wend.runtime.later import Later, LazyPath, lazy_path_of
+from wend.runtime.reference import slim
 from wend.runtime.structure import BOOK, ops_of
 from wend.runtime.templates import Template
 from wend.transforms.history import note_history
@@ -157,9 +158,8 @@ class Forward:
                     self.values = list(self.values)
                 array = self.held[i] = np.array(value.buffer, order="C")
                 self.data[i] = _launch.address_of(array)
-                self.values[i] = same = _hot.held(value.type, array)
-                same.leaf, same.segment, same.seg_index = value.leaf, value.segment, value.seg_index
-                same.requires_grad = value.requires_grad
+                self.values[i] = same = slim(value)
+                same.buffer, same.requires_grad = array, value.requires_grad
 
     def run(self, group: Any) -> None:
         """Gather what a group reads and compute its values."""
@@ -315,11 +315,7 @@ class Forward:
         for i in self.sorter.leaves:
             value = values[i]
             if value.requires_grad:
-                slim = _hot.held(value.type, None)
-                slim.leaf, slim.segment = value.leaf, value.segment
-                slim.seg_index = value.seg_index
-                slim.requires_grad = True
-                segment.inputs[i] = slim
+                segment.inputs[i] = slim(value)
         segment.saved = {}
         segment.sites = batch.sites
         for i in roots:

@@ -13,19 +13,19 @@ import numpy as np
 
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
+from wend.runtime.arena import ALIGNMENT, aligned
 from wend.transforms.rows import with_rows
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
-#: Bound calls that the regions of one structure keep, by the number of rows.
+#: Bound calls that one structure keeps, by the number of rows (or strands).
 MOST_CALLS = 128
 _REAL = frozenset({"f", "c"})
 #: Memory is taken in blocks of so many bytes; so many are kept from flush to flush.
 BLOCK, MOST_SPARE = 1 << 22, 1 << 26
 #: Of a flush whose backward pass comes later, and which keeps its memory until then.
 SMALL = 1 << 16
-_ALIGNMENT = 64
 _SPARE: list[Any] = []  # blocks that no flush is using
 
 
@@ -53,16 +53,16 @@ class Room(_slabs.Room):  # type: ignore[misc]
         if self.block == BLOCK:
             for k in range(len(_SPARE) - 1, -1, -1):
                 try:
-                    if len(_SPARE[k]) >= size + _ALIGNMENT:
+                    if len(_SPARE[k]) >= size + ALIGNMENT:
                         block = _SPARE.pop(k)
                         break
                 except IndexError:  # another thread was quicker
                     continue
-        if block is None or len(block) < size + _ALIGNMENT:
-            block = np.empty(max(size, self.block) + _ALIGNMENT, np.uint8)
+        if block is None or len(block) < size + ALIGNMENT:
+            block = np.empty(max(size, self.block) + ALIGNMENT, np.uint8)
         self.blocks.append(block)
         address = int(_launch.address_of(block))
-        return address + -address % _ALIGNMENT, address + len(block)
+        return aligned(address), address + len(block)
 
     def holds(self, address: int) -> Any:
         """The block that an address lies in; None for none."""
@@ -107,9 +107,14 @@ def bound(function: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, Any
         raise LookupError
     if any(source != made for _, source, _ in frame.gives):
         raise LookupError
+    return frame, tuple(found.made), words_of(frame, types, numbers)
+
+
+def words_of(frame: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, ...]:
+    """The numbers that a frame's blocks need in each run, as `launch_at` takes them."""
     evaluated = [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
     moves = [(row[0], _launch.moved(row, numbers), 1) for row in frame.moves]
-    return frame, tuple(found.made), tuple(evaluated + moves)
+    return tuple(evaluated + moves)
 
 
 def is_ready(template: Any) -> bool:
@@ -268,7 +273,7 @@ class Family(_slabs.Rows):  # type: ignore[misc]
         assert type(layout) is Layout
         operands = run.sorter.operands_of(group.members[0])
         super().__init__(run.sorter, group.by_rows, len(operands), layout.n_results)
-        self.run, self.entry, self.layout = run, entry, layout
+        self.run, self.layout = run, layout
         self.template, self.numbers = entry.template, entry.numbers
         self.node = group.node
         self.sources = operands

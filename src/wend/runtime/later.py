@@ -117,19 +117,27 @@ class Later:
         """
         if self.spent:
             raise GraphError(FREED)
-        path = segment.structure
         values = []
         for i, type_ in enumerate(segment.types):
             value = self.leaves.get(i)
             if value is None:
                 value = _hot.held(type_, None)
             values.append(value)
-        for i in self.roots:
-            values[i].requires_grad = True
-        plan = ReferencePlan(path, frozenset(self.roots), frozenset(self.roots))
-        plan.run(Batch(path.states, values, path.args, None, segment.sites, 0, [], None))
-        segment.saved = values[self.roots[0]].segment.saved
-        path.later = None
+        compute_again(segment, values, self.roots)
+
+
+def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> None:
+    """Compute a segment's path node by node, so that it keeps what its nodes need.
+
+    values: of the path, of which leaves have data     roots: those that a pass may begin with
+    """
+    path = segment.structure
+    for i in roots:
+        values[i].requires_grad = True
+    plan = ReferencePlan(path, frozenset(roots), frozenset(roots))
+    plan.run(Batch(path.states, values, path.args, None, segment.sites, 0, [], None))
+    segment.saved = values[roots[0]].segment.saved
+    path.later = None
 
 
 class Ledger:

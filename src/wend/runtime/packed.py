@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wend.compiler import matmul
+from wend.runtime.arena import ALIGNMENT, aligned
 
 #: Panels that are held now, and how many were packed since the process began.
 COUNTS = {"bytes": 0, "packed": 0}
@@ -23,7 +24,6 @@ MAX_ROWS = 4096
 #: Operands of fewer elements are packed block by block in less time than it takes to do it here:
 #: they wait for so many uses. A parameter of a small recurrent net is used that often in a step.
 SMALL, PATIENCE = 1 << 14, 16
-_ALIGNMENT = 64
 
 
 class Layout(NamedTuple):
@@ -56,8 +56,8 @@ class Panels:
     def __init__(self, layout: Layout) -> None:
         item = np.dtype(matmul.accumulator(layout.dtype)).itemsize
         size = matmul.packed_size(layout.depth, layout.columns, layout.dtype) * item
-        self.memory = np.empty(size + _ALIGNMENT, np.uint8)
-        self.address = -(-self.memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT
+        self.memory = np.empty(size + ALIGNMENT, np.uint8)
+        self.address = aligned(self.memory.ctypes.data)
         COUNTS["bytes"] += self.memory.nbytes
         COUNTS["packed"] += 1
 

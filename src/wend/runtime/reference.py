@@ -188,16 +188,7 @@ class ReferencePlan:
         segment.origin = batch.serial
         segment.types = [v.type for v in values]
         segment.args = batch.args
-        inputs = {}
-        for i in self.grad_leaves:
-            value = values[i]
-            slim = _hot.held(value.type, None)
-            slim.leaf = value.leaf
-            slim.segment = value.segment
-            slim.seg_index = value.seg_index
-            slim.requires_grad = True
-            inputs[i] = slim
-        segment.inputs = inputs
+        segment.inputs = {i: slim(values[i]) for i in self.grad_leaves}
         saved = {}
         for i in self.saved:
             array = env[i]
@@ -315,9 +306,9 @@ def _type_of_array(array: Any, types: list[Any]) -> Any:
     return _hot.intern_type(tuple(array.shape), from_numpy(array.dtype), types[0].device)
 
 
-class ReferenceExecutor:
-    """Plans that call each primitive's `reference` rule."""
-
-    def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> ReferencePlan:
-        """A plan that computes `wanted` and keeps what backward from `roots` needs."""
-        return ReferencePlan(path, wanted, roots)
+def slim(value: Any) -> Any:
+    """What a gradient finds its way by from a value that requires grad: the value, without data."""
+    found = _hot.held(value.type, None)
+    found.leaf, found.segment, found.seg_index = value.leaf, value.segment, value.seg_index
+    found.requires_grad = True
+    return found

@@ -18,7 +18,7 @@ from wend.core import _hot
 from wend.core._hot import Batch, LeafPrimitive
 from wend.runtime import _launch_select, _sort_select
 from wend.runtime.execution import structure_key
-from wend.runtime.families import bound
+from wend.runtime.families import MOST_CALLS, bound
 from wend.runtime.structure import (
     BOOK,
     LARGEST_OPERAND,
@@ -41,9 +41,6 @@ PASSED = 8
 KEY = "weaves"
 #: Structures of one path (by types, sizes, what is shared) that are kept.
 MOST_WEAVES = 64
-#: Bound calls of one structure that are kept, by the number of strands.
-MOST_BOUND = 128
-_NOTHING: frozenset[int] = frozenset()
 
 
 class Entry:
@@ -201,7 +198,6 @@ class Bound:
         template = weave.template
         self.types = weave.lifted(n)
         self.made = template.forward.made_types(self.types, weave.numbers)
-        self.outs = template.forward.out_types(self.types, weave.numbers)
         self.call: Call | None = None
 
     def ready(self, weave: Weave) -> Call | None:
@@ -218,13 +214,11 @@ class Weave:
     """Strands of one structure, run as one.
 
     exported   the values that are wanted, in the order of the template's results
-    growing    numbers of the operands that each strand has its own of
     """
 
     def __init__(self, pattern: Pattern, batch: Batch, shared: tuple[bool, ...], n: int) -> None:
         self.pattern = pattern
         self.shared = shared
-        self.growing = [k for k, on in enumerate(shared) if not on]
         self.node, locals_ = region_of(pattern, batch, shared)
         self.types = [batch.values[entry.index].type for entry in pattern.entries]
         mask = sum(1 << locals_[i] for i in pattern.made)
@@ -262,7 +256,7 @@ class Weave:
         """What depends on the number of strands."""
         found = self.bound.get(n)
         if found is None:
-            if len(self.bound) >= MOST_BOUND:
+            if len(self.bound) >= MOST_CALLS:
                 self.bound.clear()
             found = self.bound[n] = Bound(self, n)
         return found

@@ -7,11 +7,11 @@ whatever their numbers.  Other regions are stacked, by batching rules, or run on
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
+from wend.base.shapes import contiguous_strides
 from wend.runtime import _sort_select
 from wend.transforms.rows import batches, holds_for, is_heavy, is_smooth, row_wise, with_rows
 
@@ -117,17 +117,12 @@ def offset(key: tuple[Any, ...]) -> int:
     found = -1
     if len(type_.dims) >= 2 and prim.is_differentiable:
         _, (out,) = prim.typed([type_], list(args))
-        dense = dense_strides(type_.dims)
+        dense = contiguous_strides(type_.dims)
         strides, first = prim.strides(type_.dims, dense, *prim.arrange([None], list(args))[1:])
-        if out.nbytes > 0 and tuple(strides) == dense_strides(out.dims):
+        if out.nbytes > 0 and tuple(strides) == contiguous_strides(out.dims):
             found = first * type_.dtype.itemsize
     _sort.OFFSETS[key] = found
     return found
-
-
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of a dense array, in elements."""
-    return tuple([math.prod(shape[k + 1 :]) for k in range(len(shape))])
 
 
 def child(
@@ -258,15 +253,6 @@ def ops_of(node: Any) -> list[Any]:
         node = node.parent
     found.reverse()
     return found
-
-
-def operand_of(nodes: list[Any], k: int) -> tuple[Any, int]:
-    """(node, position) at which operand number `k` from outside enters a region."""
-    for node in nodes:
-        for j, ref in enumerate(node.refs):
-            if ref == -1 - k and node.types[j] is not None:
-                return node, j
-    raise AssertionError("an operand that no op reads")
 
 
 def pool(have: Any, n: int) -> Any:

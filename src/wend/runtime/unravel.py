@@ -18,8 +18,9 @@ from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Record, Segment
 from wend.runtime import _launch_select, _sort_select
-from wend.runtime.later import LazyPath, Ledger
-from wend.runtime.reference import ReferencePlan
+from wend.runtime.families import MOST_CALLS
+from wend.runtime.later import LazyPath, Ledger, compute_again
+from wend.runtime.reference import slim
 from wend.runtime.strands import Call, Weave
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
@@ -76,7 +77,7 @@ class Backward:
         template = self.template
         function = template.backward
         if found is None:
-            if len(self.calls) >= 128:
+            if len(self.calls) >= MOST_CALLS:
                 self.calls.clear()
             types = template.gradient_types(weave.lifted(n), weave.numbers)
             made = function.made_types(types, weave.numbers) if function is not None else []
@@ -258,12 +259,9 @@ class Woven:
         inputs = segment.inputs
         slims: dict[int, Any] = {}  # of parameters there is one for all strands
         for i, value in inputs.items():
-            slim = slims.get(id(value))
-            if slim is None:
-                slim = slims[id(value)] = _hot.held(value.type, None)
-                slim.leaf, slim.segment, slim.seg_index = value.leaf, value.segment, value.seg_index
-                slim.requires_grad = True
-            inputs[i] = slim
+            if id(value) not in slims:
+                slims[id(value)] = slim(value)
+            inputs[i] = slims[id(value)]
 
     def run(self, owner: Any, known: Backward, rows: Any, reached: Any) -> None:
         """Run the backward function for some strands; hand on what it finds for those reached."""
@@ -393,13 +391,8 @@ class Woven:
         roots = [
             r * stride + i for r in range(self.n) for i in (*self.weave.given, *self.weave.views)
         ]
-        for i in roots:
-            values[i].requires_grad = True
-        plan = ReferencePlan(path, frozenset(roots), frozenset(roots))
-        plan.run(Batch(path.states, values, path.args, None, segment.sites, 0, [], None))
         segment.types, segment.args = path.types, path.args
-        segment.saved = values[roots[0]].segment.saved
-        path.later = None
+        compute_again(segment, values, roots)
 
 
 def flat(rows: list[list[Any]]) -> list[Any]:
