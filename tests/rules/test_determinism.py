@@ -118,7 +118,7 @@ class Trees:
 
 @contextmanager
 def books_paused(flushes: int) -> Iterator[None]:
-    """What is known of regions is forgotten, and so many flushes are run without looking for any."""
+    """What is known of regions is forgotten; so many flushes are run without looking for any."""
     books = (structure.BOOK, structure.SINGLES)
     before = [book.pause for book in books]
     for book in books:
