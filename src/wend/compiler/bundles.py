@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store
+from wend.compiler.tile import EPILOGUE, Shape, lane_mask, masked_load, masked_store
 
 __all__ = ["COLUMNS", "bundled", "most_columns", "pieces", "share_state", "share_tile"]
 
@@ -63,9 +63,7 @@ def share_tile(shape: Shape) -> str:
     Its state: epilogue and state of the images, or null and anything; positions; where the sums of
     the first image go without an epilogue, and the bytes to the next image and the next row.
     """
-    integers = "rows columns row column batch0 batch1".split()
-    parameters = [("ptr", "tile"), *(("i64", word) for word in integers), ("ptr", "state")]
-    f = Routine("share_tile", parameters, internal=True)
+    f = Routine("share_tile", EPILOGUE, internal=True)
     kinds = ("ptr", "ptr", "i64", "ptr", "i64", "i64")
     epilogue, state, positions, out, apart, line = (
         f.load(kind, f.at("%state", 8 * i), 8) for i, kind in enumerate(kinds)

@@ -18,7 +18,7 @@ from wend.compiler.blocking import arguments
 from wend.compiler.direct import is_small
 from wend.compiler.packing import SOURCES
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store
+from wend.compiler.tile import EPILOGUE, Shape, lane_mask, masked_load, masked_store
 
 __all__ = ["convolve_input", "scatter_phase", "turn_weight"]
 
@@ -250,9 +250,7 @@ def _pick(
 
 def scatter_phase(shape: Shape) -> str:
     """An epilogue that puts a tile where the positions of a phase lie in the input's gradient."""
-    integers = "rows columns row column batch0 batch1".split()
-    parameters = [("ptr", "tile"), *(("i64", word) for word in integers), ("ptr", "state")]
-    f = Routine("scatter_phase", parameters, internal=True)
+    f = Routine("scatter_phase", EPILOGUE, internal=True)
     f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
     base = f.load("ptr", "%state", 8)
     image, group, channel, line, step, width = (

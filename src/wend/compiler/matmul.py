@@ -73,7 +73,7 @@ from wend.compiler.narrow import Narrow
 from wend.compiler.operands import Matrix, Operands, pack_panel
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask, tiles
+from wend.compiler.tile import EPILOGUE, Shape, lane_mask, tiles
 from wend.compiler.turned import pays, turn_tile, turned
 
 __all__ = [
@@ -203,9 +203,7 @@ def epilogue(
     The vectors have `lanes(dtype)` elements. A lane outside of the product may hold anything.
     """
     shape = _of(dtype, target)
-    integers = "rows columns row column batch0 batch1".split()
-    parameters = [("ptr", "tile"), *(("i64", word) for word in integers), ("ptr", "state")]
-    f = Routine(name, parameters)
+    f = Routine(name, EPILOGUE)
     f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
     with f.loop("0", "%rows") as i:
         line = f.at("%tile", f.mul(i, str(shape.panel * shape.size)))

@@ -25,6 +25,7 @@ from wend.compiler.routine import Routine
 from wend.compiler.text import Text
 
 __all__ = [
+    "EPILOGUE",
     "LINE",
     "Shape",
     "counted",
@@ -40,6 +41,12 @@ __all__ = [
     "tiles",
 ]
 
+#: Parameters of an epilogue: see `compiler.matmul`.
+EPILOGUE = [
+    ("ptr", "tile"),
+    *(("i64", word) for word in "rows columns row column batch0 batch1".split()),
+    ("ptr", "state"),
+]
 #: Bytes of a cache line.
 LINE = 64
 # A panel's row is fetched this many steps before it is used, by bytes of an element: measured.

@@ -20,7 +20,7 @@ from wend.compiler.blocking import Multiply, Room, panel_capacity
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, transposed
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask
+from wend.compiler.tile import EPILOGUE, Shape, lane_mask
 
 __all__ = ["pays", "turn_tile", "turned"]
 
@@ -104,9 +104,7 @@ def turned(shape: Shape, dtype: str) -> str:
 
 def turn_tile(shape: Shape) -> str:
     """The epilogue that turns a tile, and stores it or hands it on."""
-    integers = "rows columns row column batch0 batch1".split()
-    parameters = [("ptr", "tile"), *(("i64", word) for word in integers), ("ptr", "state")]
-    f = Routine("turn_tile", parameters, internal=True)
+    f = Routine("turn_tile", EPILOGUE, internal=True)
     f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
     kinds = ("ptr", "i64", "i64", "ptr", "ptr", "ptr")
     out, out_row, accumulate, epilogue, state, tile = (

@@ -14,7 +14,7 @@ import numpy as np
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import ALIGNMENT, aligned
-from wend.transforms.rows import with_rows
+from wend.runtime.templates import more
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
@@ -125,11 +125,6 @@ def is_ready(template: Any) -> bool:
     )
 
 
-def more(n: int) -> int:
-    """Another number of rows than n."""
-    return 2 * n + 1
-
-
 class Slab:
     """One value of groups of a structure: `size` bytes a row, 0 for what is the same for all."""
 
@@ -173,7 +168,7 @@ class Entry:
             return found
         template, numbers = self.template, self.numbers
         assert type(self.layout) is Layout
-        types = widened(template, self.layout.types, n)
+        types = template.widened(self.layout.types, n)
         try:
             forward, backward = bound(template.forward, types, numbers), None
             if template.backward is not None:
@@ -199,7 +194,7 @@ class Layout:
         """types: of operands of n rows.  Raises LookupError if that cannot be."""
         template, numbers = entry.template, entry.numbers
         self.types = types
-        wider = widened(template, types, more(n))
+        wider = template.widened(types, more(n))
         self.slabs: list[Any] = [
             Slab(t, w, n) if grows else None
             for t, w, grows in zip(types, wider, template.grows, strict=True)
@@ -257,11 +252,6 @@ class Layout:
             type_ = types[pick] if pick < function.n else made[pick - function.n]
             scattered.append((k, pick, type_.nbytes // n, is_wide(type_.dtype.numpy)))
         self.scattered = tuple(scattered)
-
-
-def widened(template: Any, types: list[Any], n: int) -> list[Any]:
-    """The types of operands of n rows."""
-    return [with_rows(t, n) if on else t for t, on in zip(types, template.grows, strict=True)]
 
 
 class Family(_slabs.Rows):  # type: ignore[misc]

@@ -343,6 +343,10 @@ class Template:
         seeds = [t for t, on in zip(results, self.given, strict=False) if on]
         return [*types, *results, *seeds]
 
+    def widened(self, types: list[Any], n: int) -> list[Any]:
+        """The types of operands of n rows."""
+        return [with_rows(t, n) if on else t for t, on in zip(types, self.grows, strict=True)]
+
     def which_grow(self, path: PathGraph, ids: list[int], types: list[Any]) -> list[bool] | None:
         """Which of these values have a row per member; None if one depends on them otherwise."""
         n = (
@@ -352,23 +356,24 @@ class Template:
         )
         if not n:
             return None
-        wider = [
-            with_rows(t, 2 * n + 1) if on else t
-            for t, on in zip(self.types, self.grows, strict=True)
-        ]
-        more = self.gradient_types(wider, self.numbers)
+        wider = self.gradient_types(self.widened(self.types, more(n)), self.numbers)
         found = []
         for i in ids:
             if i >= 0:
-                a, b = types[i].dims, more[i].dims
+                a, b = types[i].dims, wider[i].dims
             else:
                 exprs = extents(path.shapes, i)
                 a = tuple([_hot.evaluate(e, types, self.numbers) for e in exprs])
-                b = tuple([_hot.evaluate(e, more, self.numbers) for e in exprs])
-            if a != b and (a[0] != n or b[0] != 2 * n + 1 or a[1:] != b[1:]):
+                b = tuple([_hot.evaluate(e, wider, self.numbers) for e in exprs])
+            if a != b and (a[0] != n or b[0] != more(n) or a[1:] != b[1:]):
                 return None
             found.append(a != b)
         return found
+
+
+def more(n: int) -> int:
+    """Another number of rows than n."""
+    return 2 * n + 1
 
 
 def tail_of(
