@@ -1,6 +1,6 @@
-"""Builds the hot core: one Python source, compiled with the types in its .pxd.
+"""Builds the hot core and what runs on it: Python sources, compiled with the types in their .pxd.
 
-`WEND_PURE=1 pip install .` leaves it uncompiled: slower recording, the same results.
+`WEND_PURE=1 pip install .` leaves them uncompiled: slower recording, the same results.
 """
 
 from __future__ import annotations

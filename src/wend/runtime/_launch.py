@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The part of a flush that runs every time: fills argument blocks, calls kernels.
 
 Compiled by Cython with the types in `_launch.pxd`; runs as plain Python too, on the stand-ins of

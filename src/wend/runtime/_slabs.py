@@ -71,6 +71,7 @@ class Rows:
     exported   (number of the value in its region, place) of each that others read
     given      the same, of the gradients of those
     scattered  (operand, its gradient in the backward table, bytes a row, whether float64)
+    added      (operand, place) of each gradient of what is the same for all
     packable   per operand its value, if that may be packed for products; for both passes
     """
 

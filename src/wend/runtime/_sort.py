@@ -30,7 +30,7 @@ MOST_OPS = 48  # of a region
 MOST_VALUES = 60
 
 OFFSETS = OFFSETS_ = {}  # where leading views begin, in bytes, by (primitive, type, args)
-ASK = ASK_ = {}  # calls of Python: 'code', 'offset', 'child'
+ASK = ASK_ = {}  # calls of Python: see `structure`
 
 
 class Node:
