@@ -91,6 +91,81 @@ print(tiers.COUNTS["compiled"])
     assert err.count("no code is generated for this processor (riscv64)") == 1
 
 
+BROKEN = """
+def broken(*args):
+    raise ArithmeticError("broken")
+
+def work():
+    return (x @ (x @ x).tanh()).sum().item()
+
+x = torch.ones(40, 40, requires_grad=True)
+with config.override(compile=False, wait=False):
+    before = work()
+"""
+
+
+def test_a_plan_that_fails_is_left_to_the_reference_with_one_warning():
+    program = (
+        BROKEN
+        + """
+launcher.fill("arena", broken)  # asked for when a ready plan runs that has temporaries
+for _ in range(5):
+    work()
+assert llvm.drain(60)
+print([work() == before for _ in range(3)], launcher.runs())
+"""
+    )
+    out, err, code = run(program)
+    assert (out, code) == ("[True, True, True] 0", 0)
+    assert err.count("Warning: wend: ArithmeticError: broken, in a plan that the reference") == 1
+    for environment in ({"WEND_COMPILE": "force"}, {"WEND_VERIFY": "1"}):
+        out, err, code = run(program, **environment)
+        assert code == 1 and err.splitlines()[-1] == "ArithmeticError: broken"
+
+
+def test_regions_that_fail_are_left_to_others_with_one_warning():
+    program = (
+        BROKEN
+        + """
+from wend.core import _hot
+from wend.runtime import regions
+_hot.current_trace().root.gained = 1 << 40  # what is new leaves the trie at once
+asked = []
+
+def forward(self, *args):
+    asked.append(True)
+    broken()
+
+regions.Execution.forward = regions.Alone.forward = forward
+print([work() == before for _ in range(3)], len(asked) > 0)
+"""
+    )
+    out, err, code = run(program, WEND_COMPILE="0")
+    assert (out, code) == ("[True, True, True] True", 0)
+    assert err.count("Warning: wend: ArithmeticError: broken, in a plan that the reference") == 1
+    out, err, code = run(program, WEND_COMPILE="force")
+    assert code == 1 and err.splitlines()[-1] == "ArithmeticError: broken"
+
+
+def test_errors_of_the_program_are_no_defects():
+    """An op that fails in a ready plan fails in the reference as well, which names the line."""
+    out, err, code = run(
+        """
+import warnings
+warnings.simplefilter("error")
+table = torch.ones(3, 2)
+for index in (1, 2, 1, 7):
+    try:
+        print(table[(torch.tensor([index]) * 1)].sum().item())
+    except IndexError as error:
+        print(str(error).splitlines()[0])
+""",
+        WEND_COMPILE="force",
+    )
+    assert (err, code) == ("", 0)
+    assert out.splitlines()[:3] == ["2.0"] * 3 and "index 7 is out of bounds" in out
+
+
 @pytest.mark.parametrize(
     ("end", "code"), [("", 0), ("raise SystemExit(3)", 3), ("raise ValueError", 1)]
 )

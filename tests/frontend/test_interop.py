@@ -227,6 +227,35 @@ def test_pickle_keeps_what_belongs_to_the_tensor():
     assert pickle.loads(pickle.dumps(wend.zeros(0, 2))).shape == (0, 2)
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.t(), lambda x: x.reshape(3, 1, 2).permute(2, 0, 1), lambda x: x,
+        lambda x: x.reshape(3, 1, 2).permute(1, 2, 0), lambda x: x.reshape(1, 2, 3).mT,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("grad", [False, True])
+def test_pickle_keeps_strides(view, grad):
+    x = view(wend.arange(6.0).reshape(2, 3)).detach().requires_grad_(grad)
+    result = pickle.loads(pickle.dumps(x))
+    for size, stride, expected in zip(x.shape, result.stride(), x.stride(), strict=True):
+        assert size == 1 or stride == expected  # along a dim of size 1 it says nothing
+    assert result.shape == x.shape and result.tolist() == x.tolist()
+    assert result.is_leaf and result.requires_grad is grad
+    if grad:
+        (result * result).sum().backward()
+        assert result.grad.tolist() == (x.detach() * 2).tolist()
+
+
+@pytest.mark.parametrize(
+    "view", [lambda x: x[:, ::2].t(), lambda x: x[:, :1].expand(2, 4), lambda x: x[:, 1]]
+)
+def test_pickle_packs_what_has_gaps_or_repeats(view):
+    x = view(wend.arange(6.0).reshape(2, 3))
+    result = pickle.loads(pickle.dumps(x))
+    assert result.is_contiguous() and result.tolist() == x.tolist()
+
+
 def test_pickle_of_a_parameter():
     result = pickle.loads(pickle.dumps(Parameter(wend.ones(2), requires_grad=False)))
     assert type(result) is Parameter and not result.requires_grad

@@ -167,8 +167,18 @@ def buffer(self: Tensor, flags: int) -> memoryview:
 
 
 def reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
-    """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared."""
-    array = array_of(self)
+    """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared.
+
+    The order of dims in memory stays, so that a transposed tensor comes back with its strides.
+    """
+    array, order = array_of(self), None
+    if not self.is_contiguous():
+        strides = self.stride()
+        order = sorted(range(self.ndim), key=lambda dim: -strides[dim])
+        if ops.permute(self.detach(), order).is_contiguous():
+            array = array.transpose(order)
+        else:
+            order = None  # it has gaps, or elements that are several
     array = np.ascontiguousarray(array).reshape(array.shape)  # (it makes a 0-d array 1-d)
     bits = array.view(np.uint16) if self.dtype is bfloat16 else array
     return restored, (
@@ -177,18 +187,29 @@ def reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         self.dtype.name,
         self.requires_grad,
         user_attributes(self),
+        order,
     )
 
 
 def restored(
-    cls: type[Tensor], bits: Array, dtype: str, requires_grad: bool, state: dict[str, Any]
+    cls: type[Tensor],
+    bits: Array,
+    dtype: str,
+    requires_grad: bool,
+    state: dict[str, Any],
+    order: list[int] | None = None,
 ) -> Tensor:
-    """The tensor that `reduce` took apart."""
+    """The tensor that `reduce` took apart.
+
+    order: the tensor's dims as they follow one another in `bits`; None for 0, 1, ...
+    """
     array = bits.view(NAMES[dtype].numpy)
     # Unpickled arrays may lie in a buffer that somebody else owns, or be read-only.
     array = array if array.flags.owndata and array.flags.writeable else array.copy()
     type_ = _hot.intern_type(array.shape, from_numpy(array.dtype), CPU)
     made: Tensor = _hot.wrap(_hot.held(type_, array))
+    if order is not None:
+        made = ops.permute(made, [order.index(dim) for dim in range(len(order))])
     return _dressed(made, cls, requires_grad, state)
 
 
