@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
+from tries import own_trie
+from wend.base import config
 from wend.base.errors import ArgumentError, DimError, DTypeError, IndexOutOfRange, ShapeError
 from wend.core.primitive import REGISTRY, Composite, ops
 from wend.core.symbolic import Guards, SymInt, evaluate
@@ -257,6 +259,34 @@ def test_gradients_hold_for_other_sizes(sizes):
 
 
 # -- creation and joining ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("join", [wend.cat, wend.stack], ids=["cat", "stack"])
+def test_thousands_are_joined_and_cut(join):
+    """Expressions of extents, and of where a part starts, are as deep as rules may nest them."""
+    n = 2000
+    scale = np.arange(2.0 * n).reshape(n, 2)
+    with own_trie(), wend.autobatch(False), config.override(compile=False):
+        for width in (2, 3):  # the second is typed by the program of the first
+            x = wend.arange(2.0 * n * width).reshape(2 * n, width).requires_grad_()
+            weight = wend.from_numpy(scale.repeat(width).reshape(n, 2, width))
+            joined = join([part * 1.0 for part in x.split(2)])
+            (joined.reshape(n, 2, width) * weight).sum().backward()
+            np.testing.assert_array_equal(joined.detach().numpy().ravel(), np.arange(2 * n * width))
+            np.testing.assert_array_equal(x.grad.numpy().ravel(), scale.repeat(width))
+
+
+def test_unlike_lengths_are_cut_where_they_were_joined():
+    """More operands than one run of sums holds, some of them empty or out of place."""
+    lengths = np.arange(300) % 4
+    with own_trie():
+        parts = [wend.full((2, int(n)), float(k)).requires_grad_() for k, n in enumerate(lengths)]
+        parts.insert(20, wend.zeros(0, requires_grad=True))
+        y = wend.cat(parts, 1)
+        (y * y).sum().backward()
+    np.testing.assert_array_equal(y.detach()[0].numpy(), np.arange(300).repeat(lengths))
+    for part in parts:
+        np.testing.assert_array_equal(part.grad.numpy(), 2 * part.detach().numpy())
 
 
 @needs_torch

@@ -44,11 +44,10 @@ class Cat(Primitive):
         kept = self.kept([t.shape for t in tensors])
         first = tensors[kept[0]].shape
         dim = normalize_dim(self.dim, len(first), "cat")
-        shape, total = list(first), first[dim]
+        shape = list(first)
         for k in kept[1:]:
             self._check(first, tensors[k].shape, dim, k)
-            total = total + tensors[k].shape[dim]
-        shape[dim] = total
+        shape[dim] = total([tensors[k].shape[dim] for k in kept])
         return Spec(tuple(shape), promoted([t.dtype for t in tensors]))
 
     def joins_rows(self) -> bool:
@@ -90,14 +89,11 @@ class Cat(Primitive):
     def vjp(self, g: Any, y: Any, tensors: list[Any]) -> Any:
         kept = self.kept([tuple(t.shape) for t in tensors])
         dim = normalize_dim(self.dim, len(g.shape), "cat")
-        grads, start = [], 0
-        for k, t in enumerate(tensors):
-            if k not in kept:
-                grads.append(ops.full(t.shape, 0, dtype=t.dtype))
-                continue
-            end = start + t.shape[dim]
-            grads.append(ops.cast(ops.slice(g, dim, start, end, 1), t.dtype))
-            start = end
+        parts = dict(zip(kept, cut(g, dim, [tensors[k].shape[dim] for k in kept]), strict=True))
+        grads = [
+            ops.cast(parts[k], t.dtype) if k in parts else ops.full(t.shape, 0, dtype=t.dtype)
+            for k, t in enumerate(tensors)
+        ]
         return (grads,)
 
     def batch(self, batched: Any, size: Any, tensors: list[Any]) -> Any:
@@ -115,6 +111,38 @@ class Cat(Primitive):
         yield Sample((a, rng.normal(size=(0,)), b), 0)
         yield Sample((rng.normal(size=(0,)), rng.normal(size=(2,))))
         yield Sample((a, a), 0)
+
+
+#: Extents that are added one behind the other; rules recurse into sums, which must not nest deeper.
+RUN = 128
+
+
+def total(extents: list[Any]) -> Any:
+    """Sum of extents; of many, a sum of sums."""
+    while len(extents) > 1:
+        runs = [extents[k : k + RUN] for k in range(0, len(extents), RUN)]
+        extents = [sum(run[1:], run[0]) for run in runs]
+    return extents[0]
+
+
+def cut(g: Any, dim: int, lengths: list[Any]) -> list[Any]:
+    """Views of the parts of g of these lengths along `dim`.
+
+    Many are cut from halves: where a part starts in g would be a sum of all lengths before it.
+    """
+    if len(lengths) > RUN:
+        middle = len(lengths) // 2
+        left, right = lengths[:middle], lengths[middle:]
+        at = total(left)
+        return [
+            *cut(ops.slice(g, dim, 0, at, 1), dim, left),
+            *cut(ops.slice(g, dim, at, at + total(right), 1), dim, right),
+        ]
+    parts, start = [], 0
+    for length in lengths:
+        parts.append(ops.slice(g, dim, start, start + length, 1))
+        start = start + length
+    return parts
 
 
 def promoted(dtypes: list[DType]) -> DType:
