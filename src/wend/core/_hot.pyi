@@ -1744,6 +1744,8 @@ class Batch:
     touched: Any
     extra: Any
     def __init__(self, states: Any, values: Any, args: Any, state: Any, sites: Any, serial: Any, touched: Any, extra: Any) -> None: ...
+def wanted(trace: Any) -> list[Any]:
+    """Indices of pending values that something outside the trace still refers to."""
 def flush(trace: Any) -> Any:
     """Have everything pending computed that is still wanted."""
 def flush_now(trace: Any) -> Any:

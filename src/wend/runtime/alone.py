@@ -32,18 +32,15 @@ class Alone(Execution):
 
     book = SINGLES
 
-    def forward(self, wanted: list[int], roots: list[int]) -> None:
-        """Compute the wanted values, and what a backward pass from the roots reads."""
+    def forward(self) -> None:
+        """Compute what is marked."""
         sorter = self.sorter
-        for i in (*wanted, *roots):
-            self.used[self.root[i]] = 1
-        sorter.mark((*wanted, *roots), roots)
         pool = np.asarray(sorter.pool)
         tables, address_of = self.tables, _launch.address_of
         of_values, of_regions = [tuple(map(address_of, table)) for table in tables]
         self.ops = ops = _launch.Singles(self.values, of_values, of_regions, address_of(pool))
         space, gradients = ops.lay_out(sorter.nodes, self.book.cells)
-        start = self.piece(space, gradients if roots else 0)
+        start = self.piece(space, gradients if self.with_gradients else 0)
         ops.begin(start, space, self.room.take(8 * MOST_ENTRIES))
         self.others: dict[int, Any] = {}  # what the loop has left
         n = len(sorter.nodes)

@@ -56,6 +56,7 @@ class Forward:
         self.tails: dict[Any, Any] = {}
         self.passed = False  # whether a pass has left gradients in memory
         self.n_reached = 0
+        self.with_gradients = False  # whether a backward pass follows
         self.families: dict[Any, Family | None] = {}
         self.room = Room()
         before = book.n
@@ -67,13 +68,17 @@ class Forward:
             array = self.held[i] = dense(self.values[i].buffer)
             self.data[i] = _launch.address_of(array)
 
-    def forward(self, wanted: list[int], roots: list[int]) -> None:
-        """Compute the wanted values, and what a backward pass from the roots reads."""
-        sorter = self.sorter
+    def mark(self, wanted: list[int], roots: list[int]) -> None:
+        """Say what is to be computed: these values, and what backward from the roots reads."""
         for i in (*wanted, *roots):
             self.used[self.root[i]] = 1
+        self.sorter.mark((*wanted, *roots), roots)
+        self.with_gradients = bool(roots)
+
+    def forward(self) -> None:
+        """Compute what is marked."""
+        sorter = self.sorter
         kinds: list[Any] = []
-        sorter.mark((*wanted, *roots), roots)
         sizes: dict[int, tuple[int, int]] = {}
         nodes, groups, families = sorter.nodes, self.groups, self.families
         for kind, members in sorter.order():

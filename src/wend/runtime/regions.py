@@ -16,7 +16,7 @@ import numpy as np
 from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
-from wend.core._hot import Batch
+from wend.core._hot import Batch, Value
 from wend.runtime.alone import Alone
 from wend.runtime.batches import note
 from wend.runtime.execution_backward import Execution
@@ -59,6 +59,10 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
     except Unsuited:
         return None
     values = trace.values
+    live = _hot.wanted(trace)
+    execution.mark(live, list(given))
+    if not execution.covers(open_among(values, live)):
+        return None
     found: list[Any] = []
     _ASKED.append((execution, given, found))
     try:
@@ -68,6 +72,11 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
     if not found:
         return None
     return [(values[i], _hot.wrap(_hot.held(values[i].type, g))) for i, g in found[0]]
+
+
+def open_among(values: list[Value], live: list[int]) -> list[int]:
+    """The results of a flush that a later backward pass may begin at."""
+    return [i for i in live if values[i].requires_grad and values[i].leaf is None]
 
 
 def execution_of(batch: Batch, backward_later: bool = False) -> Execution:
@@ -100,7 +109,7 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
         return False
     asked = _ASKED.pop() if _ASKED else None
     values = batch.values
-    open_roots = [i for i in live if values[i].requires_grad and values[i].leaf is None]
+    open_roots = open_among(values, live)
     if asked is None and open_roots and (batch.extra is not None or retaining()):
         return False  # a later backward pass needs to know of single nodes
     with CollectionPaused(), np.errstate(all="ignore"):
@@ -111,15 +120,14 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
                 if open_roots:
                     execution.take_snapshots()
                     execution.room.block = SMALL
+                execution.mark(live, list(seeds))
             else:
                 execution, seeds, found = asked
                 execution.batch = batch
-            execution.forward(live, list(seeds))
+            execution.forward()
             if asked is None and open_roots:
                 execution.check_gradients()
             if asked is not None:
-                if not execution.covers(open_roots):
-                    return False
                 gradients = execution.backward(seeds)
             execution.finish(live)
             note(batch.states, batch.sites, execution.summary())
