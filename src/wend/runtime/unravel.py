@@ -17,7 +17,6 @@ from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Record, Segment
-from wend.runtime import _launch_select, _sort_select
 from wend.runtime.families import MOST_CALLS
 from wend.runtime.later import LazyPath, Ledger, compute_again
 from wend.runtime.reference import slim
@@ -26,9 +25,6 @@ from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
 from wend.transforms.hooks import has_hooks
 from wend.transforms.rows import is_smooth
-
-_sort: Any = _sort_select.select()
-_launch: Any = _launch_select.select()
 
 
 def leave(weave: Weave, members: list[Batch], operands: list[Any], results: list[Any]) -> None:
