@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,32 @@ def test_nobody_knows_what_to_do():
         wend.sin(Shy())
     with pytest.raises(TypeError):
         torch.sin(wend.ones(2))  # another framework's op asks for ours, and is told so at once
+
+
+def test_overrides_of_threads_are_apart():
+    """A function that another thread is calling is not taken for another framework's."""
+
+    class Marked(wend.Tensor):
+        pass
+
+    def meet(x):
+        barrier.wait(30)  # both are inside of the same call
+        result = x + 1
+        barrier.wait(30)
+        return result
+
+    barrier, kinds = threading.Barrier(2), []
+
+    def call():
+        x = wend.ones(2).as_subclass(Marked)
+        kinds.append(type(Marked.__torch_function__(meet, (Marked,), (x,))))
+
+    threads = [threading.Thread(target=call) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kinds == [Marked, Marked]
 
 
 def test_parameters_give_plain_tensors():

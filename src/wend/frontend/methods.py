@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -396,20 +397,26 @@ def _flat(values: Any) -> list[Any]:
     return out
 
 
-class DisableTorchFunctionSubclass:
-    """Inside the block, subclasses are treated as plain tensors."""
+class _Overriding(threading.local):
+    """What a thread is doing about overrides: how often it disabled them, and which functions
+    `default_torch_function` is calling."""
 
-    depth = 0
+    def __init__(self) -> None:
+        self.disabled = 0
+        self.under_way: list[Any] = []
+
+
+_STATE = _Overriding()
+
+
+class DisableTorchFunctionSubclass:
+    """Inside the block, this thread treats subclasses as plain tensors."""
 
     def __enter__(self) -> None:
-        DisableTorchFunctionSubclass.depth += 1
+        _STATE.disabled += 1
 
     def __exit__(self, *exc: object) -> None:
-        DisableTorchFunctionSubclass.depth -= 1
-
-
-#: What `default_torch_function` is calling.
-_UNDER_WAY: list[Any] = []
+        _STATE.disabled -= 1
 
 
 @classmethod  # type: ignore[misc]
@@ -421,14 +428,14 @@ def default_torch_function(
     NotImplemented if an operand's class is no base of it, or if this is asked for in the course of
     the same call: `func` is then of another framework, and does not know tensors of this one.
     """
-    if not all(issubclass(cls, other) for other in types) or func in _UNDER_WAY:
+    if not all(issubclass(cls, other) for other in types) or func in _STATE.under_way:
         return NotImplemented
-    _UNDER_WAY.append(func)
+    _STATE.under_way.append(func)
     try:
         with DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
     finally:
-        _UNDER_WAY.pop()
+        _STATE.under_way.pop()
     if cls is Tensor:
         return result
     return _as_class(result, cls)
@@ -451,7 +458,7 @@ def _as_class(result: Any, cls: Any) -> Any:
 
 
 _hot.set_slot("torch_function", torch_function)
-_hot.set_slot("override_enabled", lambda: DisableTorchFunctionSubclass.depth == 0)
+_hot.set_slot("override_enabled", lambda: _STATE.disabled == 0)
 
 _CASTS = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",

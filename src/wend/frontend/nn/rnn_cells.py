@@ -67,9 +67,9 @@ class RNNCellBase(Module):
     def _check(self, input: Tensor, hidden: Tensor | None) -> None:
         """Raises ValueError for other ranks than 1 and 2."""
         name = type(self).__name__
-        if input.dim() not in (1, 2):
+        if input.dim() not in _RANKS:
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
-        if hidden is not None and hidden.dim() not in (1, 2):
+        if hidden is not None and hidden.dim() not in _RANKS:
             raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead")
 
     def _zeros(self, input: Tensor) -> Tensor:
