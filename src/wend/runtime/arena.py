@@ -40,12 +40,10 @@ class Arena:
         _launch.free_arena(self)
 
     def view(self, place: int, function: Any, i: int, value: Any) -> Any:
-        """The elements of a value whose base lies at a place."""
+        """The elements of a value, not none, whose base lies at a place."""
         dtype = function.dtypes[i].numpy
         layout = function.layout(i)
         shape = tuple([value(n) for n in function.shape(i)])
-        if 0 in shape:
-            return np.empty(shape, dtype)
         offset = self.address - self.memory.ctypes.data + place
         offset += value(layout.offset) * dtype.itemsize
         strides = tuple([value(s) * dtype.itemsize for s in layout.strides])

@@ -215,6 +215,8 @@ class Owner:
         value = bound.value
         dtype = function.dtypes[i].numpy
         shape = tuple([value(n) for n in function.shape(i)])
+        if 0 in shape:
+            return np.empty(shape, dtype)  # there may be no arena at all
         if base in frame.found:
             array = frame.found[base]
         elif base in bound.out_of_base:
