@@ -225,7 +225,7 @@ class Owner:
             array = values[base].buffer
         else:
             return frame.arena.view(bound.place_of(base), function, i, value)
-        if base == i:
+        if base == i and array.shape == shape:  # a result may be the base with dims of 1 more
             return array
         strides = tuple([value(s) * dtype.itemsize for s in layout.strides])
         return self.part(array, shape, dtype, value(layout.offset) * dtype.itemsize, strides)
