@@ -185,10 +185,10 @@ def finish_planning() -> None:
 def tell_defect(fault: Exception) -> None:
     """A fast way failed with this where the reference has not: the program need not notice.
 
-    Raises it where plans are verified, or machine code was asked for by force; else warns, once.
+    Raises it where plans are verified; else warns, once: there are results, and they are right.
     """
     global _told
-    if config.settings.verify or config.settings.wait:
+    if config.settings.verify:
         raise fault
     if not _told:
         _told = True
