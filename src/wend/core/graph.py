@@ -13,6 +13,7 @@ from typing import Any
 
 from wend.base import config
 from wend.base.collecting import CollectionPaused
+from wend.base.errors import CompileError
 from wend.core import _hot
 from wend.core._hot import LeafPrimitive, Program, State, TensorType
 from wend.core.primitive import Primitive, ops
@@ -20,6 +21,7 @@ from wend.core.symbolic import ARG, DIM, Expr, substitute
 
 #: Extents and dtype of temporaries: (extents, dtype), or, while nobody has asked for the extents,
 #: (graph, local id, ids of the graph's inputs, args) of the graph that the temporary came from.
+#: In a graph, extents of None are known from the node's program alone.
 Shapes = dict[int, Any]
 
 
@@ -420,6 +422,8 @@ def extents(shapes: Shapes, i: int) -> tuple[Expr, ...]:
     if len(entry) == 4:
         graph, local, inputs, args = entry
         exprs, dtype = graph.shapes[local]
+        if exprs is None:
+            raise CompileError(f"nobody was to ask for the extents of %{i}")
         entry = (place_all(exprs, inputs, args, shapes), dtype)
         shapes[i] = entry
     return entry[0]  # type: ignore[no-any-return]

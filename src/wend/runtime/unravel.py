@@ -253,11 +253,11 @@ class Woven:
         """Nothing can be computed from here any more."""
         segment.structure.spend()
         inputs = segment.inputs
-        slims: dict[int, Any] = {}  # of parameters there is one for all strands
+        slims: dict[Any, Any] = {}  # of parameters there is one for all strands
         for i, value in inputs.items():
-            if id(value) not in slims:
-                slims[id(value)] = slim(value)
-            inputs[i] = slims[id(value)]
+            if value not in slims:
+                slims[value] = slim(value)
+            inputs[i] = slims[value]
 
     def run(self, owner: Any, known: Backward, rows: Any, reached: Any) -> None:
         """Run the backward function for some strands; hand on what it finds for those reached."""

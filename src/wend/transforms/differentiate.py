@@ -12,7 +12,7 @@ from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import StepPrimitive
-from wend.core.body import Bundle, total_program
+from wend.core.body import Body, Bundle, Total, total_program
 from wend.core.graph import (
     Expander,
     Graph,
@@ -607,7 +607,9 @@ def _relocate(
         for o in node.outputs:
             names[o] = counter
             dtype = dtype_of(expander.shapes[o])
-            exprs = tuple(map(placed, extents(expander.shapes, o))) if create else ()
+            exprs = None  # a pass through the step asks for them, and who compiles it does of some
+            if create or isinstance(node.prim, (Body, Total)):
+                exprs = tuple(map(placed, extents(expander.shapes, o)))
             shapes[counter] = (exprs, dtype)
             counter += 1
         moved.append(
