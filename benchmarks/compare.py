@@ -69,7 +69,8 @@ def compare(
             first.ask(do="save", path=path)
             for side in others:
                 side.ask(do="load", path=path)
-        began = {n: side.ask(do="warm up", steps=warm_up) for n, side in sides.items()}
+        asked = {"do": "warm up", "steps": warm_up, "checked": checked}
+        began = {n: side.ask(**asked) for n, side in sides.items()}
         times: dict[str, list[float]] = {side: [] for side in sides}
         late = 0
         for _ in range(passes):
@@ -82,7 +83,7 @@ def compare(
             process.close()
     row: dict[str, Any] = {"workload": name, "warm-up": began, "times": times}
     row["compiled in passes"] = late
-    losses = began["wend"]["losses"][:checked]
+    mine, scale = began["wend"]["outcomes"], began["wend"]["scale"]
     for side, found in times.items():
         row[f"{side} ms"] = statistics.median(found)
         row[f"{side} first"] = 1000 * began[side]["first"]
@@ -91,10 +92,23 @@ def compare(
         row[f"{side} / wend"] = spread["ratio"]
         if side == ("torch" if "torch" in peers else peers[0]):
             row |= {"low": spread["low"], "high": spread["high"]}
-        pairs = zip(losses, began[side]["losses"])
-        apart = max(abs(a - b) / max(abs(b), 1e-12) for a, b in pairs)
-        row["losses agree to"] = max(row.get("losses agree to", 0.0), apart)
+        errors = [distance(a, b, scale) for a, b in zip(mine, began[side]["outcomes"])]
+        row["losses agree to"] = max(row.get("losses agree to", 0.0), *errors)
     return row
+
+
+def distance(mine: list[float], theirs: list[float], scale: float) -> float:
+    """How far apart two steps' losses are, and what else they left, each relative to its size.
+
+    scale: what is smaller than this is taken for as large
+    """
+    if len(mine) != len(theirs):
+        return float("inf")
+    found = 0.0
+    for a, b in ((mine[:1], theirs[:1]), (mine[1:], theirs[1:])):
+        size = max([scale, 1e-12, *map(abs, b)])
+        found = max([found, *(abs(x - y) / size for x, y in zip(a, b))])
+    return found
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ def answer(do: str, **given: Any) -> Any:
     elif do == "load":
         common.set_weights(workload, dict(np.load(given["path"])))
     elif do == "warm up":
-        return warm_up(given["steps"] or workload.warm_up)
+        return warm_up(given["steps"] or workload.warm_up, given["checked"])
     elif do == "pass":
         compiled = common.come_to_rest()
         time_of_a_step = common.one_pass(workload, given["steps"] or workload.steps)
@@ -47,15 +47,24 @@ def answer(do: str, **given: Any) -> Any:
     return None
 
 
-def warm_up(steps: int) -> dict[str, Any]:
-    """Run the first steps; their losses, the first one's time, and that of all until rest."""
+def warm_up(steps: int, checked: int) -> dict[str, Any]:
+    """Run the first steps; the first one's time, and that of all until rest.
+
+    outcomes: of the first `checked` steps: losses, and what else the workload compares
+    """
+    more = getattr(workload, "outcome", list)
     start = time.process_time()
-    losses = [workload.step()]
+    outcomes = [[workload.step()]]
     first = time.process_time() - start
-    losses += [workload.step() for _ in range(steps - 1)]
+    outcomes[0] += more()
+    for k in range(1, steps):
+        loss = workload.step()
+        if k < checked:
+            outcomes.append([loss, *more()])
     compiled = common.come_to_rest()
     return {
-        "losses": losses,
+        "outcomes": outcomes,
+        "scale": getattr(workload, "scale", 0.0),
         "first": first,
         "seconds": time.process_time() - start,
         "compiled": compiled,

@@ -20,6 +20,8 @@ import torch
 class Workload(Protocol):
     """One loop: weights that can be set, and a step that returns its loss (or sum of squares).
 
+    One whose losses may be near 0 by cancellation says how large are the numbers that they are made
+    of (`scale`); one that trains nothing may have more to compare after a step (`outcome`).
     What a step computes with tensors, but for the optimiser, is a module named `model` or a method
     named `compute`: that is what torch.compile is given.
     """
