@@ -1,5 +1,6 @@
 """Hooks of tensors, leaves and nodes: when they run, in which order, what they may change."""
 
+import contextlib
 import gc
 import weakref
 
@@ -324,6 +325,26 @@ def test_multi_grad_hooks(agree):
         return seen
 
     agree(program)
+
+
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_multi_grad_hooks_know_nothing_of_a_pass_that_failed(mode):
+    seen = []
+
+    def fail(g):
+        raise RuntimeError("not this time")
+
+    a, b = leaf(torch, 1.0), leaf(torch, 2.0)
+    torch.autograd.graph.register_multi_grad_hook((a, b), seen.append, mode=mode)
+    for _ in range(8):
+        failing = [a.register_hook(fail), b.register_hook(fail)]
+        with contextlib.suppress(RuntimeError):  # which would keep the pass, if it were looked at
+            (a * b).sum().backward()
+        for hook in failing:
+            hook.remove()
+        seen.clear()
+        (a * b).sum().backward()
+        assert len(seen) == 1
 
 
 # -- nodes ----------------------------------------------------------------------------------

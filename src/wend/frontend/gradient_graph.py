@@ -68,41 +68,38 @@ class _All:
     def __init__(self, count: int, fn: Any) -> None:
         self.count = count
         self.fn = fn
-        self.found: dict[int, list[Any]] = {}  # by id of the pass
 
     def receive(self, k: int, g: Tensor) -> None:
         """One gradient is known."""
         owner = current_pass()
-        key = id(owner)
-        row = self.found.get(key)
+        row = owner.watches.get(self)
         if row is None:
-            row = self.found[key] = [None] * self.count
-            owner.at_end.append(lambda: self.finish(key))
+            row = owner.watches[self] = [None] * self.count
+            owner.at_end.append(lambda: self.finish(row))
+        elif not row:
+            return  # the hook has been called
         row[k] = g
         if all(g is not None for g in row):
-            self.finish(key)
+            self.finish(row)
 
-    def finish(self, key: int) -> None:
+    def finish(self, row: list[Any]) -> None:
         """Call the hook, unless that has been done."""
-        row = self.found.pop(key, None)
-        if row is not None:
-            self.fn(row)
+        if row:
+            found = row.copy()
+            row.clear()
+            self.fn(found)
 
 
 class _Any:
     def __init__(self, fn: Any) -> None:
         self.fn = fn
-        self.seen: set[int] = set()
 
     def receive(self, k: int, g: Tensor) -> None:
         """The first gradient of a pass is handed on."""
-        owner = current_pass()
-        key = id(owner)
-        if key in self.seen:
-            return
-        self.seen.add(key)
-        owner.at_end.append(lambda: self.seen.discard(key))
-        self.fn(g)
+        watches = current_pass().watches
+        if self not in watches:
+            watches[self] = True
+            self.fn(g)
 
 
 # -- what is saved --------------------------------------------------------------------------

@@ -64,6 +64,7 @@ class Pass:
         self.segments: dict[int, Segment] = {}
         self.heap: list[int] = []
         self.at_end: list[Callable[[], None]] = []
+        self.watches: dict[Any, Any] = {}  # what hooks of several tensors know of this pass
         self.walked = False  # whether a region has been walked
         self.ledger: Any = None  # what flushes that ran by groups have given leaves so far
         self._start: Any = None

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _cache_depth = 0
-_cache: dict[tuple[int, str], Tensor] = {}
+_cache: dict[tuple[Any, str], Tensor] = {}
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def _property(name: str) -> property:
     def read(self: Any) -> Tensor:
         if not _cache_depth:
             return self.parametrizations[name]()
-        key = (id(self), name)
+        key = (self, name)
         if key not in _cache:
             _cache[key] = self.parametrizations[name]()
         return _cache[key]
