@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import wend as torch
+from tries import own_trie
 from wend.base import config
 from wend.debug import batches
 from wend.runtime import structure
@@ -85,3 +86,32 @@ def test_several_flushes():
     assert len(found.flushes) == 3
     with pytest.raises(ValueError, match="at least 1"):
         batches(last=0)
+
+
+def test_a_parameter_is_the_same_for_all_whatever_its_rows():
+    weight = torch.nn.Parameter(torch.eye(3))
+    with own_trie(sealed=True):
+        columns = [torch.cat([torch.full((2, 2), float(k)), torch.ones(1, 2)]) for k in range(4)]
+        results = [weight @ x for x in columns]  # this line; each has as many rows as the weight
+        torch.stack(results).sum().backward()
+    found = [group for flush in batches().flushes for group in flush.groups]
+    (product,) = [group for group in found if "matmul" in group.ops]
+    assert (product.members, product.how, product.shared) == (4, "stacked", 1)
+    want = np.sum([x.numpy().sum(1) for x in columns], 0)
+    np.testing.assert_allclose(weight.grad.numpy(), np.tile(want, (3, 1)))
+
+
+def test_what_runs_alone_does_not_part_what_reads_it():
+    word, weight = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.full((3, 6), 0.1))
+
+    def tree(depth):
+        if depth == 0:
+            return torch.tanh(word)
+        both = torch.cat([tree(depth - 1), tree(depth - 2 if depth > 2 else 0)])  # one by one
+        return torch.tanh(weight @ both)
+
+    with own_trie(sealed=True):
+        torch.stack([tree(5) for _ in range(3)]).sum().backward()
+    found = [group for flush in batches().flushes for group in flush.groups]
+    members = [group.members for group in found if "matmul" in group.ops]
+    assert len(members) == 5  # one group for each level

@@ -498,7 +498,8 @@ class Sorter:
                     depth_of.append(0)
                     count_of.append(0)
             kinds[i] = kind
-            depth_of[kind] += self.depths[i]
+            # What runs alone in any case comes at once: then more of what reads it is ready.
+            depth_of[kind] += -1 if node.single else self.depths[i]
             count_of[kind] += 1
         heap = []
         for i in range(n):

@@ -229,7 +229,7 @@ def find_rows(
             ]
         )
         if (
-            True in rows
+            True in [on and role != LEAF_GRAD for on, role in zip(rows, roles, strict=True)]
             and row_wise(prim, types, rows, args)
             and holds_for(prim, types, rows, args, 2 * n + 3, outs)
         ):
