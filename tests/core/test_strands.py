@@ -233,8 +233,8 @@ def test_a_value_of_another_call_is_computed_when_it_is_needed(woven):
 
 
 @pytest.mark.parametrize("fn", [steps, unused, parted])
-def test_what_regions_leave_alone_is_run_strand_by_strand(woven, fn, monkeypatch):
-    """Where most structure has been new, regions pause; a merged path has no shapes of its own."""
+def test_what_regions_leave_alone_is_run_all_the_same(woven, fn, monkeypatch):
+    """Where most structure has been new, regions pause."""
     monkeypatch.setattr(strands, "PASSED", 1000)
     monkeypatch.setattr(structure.BOOK, "pause", 1000)
     assert_same(fn, examples())

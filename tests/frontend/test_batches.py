@@ -56,6 +56,50 @@ def test_text_and_table():
     assert "<table>" in batches()._repr_html_()
 
 
+def test_a_group_knows_the_groups_that_it_reads():
+    weight = torch.tensor(np.eye(3, dtype=np.float32))
+
+    def chain(x):
+        """Two products, one behind the other, and a view between them."""
+        return (((x @ weight) * 2.0)[:1] @ weight).sum().item()
+
+    torch.batched(chain)([torch.full((1, 3), float(k)) for k in range(5)])
+    (flush,) = batches().flushes
+    groups = flush.groups
+    first, second = (k for k, group in enumerate(groups) if "matmul" in group.ops)
+    assert all(groups[k].ops == ["full"] for k in groups[first].reads)
+    assert groups[second].reads == [first]
+
+
+def test_op_by_op_too():
+    def write(x):
+        y = torch.tanh(x) * 1.0
+        y[0, 0] = 1.0
+        return torch.exp(y).sum().item()
+
+    torch.batched(write)([torch.full((1, 3), float(k)) for k in range(5)])
+    (flush,) = batches().flushes
+    assert {group.how for group in flush.groups} == {"op by op"}
+    behind = {"tanh": None}  # what the data flow through, from tanh on
+    for group in flush.groups:
+        if any(flush.groups[i].ops[0] in behind for i in group.reads):
+            behind[group.ops[0]] = None
+    assert "exp" in behind
+
+
+def test_a_picture():
+    run()
+    text = batches().dot()
+    assert text.startswith("digraph batches {")
+    assert "5 x matmul, tanh" in text
+    (flush,) = batches().flushes
+    for k, group in enumerate(flush.groups):
+        assert f"g0_{k} [label=" in text
+        for i in group.reads:
+            assert f"g0_{i} -> g0_{k};" in text
+    assert text.count("{") == text.count("}")
+
+
 def test_what_runs_by_itself_says_why():
     run(extra=lambda y: y + torch.rand(1, 3))
     found = [group for flush in batches().flushes for group in flush.groups]
@@ -63,15 +107,22 @@ def test_what_runs_by_itself_says_why():
 
 
 def test_an_op_that_is_not_for_groups_is_named():
-    def write(y):
-        y = y.clone()
+    def write(x):
+        y = x * 2.0
         y[0, 0] = 1.0
-        return y
+        return y.sum().item()
 
-    run(extra=write)
+    examples = [torch.full((1, 3), float(k)) for k in range(5)]
+    assert torch.batched(write)(examples) == [1.0 + 4.0 * k for k in range(5)]
     (flush,) = batches().flushes
     assert "writes into its operand" in flush.why
     assert {group.how for group in flush.groups} == {"op by op"}
+    # It is known now that the calls wait for values, and each records by itself.
+    assert torch.batched(write)(examples) == [1.0 + 4.0 * k for k in range(5)]
+    (flush,) = batches().flushes
+    (group,) = flush.groups
+    assert (group.members, group.how) == (5, "each by its own plan")
+    assert "writes into its operand" in group.why
 
 
 def test_several_flushes():

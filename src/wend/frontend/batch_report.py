@@ -1,4 +1,4 @@
-"""`wend.debug.batches()`: what ran as one, as text and as a table."""
+"""`wend.debug.batches()`: what ran as one, as text, as a table and as a picture."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def batches(last: int = 1) -> Batches:
 
     Per group: its ops and the line of the first one, how many members ran together and on how many
     rows, which operands were gathered for that, in bytes, and why something ran by itself. Printing
-    shows the text; notebooks show a table; `flushes` has it in parts. Raises ArgumentError for
-    last < 1.
+    shows the text, `dot()` is a picture, notebooks show a table, `flushes` has it in parts. Raises
+    ArgumentError for last < 1.
     """
     if last < 1:
         raise ArgumentError(f"batches: last must be at least 1, not {last}")
@@ -47,6 +47,24 @@ class Batches:
 
     __repr__ = __str__
 
+    def dot(self) -> str:
+        """A picture in the DOT language (`dot -Tsvg`): one node per group, arrows as data flows.
+
+        A frame per flush. Filled: ran as one; dashed: alone or op by op. On arrows into a group
+        nothing is said of values from outside of the flush, such as parameters.
+        """
+        lines = ["digraph batches {", '  node [shape=box, fontname="monospace"];']
+        for k, flush in enumerate(self.flushes):
+            lines.append(f"  subgraph cluster_{k} {{")
+            lines.append(f"    label={_quoted(f'flush {k + 1}: {_head(flush)}')};")
+            for j, group in enumerate(flush.groups):
+                label = f"{group.members} x {_names(group)}\n{_how(group)}\n{group.line}"
+                style = "filled" if group.how in ("by rows", "stacked", "once") else "dashed"
+                lines.append(f"    g{k}_{j} [label={_quoted(label)}, style={style}];")
+                lines += [f"    g{k}_{i} -> g{k}_{j};" for i in group.reads]
+            lines.append("  }")
+        return "\n".join([*lines, "}"])
+
     def _repr_html_(self) -> str:
         parts = ["<div>"]
         for k, flush in enumerate(self.flushes):
@@ -57,6 +75,11 @@ class Batches:
                 parts.append("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>")
             parts.append("</table>")
         return "".join([*parts, "</div>"])
+
+
+def _quoted(text: str) -> str:
+    """A string of the DOT language."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _head(flush: Flushed) -> str:

@@ -8,6 +8,7 @@ has no machine code (yet) is run by `Forward.run` and `Execution.back` in betwee
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import accumulate
 from typing import Any
 
@@ -110,6 +111,10 @@ class Alone(Execution):
         sorter = self.sorter
         rows = zip(sorter.nodes, sorter.made_at, sorter.needed, strict=False)
         return [(node, 1, 1, True, int(sorter.made[at])) for node, at, on in rows if on]
+
+    def owners(self) -> Callable[[], dict[int, int]]:
+        """What says later which op makes a value (`batches.Noted`)."""
+        return self.owners_of([[k] for k, on in enumerate(self.sorter.needed) if on])
 
 
 def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> Any:

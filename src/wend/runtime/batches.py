@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,18 +26,27 @@ class Noted(NamedTuple):
 
     states: list[Any]
     sites: Any
-    groups: list[Any]  # (node, or name of an op; members, rows, alone, first value)
+    groups: list[Any]  # (node, or an op's name, or None for all; members, rows, alone, first value)
     why: str  # why it ran op by op, if it did
+    owners: Callable[[], dict[int, int]] | None  # which group makes a value
+    steps: list[Any]  # what has `inputs` and `outputs`, if values are not those of the states
 
 
 NOTED: deque[Noted] = deque()
 _n_noted = 0  # ops
 
 
-def note(states: list[Any], sites: Any, groups: list[Any], why: str = "") -> None:
-    """Remember a flush."""
+def note(
+    states: list[Any],
+    sites: Any,
+    groups: list[Any],
+    why: str = "",
+    owners: Callable[[], dict[int, int]] | None = None,
+    steps: list[Any] | None = None,
+) -> None:
+    """Remember a flush; see `Noted`."""
     global _n_noted
-    NOTED.append(Noted(states, sites, groups, why))
+    NOTED.append(Noted(states, sites, groups, why, owners, steps or []))
     _n_noted += len(states)
     while len(NOTED) > REMEMBERED or (len(NOTED) > 1 and _n_noted > MOST_OPS):
         _n_noted -= len(NOTED.popleft().states)
@@ -50,10 +60,11 @@ class Grouped:
     line: str
     members: int
     rows: int
-    how: str  # "by rows", "stacked", "once", "alone" or "op by op"
+    how: str  # "by rows", "stacked", "once", "alone", "op by op" or "each by its own plan"
     gathered: list[tuple[tuple[int, ...], int]] = field(default_factory=list)  # shape, bytes
     shared: int = 0  # operands that all members read where they lie
     why: str = ""  # it was not batched
+    reads: list[int] = field(default_factory=list)  # numbers of the groups whose results it reads
 
 
 @dataclass
@@ -90,9 +101,42 @@ def flushed(noted: Noted) -> Flushed:
             how = "op by op"
             why = "" if members > 1 else "nothing like it was ready with it"
             groups.append(Grouped([node], line(first), members, members, how, why=why))
+        elif node is None:
+            ops = [state for state in states if not isinstance(state.prim, LeafPrimitive)]
+            found = Grouped([op.prim.name for op in ops], line(ops[0].first), members, members, "")
+            found.how, found.why = "each by its own plan", why_apart(states)
+            groups.append(found)
         else:
             groups.append(of_region(node, members, rows, alone, line(first)))
+    if noted.owners is not None:
+        for group, reads in zip(groups, reads_of(noted, noted.owners()), strict=True):
+            group.reads = reads
     return Flushed(n_ops, groups, noted.why or "")
+
+
+def reads_of(noted: Noted, owners: dict[int, int]) -> list[list[int]]:
+    """Per group, whose results it reads, also through views and what else is in no group."""
+    found: list[set[int]] = [set() for _ in noted.groups]
+    behind: dict[int, set[int]] = {}  # of a value of no group
+    for inputs, outputs in operands(noted):
+        sources: set[int] = set()
+        for i in inputs:
+            sources |= {owners[i]} if i in owners else behind.get(i, sources)
+        for o in outputs:
+            if o in owners:
+                found[owners[o]] |= sources - {owners[o]}
+            else:
+                behind[o] = sources
+    return [sorted(reads) for reads in found]
+
+
+def operands(noted: Noted) -> Iterator[tuple[Iterable[int], Iterable[int]]]:
+    """Operands and results of the ops of a flush, in order."""
+    for step in noted.steps:
+        yield step.inputs, step.outputs
+    if not noted.steps:
+        for state in noted.states:
+            yield state.operand_indices(), range(state.first, state.first + state.n_out)
 
 
 def of_region(node: Any, members: int, rows: int, alone: bool, line: str) -> Grouped:
@@ -138,6 +182,17 @@ def why_alone(node: Any, first: Any) -> str:
 
 def why_op_by_op(states: list[Any]) -> str:
     """Why a flush off the trie did not run by regions, as far as its ops tell."""
+    why = why_unsuited(states)
+    return why or "hooks or retained gradients need single ops, or most of its structure was new"
+
+
+def why_apart(states: list[Any]) -> str:
+    """Why calls did not run as one, as far as their ops tell."""
+    return why_unsuited(states) or "nothing like it was ready with it, or it did not pay"
+
+
+def why_unsuited(states: list[Any]) -> str:
+    """Which op keeps a flush from being run by regions; "" for none."""
     for state in states:
         if isinstance(state.prim, LeafPrimitive):
             continue
@@ -148,4 +203,4 @@ def why_op_by_op(states: list[Any]) -> str:
             if prim.calls_user:
                 return f"{prim.name} is a user's function"
             return f"{prim.name} writes into its operand"
-    return "hooks or retained gradients need single ops, or most of its structure was new"
+    return ""

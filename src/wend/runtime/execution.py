@@ -5,6 +5,7 @@ Each group gathers the rows that it reads from outside, and runs its structure's
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -262,6 +263,24 @@ class Forward:
             (g.node, len(g.members), g.n, g.alone, int(made[made_at[g.members[0]]]))
             for g in self.groups
         ]
+
+    def owners(self) -> Callable[[], dict[int, int]]:
+        """What says later which group makes a value (`batches.Noted`)."""
+        return self.owners_of([g.members for g in self.groups])
+
+    def owners_of(self, members: list[Any]) -> Callable[[], dict[int, int]]:
+        """As `owners`.  members: the regions of each group"""
+        made, starts = self.tables[0][7].copy(), self.tables[1][5].copy()
+
+        def found() -> dict[int, int]:
+            return {
+                int(i): k
+                for k, regions in enumerate(members)
+                for r in regions
+                for i in made[starts[r] : starts[r + 1]]
+            }
+
+        return found
 
     def finish(self, wanted: list[int]) -> None:
         """Hand the wanted values their arrays."""

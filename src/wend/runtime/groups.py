@@ -9,6 +9,7 @@ others: they meet in groups of their own.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,15 @@ class GroupedPlan(ReferencePlan):
         super().prepare(path)
         self.parameters = {i for i, _ in path.leaves}
         self.sizes: list[Any] = []  # what was grouped (`batches.Noted`)
+        self.grouped: list[Any] = []  # the steps of each group
         self.read = {i for step in self.steps for i in step.inputs} | self.wanted | self.saved
 
     def run(self, batch: Any) -> None:
         """Compute, and note what was grouped."""
         super().run(batch)
-        note(batch.states, batch.sites, self.sizes, why_op_by_op(batch.states))
+        why = why_op_by_op(batch.states)
+        owners = partial(owners_of, self.grouped)
+        note(batch.states, batch.sites, self.sizes, why, owners, self.steps)
 
     def compute(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run level by level; within a level, group by group."""
@@ -78,6 +82,7 @@ class GroupedPlan(ReferencePlan):
                 at = max(first.outputs)  # temporaries, of composites, have negative numbers
                 if at >= 0:
                     self.sizes.append((first.node.prim.name, len(group), 0, False, at))
+                    self.grouped.append(group)
                 body = isinstance(group[0].node.prim, Body)
                 if len(group) < (SMALLEST_GROUP_OF_BODIES if body else SMALLEST_GROUP):
                     for step in group:
@@ -190,6 +195,12 @@ class GroupedPlan(ReferencePlan):
             if type(row) is np.ndarray and row.base is not None and i not in self.saved:
                 env[i] = row.copy()
         super().finish(batch, env)
+
+
+def owners_of(groups: list[list[_Step]]) -> dict[int, int]:
+    """Which group makes a value."""
+    steps = ((k, step) for k, group in enumerate(groups) for step in group)
+    return {o: k for k, step in steps for o in step.outputs}
 
 
 def _agree(a: Any, b: Any) -> bool:

@@ -130,7 +130,7 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
             if asked is not None:
                 gradients = execution.backward(seeds)
             execution.finish(live)
-            note(batch.states, batch.sites, execution.summary())
+            note(batch.states, batch.sites, execution.summary(), owners=execution.owners())
             if asked is None and open_roots:
                 execution.leave_open(live)
                 return True

@@ -9,7 +9,6 @@ import numpy as np
 from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core._hot import Batch
-from wend.runtime import regions
 from wend.runtime.batches import note
 from wend.runtime.strands import Pattern, pattern_of
 from wend.runtime.tiers import tell_defect
@@ -35,7 +34,7 @@ def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
     for (pattern, signature), members in groups.items():
         if not run_woven(pattern, signature, members, faults):
             rest += [(batch, pattern.live) for batch in members]
-    run_rest(rest, faults)
+    run_merged(rest)
     if faults:  # and nothing has failed since
         tell_defect(faults[0])
 
@@ -66,19 +65,21 @@ def run_woven(
     return True
 
 
-def run_rest(rest: list[tuple[Batch, list[int]]], faults: list[Exception]) -> None:
-    """Run strands that are alone: all that have no plans as one structure, if regions can run it.
-
-    faults: why they could not, if they failed
-    """
-    new = [given for given in rest if may_merge(*given)]
-    if len(new) > 1 and regions.run_regions(*_hot.merged(*map(list, zip(*new, strict=True)))):
-        rest = [given for given in rest if given not in new]
-    faults += regions.FAULTS
-    regions.FAULTS.clear()
+def run_merged(rest: list[tuple[Batch, list[int]]]) -> None:
+    """Run strands that are alone: by plans of their own, or all that have none as one structure."""
+    new = []
     failure: Exception | None = None
+    apart: dict[Any, list[Batch]] = {}
     for batch, live in rest:
+        if may_merge(batch, live):
+            new.append((batch, live))
+            continue
+        apart.setdefault(batch.state or batch, []).append(batch)
         failure = attempt(batch, live) or failure
+    for group in apart.values():
+        note(group[0].states, group[0].sites, [(None, len(group), 0, False, -1)])
+    if new:
+        failure = attempt(*_hot.merged([b for b, _ in new], [live for _, live in new])) or failure
     if failure is not None:
         raise failure
 
