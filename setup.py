@@ -94,8 +94,15 @@ def extensions() -> list[Any]:
         extra_compile_args=core.extra_compile_args,
         extra_link_args=launcher.extra_link_args,
     )
+    binding = Extension(
+        "wend.runtime._bind",
+        [str(RUNTIME / "_bind.py")],
+        include_dirs=[str(RUNTIME)],
+        depends=[str(RUNTIME / "_bind.pxd"), str(RUNTIME / "_slabs_shim.h")],
+        extra_compile_args=core.extra_compile_args,
+    )
     return cythonize(
-        [core, launcher, sorter, slabs],
+        [core, launcher, sorter, slabs, binding],
         language_level=3,
         build_dir="build/cython",
         annotate=False,

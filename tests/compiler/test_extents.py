@@ -1,9 +1,15 @@
 """Equalities of extents come from guards alone, and hold through polynomials."""
 
+import numpy as np
 import pytest
 
 from wend.compiler.extents import ONE, ZERO, Extents, add, constant, known, mul, product, scale, sub
+from wend.compiler.tabulate import NONE
 from wend.core import symbolic
+from wend.runtime import _bind_select
+from wend.runtime.launcher import launcher
+
+binding = _bind_select.select()
 
 
 @pytest.fixture
@@ -102,3 +108,39 @@ def test_what_was_asked_for_before_is_computed_at_once():
     assert values(8, 3) == [*expected(8, 3), 9] == values(8, 3)
     value = extents.evaluator([Type(4, 8)], [0, 0, 0])  # nothing can be divided by that
     assert value(scale(n, 2)) == 16
+
+
+def test_numbers_of_a_visit_are_computed_natively():
+    """A program for all polynomials gives what each by itself does, or says that there is none."""
+    extents = Extents()
+    n, m = extents.atom(("dim", 1, 0)), extents.atom(("dim", 1, 1))
+    k = extents.atom(("arg", 1))
+    ops = [5, 6, 8, 9, 20, 21, 22, 23, 24, 25]
+    asked = [extents.atom((op, add(n, scale(m, -3)), k)) for op in ops]
+    asked += [mul(asked[0], asked[1]), add(mul(mul(n, n), m), constant(-5)), (), constant(7)]
+    asked.append(extents.atom(("free",)))
+    places = [extents.row.place(p) for p in asked]
+
+    class Type:
+        def __init__(self, *shape):
+            self.shape = shape
+
+    def numbers(types, args):
+        words, count = extents.row.program()
+        code = np.array(words)
+        found = np.empty(count + len(extents.atoms), np.int64)
+        address = launcher.address_of(found)
+        row = launcher.address_of(code)
+        binding.evaluate(row, len(code), types, args, address, address + 8 * count)
+        return [int(found[place]) for place in places]
+
+    for rows, columns, number in [(8, 3, 2), (8, 3, -2), (1, 3, 5), (1, 3, -5), (0, 0, 1)]:
+        types = [None, Type(rows, columns)]
+        value = extents.evaluator(types, [0.5, number])
+        assert numbers(types, [0.5, number]) == [*[value(p) for p in asked[:-1]], NONE]
+    found = numbers([None, Type(8, 3)], [0.5, 0])
+    assert found[:2] == [NONE, NONE] and found[2] == -1 and found[11] == 187
+    assert numbers([None, Type(8, 3)], [0.5, "no number"])[2] == NONE
+    huge = numbers([None, Type(1 << 40, 1 << 40)], [0.5, 1])
+    assert huge[11] == NONE and huge[13] == 7  # more than 64 bits can hold
+    assert numbers([None, Type(8)], [0.5, 1])[11] == NONE  # of another rank

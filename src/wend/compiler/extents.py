@@ -11,10 +11,10 @@ A polynomial is a tuple of (monomial, coefficient), sorted; a monomial is a sort
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from wend.compiler.tabulate import Row
+from wend.compiler.tabulate import NONE, Row
 from wend.core import symbolic
 from wend.core.body import Body, Total
 from wend.core.graph import Node, PathGraph
@@ -314,15 +314,11 @@ class Extents:
 
     # -- at run time ------------------------------------------------------------------------
 
-    def evaluator(
-        self, types: Any, args: Any, row: list[int | None] | None = None
-    ) -> Callable[[Poly], int]:
+    def evaluator(self, types: Any, args: Any, row: Sequence[int] = ()) -> Callable[[Poly], int]:
         """A function from polynomials to numbers, for the sizes of one visit.
 
-        row: what an earlier visit asked for, computed at once by code made for it
+        row: what earlier visits asked for, computed at once (see `tabulate.Row`)
         """
-        if row is None:
-            row = self.row.evaluate(types, args)
         atoms: dict[int, int] = {}
         late: dict[Poly, int] = {}
         places, place = self.row.places, self.row.place
@@ -345,7 +341,9 @@ class Extents:
             k = places.get(p)
             if k is None:
                 k = place(p)
-            total = row[k] if k < n else late.get(p)
+            if k < n and (known := row[k]) != NONE:
+                return known
+            total = late.get(p)
             if total is None:
                 total = 0
                 for monomial, factor in p:

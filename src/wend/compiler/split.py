@@ -61,6 +61,7 @@ _WHOLE = Cut(WHOLE, [])
 
 #: What decides how a product is cut, and a convolution.
 PRODUCT = ("rows", "columns", "depth", "batch0", "batch1", "left_step", "right_step", "packed")
+_SIZES_OF_PRODUCT = 5
 _CONVOLUTION = (
     "images", "groups", "filters", "channels", "kernel_height", "kernel_width",
     "out_height", "out_width",
@@ -77,14 +78,22 @@ class Cutter:
 
     polys: what these numbers are     kind: what else the answer depends on
     decide: finds the answer for numbers not met lately
+    leading, cost: it takes about the product of so many of the numbers times `cost` nanoseconds;
+    whoever knows that this is less than WORTH need not ask
     """
 
-    __slots__ = ("decide", "known", "polys")
+    __slots__ = ("cost", "decide", "known", "leading", "polys")
 
     def __init__(
-        self, polys: list[Poly], kind: Any, decide: Callable[[tuple[int, ...]], Cut]
+        self,
+        polys: list[Poly],
+        kind: Any,
+        decide: Callable[[tuple[int, ...]], Cut],
+        leading: int,
+        cost: float,
     ) -> None:
         self.polys, self.decide = polys, decide
+        self.leading, self.cost = leading, cost
         if len(_KNOWN) >= _CUTTERS:
             _KNOWN.clear()
         self.known = _KNOWN.setdefault(kind, {})
@@ -113,6 +122,8 @@ def cutter(kernel: Kernel) -> Cutter | None:
             [words.poly(name) for name in PRODUCT],
             ("product", dtype),
             lambda numbers: _product(dtype, *numbers),
+            _SIZES_OF_PRODUCT,
+            FMA,
         )
     if kernel.name in conv.WORDS:
         name = kernel.name
@@ -120,6 +131,8 @@ def cutter(kernel: Kernel) -> Cutter | None:
             [words.poly(name) for name in _CONVOLUTION],
             (name, dtype),
             lambda numbers: _convolution(name, dtype, *numbers),
+            len(_CONVOLUTION),
+            FMA,
         )
     return None
 
@@ -170,7 +183,9 @@ def _loops(kernel: Kernel) -> Cutter:
         polys += [nest.extents[axis], *copies]  # elements of each fold that has copies
         axes.append((axis, grain, first, len(polys)))
     kind = ("loops", n, cost, *axes)
-    return Cutter(polys, kind, lambda numbers: _cut_loops(cost, numbers[:n], axes, numbers))
+    return Cutter(
+        polys, kind, lambda numbers: _cut_loops(cost, numbers[:n], axes, numbers), n, cost
+    )
 
 
 def _cut_loops(cost: float, extents: Any, axes: Any, numbers: tuple[int, ...]) -> Cut:

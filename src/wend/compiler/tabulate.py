@@ -1,101 +1,93 @@
-"""Many polynomials for the sizes of one visit: evaluated by one function that is made for them."""
+"""Many polynomials for the sizes of one visit: evaluated together, by a program for all of them."""
 
 from __future__ import annotations
 
-import ast
+import threading
 from typing import Any
 
 from wend.core import symbolic
 
-__all__ = ["Row"]
+__all__ = ["NONE", "Row"]
 
-#: What evaluating a polynomial may raise.
-_FAULTS = (ZeroDivisionError, OverflowError, IndexError, TypeError, ValueError)
-#: Atoms that Python has operators for.
-_OPERATORS = {symbolic.FLOORDIV: "//", symbolic.MOD: "%"}
+#: In a row: the polynomial has no value for these sizes, or none that fits into 64 bits.
+NONE = -(1 << 63)
+#: Atoms that the program knows how to compute.
+_BINARY = {
+    symbolic.FLOORDIV, symbolic.MOD, symbolic.MIN, symbolic.MAX, symbolic.EQ, symbolic.NE,
+    symbolic.LT, symbolic.LE, symbolic.GT, symbolic.GE,
+}  # fmt: skip
+_SUM, _UNKNOWN = symbolic.ADD, symbolic.NEG
 
 
 class Row:
     """The polynomials that were asked for, each with its place in a row of numbers.
 
     places: by polynomial
+
+    The program is a row of numbers itself, instruction by instruction:
+
+    ADD, place, terms, then of each its factor, how many atoms, and these
+    DIM, leaf, dims, then of each its atom and axis         ARG, atom, arg
+    another op of `symbolic`, atom, places of its two operands         NEG, atom: has no value here
     """
 
     def __init__(self, atoms: list[Any]) -> None:
         self.atoms = atoms
         self.polynomials: list[Any] = []
         self.places: dict[Any, int] = {}
-        self._functions: list[Any] = []  # each makes a piece of the row
-        self._ends: list[int] = [0]
+        self._program: list[int] = []
+        self._coded = 0  # polynomials that have been looked at
+        self._done: set[tuple[str, int]] = set()
+        # Two threads may bind a plan. Within a flush, so that no fork finds somebody in here.
+        self._lock = threading.RLock()
 
     def place(self, p: Any) -> int:
         """The place of a polynomial."""
         found = self.places.get(p)
         if found is None:
-            found = self.places[p] = len(self.polynomials)
-            self.polynomials.append(p)
+            with self._lock:
+                found = self.places.setdefault(p, len(self.polynomials))
+                if found == len(self.polynomials):
+                    self.polynomials.append(p)
         return found
 
-    def evaluate(self, types: Any, args: Any) -> list[int | None]:
-        """The numbers of all that was asked for before; None for what may have none."""
-        if self._ends[-1] < len(self.polynomials):
-            fresh = tuple(self.polynomials[self._ends[-1] :])
-            self._functions.append(_Code(self.atoms, fresh).function())
-            self._ends.append(len(self.polynomials))
-        row: list[int | None] = []
-        for function, end in zip(self._functions, self._ends[1:], strict=True):
-            try:
-                row += function(types, args, symbolic.apply_binary)
-            except _FAULTS:  # one of them may have no value, and need none, for these sizes
-                row += [None] * (end - len(row))
-        return row
+    def program(self) -> tuple[list[int], int]:
+        """What computes all that has been asked for, and how many polynomials these are."""
+        with self._lock:
+            while self._coded < len(self.polynomials):
+                self._sum(self._coded)
+                self._coded += 1
+            return list(self._program), self._coded
 
-
-class _Code:
-    """The function: an assignment for each atom, and a tuple of sums of products."""
-
-    def __init__(self, atoms: list[Any], polynomials: tuple[Any, ...]) -> None:
-        self.atoms = atoms
-        self.lines: list[str] = []
-        self.done: set[int] = set()
-        self.shapes: set[str] = set()  # those that are at hand
-        sums = [self.sum(p) for p in polynomials]
-        self.lines.append(f"return ({''.join(s + ', ' for s in sums)})")
-
-    def function(self) -> Any:
-        """The function, compiled: (types, args, apply) -> values."""
-        body = "".join(f"    {line}\n" for line in self.lines)
-        tree = ast.parse(f"def evaluate(types, args, apply):\n{body}")
-        names: dict[str, Any] = {}
-        exec(compile(tree, "<extents>", "exec"), names)
-        return names["evaluate"]
-
-    def sum(self, p: Any) -> str:
-        """A polynomial as an expression."""
-        terms = []
-        for monomial, factor in p:
-            for atom in monomial:
-                self.atom(atom)
-            names = [f"a{atom}" for atom in monomial]
-            terms.append("*".join([f"({factor})", *names] if factor != 1 or not names else names))
-        return "+".join(terms) or "0"
-
-    def atom(self, atom: int) -> None:
-        """Assign an atom, once."""
-        if atom in self.done:
+    def _sum(self, place: int) -> None:
+        if ("sum", place) in self._done:
             return
-        self.done.add(atom)
+        self._done.add(("sum", place))
+        p = self.polynomials[place]
+        for monomial, _ in p:
+            for atom in monomial:
+                self._atom(atom)
+        self._program += (_SUM, place, len(p))
+        for monomial, factor in p:
+            self._program += (factor, len(monomial), *monomial)
+
+    def _atom(self, atom: int) -> None:
+        if ("atom", atom) in self._done:
+            return
+        self._done.add(("atom", atom))
         key = self.atoms[atom]
         if key[0] == "dim":
-            shape = f"t{key[1]}"
-            if shape not in self.shapes:
-                self.shapes.add(shape)
-                self.lines.append(f"{shape} = tuple(types[{key[1]}].shape)")
-            value = f"{shape}[{key[2]}]"
+            dims = [(k, other[2]) for k, other in enumerate(self.atoms) if other[:2] == key[:2]]
+            self._program += (symbolic.DIM, key[1], len(dims))
+            for k, axis in dims:
+                self._done.add(("atom", k))
+                self._program += (k, axis)
         elif key[0] == "arg":
-            value = f"int(args[{key[1]}])"
+            self._program += (symbolic.ARG, atom, key[1])
+        elif key[0] in _BINARY:
+            places = [self.place(p) for p in key[1:]]
+            for place in places:
+                self._sum(place)
+            self._program += (key[0], atom, *places)
         else:
-            a, b = self.sum(key[1]), self.sum(key[2])
-            sign = _OPERATORS.get(key[0])
-            value = f"({a}) {sign} ({b})" if sign else f"apply({key[0]!r}, {a}, {b})"
-        self.lines.append(f"a{atom} = {value}")
+            self._program += (_UNKNOWN, atom)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from bisect import insort
 from collections.abc import Iterable
 from heapq import heappop, heappush
@@ -10,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from wend.runtime import _bind_select
 from wend.runtime.launcher import launcher as _launch
 
+_bind: Any = _bind_select.select()
 ALIGNMENT = 64
 #: Where all temporaries of a plan take so few bytes, it does not matter how well they are packed.
 LITTLE = 1 << 20
@@ -112,31 +113,45 @@ class Placing:
 
     def __init__(self, lives: list[tuple[int, int]]) -> None:
         self.lives = lives
-        self.orders: list[tuple[Any, float]] = []  # (function of the sizes, share of their sum)
+        self.orders: list[tuple[Any, float]] = []  # (see `lay_in_order`, share of all sizes' sum)
         self.searched = 0
 
     def place(self, sizes: list[int]) -> tuple[list[int], int]:
         """(places in the order of `lives`, bytes in all) for blocks of so many bytes."""
-        sizes = [(size + ALIGNMENT - 1) & -ALIGNMENT for size in sizes]
-        most = sum(sizes)
+        n = len(sizes)
+        words = np.empty((3, n), np.int64)
+        words[1] = [aligned(size) for size in sizes]
+        row = _launch.address_of(words)
+        total = self.place_at(row, row + 8 * n, row + 16 * n, words[1])
+        return words[0].tolist(), total
+
+    def place_at(self, row: int, sizes: int, ends: int, wanted: np.ndarray) -> int:
+        """Write places to a row of words; returns the bytes in all.
+
+        sizes: address of the sizes, which are rounded up; `wanted` shows them
+        ends: address of a row to work in
+        """
+        n, most = len(self.lives), int(wanted.sum())
         for order, share in self.orders:
-            places, total = order(sizes)
+            total: int = _bind.lay_in_order(_launch.address_of(order), n, row, sizes, ends)
             if total <= share * most:
-                return places, total
-        rows = [(k, size, *life) for k, (size, life) in enumerate(zip(sizes, self.lives))]
+                return total
+        rows = [(k, size, *life) for k, (size, life) in enumerate(zip(wanted.tolist(), self.lives))]
         found, total = place_all(rows)
-        places = [found[k] for k in range(len(rows))]
+        places = [found[k] for k in range(n)]
+        for k, place in enumerate(places):
+            _launch.write_word(row + 8 * k, place)
         # The first sizes may be the only ones: an order is made when others come.
         self.searched += 1
         if 1 < self.searched <= MOST_ORDERS and 0 < len(rows) <= MOST_ORDERED and most:
             self.orders.append((_order(self.lives, places), SLACK * total / most))
-        return places, total
+        return total
 
 
-def _order(lives: list[tuple[int, int]], places: list[int]) -> Any:
-    """A function: sizes -> (places, bytes in all); each block lies where what is below it ends."""
+def _order(lives: list[tuple[int, int]], places: list[int]) -> np.ndarray:
+    """What `lay_in_order` needs: each block lies where what is below it ends."""
     below: dict[int, int] = {}  # what must lie below, at whatever distance: a bit for each block
-    lines = []
+    words: list[int] = []
     for k in sorted(range(len(places)), key=lambda k: (places[k], k)):
         first, last = lives[k]
         near = [j for j in below if lives[j][0] <= last and first <= lives[j][1]]
@@ -144,17 +159,9 @@ def _order(lives: list[tuple[int, int]], places: list[int]) -> Any:
         for j in near:
             further |= below[j]
         below[k] = further | sum([1 << j for j in near if not further >> j & 1])
-        ends = [f"e{j}" for j in near if not further >> j & 1]
-        if len(ends) > 1:
-            ends = [f"max({', '.join(ends)})"]
-        lines += [f"p{k} = {ends[0] if ends else 0}", f"e{k} = p{k} + sizes[{k}]"]
-    ends = [f"e{k}" for k in range(len(places))]
-    made = ", ".join([f"p{k}" for k in range(len(places))])
-    lines.append(f"return [{made}], max({', '.join(ends)}, 0)")
-    body = "".join(f"    {line}\n" for line in lines)
-    names: dict[str, Any] = {}
-    exec(compile(ast.parse(f"def place(sizes):\n{body}"), "<places>", "exec"), names)
-    return names["place"]
+        right_below = [j for j in near if not further >> j & 1]
+        words += [k, len(right_below), *right_below]
+    return np.array(words, np.int64)
 
 
 _launch.fill("arena", Arena)

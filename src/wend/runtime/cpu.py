@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import numpy as np
+
 from wend.base import config
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
@@ -17,9 +19,9 @@ from wend.compiler.kernels import Kernel
 from wend.compiler.moving import Moving
 from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
-from wend.compiler.split import PRODUCT, WHOLE, Cutter, Form, cutter
+from wend.compiler.split import WHOLE, WORTH, Cutter, Form, cutter
 from wend.core._hot import Batch
-from wend.runtime import packed
+from wend.runtime import _bind_select, packed
 from wend.runtime.arena import Placing
 from wend.runtime.frames import RELEASE_BYTES, FrameMaker
 from wend.runtime.launcher import launcher as _launch
@@ -31,9 +33,8 @@ from wend.runtime.skeleton import Skeleton
 MAX_BOUND = 128
 #: A leaf of more elements is written to in place, by the reference, where a part of it changes.
 MOST_COPIED = 1 << 15
-_ROWS, _COLUMNS, _DEPTH, _OUTER, _INNER = map(
-    PRODUCT.index, ("rows", "columns", "depth", "batch0", "batch1")
-)
+
+_bind: Any = _bind_select.select()
 
 
 class Unbound(Exception):
@@ -53,12 +54,13 @@ class CompiledPlan:
         self.bound: dict[Any, Bound | None] = {}
         self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
         place = recipe.function.extents.row.place
-        self.cutters: list[tuple[int, int, Cutter, list[int], bool]] = []
+        self.program = np.empty(0, np.int64), 0  # see `tabulate.Row.program`
+        self.cutters: list[tuple[int, int, Cutter, tuple[int, ...], bool]] = []
         # (which of the kernels, step, cutter, places of its numbers, packable)
         for n, (k, step) in enumerate(self.kernels):
             found = cutter(step)
             if found is not None:
-                places = [place(p) for p in found.polys]
+                places = tuple([place(p) for p in found.polys])
                 self.cutters.append((n, k, found, places, step.packable))
         self.moving = Moving(recipe, [p for _, _, c, _, _ in self.cutters for p in c.polys])
         self.skeletons: dict[Any, Skeleton] = {}
@@ -75,6 +77,23 @@ class CompiledPlan:
         """Where a function of a kernel's module is."""
         text = kernel.text or matmul.core_text(kernel.source)
         return int(self.libraries[text].address(function))
+
+    def numbers(self, types: Any, args: list[Any]) -> np.ndarray:
+        """The row of all polynomials that were asked for before, see `compiler.tabulate`.
+
+        Raises OverflowError if a factor of one does not fit into 64 bits.
+        """
+        extents = self.recipe.function.extents
+        row = extents.row
+        program, n = self.program
+        if n < len(row.polynomials):
+            words, n = row.program()
+            self.program = program, n = np.array(words, np.int64), n
+        numbers = np.empty(n + len(extents.atoms), np.int64)
+        address = _launch.address_of(numbers)
+        code = _launch.address_of(program)
+        _bind.evaluate(code, len(program), types, args, address, address + 8 * n)
+        return numbers[:n]
 
     def find(self, values: list[Any], args: list[Any]) -> Bound | None:
         """The plan bound to these sizes; None if they are left to the reference."""
@@ -144,12 +163,6 @@ def shown_only(recipe: Recipe) -> list[int]:
     return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
 
 
-def may_pack(numbers: tuple[int, ...]) -> bool:
-    """Whether the right operand of a product may be packed once for many flushes."""
-    rows = numbers[_ROWS] * numbers[_OUTER] * numbers[_INNER]
-    return 0 < rows <= packed.MAX_ROWS and numbers[_DEPTH] * numbers[_COLUMNS] > 0
-
-
 class Bound:
     """A plan for certain sizes."""
 
@@ -162,8 +175,8 @@ class Bound:
         self.sizes = sizes
         self.moved = {k: int(args[k]) for k in plan.moving.moves}  # what moving args were
         extents = recipe.function.extents
-        self.row = extents.row.evaluate(types, args)
-        self.value = value = extents.evaluator(types, args, self.row)
+        self.row = plan.numbers(types, args)
+        self.value = value = extents.evaluator(types, args, self.row.data)
         for together in recipe.nonempty:
             if any(value(n) == 0 for n in together):
                 raise Unbound
@@ -176,19 +189,14 @@ class Bound:
 
     def find_form(self) -> None:
         """How kernels are cut, and all numbers that argument blocks need."""
-        plan, row = self.plan, self.row
+        plan = self.plan
         forms: list[Form] = [WHOLE] * len(plan.kernels)
         edges: list[int] = []
-        packable = []
-        for n, k, cut_by, places, packs in plan.cutters:
-            numbers: tuple[Any, ...] = tuple([row[p] for p in places])
-            if None in numbers:
-                numbers = tuple([self.value(p) for p in cut_by.polys])
-            forms[n], more = cut_by.cut(numbers)
-            if more:
-                edges += more
-            if packs and may_pack(numbers):
-                packable.append(k)
+        packable: list[int] = []
+        _bind.cut_kernels(
+            plan.cutters, _launch.address_of(self.row), WORTH, packed.MAX_ROWS, self.value,
+            forms, edges, packable,
+        )  # fmt: skip
         key = (tuple(forms), tuple(packable))
         skeleton = plan.skeletons.get(key)
         if skeleton is None:
@@ -198,31 +206,20 @@ class Bound:
             by_step = {k: form for (k, _), form in zip(plan.kernels, forms, strict=True)}
             skeleton = plan.skeletons[key] = Skeleton(plan, by_step, tuple(packable))
         self.skeleton = skeleton
-        self.sizes_of = self.numbers(skeleton)
-        self.terms = skeleton.evaluate(self.sizes_of, edges)
-        written = sum(self.sizes_of[term] for term in skeleton.written)
-        self.release = skeleton.cut or 4 * written >= RELEASE_BYTES
-
-    def numbers(self, skeleton: Skeleton) -> list[int]:
-        """The numbers of a skeleton's polynomials."""
-        row = self.row
-        if skeleton.last < len(row):
-            found = [row[k] for k in skeleton.places]
-            if None not in found:
-                return found
-        return [self.value(p) for p in skeleton.polys]
+        self.terms = skeleton.evaluate(self.row, edges, self.value)
+        self.release = skeleton.cut or 4 * self.terms[skeleton.writes].sum() >= RELEASE_BYTES
 
     # -- memory -----------------------------------------------------------------------------
 
     def find_memory(self) -> None:
         """Places of temporaries and scratch in the arena."""
         skeleton = self.skeleton
-        found = skeleton.place(self.sizes_of)
+        found = skeleton.place(self.terms)
         self.places, self.scratch, self.room, self.arena_bytes = found
 
     def place_of(self, name: Any) -> int:
         """Where in the arena something is: a value, or (step, piece) of private memory."""
-        return self.places[self.skeleton.at[name]]
+        return int(self.places[self.skeleton.at[name]])
 
     def find_results(self) -> None:
         """Which arrays are made, and which results show them."""

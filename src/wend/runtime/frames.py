@@ -37,11 +37,7 @@ class FrameMaker:
     def make(self) -> Any:
         """The frame."""
         bound, skeleton = self.bound, self.skeleton
-        memory = skeleton.memory.copy()
-        address = _launch.address_of(memory)
-        memory[skeleton.relative] += address
-        memory[skeleton.term_words] = bound.terms[skeleton.terms]
-        memory[skeleton.place_words] += np.array(bound.places, np.int64)[skeleton.placed]
+        memory, address = skeleton.frame(bound.terms, bound.places)
         frame = _launch.Frame(memory)
         frame.fault = address
         frame.table = address + 8 * START
@@ -68,7 +64,7 @@ class FrameMaker:
         """A word that depends on moving args: what is added to it for each."""
         number, row = int(memory[word]), []
         for arg, term in slopes:
-            step = self.bound.sizes_of[term]
+            step = int(self.bound.terms[term])
             number -= self.bound.moved[arg] * step
             row += [arg, step]
         return 8 * word, number, *row
@@ -134,7 +130,7 @@ class FrameMaker:
         """What says, per product, whether the right operand is packed, and where."""
         bound, skeleton = self.bound, self.skeleton
         terms, places = bound.terms, bound.places
-        key = (*terms[skeleton.packed_terms].tolist(), *[places[n] for n in skeleton.private])
+        key = (*terms[skeleton.packed_terms].tolist(), *places[skeleton.private].tolist())
         if skeleton.weights is None or skeleton.weights[0] != key:
             skeleton.weights = key, tuple(map(self.weight, skeleton.packing))
         return skeleton.weights[1]  # type: ignore[no-any-return]
@@ -145,7 +141,7 @@ class FrameMaker:
         k, private, ends, layout = row
         kernel = self.recipe.steps[k]
         assert isinstance(kernel, Kernel)
-        lies = packed.layout(kernel.source, *[bound.sizes_of[t] for t in layout])
+        lies = packed.layout(kernel.source, *bound.terms[layout].tolist())
         leaf = kernel.slots[RIGHT].a
         place, home = (8 * n for n in (skeleton.place_of_weight[k], skeleton.source[leaf]))
         words = tuple(

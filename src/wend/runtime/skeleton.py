@@ -17,10 +17,13 @@ from wend.compiler.extents import Poly, known, product
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.parts import NO_EDGE, Schedule, schedule
 from wend.compiler.split import Form
-from wend.runtime import _launch_select
-from wend.runtime.arena import ALIGNMENT, Placing
+from wend.runtime import _bind_select, _launch_select
+from wend.runtime.arena import Placing
+from wend.runtime.launcher import launcher as _launch
 
 __all__ = ["CALL_WORDS", "START", "Skeleton"]
+
+_bind: Any = _bind_select.select()
 
 #: Words of a call: see `_pool.h`.
 CALL_WORDS = _launch_select.CALL_WORDS
@@ -96,19 +99,25 @@ class Skeleton:
             return array % _EDGES + firsts[array // _EDGES]
 
         self.polys = list(self._polys)
+        self.n_terms = int(firsts[-1]) + len(self._moves)
+        self.n_memory = len(self._words)
         place = self.recipe.function.extents.row.place
-        self.places = [place(p) for p in self.polys]  # in the row of all that is evaluated
-        self.last = max(self.places, default=-1)
-        self.spans = np.array(self._spans, np.intp)
-        self.moves = np.array(self._moves, np.intp).reshape(-1, 3)
-        self.term_words = np.array([w for w, _ in self._terms], np.intp)
-        self.terms = settled([t for _, t in self._terms])
-        self.place_words = np.array([w for w, _ in self._placed], np.intp)
-        self.relative = np.array(self._relative, np.intp)
         number = [-1, *[self.at[name] for name in list(self._places)[1:]]]
-        self.placed = np.array([number[p] for _, p in self._placed], np.intp)
-        self.memory = np.array(self._words, np.int64)
+        rows: dict[str, Any] = {
+            "polys": [place(p) for p in self.polys],  # in the row of all that is evaluated
+            "spans": self._spans,
+            "moves": self._moves,
+            "wanted": self.wanted,
+            "scratch": self.scratch,
+            "memory": self._words,
+            "relative": self._relative,
+            "terms": list(zip([w for w, _ in self._terms], settled([t for _, t in self._terms]))),
+            "placed": [(w, number[p]) for w, p in self._placed],
+        }
+        tables = {name: np.array(row, np.int64).reshape(-1) for name, row in rows.items()}
+        self.tables = _bind.Tables(tables, _launch.address_of)
         self.numbers = tuple(self._numbers)
+        self.writes = np.array(self.written, np.intp)
         self.packing = []
         for k, (private, words) in self._packing.items():
             ends = [(w, kept, t if t is None else int(settled([t])[0])) for w, kept, t in words]
@@ -116,19 +125,27 @@ class Skeleton:
         self.weights: Any = None  # what a frame says of them, for the numbers it had last
         used = [t for _, _, ends, layout in self.packing for t in (*layout, *[e[2] for e in ends])]
         self.packed_terms = np.array([t for t in used if t is not None], np.intp)
-        self.private = [self.at[row[1]] for row in self.packing if row[1] is not None]
+        private = [self.at[row[1]] for row in self.packing if row[1] is not None]
+        self.private = np.array(private, np.intp)
 
-    def evaluate(self, sizes: list[int], edges: list[int]) -> Any:
-        """All terms, for the numbers of `polys` and the edges of parts."""
-        numbers = np.array(sizes + edges, np.int64)
-        if not edges:
-            return numbers
-        n = len(self.polys)
-        first = numbers[n + self.spans]
-        spans = numbers[n + 1 + self.spans] - first
-        edge, factor, more = self.moves.T
-        moves = numbers[n + edge] * numbers[factor] + numbers[more]
-        return np.concatenate((numbers, spans, moves))
+    def evaluate(self, row: np.ndarray, edges: list[int], value: Any) -> np.ndarray:
+        """All terms: those of `polys`, which the row may have, the edges of parts, and the rest.
+
+        value: a function from polynomials to numbers
+        """
+        terms = np.empty(self.n_terms, np.int64)
+        address = _launch.address_of(terms)
+        if not self.tables.evaluate(_launch.address_of(row), len(row), edges, address):
+            terms[: len(self.polys)] = [value(p) for p in self.polys]
+            self.tables.derive(edges, address)
+        return terms
+
+    def frame(self, terms: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, int]:
+        """(memory of a frame, its address) for these terms and places."""
+        memory = np.empty(self.n_memory, np.int64)
+        address = _launch.address_of(memory)
+        self.tables.fill(address, _launch.address_of(terms), _launch.address_of(places))
+        return memory, address
 
     # -- memory -----------------------------------------------------------------------------
 
@@ -144,34 +161,30 @@ class Skeleton:
                 lives.append((k, k))
                 self.wanted.append(self._poly(size))
         # All scratch memory has one place; there each step begins anew.
+        names.append("scratch")
         lives.append((0, len(recipe.steps)))
         kept = self.plan.placings
         self.placing = kept.get(tuple(lives)) or kept.setdefault(tuple(lives), Placing(lives))
-        self.scratch: list[int] = []  # terms of the bytes
-        starts: list[int] = []  # where among them the step begins
+        self.scratch: list[tuple[int, int]] = []  # (term of the bytes, 1 where a step begins)
         for k in self.schedules:
-            start = len(self.scratch)
+            begins = 1
             for j, slot in enumerate(recipe.steps[k].slots):
                 if slot.kind == "scratch":
                     names.append(("scratch", k, j))
-                    self.scratch.append(self._poly(slot.a))
-                    starts.append(start)
-        self.starts = np.array(starts, np.intp)
+                    self.scratch.append((self._poly(slot.a), begins))
+                    begins = 0
         self.at = {name: n for n, name in enumerate(names)}  # places in the row of `place`
 
-    def place(self, sizes: list[int]) -> tuple[list[int], int, int, int]:
+    def place(self, terms: np.ndarray) -> tuple[np.ndarray, int, int, int]:
         """(place of everything in the arena, the scratch memory's, its bytes, bytes in all)."""
-        room, inside = 0, []
-        if self.scratch:
-            needed = np.array([sizes[t] for t in self.scratch], np.int64)
-            ends = np.cumsum((needed + ALIGNMENT - 1) & -ALIGNMENT)
-            begins = np.concatenate(([0], ends[:-1]))
-            first = begins[self.starts]
-            room = int((ends - first).max())
-            inside = (begins - first).tolist()
-        places, total = self.placing.place([*[sizes[t] for t in self.wanted], room])
-        scratch = places.pop()
-        return places + inside, scratch, room, total
+        n, n_names = len(self.wanted) + 1, len(self.at)
+        words = np.empty(n_names + 2 * n, np.int64)
+        row = _launch.address_of(words)
+        sizes = row + 8 * n_names
+        room: int = self.tables.measure(_launch.address_of(terms), row, sizes)
+        wanted = words[n_names : n_names + n]
+        total = self.placing.place_at(row, sizes, sizes + 8 * n, wanted)
+        return words, int(words[n - 1]), room, total
 
     def _number_table(self, packable: tuple[int, ...]) -> None:
         """Where in the table the address of each value is that lies outside of the arena."""

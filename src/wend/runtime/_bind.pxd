@@ -1,0 +1,48 @@
+# C types of `_bind.py` (Cython's pure-Python mode).
+cimport cython
+
+cdef extern from "_slabs_shim.h":
+    void put "wend_slab_put" (long long address, long long word)
+    long long get "wend_slab_get" (long long address)
+
+cdef long long ALIGNMENT
+
+cdef long long NONE
+cdef double LIMIT
+cdef int DIM, ARG, SUM, FLOORDIV, MOD, MIN, MAX, EQ, NE, LT, LE, GT, GE
+
+@cython.locals(end="long long", op=int, target="long long", count=Py_ssize_t, total="long long",
+               size=double, term="long long", factor=double, left=Py_ssize_t, x="long long",
+               a="long long", b="long long", k=Py_ssize_t, shape=tuple)
+cpdef evaluate(long long code, Py_ssize_t n, object types, list args, long long row,
+               long long atoms)
+
+@cython.cdivision(False)
+cdef long long apply(int op, long long a, long long b) except? -1
+
+@cython.locals(numbers=list, places=tuple, work=double, k=Py_ssize_t, key=tuple, packs=bint,
+               more=list, left="long long", at=Py_ssize_t, number="long long", leading=Py_ssize_t)
+cpdef cut_kernels(list rows, long long row, double worth, long long most_rows, object value, list forms,
+                  list edges, list packable)
+
+@cython.locals(total="long long", k="long long", count="long long", place="long long",
+               end="long long")
+cpdef long long lay_in_order(long long order, Py_ssize_t n, long long places, long long sizes,
+                             long long ends) except -1
+
+cdef class Tables:
+    cdef object kept
+    cdef public long long polys, spans, moves, wanted, scratch, memory, relative, terms, placed
+    cdef public Py_ssize_t n_polys, n_spans, n_moves, n_wanted, n_scratch, n_memory, n_relative
+    cdef public Py_ssize_t n_terms, n_placed
+
+    @cython.locals(k=Py_ssize_t, at="long long", number="long long")
+    cpdef bint evaluate(self, long long row, Py_ssize_t n, list edges, long long terms) except -1
+    @cython.locals(first="long long", at="long long", edge="long long", factor="long long",
+                   move="long long", k=Py_ssize_t)
+    cpdef derive(self, list edges, long long terms)
+    @cython.locals(k=Py_ssize_t, size="long long", room="long long", at="long long",
+                   inside="long long")
+    cpdef long long measure(self, long long terms, long long places, long long sizes) except -1
+    @cython.locals(k=Py_ssize_t, at="long long", row="long long")
+    cpdef fill(self, long long memory, long long terms, long long places)

@@ -1,0 +1,237 @@
+# mypy: ignore-errors
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Binds plans to sizes: the native part of `cpu`, `skeleton` and `arena`.
+
+Compiled by Cython with the types in `_bind.pxd`; runs as plain Python too, on the stand-ins of
+`_bind_select`. Tables are rows of 64-bit words, given by their addresses.
+"""
+
+ALIGNMENT = 64
+NONE = -(1 << 63)  # see `compiler.tabulate`, which writes programs as well
+LIMIT = 9e18  # of numbers that fit into 64 bits
+DIM, ARG, SUM, FLOORDIV, MOD, MIN, MAX = 0, 1, 2, 5, 6, 8, 9
+EQ, NE, LT, LE, GT, GE = 20, 21, 22, 23, 24, 25
+
+
+def evaluate(code, n, types, args, row, atoms):
+    """Run a program of n words; row, atoms: addresses of rows for its results."""
+    end = code + 8 * n
+    while code < end:
+        op = get(code)
+        target = get(code + 8)
+        code += 16
+        if op == SUM:
+            count = get(code)
+            code += 8
+            total = 0
+            size = 0.0
+            for _ in range(count):
+                term = get(code)
+                factor = float(term)
+                left = get(code + 8)
+                code += 16
+                for _ in range(left):
+                    x = get(atoms + 8 * get(code))
+                    code += 8
+                    if x == NONE:
+                        size = LIMIT
+                    term *= x
+                    factor *= x
+                total += term
+                size += abs(factor)
+            put(row + 8 * target, total if size < LIMIT else NONE)
+        elif op == DIM:
+            shape = tuple(types[target].shape)
+            left = get(code)
+            code += 8
+            for _ in range(left):
+                k = get(code + 8)
+                put(atoms + 8 * get(code), shape[k] if k < len(shape) else NONE)
+                code += 16
+        elif op == ARG:
+            try:
+                put(atoms + 8 * target, int(args[get(code)]))
+            except Exception:
+                put(atoms + 8 * target, NONE)
+            code += 8
+        elif FLOORDIV <= op <= GE and op != 7:
+            a = get(row + 8 * get(code))
+            b = get(row + 8 * get(code + 8))
+            put(atoms + 8 * target, apply(op, a, b))
+            code += 16
+        else:
+            put(atoms + 8 * target, NONE)
+
+
+def apply(op, a, b):
+    """An op on numbers that is no sum of products; as in Python, quotients are rounded down."""
+    if a == NONE or b == NONE:
+        return NONE
+    if op <= MOD:
+        if b == 0:
+            return NONE
+        return a // b if op == FLOORDIV else a % b
+    if op == MIN:
+        return b if b < a else a
+    if op == MAX:
+        return b if b > a else a
+    if op == EQ:
+        return a == b
+    if op == NE:
+        return a != b
+    if op == LT:
+        return a < b
+    if op == LE:
+        return a <= b
+    return a > b if op == GT else a >= b
+
+
+def cut_kernels(rows, row, worth, most_rows, value, forms, edges, packable):
+    """Find how kernels are cut where polynomials have the numbers of a row.
+
+    row        its address
+    rows       (which kernel, its step, cutter, places of its numbers, whether its right operand
+               may be packed for good)
+    worth      nanoseconds from which on a kernel is cut at all
+    most_rows  of a product whose right operand is packed for good
+    value      a function from polynomials to numbers
+    forms      of all kernels, `edges` of their parts, `packable` steps: filled in
+    """
+    for n, step, cutter, places, packs in rows:
+        leading = cutter.leading
+        work = cutter.cost
+        k = 0
+        for at in places:
+            number = get(row + 8 * at)
+            if number == NONE:  # which has no value, or a very large one
+                work = LIMIT
+            elif k < leading:
+                work *= number
+            k += 1
+        if work < worth and not packs:
+            continue
+        numbers = [get(row + 8 * at) for at in places]
+        if NONE in numbers:
+            numbers = [value(p) for p in cutter.polys]
+        if work >= worth:
+            key = tuple(numbers)
+            found = cutter.known.get(key)
+            if found is None:
+                found = cutter.cut(key)
+            form, more = found
+            if more:
+                forms[n] = form
+                edges += more
+        if packs:
+            left = numbers[0] * numbers[3] * numbers[4]
+            if 0 < left <= most_rows and numbers[1] * numbers[2] > 0:
+                packable.append(step)
+
+
+def lay_in_order(order, n, places, sizes, ends):
+    """Places of n blocks of these sizes, each above the ends of those below it; bytes in all.
+
+    order: of each block its number, how many are right below it, and these
+    """
+    total = 0
+    for _ in range(n):
+        k = get(order)
+        count = get(order + 8)
+        order += 16
+        place = 0
+        for _ in range(count):
+            end = get(ends + 8 * get(order))
+            if end > place:
+                place = end
+            order += 8
+        put(places + 8 * k, place)
+        end = place + get(sizes + 8 * k)
+        put(ends + 8 * k, end)
+        if end > total:
+            total = end
+    return total
+
+
+class Tables:
+    """What a skeleton says of frames, in tables of words; see `skeleton.Skeleton`.
+
+    polys     places of polynomials in a row       spans, moves   of edges, as `derive` reads them
+    wanted    terms: bytes of blocks in the arena, but for the last one, which is scratch memory
+    scratch   (term, whether a step begins) of what lies in that
+    memory    of a frame     relative   words of it that are addresses in it
+    terms     (word, term)   placed     (word, place)
+    """
+
+    def __init__(self, tables, address_of):
+        self.kept = tables
+        for name, table in tables.items():
+            setattr(self, name, address_of(table))
+            setattr(self, "n_" + name, len(table))
+
+    def evaluate(self, row, n, edges, terms):
+        """Write all terms; False if the row of n numbers lacks a polynomial."""
+        for k in range(self.n_polys):
+            at = get(self.polys + 8 * k)
+            if at >= n:
+                return False
+            number = get(row + 8 * at)
+            if number == NONE:
+                return False
+            put(terms + 8 * k, number)
+        self.derive(edges, terms)
+        return True
+
+    def derive(self, edges, terms):
+        """Write what follows from polynomials and edges: spans, and moves along edges."""
+        first = terms + 8 * self.n_polys
+        at = first
+        for edge in edges:
+            put(at, edge)
+            at += 8
+        for k in range(self.n_spans):
+            edge = first + 8 * get(self.spans + 8 * k)
+            put(at, get(edge + 8) - get(edge))
+            at += 8
+        for k in range(0, self.n_moves, 3):
+            move = self.moves + 8 * k
+            edge = get(first + 8 * get(move))
+            factor = get(terms + 8 * get(move + 8))
+            put(at, edge * factor + get(terms + 8 * get(move + 16)))
+            at += 8
+
+    def measure(self, terms, places, sizes):
+        """Write the sizes of all blocks, and places within the scratch memory; returns its bytes.
+
+        Rounded up, but for that of the last block.
+        """
+        for k in range(self.n_wanted):
+            size = get(terms + 8 * get(self.wanted + 8 * k))
+            put(sizes + 8 * k, (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
+        room = 0
+        at = 0
+        inside = places + 8 * (self.n_wanted + 1)
+        for k in range(0, self.n_scratch, 2):
+            if get(self.scratch + 8 * k + 8) != 0:
+                at = 0
+            put(inside + 4 * k, at)
+            size = get(terms + 8 * get(self.scratch + 8 * k))
+            at += (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+            if at > room:
+                room = at
+        put(sizes + 8 * self.n_wanted, room)
+        return room
+
+    def fill(self, memory, terms, places):
+        """Write a frame's memory."""
+        for k in range(self.n_memory):
+            put(memory + 8 * k, get(self.memory + 8 * k))
+        for k in range(self.n_relative):
+            at = memory + 8 * get(self.relative + 8 * k)
+            put(at, get(at) + memory)
+        for k in range(0, self.n_terms, 2):
+            row = self.terms + 8 * k
+            put(memory + 8 * get(row), get(terms + 8 * get(row + 8)))
+        for k in range(0, self.n_placed, 2):
+            row = self.placed + 8 * k
+            at = memory + 8 * get(row)
+            put(at, get(at) + get(places + 8 * get(row + 8)))
