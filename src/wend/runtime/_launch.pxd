@@ -69,6 +69,7 @@ cdef class Track:
 @cython.locals(v=Value, data="long long", packs=dict, start="long long", table="long long")
 cdef weigh(Frame frame, list values, long long arena)
 
+cpdef long long address_of(object array) except? -2
 @cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t)
 cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers) except -2
 

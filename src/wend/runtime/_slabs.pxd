@@ -1,8 +1,8 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Value
-from wend.runtime._launch cimport Frame, launch_at
-from wend.runtime._sort cimport Node, Sorter
+from wend.core._hot cimport Batch, Value
+from wend.runtime._launch cimport Frame, address_of, launch_at
+from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
 
 cdef extern from "_slabs_shim.h":
     void put "wend_slab_put" (long long address, long long word)
@@ -65,3 +65,25 @@ cdef class Rows:
 @cython.locals(v=Value, found=list)
 cpdef list types_of(list values)
 cpdef set_zero(long long address, Py_ssize_t n)
+
+@cython.locals(batch=Batch, v=Value, other=Value, first=list, on=bint, i=Py_ssize_t, found=list)
+cpdef tuple shared_by(list members, tuple leaves)
+@cython.locals(batch=Batch, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long",
+               found=list)
+cpdef list gather_rows(list members, tuple leaves, long long target, object dense)
+@cython.locals(batch=Batch, v=Value, source="long long", at=Py_ssize_t, found=list)
+cpdef list gather_parts(list members, Py_ssize_t i, object place, Py_ssize_t size,
+                        long long target, object dense, list offsets)
+@cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
+cpdef hand_out(list members, Py_ssize_t i, object array, bint flat)
+@cython.locals(batch=Batch, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
+cpdef leave_rows(list members, object segment, dict inputs, tuple reads, tuple given,
+                 Py_ssize_t stride)
+@cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
+cpdef int call_with(Frame frame, tuple made, tuple numbers, list operands, list outs,
+                    object words) except -2
+@cython.locals(v=Value, start="long long", n=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t,
+               r=Py_ssize_t, i=Py_ssize_t, number=Py_ssize_t, stride=Py_ssize_t,
+               address="long long", row=Py_ssize_t, left=list, place=tuple)
+cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long source, bint wide,
+                        object find)

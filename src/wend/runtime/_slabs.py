@@ -6,7 +6,9 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 `_slabs_select`.
 """
 
-from wend.runtime._launch import launch_at
+from wend.core._hot import Value
+from wend.runtime._launch import address_of, launch_at
+from wend.runtime._sort import add_bytes, copy_bytes
 
 ALIGNMENT = 64
 WORDS = 2  # of a place: address, bytes a row (0: the same for all)
@@ -164,3 +166,169 @@ def types_of(values):
 def set_zero(address, n):
     """Fill n bytes with zeros."""
     clear(address, n)
+
+
+# -- strands (see `strands`): members are batches of one path, each of which has a row
+
+
+def shared_by(members, leaves):
+    """Of each of these values, by index, whether it is the same for all members."""
+    found = []
+    first = members[0].values
+    for i in leaves:
+        on = i >= 0
+        if on:
+            v = first[i]
+            for batch in members:
+                if batch.values[i] is not v:
+                    on = False
+                    break
+        found.append(on)
+    return tuple(found)
+
+
+def gather_rows(members, leaves, target, dense):
+    """Copy these values of each member to an address, one behind the other; returns the values.
+
+    dense: a copy of an array that is C-contiguous
+    """
+    found = []
+    for batch in members:
+        for i in leaves:
+            v = batch.values[i]
+            size = v.type.nbytes
+            source = address_of(v.buffer)
+            if source == -1:
+                kept = dense(v.buffer)
+                source = address_of(kept)
+            copy_bytes(target, source, size)
+            target += size
+            found.append(v)
+    return found
+
+
+def gather_parts(members, i, place, size, target, dense, offsets):
+    """As `gather_rows`, of a part of one value: `size` bytes.
+
+    place: where the part begins, of (value, run-time args)     offsets: takes that, in bytes
+    """
+    found = []
+    for batch in members:
+        v = batch.values[i]
+        source = address_of(v.buffer)
+        if source == -1:
+            kept = dense(v.buffer)
+            source = address_of(kept)
+        at = place(v, batch.args)
+        copy_bytes(target, source + at, size)
+        target += size
+        found.append(v)
+        offsets.append(at)
+    return found
+
+
+def hand_out(members, i, array, flat):
+    """Give each member its row of an array.  flat: rows are numbers"""
+    r = 0
+    if flat:
+        for batch in members:
+            v = batch.values[i]
+            v.buffer = array[r, ...]
+            r += 1
+        return
+    for row in array:
+        v = members[r].values[i]
+        v.buffer = row
+        r += 1
+
+
+def leave_rows(members, segment, inputs, reads, given, stride):
+    """Note in the values `given` that they are results of a segment, and what it reads."""
+    at = 0
+    for batch in members:
+        values = batch.values
+        for i in reads:
+            inputs[at + i] = values[i]
+        for i in given:
+            v = values[i]
+            v.segment = segment
+            v.seg_index = at + i
+        at += stride
+
+
+def call_with(frame, made, numbers, operands, outs, words):
+    """Run a frame on arrays, or held values; see `launch_at`.
+
+    words: an array for the addresses     Returns 0 as well if an array is not dense.
+    """
+    start = at = address_of(words)
+    values = []
+    for x in operands:
+        if isinstance(x, Value):
+            v = x
+            values.append(v)
+            data = address_of(v.buffer)
+        else:
+            values.append(None)
+            data = address_of(x)
+        if data == -1:
+            return 0
+        put(at, data)
+        at += 8
+    for x in outs:
+        values.append(None)
+        put(at, address_of(x))
+        at += 8
+    return launch_at(frame, made, start, values, numbers)
+
+
+def scatter_rows(values, offsets, size, source, wide, find):
+    """Add gradients, which lie one behind the other, to those of these values.
+
+    offsets: where in the value a part of `size` bytes begins; None if each is a whole value
+    find: the `Woven` of a segment, or None
+    Returns what is left to others: (bytes before it, bytes, value, offset in that).
+    """
+    left = []
+    start = source
+    n = size
+    last = None
+    woven = None
+    place = None
+    stride = 0
+    number = -1
+    for k in range(len(values)):
+        v = values[k]
+        at = 0
+        if offsets is None:
+            n = v.type.nbytes
+        else:
+            at = offsets[k]
+        while True:
+            if v.segment is None:
+                if v.leaf is not None and v.requires_grad:
+                    left.append((source - start, n, v, at))
+                break
+            if v.segment is not last:
+                last = v.segment
+                number = -1
+                woven = find(last)
+                stride = 0 if woven is None else woven.stride
+            if stride == 0:
+                left.append((source - start, n, v, at))
+                break
+            r = v.seg_index // stride
+            i = v.seg_index - r * stride
+            if i != number:
+                number = i
+                place = woven.place(i)
+            if place is None:  # it shows rows of another
+                v, more = woven.shown(i, r)
+                at += more
+                continue
+            address, row, marks = place
+            marks[r] = 1
+            add_bytes(address + r * row + at, source, n, wide)
+            break
+        source += n
+    return left

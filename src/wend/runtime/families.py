@@ -89,9 +89,12 @@ class Room(_slabs.Room):  # type: ignore[misc]
         self.blocks = []
 
 
-def bound(function: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, Any, Any]:
+def bound(
+    function: Any, types: list[Any], numbers: list[Any], shows: bool = False
+) -> tuple[Any, Any, Any]:
     """A function of a template for operands of certain types, as `launch_at` takes it.
 
+    shows: whether results may lie in others, or in operands
     Raises LookupError if there is no machine code (yet), or a part of it is none.
     """
     compiled = getattr(function.plan, "compiled", None)
@@ -102,10 +105,10 @@ def bound(function: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, Any
     if found is None:
         raise LookupError
     frame = found.frame
-    made = _launch.sources()[0]
-    if any(step[0] == 1 for step in frame.steps) or frame.shows:
+    made, _, _, shown = _launch.sources()
+    if any(step[0] == 1 for step in frame.steps) or (frame.shows and not shows):
         raise LookupError
-    if any(source != made for _, source, _ in frame.gives):
+    if any(source not in (made, shown) for _, source, _ in frame.gives):
         raise LookupError
     return frame, tuple(found.made), words_of(frame, types, numbers)
 

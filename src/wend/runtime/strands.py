@@ -15,8 +15,8 @@ import numpy as np
 
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
-from wend.core._hot import Batch, LeafPrimitive
-from wend.runtime import _launch_select, _sort_select
+from wend.core._hot import Batch, LeafPrimitive, Value
+from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.execution import structure_key
 from wend.runtime.families import MOST_CALLS, bound
 from wend.runtime.structure import (
@@ -34,23 +34,30 @@ from wend.transforms.rows import batches as has_batching_rules
 
 _sort: Any = _sort_select.select()
 _launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
 
 #: How often a path must have been taken before: what never comes back is not worth a weave.
 PASSED = 8
 #: What a state keeps its weaves under, among its plans.
 KEY = "weaves"
+#: The role of a parameter: it is held, requires grad, and is a user's.
+PARAMETER = 7
 #: Structures of one path (by types, sizes, what is shared) that are kept.
 MOST_WEAVES = 64
 
 
 class Entry:
-    """An operand from outside: a leaf, or rows of one that a view shows, which are an address."""
+    """An operand from outside: a leaf, rows of one that a view shows, or leaves joined by an op.
 
-    __slots__ = ("arg0", "index", "leaf", "n_args", "prim", "role")
+    What a view shows is an address, and what an op lays one behind the other is copied there.
+    """
 
-    def __init__(self, index: int, leaf: int, role: int, view: Any = None) -> None:
+    __slots__ = ("arg0", "index", "leaf", "leaves", "n_args", "prim", "role")
+
+    def __init__(self, index: int, leaves: tuple[int, ...], role: int, view: Any = None) -> None:
         self.index = index
-        self.leaf = leaf
+        self.leaves = leaves
+        self.leaf = leaves[0]
         self.role = role
         self.prim = None if view is None else view.prim
         self.arg0 = 0 if view is None else view.arg0
@@ -87,6 +94,7 @@ class Pattern:
         self.args: list[int] = []  # places of the run-time args that are not part of an address
         self.views: dict[int, Entry] = {}  # that are wanted, by index
         self.weaves: dict[Any, Weave | None] = {}
+        self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature
         self.suited = self._read(batch, set(live))
 
     def _read(self, batch: Batch, live: set[int]) -> bool:
@@ -105,22 +113,35 @@ class Pattern:
                 return False
             ins = state.operand_indices()
             if ins and ins[0] in roles and is_leading(prim):
-                view = Entry(first, ins[0], roles[ins[0]] & 3, state)
+                view = Entry(first, (ins[0],), roles[ins[0]] & 3, state)
                 if view.place(batch.values[ins[0]], batch.args) >= 0:
                     views[first] = view
                     if first in live:
                         self.views[first] = view
                     continue
+            if first not in live and all(i in roles for i in ins) and lays_out(state, batch):
+                role = 2 | any(roles[i] & 1 for i in ins)
+                views[first] = Entry(first, tuple(ins), role)
+                continue
             if not has_batching_rules(prim, state.program):
                 return False
             for i in ins:
                 if i in entered or (i not in roles and i not in views):
                     continue
                 entered.add(i)
-                self.entries.append(views.get(i) or Entry(i, i, roles[i]))
+                self.entries.append(views.get(i) or Entry(i, (i,), roles[i]))
             self.ops.append(state)
             self.args.extend(range(state.arg0, state.arg0 + len(prim.size_mask)))
         self.made = [i for i in self.live if i not in views]
+        #: Of the entries, those that may be the same for all, and users' leaves.
+        self.single = tuple(
+            [e.leaf if e.prim is None and e.index == e.leaf else -1 for e in self.entries]
+        )
+        self.reads = tuple(
+            dict.fromkeys(
+                i for e in (*self.entries, *self.views.values()) if e.role & 1 for i in e.leaves
+            )
+        )
         return bool(self.made)
 
     def signature(self, batch: Batch) -> Any:
@@ -133,25 +154,53 @@ class Pattern:
 
     def weave(self, signature: Any, members: list[Batch]) -> Weave | None:
         """How these strands are run; None if others have to."""
-        first = members[0].values
-        shared = []
-        for entry in self.entries:
-            at = entry.leaf
-            v = first[at]
-            shared.append(entry.prim is None and all(b.values[at] is v for b in members))
-        key = (signature, tuple(shared))
+        if len(members) == 1:  # all would be the same for all
+            shared = self.usual.get(signature)
+            if shared is None:
+                shared = tuple(
+                    [
+                        at >= 0 and e.role == PARAMETER
+                        for at, e in zip(self.single, self.entries, strict=True)
+                    ]
+                )
+        else:
+            shared = _slabs.shared_by(members, self.single)
+        key = (signature, shared)
         found = self.weaves.get(key, self)
         if found is self:
             if len(self.weaves) >= MOST_WEAVES:
                 self.weaves.clear()
+                self.usual.clear()
             with CollectionPaused():
                 found = self.weaves[key] = make_weave(self, members, key[1])
+            self.usual[signature] = key[1]
         return found  # type: ignore[return-value]
 
 
 def is_leading(prim: Any) -> bool:
     """Whether an op shows some rows of its operand."""
     return bool(prim.is_view) and getattr(prim, "dim", None) == 0
+
+
+def lays_out(state: Any, batch: Batch) -> bool:
+    """Whether an op does nothing but to lay its operands one behind the other."""
+    values, prim = batch.values, state.prim
+    out = values[state.first].type
+    types = [values[i].type for i in state.operand_indices()]
+    if any(t.dtype is not out.dtype for t in types) or sum(t.nbytes for t in types) != out.nbytes:
+        return False
+    if not prim.is_composite:
+        return bool(prim.joins_rows())
+    graph = state.program.graph
+    *shaped, last = graph.nodes
+    names = {i: i for i in range(graph.n_inputs)}
+    for node in shaped:
+        if not (node.prim.is_view and node.prim.checks_strides):
+            return False
+        names[node.outputs[0]] = names.get(node.inputs[0], -1)
+    return bool(last.prim.joins_rows()) and [names.get(i, -1) for i in last.inputs] == list(
+        range(graph.n_inputs)
+    )
 
 
 def make_weave(pattern: Pattern, members: list[Batch], shared: tuple[bool, ...]) -> Weave | None:
@@ -171,33 +220,39 @@ class Call:
 
     def __init__(self, function: Any, types: list[Any], numbers: list[Any]) -> None:
         """Raises LookupError if there is no machine code (yet), or a part of it is none."""
-        self.frame, self.made, self.numbers = bound(function, types, numbers)
+        self.frame, self.made, self.numbers = bound(function, types, numbers, shows=True)
+        self.picks = function.picks
+        self.types = types
+        self.makes = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
+        self.n_words = len(types) + len(self.makes)
+        shown = _launch.sources()[3]
+        #: Results that lie in others, or in operands: (number, which of what the frame shows).
+        self.shown = [(i, k) for i, source, k in self.frame.gives if source == shown]
 
-    def run(self, operands: list[Any], made: list[Any]) -> list[Any] | None:
-        """Compute; returns the arrays of operands (arrays, or values) and of what is made.
-
-        None if another way has to be found.
-        """
-        arrays = [x if type(x) is np.ndarray else x.buffer for x in operands]
-        arrays += made
-        table = [_launch.address_of(a) for a in arrays]
-        if -1 in table:
+    def run(self, operands: list[Any]) -> list[Any] | None:
+        """The results for arrays, or held values; None if another way has to be found."""
+        made = [np.empty(dims, dtype) for dims, dtype in self.makes]
+        words = np.empty(self.n_words, np.int64)
+        if _slabs.call_with(self.frame, self.made, self.numbers, operands, made, words) != 1:
             return None
-        values = [None if type(x) is np.ndarray else x for x in operands]
-        values += [None] * len(made)
-        words = np.array(table, np.int64)
-        at = _launch.address_of(words)
-        done = _launch.launch_at(self.frame, self.made, at, values, self.numbers)
-        return arrays if done == 1 else None
+        table = operands + made
+        if self.shown:
+            values = [
+                x if type(x) is Value else _hot.held(t, x)
+                for x, t in zip(operands, self.types, strict=True)
+            ]
+            arrays = _launch.show(self.frame, values, [table[i] for i in self.made])
+            for i, k in self.shown:
+                table[i] = np.ascontiguousarray(arrays[k]).reshape(arrays[k].shape)
+        return [table[p] for p in self.picks]
 
 
 class Bound:
     """A weave for a certain number of strands."""
 
     def __init__(self, weave: Weave, n: int) -> None:
-        template = weave.template
         self.types = weave.lifted(n)
-        self.made = template.forward.made_types(self.types, weave.numbers)
+        self.rows = [(t.dims, t.dtype.numpy) for t in self.types]
         self.call: Call | None = None
 
     def ready(self, weave: Weave) -> Call | None:
@@ -229,8 +284,9 @@ class Weave:
         key = ("strands", structure_key(nodes, self.types), shared, mask, grad)
         found: Template | None = BOOK.templates.get(key)
         if found is None:
+            # For 1, dims that are always 1 would be taken to be the number of strands.
             found = BOOK.templates[key] = Template(
-                self.node, self.types, n, mask, grad, at_once=False
+                self.node, self.types, max(n, 2), mask, grad, at_once=False
             )
         self.template = found
         self.given = [i for i, on in zip(self.exported, self.template.given, strict=True) if on]
@@ -238,7 +294,7 @@ class Weave:
             self.given = []
         #: The views that a gradient may come to, and whether a backward pass may start here.
         self.views = [i for i in pattern.views if batch.values[i].requires_grad]
-        self.open = bool(self.given or self.views)
+        self.open = (*self.given, *self.views)
         self.locals = locals_
         self.n_differentiable = sum(state.requires_grad for state in pattern.ops)
         self.bound: dict[int, Bound] = {}
@@ -261,63 +317,63 @@ class Weave:
             found = self.bound[n] = Bound(self, n)
         return found
 
-    def gather(self, members: list[Batch], at: Bound) -> list[Any]:
-        """The operands: values that are the same for all, or arrays of the strands' own."""
-        found: list[Any] = []
-        first = members[0].values
-        copy_bytes, address_of = _sort.copy_bytes, _launch.address_of
-        for k, entry in enumerate(self.pattern.entries):
-            leaf = entry.leaf
-            if self.shared[k]:
-                v = first[leaf]
-                found.append(v if v.extra is None else np.array(v.buffer, order="C"))
-                continue
-            type_, size = at.types[k], self.sizes[k]
-            array = np.empty(type_.dims, type_.dtype.numpy)
-            target = address_of(array)
-            for batch in members:
-                v = batch.values[leaf]
-                source = address_of(v.buffer)
-                if source == -1:
-                    kept = np.ascontiguousarray(v.buffer)
-                    source = address_of(kept)
-                if entry.prim is not None:
-                    source += entry.place(v, batch.args)
-                copy_bytes(target, source, size)
-                target += size
-            found.append(array)
-        return found
+    def gather(
+        self, members: list[Batch], at: Bound
+    ) -> tuple[list[Any], list[Any], list[list[int] | None]]:
+        """The operands: values that are the same for all, or arrays of the strands' own.
 
-    def run(self, members: list[Batch]) -> tuple[list[Any], list[Any]] | None:
+        Returns (operands, what they were: a value, or those of all strands; offsets in these)
+        """
+        found: list[Any] = []
+        sources: list[Any] = []
+        places: list[list[int] | None] = []
+        first = members[0].values
+        dense = np.ascontiguousarray
+        for k, entry in enumerate(self.pattern.entries):
+            offsets: list[int] | None = None
+            if self.shared[k]:
+                v = first[entry.leaf]
+                sources.append(v)
+                found.append(v if v.extra is None else np.array(v.buffer, order="C"))
+            else:
+                array = np.empty(*at.rows[k])
+                target = _launch.address_of(array)
+                if entry.prim is None:
+                    rows = _slabs.gather_rows(members, entry.leaves, target, dense)
+                else:
+                    offsets = []
+                    rows = _slabs.gather_parts(
+                        members, entry.leaf, entry.place, self.sizes[k], target, dense, offsets
+                    )
+                found.append(array)
+                sources.append(rows)
+            places.append(offsets)
+        return found, sources, places
+
+    def run(self, members: list[Batch]) -> tuple[list[Any], ...] | None:
         """Compute the wanted values of some strands; None if others have to.
 
-        Returns (operands, results): what a backward pass reads.
+        Returns (operands, sources, places, results): what a backward pass reads; see `gather`.
         """
-        n = len(members)
-        at = self.bound_to(n)
-        operands = self.gather(members, at)
+        at = self.bound_to(len(members))
+        operands, sources, places = self.gather(members, at)
         results = self.compute(at, operands)
         if results is None:
             return None
         for i, array in zip(self.exported, results, strict=False):
-            for r, batch in enumerate(members):
-                batch.values[i].buffer = array[r, ...]
+            _slabs.hand_out(members, i, array, array.ndim == 1)
         for i, entry in self.pattern.views.items():
             for batch in members:
                 batch.values[i].buffer = entry.shown(batch)
-        return operands, results
+        return operands, sources, places, results
 
     def compute(self, at: Bound, operands: list[Any]) -> list[Any] | None:
         """The arrays of the template's results."""
-        function = self.template.forward
         call = at.ready(self)
-        if call is None:
-            found: list[Any] = function(operands, at.types, self.numbers)
-            return [np.ascontiguousarray(a).reshape(a.shape) for a in found]
-        arrays = call.run(operands, [np.empty(t.dims, t.dtype.numpy) for t in at.made])
-        if arrays is None:
-            return None
-        return [arrays[p] for p in function.picks]
+        if call is not None:
+            return call.run(operands)
+        found: list[Any] = self.template.forward(operands, at.types, self.numbers)
+        return [np.ascontiguousarray(a).reshape(a.shape) for a in found]
 
 
 def region_of(

@@ -17,7 +17,8 @@ from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Record, Segment
-from wend.runtime.families import MOST_CALLS
+from wend.runtime import _launch_select, _slabs_select
+from wend.runtime.families import MOST_CALLS, Unsuited, is_wide
 from wend.runtime.later import LazyPath, Ledger, compute_again
 from wend.runtime.reference import slim
 from wend.runtime.strands import Call, Weave
@@ -26,27 +27,24 @@ from wend.transforms.history import note_history
 from wend.transforms.hooks import has_hooks
 from wend.transforms.rows import is_smooth
 
+_launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
 
-def leave(weave: Weave, members: list[Batch], operands: list[Any], results: list[Any]) -> None:
-    """Let a later backward pass find its way from the wanted values of strands."""
+
+def leave(weave: Weave, members: list[Batch], *done: Any) -> None:
+    """Let a later backward pass find its way from the wanted values of strands.
+
+    done: what `Weave.run` returned
+    """
     pattern = weave.pattern
-    woven = Woven(weave, members, operands, results)
+    woven = Woven(weave, members, *done)
     segment = Segment(_hot.fresh_serial(), woven.path)
     segment.origin = members[-1].serial
-    inputs = segment.inputs = {}
-    stride = pattern.stride
-    for entry in (*pattern.entries, *pattern.views.values()):
-        if entry.role & 1:
-            for r, batch in enumerate(members):
-                inputs[r * stride + entry.leaf] = batch.values[entry.leaf]
+    inputs: dict[int, Any] = {}
+    segment.inputs = inputs
+    _slabs.leave_rows(members, segment, inputs, pattern.reads, weave.open, pattern.stride)
     segment.saved = {}
     woven.path.wait(woven)
-    for r, batch in enumerate(members):
-        values = batch.values
-        for i in (*weave.given, *weave.views):
-            v = values[i]
-            v.segment = segment
-            v.seg_index = r * stride + i
     woven.note_depth(segment, members[-1])
 
 
@@ -68,7 +66,7 @@ class Backward:
         )
 
     def bound_to(self, weave: Weave, n: int) -> list[Any]:
-        """(types of all that it reads, of what it makes, machine code if it is there)."""
+        """[types of all that it reads, machine code if it is there] for n strands."""
         found = self.calls.get(n)
         template = self.template
         function = template.backward
@@ -76,11 +74,10 @@ class Backward:
             if len(self.calls) >= MOST_CALLS:
                 self.calls.clear()
             types = template.gradient_types(weave.lifted(n), weave.numbers)
-            made = function.made_types(types, weave.numbers) if function is not None else []
-            found = self.calls[n] = [types, made, None]
-        if found[2] is None and function is not None and function.plan is not None:
+            found = self.calls[n] = [types, None]
+        if found[1] is None and function is not None and function.plan is not None:
             try:
-                found[2] = Call(function, found[0], weave.numbers)
+                found[1] = Call(function, found[0], weave.numbers)
             except LookupError:
                 pass
         return found
@@ -102,17 +99,22 @@ class Woven:
     """What the strands of one run leave for the backward pass (`PathGraph.later`)."""
 
     def __init__(
-        self, weave: Weave, members: list[Batch], operands: list[Any], results: list[Any]
+        self,
+        weave: Weave,
+        members: list[Batch],
+        operands: list[Any],
+        sources: list[Any],
+        places: list[list[int] | None],
+        results: list[Any],
     ) -> None:
+        """See `Weave.run`."""
         self.weave = weave
         self.n = len(members)
+        self.stride = weave.pattern.stride
         self.operands = operands
         self.results = results
-        #: Per operand the value it is for all, or the values of all strands.
-        self.sources: list[Any] = [
-            members[0].values[entry.leaf] if on else [b.values[entry.leaf] for b in members]
-            for entry, on in zip(weave.pattern.entries, weave.shared, strict=True)
-        ]
+        self.sources = sources
+        self.places = places
         self.args = [batch.args for batch in members]
         #: All leaves, also those that nothing is read of but their extents.
         self.leaves = [[b.values[i] for i in weave.pattern.leaves] for b in members]
@@ -120,8 +122,8 @@ class Woven:
         self.rows: dict[int, Any] = {}
         self.spent: set[int] = set()  # nodes that passes through all strands have used up
         self.spent_in: dict[int, set[int]] = {}  # and through some, by strand
-        states, stride, args = weave.pattern.states, weave.pattern.stride, self.args
-        types = [[v.type for v in b.values] for b in members]
+        states, stride, args = weave.pattern.states, self.stride, self.args
+        types = [_slabs.types_of(b.values) for b in members]
         self.types = types
         self.path = LazyPath(lambda: (copies_of(states, stride, args), flat(types), flat(args)))
 
@@ -144,14 +146,26 @@ class Woven:
             self.rows[i] = bytearray(self.n)
         return found
 
+    def place(self, i: int) -> tuple[int, int, Any] | None:
+        """Where gradients of a result are: address, bytes a row, marks; None if it is a view."""
+        if i in self.weave.pattern.views:
+            return None
+        array = self.seed(i)
+        return _launch.address_of(array), array.nbytes // self.n, self.rows[i]
+
+    def shown(self, i: int, r: int) -> tuple[Any, int]:
+        """What a view of strand r shows, and from which byte on."""
+        pattern = self.weave.pattern
+        view = pattern.views[i]
+        value = self.leaves[r][pattern.leaves.index(view.leaf)]
+        return value, view.place(value, self.args[r])
+
     def accept(self, owner: Any, number: int, g: Any) -> None:
         """Add to the gradient of a value of a strand."""
-        r, i = divmod(number, self.weave.pattern.stride)
-        view = self.weave.pattern.views.get(i)
-        if view is not None:
-            self.give_rows(
-                owner, view, self.leaves[r][self.weave.pattern.leaves.index(view.leaf)], r, g
-            )
+        r, i = divmod(number, self.stride)
+        if i in self.weave.pattern.views:
+            value, at = self.shown(i, r)
+            self.give(owner, value, g, at)
             return
         seed = self.seed(i)[r, ...]
         np.add(seed, g, out=seed)
@@ -224,7 +238,7 @@ class Woven:
 
     def give_back(self, seeds: dict[int, Any]) -> None:
         """Gradients as handles, by number."""
-        stride = self.weave.pattern.stride
+        stride = self.stride
         for i, array in self.seeds.items():
             for r, on in enumerate(self.rows[i]):
                 if on:
@@ -262,7 +276,7 @@ class Woven:
     def run(self, owner: Any, known: Backward, rows: Any, reached: Any) -> None:
         """Run the backward function for some strands; hand on what it finds for those reached."""
         weave, n, template = self.weave, len(rows), known.template
-        types, made_types, call = known.bound_to(weave, n)
+        types, call = known.bound_to(weave, n)
         read = [*self.operands, *self.results, *[self.seeds[i] for i in known.seeds]]
         if n < self.n:
             read = [
@@ -272,11 +286,9 @@ class Woven:
         function = template.backward
         found: list[Any] = []
         if call is not None:
-            made = [np.empty(t.dims, t.dtype.numpy) for t in made_types]
-            everything = call.run(read, made)
-            if everything is None:
+            found = call.run(read)
+            if found is None:
                 raise RuntimeError("a backward kernel noted a failure")
-            found = [everything[p] for p in function.picks]  # type: ignore[union-attr]
         elif function is not None:
             found = function(list(read), types, weave.numbers)
         for k, g in zip(template.targets, found, strict=False):
@@ -291,85 +303,67 @@ class Woven:
     def hand_on(self, owner: Any, k: int, g: Any, rows: Any, reached: Any) -> None:
         """Add to the gradient of what operand k shows.  g: a row for each of the strands `rows`"""
         source = self.sources[k]
-        entry = self.weave.pattern.entries[k]
         if type(source) is not list:
             self.give(owner, source, np.asarray(g))
             return
-        if rows is not reached and len(rows) > len(reached):
+        offsets = self.places[k]
+        if len(rows) > len(reached):
             g, rows = g[reached], reached
-        if entry.prim is not None:
-            for at, r in enumerate(rows):
-                self.give_rows(owner, entry, source[r], r, g[at, ...])
-            return
-        targets: dict[Any, tuple[list[int], list[int]]] = {}
-        for at, r in enumerate(rows):
-            value = source[r]
-            segment = value.segment
-            later = None if segment is None else segment.structure.later
-            if type(later) is Woven:
-                there, i = divmod(value.seg_index, later.weave.pattern.stride)
-                if i not in later.weave.pattern.views:
-                    target = targets.get((segment, i))
-                    if target is None:
-                        target = targets[segment, i] = [], []
-                    target[0].append(at)
-                    target[1].append(there)
-                    continue
-            self.give(owner, value, g[at, ...])
-        for (segment, i), (here, there) in targets.items():
-            segment.structure.later.accept_rows(i, there, g if len(here) == len(rows) else g[here])
+        if len(rows) < self.n:
+            each = len(source) // self.n
+            source = [v for r in rows for v in source[r * each : (r + 1) * each]]
+            offsets = offsets and [offsets[r] for r in rows]
+
+        def find(segment: Segment) -> Woven | None:
+            later = segment.structure.later
+            if type(later) is not Woven:
+                return None
             owner.come_by(segment)
+            return later
 
-    def accept_rows(self, i: int, rows: list[int], g: Any) -> None:
-        """Add to the gradients of one value of some strands, each of them once or several times."""
-        seed = self.seed(i)
-        if len(set(rows)) == len(rows):
-            seed[rows] += g
+        g = np.ascontiguousarray(g)
+        size = g.nbytes // len(rows)
+        try:
+            wide = is_wide(g.dtype)
+        except Unsuited:
+            start, left = 0, []
+            for k, v in enumerate(source):
+                n = size if offsets else v.type.nbytes
+                if v.requires_grad:
+                    left.append((start, n, v, offsets[k] if offsets else 0))
+                start += n
         else:
-            np.add.at(seed, rows, g)
-        marks = self.rows[i]
-        for r in rows:
-            marks[r] = 1
+            data = _launch.address_of(g)
+            left = _slabs.scatter_rows(source, offsets, size, data, wide, find)
+        elements = g.reshape(-1)
+        for start, n, v, at in left:
+            part = elements[start // g.itemsize : (start + n) // g.itemsize]
+            self.give(owner, v, part, None if n == v.type.nbytes else at)
 
-    def give_rows(self, owner: Any, entry: Any, value: Any, r: int, g: Any) -> None:
-        """Add to the gradient of some rows of a value from outside."""
-        if value.leaf is None and value.segment is None:
+    def give(self, owner: Any, value: Any, g: Any, at: int | None = None) -> None:
+        """Add to the gradient of a value from outside.
+
+        at: the byte of it that g begins with; None if g is all of it
+        """
+        segment, leaf = value.segment, value.leaf
+        if segment is None and leaf is None:
             return
-        at = entry.place(value, self.args[r]) // g.itemsize
-        later = None if value.segment is None else value.segment.structure.later
-        if type(later) is Woven and later.add_part(value.seg_index, at, g):
-            owner.come_by(value.segment)
-        elif value.leaf is None and type(later) is not Woven:
-            owner.ledger.hand_on(owner, value, g, at)
-        else:
+        later = None if segment is None else segment.structure.later
+        place = None if at is None else at // g.itemsize
+        if leaf is None and type(later) is not Woven:
+            g = g if at is not None else g.reshape(value.type.dims)
+            owner.ledger.hand_on(owner, value, g, place)
+            return
+        if place is not None:
             whole = np.zeros(value.type.dims, g.dtype)
-            whole.reshape(-1)[at : at + g.size] = g.reshape(-1)
-            self.give(owner, value, whole)
-
-    def add_part(self, number: int, at: int, g: Any) -> bool:
-        """Add to some elements of the gradient of a value of a strand; False if it is a view."""
-        r, i = divmod(number, self.weave.pattern.stride)
-        if i in self.weave.pattern.views:
-            return False
-        seed = self.seed(i)[r, ...].reshape(-1)[at : at + g.size]
-        np.add(seed, g.reshape(-1), out=seed)
-        self.rows[i][r] = 1
-        return True
-
-    def give(self, owner: Any, value: Any, g: Any) -> None:
-        """Add to the gradient of a value from outside."""
-        if value.leaf is not None:
+            whole.reshape(-1)[place : place + g.size] = g.reshape(-1)
+            g = whole
+        g = g.reshape(value.type.dims)
+        if leaf is not None:
             owner.ledger.add(value, g)
-            return
-        segment = value.segment
-        if segment is None:
-            return
-        later = segment.structure.later
-        if type(later) is not Woven:
-            owner.ledger.hand_on(owner, value, g)
-            return
-        later.accept(owner, value.seg_index, g)
-        owner.come_by(segment)
+        else:
+            later.accept(owner, value.seg_index, g)  # type: ignore[union-attr]
+            owner.come_by(segment)
 
     def resolve(self, segment: Segment) -> None:
         """Compute once more, node by node, what the segment has to keep for its nodes.
@@ -379,7 +373,7 @@ class Woven:
         if self.spent or self.spent_in:
             raise GraphError(FREED)
         path = segment.structure
-        stride = self.weave.pattern.stride
+        stride = self.stride
         values = [_hot.held(t, None) for t in path.types]
         for r, leaves in enumerate(self.leaves):
             for i, value in zip(self.weave.pattern.leaves, leaves, strict=True):

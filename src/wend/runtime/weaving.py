@@ -43,8 +43,6 @@ def run_woven(
     pattern: Pattern, signature: Any, members: list[Batch], faults: list[Exception]
 ) -> bool:
     """Run strands of one structure as one; False if others have to.  faults: why, if it failed"""
-    if len(members) < 2:
-        return False
     weave = pattern.weave(signature, members)
     if weave is None:
         return False
