@@ -73,6 +73,19 @@ def test_few_columns(rows, depth, columns, dtype):
                 assert (room[:, columns:] == (before or 7)).all()
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize(("depth", "columns"), [(700, 64), (133, 817), (3, 3300)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_rows(rows, depth, columns, dtype):
+    for left, right in ways(rows, depth, columns, dtype):
+        for before in (None, 3):
+            room = np.full((rows, columns + 2), 7 if before is None else before, dtype)
+            out = room[:, :columns]
+            product(left, right, out, dtype, accumulate=before is not None)
+            close(out, left, right, dtype, plus=before or 0)
+            assert (room[:, columns:] == (before or 7)).all()
+
+
 @pytest.mark.smoke
 def test_a_product():
     left, right = normal(1, 9, 20), normal(2, 20, 50)
@@ -168,7 +181,8 @@ def test_other_processors(other, dtype):
         pytest.skip("needs a processor that runs this code")
     target = Target(here.triple, cpu, features)
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    for shape in [(1, 17, 19), (5, 33, 9), (13, 600, 401), (32, 64, 70), (9, 64, 17)]:
+    shapes = (1, 17, 19), (3, 90, 95), (5, 33, 9), (13, 600, 401), (32, 64, 70), (9, 64, 17)
+    for shape in shapes:
         for left, right in ways(*shape, kind):
             for packed in (None, pack(right, dtype, target)):
                 out = np.empty((shape[0], shape[2]), matmul.accumulator(dtype))
@@ -231,6 +245,10 @@ def test_epilogue(rows, columns, depth, turned):
     np.testing.assert_allclose(out, want, atol=1e-4)
 
 
+def test_epilogue_of_few_rows():
+    test_epilogue(4, 900, 300, False)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (9, 33, 70), (3, 600, 17), (130, 20, 48)])
 def test_halves_are_summed_in_float32(shape, dtype):
@@ -243,7 +261,7 @@ def test_halves_are_summed_in_float32(shape, dtype):
 
 @pytest.mark.parametrize("front", [False, True])
 @pytest.mark.parametrize(
-    "shape", [(1, 17, 19), (3, 31, 50), (9, 3, 49), (30, 600, 401), (200, 33, 70)]
+    "shape", [(1, 17, 19), (2, 90, 99), (3, 31, 50), (9, 3, 49), (30, 600, 401), (200, 33, 70)]
 )
 def test_nothing_outside_of_the_operands_is_touched(shape, front):
     for left, right in ways(*shape):

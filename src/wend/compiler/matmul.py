@@ -73,6 +73,7 @@ from wend.compiler.narrow import Narrow
 from wend.compiler.operands import Matrix, Operands, pack_panel
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
+from wend.compiler.streams import streamed, streams
 from wend.compiler.tile import EPILOGUE, Shape, lane_mask, tiles
 from wend.compiler.turned import pays, turn_tile, turned
 
@@ -187,6 +188,7 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         pack_right(shape, dtype),
         pack_left(shape, dtype),
         dots(shape, dtype),
+        streamed(shape),
         turn_tile(shape),
         turned(shape, dtype),
         _product(shape, dtype),
@@ -256,6 +258,7 @@ def _product(shape: Shape, dtype: str) -> str:
     _scaled(f, a, "right0 right1", f.select(packed, str(shape.size), size))
     accumulate = f.is_("ne", a["accumulate"], "0")
     rows = f.sub(a["last_row"], a["first_row"])
+    part_columns = f.sub(a["last_column"], a["first_column"])
     large = f.is_("sge", f.mul(a["depth"], a["right_step"]), str(_LARGE))
     few = f.is_("sle", rows, f.select(large, _LARGE_ROWS, _DIRECT_ROWS))
     along = f.both(f.is_("eq", a["left_step"], size), f.is_("eq", a["right_step"], size))
@@ -267,7 +270,13 @@ def _product(shape: Shape, dtype: str) -> str:
     narrow = Narrow.of(f, shape, dtype, a, packed)
     mirrored = f.both(narrow.dotted, f.let(f"xor i1 {dotted}, true"))
     turned_ = f.either(turned_, narrow.turned)
-    usual = f.let(f"xor i1 {f.either(f.either(dotted, mirrored), turned_)}, true")
+    special = f.either(f.either(dotted, mirrored), turned_)
+    streamed_ = "false"
+    if SOURCES[dtype][0] == shape.element:
+        beside = f.both(f.is_("eq", a["right_column"], size), f.let(f"xor i1 {packed}, true"))
+        streamed_ = f.both(beside, streams(f, rows, part_columns, a["depth"], a["right_step"]))
+        streamed_ = f.both(streamed_, f.let(f"xor i1 {special}, true"))
+    usual = f.let(f"xor i1 {f.either(special, streamed_)}, true")
     # Rows that are packed themselves are packed once for each chunk.
     ahead = f.both(packed, f.is_("eq", a["left_step"], size))
     chunk = _chunk(f, shape, ahead, a["depth"])
@@ -295,6 +304,12 @@ def _product(shape: Shape, dtype: str) -> str:
                 f"call void @turned(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
                 f"ptr {right.base}, i64 {narrow.line}, i64 {narrow.step}, i64 {a['depth']}, "
                 f"{part}, {rest}, ptr {a['scratch']})"
+            )
+        with f.when(streamed_):
+            f.line(
+                f"call void @streamed(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
+                f"ptr {right.base}, i64 {right.step}, i64 {a['depth']}, {part}, {rest}, "
+                f"ptr {a['scratch']})"
             )
         with f.when(mirrored):
             lines = narrow.columns(f, shape, a, right.base, room.panels)

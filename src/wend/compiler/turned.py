@@ -20,6 +20,7 @@ from wend.compiler.blocking import Multiply, Room, panel_capacity
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, transposed
 from wend.compiler.routine import Routine
+from wend.compiler.streams import streams
 from wend.compiler.tile import EPILOGUE, Shape, lane_mask
 
 __all__ = ["pays", "turn_tile", "turned"]
@@ -80,6 +81,16 @@ def turned(shape: Shape, dtype: str) -> str:
     chunk = f.mul(f.div(columns, str(shape.panel)), str(shape.panel))
     # For one panel the other operand is never packed.
     chunk = f.select(f.is_("eq", "%right_step", size), chunk, str(shape.panel))
+    columns, rows = f.sub("%last_column", "%first_column"), f.sub("%last_row", "%first_row")
+    streamed = f.both(few, streams(f, columns, rows, "%depth", right.step))
+    with f.when(streamed):
+        f.line(
+            f"call void @streamed(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
+            f"ptr {right.base}, i64 {right.step}, i64 %depth, i64 %first_column, "
+            "i64 %last_column, i64 %first_row, i64 %last_row, ptr null, i64 0, i1 false, "
+            f"ptr @turn_tile, ptr {state}, i64 %at0, i64 %at1, ptr %scratch)"
+        )
+    f.leave_when(streamed)
     Multiply(
         f,
         shape,
