@@ -263,3 +263,17 @@ def test_averages_fade_to_zero(make, dtype):
                 if isinstance(value, wend.Tensor):
                     size = value.detach().abs()
                     assert bool(((size == 0) | (size >= least)).all())
+
+
+def test_initial_values_are_computed_before_the_first_step():
+    """The path of the first step is that of the second."""
+    model = nn.Linear(3, 4)
+    assert model.weight.value.buffer is None
+    x = wend.ones(2, 3) + 1
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    assert model.weight.value.buffer is not None and x.value.buffer is not None
+    y = x + 1
+    optim.SGD(model.parameters(), lr=0.1)  # nothing to compute
+    assert y.value.buffer is None
+    model(y).sum().backward()
+    optimizer.step()

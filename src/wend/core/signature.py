@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import operator
+import re
 import struct
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,21 +54,34 @@ class Param:
 
 def parse_signature(text: str) -> tuple[Param, ...]:
     """Parameters of a declaration such as "input, dim: dims = None, *, dtype: dtype = None"."""
-    source = f"def f({text.replace('?', '_optional')}): pass"
-    function = ast.parse(source).body[0]
-    assert isinstance(function, ast.FunctionDef)
-    spec = function.args
     params: list[Param] = []
-    positional = spec.args
-    defaults: list[Any] = [EMPTY] * (len(positional) - len(spec.defaults))
-    defaults += [ast.literal_eval(d) for d in spec.defaults]
-    keyword_defaults = [EMPTY if d is None else ast.literal_eval(d) for d in spec.kw_defaults]
-    rows = [(a, d, False) for a, d in zip(positional, defaults, strict=True)]
-    rows += [(a, d, True) for a, d in zip(spec.kwonlyargs, keyword_defaults, strict=True)]
-    for a, default, keyword_only in rows:
-        kind = "tensor" if a.annotation is None else ast.unparse(a.annotation)
-        params.append(Param(a.arg, kind.replace("_optional", "?"), default, keyword_only))
+    keyword_only = False
+    for piece in filter(str.strip, _COMMA.split(text)):
+        head, assigned, default = (part.strip() for part in piece.partition("="))
+        if head == "*":
+            keyword_only = True
+            continue
+        name, _, kind = head.partition(":")
+        value = _literal(default) if assigned else EMPTY
+        params.append(Param(name.strip(), kind.strip() or "tensor", value, keyword_only))
     return tuple(params)
+
+
+#: Between parameters; a tuple may be a default.
+_COMMA = re.compile(r",(?![^(]*\))")
+_WORDS = {"None": None, "True": True, "False": False}
+
+
+def _literal(text: str) -> Any:
+    """What a Python literal stands for; words and numbers need no parser."""
+    if text in _WORDS:
+        return _WORDS[text]
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            pass
+    return ast.literal_eval(text)
 
 
 def python_signature(params: tuple[Param, ...]) -> inspect.Signature:

@@ -74,6 +74,9 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(dict(group))
+        # Initial values are computed now: the first step is then the path that the others are.
+        if any(p.value.buffer is None for group in self.param_groups for p in group["params"]):
+            synchronize()
 
     def _prepare_hooks(self) -> None:
         self._optimizer_step_pre_hooks = HookTable()
