@@ -59,7 +59,7 @@ def test_blocks_of_depth_and_columns(shape, dtype):
             close(out, left, right, dtype)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 5, 8])
+@pytest.mark.parametrize("columns", [1, 2, 5, 8, 13, 20, 40])
 @pytest.mark.parametrize(("rows", "depth"), [(24, 31), (100, 33), (333, 1100), (30, 3400)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_few_columns(rows, depth, columns, dtype):

@@ -15,7 +15,7 @@ from wend.compiler.tile import Shape
 
 __all__ = ["Narrow"]
 
-#: Columns that are few, and how many times as many rows there must be.
+#: Columns that are few for dot products, and how many times as many rows there must be.
 COLUMNS, TIMES = 8, 3
 #: Shorter dot products cost more to add up than to make.
 DEPTH = 32
@@ -38,12 +38,15 @@ class Narrow:
         """Look at the words of a product, whose strides are in bytes."""
         size = str(shape.size)
         line = f.select(packed, size, a["right_column"])
-        step = f.select(packed, str(shape.bytes), a["right_step"])  # one panel, a vector wide
+        vectors = f.ceil_div(a["columns"], shape.lanes)  # of one panel
+        step = f.select(packed, f.mul(vectors, str(shape.bytes)), a["right_step"])
         if SOURCES[dtype][0] != shape.element:
             return Narrow("false", "false", line, step)
-        few = f.is_("sle", a["columns"], str(min(COLUMNS, shape.lanes)))
         rows = f.sub(a["last_row"], a["first_row"])
-        few = f.both(few, f.is_("sge", rows, f.mul(a["columns"], str(TIMES))))
+        many = f.is_("sge", rows, f.mul(a["columns"], str(TIMES)))
+        few = f.both(many, f.is_("sle", a["columns"], str(min(COLUMNS, shape.lanes))))
+        # A tile's width, but for half a vector: what is left unused costs more than turning tiles.
+        partly = f.both(many, f.is_("sle", a["columns"], str(shape.panel - shape.lanes // 2)))
         along = f.is_("eq", a["left_step"], size)
         deep = f.is_("sge", a["depth"], str(DEPTH))
         fits = f.is_("sle", f.mul(a["columns"], a["depth"]), str(panel_capacity(shape)))
@@ -51,7 +54,7 @@ class Narrow:
         dotted = f.both(f.both(few, along), f.both(f.both(fits, deep), kept))
         beside = f.both(f.is_("eq", a["left_row"], size), f.let(f"xor i1 {along}, true"))
         shallow = str(panel_capacity(shape) // (shape.panel + shape.lanes))
-        turned = f.both(f.both(few, beside), f.is_("sle", a["depth"], shallow))
+        turned = f.both(f.both(partly, beside), f.is_("sle", a["depth"], shallow))
         return Narrow(dotted, turned, line, step)
 
     def columns(self, f: Routine, shape: Shape, a: dict[str, str], base: str, room: str) -> Matrix:
