@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import alone, families, plans, regions, structure
+from wend.runtime import alone, families, later, plans, regions, structure
 
 Params = dict[str, "torch.Tensor"]
 
@@ -251,6 +253,62 @@ def test_single_ops_of_many_kinds(dtype, ran, singly):
     for a, b in zip(found[True], found[False], strict=True):
         tolerance = 1e-4 if dtype is torch.float32 else 1e-11
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("wait", [False, True], ids=["reference", "machine code"])
+def test_single_ops_whose_backward_pass_comes_later(wait, ran, singly, monkeypatch):
+    """Their values are read before; passes come in parts, twice, and through two flushes."""
+    passes: list[bool] = []
+    real = later.Later.pass_on
+
+    def watched(self, *given):
+        passes.append(real(self, *given))
+        return passes[-1]
+
+    monkeypatch.setattr(later.Later, "pass_on", watched)
+    rows = np.random.default_rng(0).normal(size=(2, 4, 4))
+
+    def gradients(seed: int) -> list[np.ndarray]:
+        x, w = (torch.tensor(row, requires_grad=True) for row in rows)
+        with own_trie(sealed=True):
+            first = views_and_more(random.Random(seed), x, w)
+            found = [np.array(first.item())]
+            second = views_and_more(random.Random(seed + 50), x * first, w)
+            found.append(np.array(second.item()))
+            second.backward(retain_graph=True)
+            found += [np.zeros(()) if t.grad is None else t.grad.numpy().copy() for t in (x, w)]
+            (second * 2.0).backward(retain_graph=True)
+            first.backward()
+            found += [np.zeros(()) if t.grad is None else t.grad.numpy() for t in (x, w)]
+            with pytest.raises(RuntimeError, match="second time"):
+                first.backward()
+        return found
+
+    with config.override(compile=wait, wait=wait):
+        found = [gradients(seed) for seed in range(6)]
+    assert singly and len(passes) >= 24 and all(passes), "it must have been run by single ops"
+    with torch.autobatch(False):
+        expected = [gradients(seed) for seed in range(6)]
+    for a, b in zip(found, expected, strict=True):
+        for mine, theirs in zip(a, b, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_single_ops_that_have_run_let_go_of_what_they_read(ran, singly):
+    """What a later pass may read is freed with the result that leads to it."""
+    with config.override(compile=False), own_trie(sealed=True):
+        x = torch.ones(3, 2, requires_grad=True)
+        for _ in range(3):
+            loss = (x * 2.0).tanh().sum()
+            loss.item()
+        gc.collect()
+        gc.disable()
+        try:
+            kept = weakref.ref(loss.value.segment.structure.later.execution)
+            del loss
+            assert kept() is None
+        finally:
+            gc.enable()
 
 
 def test_single_ops_that_fail_name_their_line(ran, singly, monkeypatch):

@@ -41,6 +41,8 @@ class Alone(Execution):
         of_values, of_regions = [tuple(map(address_of, table)) for table in tables]
         self.ops = ops = _launch.Singles(self.values, of_values, of_regions, address_of(pool))
         space, gradients = ops.lay_out(sorter.nodes, self.book.cells)
+        #: (address, bytes) of gradients of results, which begin as zeros
+        self.cleared: list[tuple[int, int]] = []
         start = self.piece(space, gradients if self.with_gradients else 0)
         ops.begin(start, space, self.room.take(8 * MOST_ENTRIES))
         self.others: dict[int, Any] = {}  # what the loop has left
@@ -51,9 +53,11 @@ class Alone(Execution):
 
     def piece(self, space: int, cleared: int) -> int:
         """Address of memory for some bytes, and some more that are 0."""
-        address = self.room.take(space + cleared)
+        address = int(self.room.take(space + cleared))
         _slabs.set_zero(address + space, cleared)
-        return int(address)
+        if cleared:
+            self.cleared.append((address + space, cleared))
+        return address
 
     def run_other(self, g: int) -> int:
         """Run an op that has no cell, or make it one if that can be; returns where to go on.
@@ -87,9 +91,16 @@ class Alone(Execution):
 
     def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
         """Gradients of values from outside, for those of the roots (None for ones)."""
+        self.push_through(seeds, self.sorter.reached)
+        for tail in self.tails.values():
+            self.finish_tail(*tail)
+        return self.sums()
+
+    def push_through(self, seeds: dict[int, Any], reached: list[bool]) -> None:
+        """Run the backward functions of some ops.  Raises Unsuited."""
         for i, seed in seeds.items():
             self.add_seed(i, seed)
-        ops, reached, ask = self.ops, self.sorter.reached, self.make_leaf_gradient
+        ops, ask = self.ops, self.make_leaf_gradient
         scratch = self.piece(ops.most_back(), 0)
         g = len(reached)
         while g >= 0:
@@ -102,9 +113,35 @@ class Alone(Execution):
                     self.share_out(group)
                 elif group.template.n_given:
                     self.back(group)
-        for tail in self.tails.values():
-            self.finish_tail(*tail)
-        return self.sums()
+
+    def push_again(self, seeds: dict[int, Any], reached: set[int]) -> None:
+        """As `push_through`, perhaps not for the first time."""
+        if self.passed:
+            for address, size in self.cleared:
+                _slabs.set_zero(address, size)
+            for group in self.others.values():
+                self.forget(group)
+        self.push_through(seeds, [g in reached for g in range(len(self.sorter.nodes))])
+
+    def backward_again(
+        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Any
+    ) -> list[tuple[int, Any]] | None:
+        """As that of `Execution`; None if a kernel could not be run."""
+        try:
+            return super().backward_again(seeds, reached, ends, ledger)
+        except Unsuited:
+            return None
+
+    def check_gradients(self) -> None:
+        """Raises Unsuited if a later backward pass would add gradients of a type that it cannot."""
+        for value in self.values:
+            if value.requires_grad:
+                is_wide(value.type.dtype.numpy)
+
+    def leave_open(self, wanted: list[int]) -> None:
+        """Let a later backward pass find the way on from here."""
+        super().leave_open(wanted)
+        self.ops.values = self.values  # no longer those that lead here
 
     def summary(self) -> list[Any]:
         """Its ops, for whoever asks what was grouped (`batches.Noted`)."""

@@ -97,22 +97,25 @@ class Execution(Forward):
             return None
         return {i for i, on in enumerate(marks) if on}, ends
 
-    def backward_again(
-        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Ledger
-    ) -> list[tuple[int, Any]]:
-        """As `backward`, through some regions, of a flush that is kept: leaves go to the ledger.
-
-        reached, ends: see `reach`
-        """
+    def push_again(self, seeds: dict[int, Any], reached: set[int]) -> None:
+        """As `push_back`, perhaps not for the first time."""
         if self.passed:
             for group in self.groups:
                 self.forget(group)
-        self.passed = True
+        self.push_back(seeds, [not reached.isdisjoint(group.members) for group in self.groups])
+
+    def backward_again(
+        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Ledger
+    ) -> list[tuple[int, Any]] | None:
+        """As `backward`, through some regions, of a flush that is kept: leaves go to the ledger.
+
+        reached, ends: see `reach`.  None, and nothing in the ledger, if it cannot be done so.
+        """
         self.totals = {}
         for i in self.sorter.leaves:
             self.gradients[i] = 0
-        through = [not reached.isdisjoint(group.members) for group in self.groups]
-        self.push_back(seeds, through)
+        self.push_again(seeds, reached)
+        self.passed = True
         ledger.put_off(self)
         found = []
         for i, g in self.sums():

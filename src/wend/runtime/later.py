@@ -90,9 +90,10 @@ class Later:
         if owner.ledger is None:
             owner.ledger = Ledger()
         with CollectionPaused(), np.errstate(all="ignore"):
-            found: list[tuple[int, Any]] = execution.backward_again(
-                arrays, reached, ends, owner.ledger
-            )
+            found = execution.backward_again(arrays, reached, ends, owner.ledger)
+        if found is None:
+            self.resolve(segment)
+            return False
         if not owner.retain:
             self.spent.update(reached)
             if len(self.spent) == execution.n_reached:

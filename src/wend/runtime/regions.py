@@ -79,12 +79,12 @@ def open_among(values: list[Value], live: list[int]) -> list[int]:
     return [i for i in live if values[i].requires_grad and values[i].leaf is None]
 
 
-def execution_of(batch: Batch, backward_later: bool = False) -> Execution:
+def execution_of(batch: Batch) -> Execution:
     """Regions, or single ops where regions do not come back.  Raises Unsuited."""
     try:
         return Execution(batch)
     except Unsuited:
-        if batch.state is not None or backward_later:
+        if batch.state is not None:
             raise
         return Alone(batch)
 
@@ -115,7 +115,7 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
     with CollectionPaused(), np.errstate(all="ignore"):
         try:
             if asked is None:
-                execution = execution_of(batch, bool(open_roots))
+                execution = execution_of(batch)
                 seeds = dict.fromkeys(open_roots)
                 if open_roots:
                     execution.take_snapshots()
