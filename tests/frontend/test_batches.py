@@ -17,6 +17,7 @@ def together(monkeypatch):
     """New structure is not left to others, whatever the tests before have left; nor to shadows."""
     monkeypatch.setattr(structure, "STRIKES", 1000)
     monkeypatch.setattr(structure.BOOK, "pause", 0)
+    monkeypatch.setattr(structure.BOOK, "strikes", 0)
     with config.override(verify=False), torch.autobatch(True):
         yield
 

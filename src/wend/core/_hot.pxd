@@ -18,6 +18,7 @@ cdef extern from "_shim.h":
     int push "wend_push" (object items, object item) except -1
     int drop_last "wend_drop_last" (object items) except -1
     object call_forward "wend_call_forward" (object module, object args, object kwargs)
+    int quick_members "wend_quick_members" (object cls) except -1
     int install_module_call "wend_install_module_call" (object cls) except -1
     size_t address "wend_address" (object o)
     long long type_tag "wend_type_tag" (size_t i)
@@ -41,6 +42,7 @@ cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE
 cdef Py_ssize_t LONG_TAIL, WINDOW
 cdef list AUTOBATCH
 cdef dict PLAIN_TYPES
+cdef list LAST_PLAIN
 cdef dict KINDS
 cdef Py_ssize_t N_STATES
 cdef list TYPES
@@ -111,7 +113,9 @@ cdef class Program:
     cdef public object sample_types
     cdef public object sample_args
     cdef public bint many
+    cdef public object wrap
     cdef public bint real
+    cdef public bint all_real
     cdef public bint differentiable
     @cython.locals(guard=tuple)
     cpdef bint matches(self, list types, list args) except -1
@@ -150,6 +154,7 @@ cdef class PrimitiveBase:
     cdef TensorType last_t0
     cdef TensorType last_t1
     cdef TensorType last_t2
+    cdef list last_more
     cdef Program last_program
     cdef object last_outs
     cdef public tuple size_mask
@@ -400,9 +405,16 @@ cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, l
 cdef list LAST_CODE
 @cython.locals(v=Value)
 cdef bint at_hand(Trace trace, Tensor handle) except -1
-@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, parts=list)
+@cython.locals(k=Py_ssize_t)
+cdef bint at_hand_all(Trace trace, list handles) except -1
+@cython.locals(k=Py_ssize_t, h=Tensor)
+cdef bint same_operands(list types, list handles) except -1
+@cython.locals(k=Py_ssize_t, h=Tensor)
+cdef bint any_requires_grad(list handles) except -1
+@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, parts=list, more=list,
+               h=Tensor)
 cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
-                list values)
+                list rest, list values)
 cdef append_value(Trace trace, Value v, bint grad)
 @cython.locals(fresh=list, v=Value, t=Tensor)
 cdef list fresh_handles(tuple types, bint watched)
@@ -428,6 +440,8 @@ cdef list operand_list(Py_ssize_t n, h0, h1, h2, list rest)
 cdef bint same_args(list a, list b) except -1
 @cython.locals(v=Value, i=Py_ssize_t)
 cdef bint same_types(list types, list values) except -1
+@cython.locals(k=Py_ssize_t, a=TensorType, b=TensorType)
+cdef bint same_kinds(list types, list others) except -1
 @cython.locals(v=Value)
 cdef list types_of(Py_ssize_t n, Value v0, Value v1, Value v2, list others)
 @cython.locals(program=Program, v=Value, t0=TensorType, t1=TensorType, t2=TensorType, more=list,

@@ -57,7 +57,8 @@ OPERATOR_NAMES = (
 # fmt: on
 OPERATORS = frozenset(OPERATOR_NAMES)
 BOUND = [None] * len(OPERATOR_NAMES)  # per operator its OpFunction, by index in OPERATOR_NAMES
-PLAIN_TYPES = {}  # Tensor subclasses that do not override __torch_function__
+PLAIN_TYPES = {}  # Tensor subclasses that do not override __torch_function__,
+LAST_PLAIN = [None]  # and the one met last, often the only one
 
 
 def set_slot(name, function):
@@ -360,8 +361,10 @@ class Program:
         self.runner = None
         self.sample_types = None
         self.sample_args = None
-        self.many = False  # whether results are returned in a container
-        self.real = False  # whether any result is of a dtype that gradients exist for
+        self.many = False  # whether results are returned in a container,
+        self.wrap = None  # which this makes
+        self.real = False  # whether any result is of a dtype that gradients exist for,
+        self.all_real = True  # or all of them
         self.differentiable = prim.is_differentiable and differentiable_dtypes(outs)
 
     def matches(self, types, args):
@@ -757,10 +760,13 @@ class PrimitiveBase:
                     f"at least two devices, {types[0].device} and {t.device}"
                 )
         program = self.trace_rule(types, args)
-        program.many = self.result_wrap() is not None
+        program.wrap = self.result_wrap()
+        program.many = program.wrap is not None
         for row in program.outs:
             if row[1].category >= 2:
                 program.real = True
+            else:
+                program.all_real = False
         program.sample_types = list(types)
         program.sample_args = list(args)
         programs = self.programs.setdefault(kinds, [])
@@ -1680,8 +1686,8 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
         SLOTS["check_held"](prim, operand_list(n, h0, h1, h2, rest), values)
     state = trace.state
     if state is None or trace.symbolic is not None:
-        if rest is None and inplace is None and trace.symbolic is None and n > 0:
-            t = record_off(trace, prim, n, h0, h1, h2, values)
+        if inplace is None and trace.symbolic is None and n > 0:
+            t = record_off(trace, prim, n, h0, h1, h2, rest, values)
             if t is not None:
                 return t
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
@@ -1720,7 +1726,33 @@ def at_hand(trace, handle):
     return True
 
 
-def record_off(trace, prim, n, h0, h1, h2, values):
+def at_hand_all(trace, handles):
+    """`at_hand` for all handles of a list."""
+    for k in range(len(handles)):
+        if not at_hand(trace, handles[k]):
+            return False
+    return True
+
+
+def same_operands(types, handles):
+    """Whether the values of handles have exactly these types."""
+    for k in range(len(handles)):
+        h = handles[k]
+        if types[k] is not h.value.type:
+            return False
+    return True
+
+
+def any_requires_grad(handles):
+    """Whether gradients flow to one of these."""
+    for k in range(len(handles)):
+        h = handles[k]
+        if h.value.requires_grad:
+            return True
+    return False
+
+
+def record_off(trace, prim, n, h0, h1, h2, rest, values):
     """A step off the trie, where its op was met before with operands of these kinds; else None.
 
     What it finds is what `record_new` finds, without a look at what is rare.  References to
@@ -1733,13 +1765,13 @@ def record_off(trace, prim, n, h0, h1, h2, values):
     if (
         prim.last_n != n
         or prim.last_program is None
-        or (prim.last_program.many and prim.piece is None)
         or prim.epoch != EPOCH
         or trace.eager
         or trace.volatile
         or not at_hand(trace, h0)
         or (n > 1 and not at_hand(trace, h1))
         or (n > 2 and not at_hand(trace, h2))
+        or (rest is not None and not at_hand_all(trace, rest))
         or trace.serial != serial
         or trace.state is not None
     ):
@@ -1749,6 +1781,7 @@ def record_off(trace, prim, n, h0, h1, h2, values):
         and h0.value.type is prim.last_t0
         and (n < 2 or h1.value.type is prim.last_t1)
         and (n < 3 or h2.value.type is prim.last_t2)
+        and (rest is None or same_operands(prim.last_more, rest))
     ):
         out = prim.last_outs
     elif (
@@ -1756,16 +1789,23 @@ def record_off(trace, prim, n, h0, h1, h2, values):
         and (n < 2 or h1.value.type.kind is prim.last_t1.kind)
         and (n < 3 or h2.value.type.kind is prim.last_t2.kind)
     ):
+        more = None
+        if rest is not None:
+            more = [h.value.type for h in rest]
+            if not same_kinds(prim.last_more, more):
+                return None
         out = prim.last_program.resize(
             h0.value.type,
             h1.value.type if n > 1 else None,
             h2.value.type if n > 2 else None,
-            None,
+            more,
             values,
         )
     else:
         return None
-    if type(out) is not TensorType and (type(out) is not tuple or prim.piece is None):
+    if type(out) is not TensorType and type(out) is not tuple:
+        return None
+    if (type(out) is tuple) != prim.last_program.many:
         return None
     grad = (
         trace.mode.grad
@@ -1774,11 +1814,15 @@ def record_off(trace, prim, n, h0, h1, h2, values):
             h0.value.requires_grad
             or (n > 1 and h1.value.requires_grad)
             or (n > 2 and h2.value.requires_grad)
+            or (rest is not None and any_requires_grad(rest))
         )
         and prim.last_program.real
     )
     if grad and (
-        h0.value.inference or (n > 1 and h1.value.inference) or (n > 2 and h2.value.inference)
+        h0.value.inference
+        or (n > 1 and h1.value.inference)
+        or (n > 2 and h2.value.inference)
+        or not prim.last_program.all_real
     ):
         return None
     step = fresh_record()
@@ -1796,6 +1840,8 @@ def record_off(trace, prim, n, h0, h1, h2, values):
     step.i0 = h0.value.index
     step.i1 = h1.value.index if n > 1 else -1
     step.i2 = h2.value.index if n > 2 else -1
+    if rest is not None:
+        step.rest = tuple([h.value.index for h in rest])
     step.first = trace.n
     step.n_out = 1
     step.arg0 = len(trace.args)
@@ -1808,17 +1854,18 @@ def record_off(trace, prim, n, h0, h1, h2, values):
         step.n_out = len(out)
         for t in parts:
             append_value(trace, t.value, grad)
-        attach_parts(parts, out, h0, prim)
+        if prim.piece is not None:
+            attach_parts(parts, out, h0, prim)
     else:
         step.out_type = out
         v.type = step.out_type
         append_value(trace, v, grad)
         t.value = v
-        if values is not None:
-            for number in values:
-                push(trace.args, number)
         if prim.is_view:
             attach_view(t, h0, prim, values)
+    if values is not None:
+        for number in values:
+            push(trace.args, number)
     code = current_code()
     if code is LAST_CODE[0]:
         step.code = code
@@ -1827,7 +1874,10 @@ def record_off(trace, prim, n, h0, h1, h2, values):
         note_site(trace, step, code, current_lasti())
         if step.code is code:
             LAST_CODE[0] = code
-    return tuple(parts) if type(out) is tuple else t
+    if type(out) is not tuple:
+        return t
+    wrap = prim.last_program.wrap
+    return tuple(parts) if wrap is tuple else wrap(parts)
 
 
 def append_value(trace, v, grad):
@@ -2129,6 +2179,16 @@ def same_types(types, values):
     return True
 
 
+def same_kinds(types, others):
+    """Whether types are of the same kinds as others."""
+    for k in range(len(others)):
+        a = types[k]
+        b = others[k]
+        if a.kind is not b.kind:
+            return False
+    return True
+
+
 def types_of(n, v0, v1, v2, others):
     """The types of the operands as a list."""
     types = []
@@ -2200,27 +2260,35 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     outs = None
     program = None
     same = False
-    if n == prim.last_n and n < 4 and prim.epoch == EPOCH:
+    if others is not None:
+        more = [v.type for v in others]
+    if n == prim.last_n and prim.epoch == EPOCH:
         program = prim.last_program
-        same = prim.last_t0 is t0 and prim.last_t1 is t1 and prim.last_t2 is t2
+        same = (
+            prim.last_t0 is t0
+            and prim.last_t1 is t1
+            and prim.last_t2 is t2
+            and (others is None or same_types(prim.last_more, others))
+        )
         if same and not prim.sized:
             outs = prim.last_outs
         elif same or (
             (n < 1 or prim.last_t0.kind is t0.kind)
             and (n < 2 or prim.last_t1.kind is t1.kind)
             and (n < 3 or prim.last_t2.kind is t2.kind)
+            and (others is None or same_kinds(prim.last_more, more))
         ):
-            outs = program.resize(t0, t1, t2, None, values)
+            outs = program.resize(t0, t1, t2, more, values)
     if outs is None:
         types = types_of(n, v0, v1, v2, others)
         program, found = prim.typed(types, values if values is not None else [])
         outs = found[0] if len(found) == 1 else found
-        more = types[3:] if n > 3 else None
-    if n < 4 and (not same or prim.sized):
+    if not same or prim.sized:
         prim.last_n = n
         prim.last_t0 = t0
         prim.last_t1 = t1
         prim.last_t2 = t2
+        prim.last_more = more
         prim.last_program = program
         prim.last_outs = outs
     if state is not None:
@@ -2780,7 +2848,7 @@ class OpFunction:
                             continue
                         a = arg(args, plan.raws[j])
                         if role == R_TENSOR:
-                            if type(a) is not Tensor:
+                            if type(a) is not Tensor and type(a) is not LAST_PLAIN[0]:
                                 if not isinstance(a, Tensor):
                                     ok = False
                                     break
@@ -2818,7 +2886,7 @@ class OpFunction:
                                 ok = False
                                 break
                             for a in items:
-                                if type(a) is not Tensor:
+                                if type(a) is not Tensor and type(a) is not LAST_PLAIN[0]:
                                     if not isinstance(a, Tensor):
                                         ok = False
                                         break
@@ -2946,13 +3014,14 @@ def overrides(a):
         return False
     if SLOTS["is_plain"](cls):
         PLAIN_TYPES[cls] = True
+        LAST_PLAIN[0] = cls
         return False
     return SLOTS["override_enabled"]()
 
 
 def is_plain(a):
     """Whether an argument is a tensor that does not override ops, of a class met before."""
-    return type(a) is Tensor or type(a) in PLAIN_TYPES
+    return type(a) is Tensor or type(a) is LAST_PLAIN[0] or type(a) in PLAIN_TYPES
 
 
 def has_override(a):
@@ -3362,6 +3431,11 @@ def call_module(module, args, kwargs):
         trace.site_lasti = outer_lasti
 
 
+def note_module_class(cls):
+    """Let the members of a class of modules be found in their dicts, without a detour."""
+    quick_members(cls)
+
+
 GLOBAL_HOOKS = [0]  # global module hooks in force
 ACTIVE_HOOKS = GLOBAL_HOOKS  # for those who count them
 
@@ -3441,7 +3515,8 @@ def set_defaults():
         State: "parent t0 t1 t2 trest last_args children child plans nodes leaves step",
         Trace: "state sites extra site_code",
         TensorType: "size extents kind",
-        PrimitiveBase: "last_t0 last_t1 last_t2 last_program last_outs piece piece_outs piece_args",
+        PrimitiveBase: "last_t0 last_t1 last_t2 last_more last_program last_outs "
+        "piece piece_outs piece_args",
         Mode: "off",
         Segment: "structure inputs saved types args sites hooks",
         Program: "graph runner kinds",

@@ -98,7 +98,9 @@ class Program:
     sample_types: Any
     sample_args: Any
     many: _bool
+    wrap: Any
     real: _bool
+    all_real: _bool
     differentiable: _bool
     def __init__(self, prim: Any, guards: Any, outs: Any) -> None: ...
     def matches(self, types: Any, args: Any) -> Any:
@@ -1869,6 +1871,8 @@ class ModuleBase:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 def call_module(module: Any, args: Any, kwargs: Any) -> Any:
     """Call a module with a tuple and a dict (or None); compiled, this is the slot of the type."""
+def note_module_class(cls: Any) -> Any:
+    """Let the members of a class of modules be found in their dicts, without a detour."""
 ACTIVE_HOOKS: Any
 def set_scalar_reader(function: Any) -> Any:
     """Slot: how the binder reads NumPy scalars and the like as Python numbers."""

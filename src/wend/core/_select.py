@@ -111,6 +111,7 @@ _STAND_INS = {
     "drop_last": list.pop,
     "call_forward": call_forward,
     "install_module_call": install_module_call,
+    "quick_members": lambda cls: 0,
     "type_tag": type_tag,
     "set_type_tag": _type_tags.__setitem__,
     "unlock_type": unlock_type,

@@ -5,6 +5,13 @@
 #include <Python.h>
 #include <stddef.h>
 
+/* For what is a few instructions, used in many places by what is called for each op. */
+#if defined(__GNUC__)
+#define WEND_INLINE static inline __attribute__((always_inline))
+#else
+#define WEND_INLINE static inline
+#endif
+
 typedef PyObject *(*wend_call_t)(PyObject *, size_t, Py_ssize_t, PyObject *);
 
 static wend_call_t wend_call_target = NULL;
@@ -175,7 +182,7 @@ static inline void wend_expect(wend_pool_t *pool)
 
 /* A new object of a pool's type, without the way through `tp_new`; unless `watched`, the cyclic
  * collector is not told of it. */
-static inline PyObject *wend_pool_fresh(wend_pool_t *pool, int watched)
+WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched)
 {
 #if !(defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG) || defined(Py_GIL_DISABLED))
     if (pool->n > 0 && pool->image != NULL) {
@@ -393,7 +400,7 @@ static inline PyObject *wend_roomy(Py_ssize_t n)
     return items;
 }
 
-static inline int wend_push(PyObject *items, PyObject *item)
+WEND_INLINE int wend_push(PyObject *items, PyObject *item)
 {
     PyListObject *list = (PyListObject *)items;
     Py_ssize_t n = Py_SIZE(list);
@@ -464,6 +471,45 @@ static inline PyObject *wend_call_forward(PyObject *module, PyObject *args, PyOb
     PyObject *result = PyObject_Call(function, args, keywords);
     Py_DECREF(function);
     return result;
+}
+
+/* Members of modules lie in their dicts.  Python's way there leads past `__getattribute__` and
+ * `__getattr__` each time; it is left to what is not found at once. */
+static getattrofunc wend_slow_getattr = NULL;
+
+static PyObject *wend_module_getattr(PyObject *self, PyObject *name)
+{
+    PyObject *of_type = _PyType_Lookup(Py_TYPE(self), name); /* borrowed, as is `found` */
+    if (of_type == NULL || PyFunction_Check(of_type)) {
+        PyObject *attributes = WEND_DICT(self);
+        PyObject *found = NULL;
+        if (attributes != NULL) /* comparing names runs no code: the type keeps its function */
+            found = PyDict_GetItemWithError(attributes, name);
+        if (found != NULL)
+            return Py_NewRef(found);
+        if (PyErr_Occurred())
+            return NULL;
+        if (of_type != NULL)
+            return PyMethod_New(of_type, self);
+    }
+    return wend_slow_getattr(self, name);
+}
+
+/* Let a class of modules take that way, if its attributes are got as those of `Module` are. */
+static int wend_quick_members(PyObject *cls)
+{
+    static PyObject *name = NULL;
+    if (name == NULL && (name = PyUnicode_InternFromString("__getattribute__")) == NULL)
+        return -1;
+    PyTypeObject *type = (PyTypeObject *)cls;
+    if (_PyType_Lookup(type, name) != _PyType_Lookup(&PyBaseObject_Type, name) ||
+        type->tp_dictoffset <= 0)
+        return 0;
+    if (wend_slow_getattr == NULL && type->tp_getattro != PyObject_GenericGetAttr)
+        wend_slow_getattr = type->tp_getattro; /* the first such class has a `__getattr__` */
+    if (type->tp_getattro == wend_slow_getattr && wend_slow_getattr != NULL)
+        type->tp_getattro = wend_module_getattr; /* until Python finds another `__getattr__` */
+    return 0;
 }
 
 static ternaryfunc wend_module_target = NULL;

@@ -6,6 +6,12 @@ cdef extern from "_sort_shim.h":
     void copy "wend_copy" (long long target, long long source, Py_ssize_t n)
     void add32 "wend_add32" (long long target, long long source, Py_ssize_t n)
     void add64 "wend_add64" (long long target, long long source, Py_ssize_t n)
+    # Items of lists and tuples of one class: nothing is checked.
+    Record record_at "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_item" (list items, Py_ssize_t i)
+    Value value_at "(struct __pyx_obj_4wend_4core_4_hot_Value *)wend_item" (list items, Py_ssize_t i)
+    PrimitiveBase prim_of "(struct __pyx_obj_4wend_4core_4_hot_PrimitiveBase *)Py_NewRef" (object prim)
+    TensorType type_at "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_entry" (tuple items, Py_ssize_t i)
+    int put "wend_put_item" (list items, Py_ssize_t i, object item)
 
 cdef Py_ssize_t MOST_OPS, MOST_VALUES
 
@@ -21,6 +27,12 @@ cdef class Node:
     cdef readonly tuple args
     cdef bytes packed
     cdef readonly bint grad
+    cdef readonly bint flows
+    cdef readonly bint inner
+    cdef readonly Py_ssize_t n_in
+    cdef Py_ssize_t ref0
+    cdef Py_ssize_t ref1
+    cdef Py_ssize_t ref2
     cdef readonly Py_ssize_t n_out
     cdef public dict children
     cdef public Node child
@@ -33,10 +45,13 @@ cdef class Node:
     cdef public Py_ssize_t n_ops
     cdef public Py_ssize_t n_values
     cdef public Py_ssize_t n_operands
-    cdef public object mask
+    cdef public long long mask
     cdef public tuple shared
     cdef public object template
     cdef public Py_ssize_t hint
+
+cdef extern from "_sort_shim.h":
+    Node node_at "(struct __pyx_obj_4wend_7runtime_5_sort_Node *)wend_item" (list items, Py_ssize_t i)
 
 cdef class Sorter:
     cdef public long long[::1] ins
@@ -57,19 +72,20 @@ cdef class Sorter:
     cdef public long long[::1] pool
     cdef public Py_ssize_t pooled
     cdef public list nodes
-    cdef public list grads
     cdef public list needed
     cdef public list reached
     cdef public list leaves
     cdef public dict joins
 
     @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long[::1]",
-                   region="long long[::1]", root="long long[::1]", rest=tuple, k=Py_ssize_t,
-                   n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value, g=Py_ssize_t,
+                   region="long long[::1]", root="long long[::1]", local="long long[::1]",
+                   nodes=list, number=Py_ssize_t, rest=tuple, k=Py_ssize_t,
+                   n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value,
                    target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
-                   depth=Py_ssize_t, prim=PrimitiveBase, found=object, key=tuple)
+                   prim=PrimitiveBase, found=object, key=tuple)
     cpdef bint scan(self, Node root_node, list states, list values, list args) except -1
-    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=Node, i=Py_ssize_t)
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=Node, i=Py_ssize_t, made="long long[::1]",
+                   made_at="long long[::1]", region="long long[::1]", local="long long[::1]")
     cdef bint number_values(self, Py_ssize_t n) except -1
     @cython.locals(n=Py_ssize_t, start=Py_ssize_t, old=Py_ssize_t, k=Py_ssize_t)
     cdef bint add_read(self, Py_ssize_t target, Py_ssize_t at, Py_ssize_t room) except -1
@@ -80,13 +96,14 @@ cdef class Sorter:
     @cython.locals(target=Py_ssize_t, depth=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t)
     cdef Py_ssize_t begin(self, Node node, Py_ssize_t n_in) except -1
     @cython.locals(v=Value, k=Py_ssize_t, node=Node, target=Py_ssize_t, first=Py_ssize_t,
-                   n_in=Py_ssize_t)
+                   n_in=Py_ssize_t, key=tuple)
     cdef bint join_all(self, Node root_node, Record state, list values) except -1
     @cython.locals(packed=bytes, n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
-                   ref=Py_ssize_t, v=Value, first=Py_ssize_t)
+                   ref=Py_ssize_t, v=Value, first=Py_ssize_t, kind=int)
     cdef join(self, Node node, Record state, Py_ssize_t n_in, Py_ssize_t target, list values)
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, start=Py_ssize_t, j=Py_ssize_t,
-                   known=bint)
+                   known=bint, ref=Py_ssize_t, packed=bytes, region="long long[::1]",
+                   root="long long[::1]", pool="long long[::1]")
     cdef bint allowed(self, Node node, Py_ssize_t n_in, Py_ssize_t target) except -1
     @cython.locals(child=Node, found=list, operands=list, k=Py_ssize_t)
     cdef Node find(self, Node parent, Record state, PrimitiveBase prim, Py_ssize_t n_in, Py_ssize_t target,
@@ -99,15 +116,16 @@ cdef class Sorter:
     @cython.locals(found=int)
     cpdef int role(self, Py_ssize_t at, Value v) except -1
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, k=Py_ssize_t,
-                   stack=list, marks=list, through_gradients=bint)
+                   stack=list, marks=list, through_gradients=bint, nodes=list,
+                   region="long long[::1]", root="long long[::1]", pool="long long[::1]")
     cpdef mark(self, wanted, roots)
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t, stack=list,
                    marks=list, ends=set)
     cpdef tuple flow(self, list seeds)
     @cython.locals(region="long long[::1]", root="long long[::1]", nodes=list, n=Py_ssize_t,
                    kinds="long long[::1]", missing="long long[::1]", heads="long long[::1]",
-                   following="long long[::1]", users="long long[::1]", table=dict, depth_of=list,
-                   count_of=list, ready=list, firsts=list, entry=Py_ssize_t, i=Py_ssize_t,
+                   following="long long[::1]", users="long long[::1]", table=dict,
+                   depth_of="long long[::1]", count_of="long long[::1]", ready=list, firsts=list, entry=Py_ssize_t, i=Py_ssize_t,
                    j=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, node=Node, mask="long long",
                    kind=Py_ssize_t, shared=list, smooth=bint, key=tuple, heap=list, groups=list,
                    group=list)

@@ -12,7 +12,7 @@ Compiled by Cython with the types in `_sort.pxd`; runs as plain Python too, on t
 
 from heapq import heappop, heappush
 
-from wend.core._hot import LeafPrimitive, PrimitiveBase, same_tail
+from wend.core._hot import LeafPrimitive, same_tail
 
 # How an operand from outside of a region enters it.
 STACK = 0  # one tensor per member, all of one type: a new leading dim
@@ -52,7 +52,12 @@ class Node:
         self.packed = b""  # refs + 128, then kinds, if they are few and small: see `fits`
         if len(refs) <= 8 and all(-128 <= ref < 128 for ref in refs):
             self.packed = bytes([ref + 128 for ref in refs] + list(kinds))
+        self.n_in = len(refs)
+        # What reads its own region and nothing else, and no numbers, is told by a few compares.
+        self.inner = 0 < self.n_in <= 3 and min(refs) >= 0 and len(args) == 0
+        self.ref0, self.ref1, self.ref2 = (*refs, -1, -1, -1)[:3] if self.inner else (-1, -1, -1)
         self.grad = grad
+        self.flows = grad or (parent is not None and parent.flows)  # whether gradients go through
         self.n_out = n_out
         self.children = {}
         self.child = None
@@ -97,51 +102,86 @@ class Sorter:
         self.pool = self.made[:0]  # operands of regions: values from outside
         self.pooled = 0
         self.nodes = []  # per region
-        self.grads = []  # whether gradients flow through it
         self.needed = []
         self.reached = []
         self.leaves = []
-        self.joins = {}  # nodes of what joins, by primitive
+        self.joins = {}  # nodes of what joins, by primitive and whether it requires grad
 
     def scan(self, root_node, states, values, args):
         """Sort all ops into regions; False if there are ops that only another executor can run."""
-        root, region, ins = self.root, self.region, self.ins
-        for state in states:
+        root, region, local, ins, nodes = self.root, self.region, self.local, self.ins, self.nodes
+        for number in range(len(states)):
+            state = record_at(states, number)
             first = state.first
             n_in = state.n_in
-            if n_in == 0 and type(state.prim) is LeafPrimitive:
-                region[first] = -1
-                root[first] = first
-                self.leaves.append(first)
-                continue
-            if state.is_step or state.mode.recompute != 0:
+            if state.program is None:  # only ops have one
+                if n_in == 0 and type(state.prim) is LeafPrimitive:
+                    region[first] = -1
+                    root[first] = first
+                    self.leaves.append(first)
+                    continue
                 return False
-            if not isinstance(state.prim, PrimitiveBase):
+            if state.mode.recompute != 0:
                 return False
-            prim = state.prim
+            prim = prim_of(state.prim)
             code = prim.region_code - 1
             if code < 0:
                 code = ASK_["code"](prim, state)
                 prim.region_code = code + 1
             if code == 3:
                 return False
+            target = -1
+            newest = -1
             if n_in > 0:
-                ins[0] = state.i0
+                ins[0] = newest = at = state.i0
+                target = region[at]
+                if target < 0:
+                    newest = -1
                 if n_in > 1:
-                    ins[1] = state.i1
+                    ins[1] = at = state.i1
+                    if at > newest and region[at] >= 0:
+                        newest = at
+                        target = region[at]
                     if n_in > 2:
-                        ins[2] = state.i2
+                        ins[2] = at = state.i2
+                        if at > newest and region[at] >= 0:
+                            newest = at
+                            target = region[at]
                         if n_in > 3:
                             if n_in > len(ins):
                                 return False
                             rest = state.rest
-                            for k in range(n_in - 3):
-                                ins[3 + k] = rest[k]
-            n_args = len(prim.size_mask)
+                            for k in range(3, n_in):
+                                ins[k] = at = rest[k - 3]
+                                if at > newest and region[at] >= 0:
+                                    newest = at
+                                    target = region[at]
+            if newest >= 0 and code == 0:
+                parent = node_at(nodes, target)
+                node = parent.child
+                if (
+                    node is not None
+                    and node.inner
+                    and node.prim is prim
+                    and node.n_in == n_in
+                    and node.grad == state.requires_grad
+                    and node.joins
+                    and region[state.i0] == target
+                    and local[state.i0] == node.ref0
+                    and (n_in < 2 or (region[state.i1] == target and local[state.i1] == node.ref1))
+                    and (n_in < 3 or (region[state.i2] == target and local[state.i2] == node.ref2))
+                ):
+                    put(nodes, target, node)
+                    for k in range(state.n_out):
+                        region[first + k] = target
+                        local[first + k] = parent.n_values + k
+                        root[first + k] = first + k
+                    continue
             arg0 = state.arg0
+            n_args = len(prim.size_mask)
             if code == 1:
                 at = ins[0]
-                v = values[at]
+                v = value_at(values, at)
                 key = (prim, v.type, tuple(args[arg0 : arg0 + n_args]))
                 found = OFFSETS_.get(key)
                 if found is None:
@@ -153,17 +193,9 @@ class Sorter:
                     continue
             if code == 4 and self.join_all(root_node, state, values):
                 continue
-            target = -1
-            newest = -1
-            for k in range(n_in):
-                at = ins[k]
-                g = region[at]
-                if g >= 0 and at > newest:
-                    newest = at
-                    target = g
             node = None
-            if target >= 0 and code != 2:
-                parent = self.nodes[target]
+            if newest >= 0 and code != 2:
+                parent = node_at(nodes, target)
                 if parent.n_ops < MOST_OPS and parent.n_values < MOST_VALUES and not parent.single:
                     node = self.find(parent, state, prim, n_in, target, values, args, arg0, n_args)
                     if not node.joins or not self.allowed(node, n_in, target):
@@ -184,10 +216,11 @@ class Sorter:
             at += node.n_values
             k += 1
         self.made_at[k] = at
+        made, made_at, region, local = self.made, self.made_at, self.region, self.local
         for i in range(n):
-            k = self.region[i]
+            k = region[i]
             if k >= 0:
-                self.made[self.made_at[k] + self.local[i]] = i
+                made[made_at[k] + local[i]] = i
 
     def add_read(self, target, at, room):
         """Append to the operands of a region; room: for so many if there is none for it."""
@@ -222,7 +255,6 @@ class Sorter:
         self.nodes.append(node)
         self.n_reads[target] = 0
         self.room[target] = 0
-        self.grads.append(False)
         depth = 0
         for k in range(n_in):
             g = self.region[self.root[self.ins[k]]]
@@ -236,18 +268,19 @@ class Sorter:
         """Sort an op that lays its operands one behind the other; False if it does more."""
         first = state.first
         n_in = state.n_in
-        v = values[first]
+        v = value_at(values, first)
         dtype = v.type.dtype
         for k in range(n_in):
-            v = values[self.ins[k]]
+            v = value_at(values, self.ins[k])
             if v.type.dtype is not dtype:
                 return False
-        node = self.joins.get(state.prim)
+        key = (state.prim, state.requires_grad)
+        node = self.joins.get(key)
         if node is None:
-            node = Node(root_node, state.prim, (), (), (), (), False, 1)
+            node = Node(root_node, state.prim, (), (), (), (), state.requires_grad, 1)
             node.joined = True
             node.single = True
-            self.joins[state.prim] = node
+            self.joins[key] = node
         target = self.begin(node, n_in)
         for k in range(n_in):
             self.add_read(target, self.ins[k], n_in)
@@ -256,7 +289,6 @@ class Sorter:
         self.region[first] = target
         self.local[first] = 0
         self.root[first] = first
-        self.grads[target] = state.requires_grad
         return True
 
     def join(self, node, state, n_in, target, values):
@@ -274,9 +306,11 @@ class Sorter:
                 if -1 - ref >= n:
                     self.add_read(target, at, 4)
                     n += 1
-                if self.rows[target] < 0 and node.kinds[k] & 3 == 1:
-                    v = values[at]
-                    self.rows[target] = v.type.row[0]
+                if self.rows[target] < 0:
+                    kind = packed[n_in + k] if len(packed) > 0 else node.kinds[k]
+                    if kind & 3 == 1:
+                        v = value_at(values, at)
+                        self.rows[target] = v.type.row[0]
         if self.rows[target] < 0:
             self.rows[target] = 1
         first = state.first
@@ -284,23 +318,23 @@ class Sorter:
             self.region[first + k] = target
             self.local[first + k] = node.parent.n_values + k
             self.root[first + k] = first + k
-        self.nodes[target] = node
-        if state.requires_grad:
-            self.grads[target] = True
+        put(self.nodes, target, node)
 
     def allowed(self, node, n_in, target):
         """Whether a region may read what an op of it reads: only what it depends on already."""
         n = node.parent.n_operands
         if node.n_operands == n:
             return True
+        region, root, pool, packed = self.region, self.root, self.pool, node.packed
         start = self.reads_at[target]
         for k in range(n_in):
-            if node.refs[k] < 0 and -1 - node.refs[k] >= n:
-                g = self.region[self.root[self.ins[k]]]
+            ref = packed[k] - 128 if len(packed) > 0 else node.refs[k]
+            if ref < 0 and -1 - ref >= n:
+                g = region[root[self.ins[k]]]
                 if g >= 0:
                     known = False
                     for j in range(start, start + self.n_reads[target]):
-                        if self.region[self.root[self.pool[j]]] == g:
+                        if region[root[pool[j]]] == g:
                             known = True
                             break
                     if not known:
@@ -328,7 +362,7 @@ class Sorter:
 
     def fits(self, child, state, prim, n, target, values, args, arg0):
         """Whether an op is the one that a node stands for."""
-        if child.prim is not prim or child.grad != state.requires_grad or len(child.refs) != n:
+        if child.prim is not prim or child.grad != state.requires_grad or child.n_in != n:
             return False
         packed = child.packed
         start = self.reads_at[target]
@@ -367,7 +401,7 @@ class Sorter:
                 if self.ins[j] == at:
                     return False
             n_new += 1
-            v = values[at]
+            v = value_at(values, at)
             if len(packed) > 0:
                 kind = packed[n + k]
             else:
@@ -375,7 +409,7 @@ class Sorter:
             if kind >> 2 != self.role(at, v):
                 return False
             type_ = v.type
-            like = child.types[k]
+            like = type_at(child.types, k)
             if kind & 3 == 1:
                 if type_.kind is not like.kind:
                     return False
@@ -408,22 +442,27 @@ class Sorter:
 
     def mark(self, wanted, roots):
         """Find out which regions are needed for the wanted values, which lead to the roots."""
-        n = len(self.nodes)
+        nodes, region, root, pool = self.nodes, self.region, self.root, self.pool
+        n = len(nodes)
         self.needed = [False] * n
         self.reached = [False] * n
         for seeds, marks in ((roots, self.reached), (wanted, self.needed)):
             stack = []
             through_gradients = marks is self.reached
             for at in seeds:
-                g = self.region[self.root[at]]
-                if g >= 0 and not marks[g] and (not through_gradients or self.grads[g]):
+                g = region[root[at]]
+                if g >= 0 and not marks[g] and (not through_gradients or node_at(nodes, g).flows):
                     marks[g] = True
                     stack.append(g)
             while stack:
                 g = stack.pop()
                 for k in range(self.reads_at[g], self.reads_at[g] + self.n_reads[g]):
-                    h = self.region[self.root[self.pool[k]]]
-                    if h >= 0 and not marks[h] and (not through_gradients or self.grads[h]):
+                    h = region[root[pool[k]]]
+                    if (
+                        h >= 0
+                        and not marks[h]
+                        and (not through_gradients or node_at(nodes, h).flows)
+                    ):
                         marks[h] = True
                         stack.append(h)
 
@@ -457,10 +496,11 @@ class Sorter:
         region, root, nodes = self.region, self.root, self.nodes
         n = len(nodes)
         # Who reads a region's values, as a linked list: its head, per entry the next one; 0 ends it.
-        kinds, missing, heads, following, users = ASK_["tables"](n, 1 + self.pooled)
+        # Per kind: the sum of its members' depths, and how many there are.
+        kinds, missing, heads, depth_of, count_of, following, users = ASK_["tables"](
+            n, 1 + self.pooled
+        )
         table = {}
-        depth_of = []
-        count_of = []
         ready = []
         firsts = []
         entry = 0
@@ -479,7 +519,7 @@ class Sorter:
         for i in range(n):
             if not self.needed[i]:
                 continue
-            node = nodes[i]
+            node = node_at(nodes, i)
             mask = self.mask_of(i)
             node.mask |= mask
             kind = node.hint
@@ -495,8 +535,6 @@ class Sorter:
                 if kind == len(firsts):
                     firsts.append(i)
                     ready.append([])
-                    depth_of.append(0)
-                    count_of.append(0)
             kinds[i] = kind
             # What runs alone in any case comes at once: then more of what reads it is ready.
             depth_of[kind] += -1 if node.single else self.depths[i]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 import sys
 from types import ModuleType
 
@@ -36,5 +37,12 @@ def add64(target: int, source: int, n: int) -> None:
 def select() -> ModuleType:
     """The sorter that this process uses, registered as `wend.runtime._sort`."""
     name = "wend.runtime._sort"
-    stand_ins = {"copy": copy, "add32": add32, "add64": add64}
+    stand_ins = {
+        "copy": copy,
+        "add32": add32,
+        "add64": add64,
+        "put": list.__setitem__,
+        "prim_of": lambda prim: prim,
+        **dict.fromkeys(("record_at", "value_at", "node_at", "type_at"), operator.getitem),
+    }
     return sys.modules.get(name) or compiled(name) or load_plain(name, stand_ins)

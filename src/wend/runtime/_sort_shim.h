@@ -19,3 +19,19 @@ static void wend_add64(long long target, long long source, Py_ssize_t n) {
     const double *restrict s = (const double *)(intptr_t)source;
     for (Py_ssize_t k = 0; k < n; k++) t[k] += s[k];
 }
+
+/* Item i of a list, of a tuple: that there is one, and of what class it is, the caller knows. */
+static inline PyObject *wend_item(PyObject *items, Py_ssize_t i) {
+    return Py_NewRef(PyList_GET_ITEM(items, i));
+}
+
+static inline PyObject *wend_entry(PyObject *items, Py_ssize_t i) {
+    return Py_NewRef(PyTuple_GET_ITEM(items, i));
+}
+
+static inline int wend_put_item(PyObject *items, Py_ssize_t i, PyObject *item) {
+    PyObject *before = PyList_GET_ITEM(items, i);
+    PyList_SET_ITEM(items, i, Py_NewRef(item));
+    Py_DECREF(before);
+    return 0;
+}

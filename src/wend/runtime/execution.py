@@ -42,8 +42,10 @@ class Forward:
             raise Unsuited
         self.batch = batch
         self.values = batch.values
-        tables = list(np.zeros((8, len(self.values)), np.int64))
-        tables[0].fill(-1)  # also what no op of this flush makes
+        words = np.empty((8, len(self.values)), np.int64)
+        words[0] = -1  # also what no op of this flush makes
+        words[3:7] = 0  # the others are written before they are read
+        tables = list(words)
         self.tables = tables, list(np.empty((6, 1 + len(batch.states)), np.int64))
         self.sorter = _sort.Sorter(*self.tables, np.empty(MOST_OPERANDS, np.int64))
         self.data, self.gradients, self.root, self.offset = (
@@ -209,7 +211,7 @@ class Forward:
         type_ = self.values[at].type
         self.data[at] = address = self.room.take(type_.nbytes)
         sorter.lay(i, self.values, address)
-        if sorter.reached[i] and sorter.grads[i] and type_.dtype.category >= 2:
+        if sorter.reached[i] and sorter.nodes[i].flows and type_.dtype.category >= 2:
             self.gradients[at] = group.seed = self.room.take(type_.nbytes)
             _slabs.set_zero(group.seed, type_.nbytes)
 

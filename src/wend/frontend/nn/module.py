@@ -6,6 +6,7 @@ import copyreg
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wend.core._hot import note_module_class
 from wend.frontend.nn._convert import ConversionMixin
 from wend.frontend.nn._core import ModuleBase, Tensor
 from wend.frontend.nn._hooked import (
@@ -70,6 +71,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        note_module_class(cls)
         if cls.__module__.startswith(_INTERNAL):
             # Layers are known by the public module that exports them, in repr and in pickles.
             cls.__module__ = _PUBLIC + cls.__module__[len(_INTERNAL) :]

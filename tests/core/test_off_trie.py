@@ -1,0 +1,89 @@
+"""Steps off the trie: ops of many operands, with several results, of sizes known and new."""
+
+from __future__ import annotations
+
+import pytest
+
+import wend as torch
+from tries import own_trie
+from wend import nn
+from wend.core import _hot
+
+
+def run(cell, sizes, grad=True):
+    """Steps of a cell over batches of these sizes; the results, and gradients of the weights."""
+    torch.manual_seed(0)
+    made = []
+    for n in sizes:
+        h = c = torch.zeros(n, 3)
+        for _ in range(3):
+            h, c = cell(torch.randn(n, 4), (h, c))
+        made += [h, c]
+    if grad:
+        sum(y.sum() for y in made).backward()
+        made += [p.grad for p in cell.parameters()]
+        cell.zero_grad()
+    return [y.tolist() for y in made]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 5, 2), (1, 2, 0, 1)])
+def test_a_cell_of_many_operands(bias, sizes):
+    cell = nn.LSTMCell(4, 3, bias=bias)
+    with own_trie():
+        expected = run(cell, sizes)
+    with own_trie(sealed=True):
+        found = run(cell, sizes)
+    for a, b in zip(expected, found, strict=True):
+        torch.testing.assert_close(torch.tensor(a), torch.tensor(b))
+
+
+def test_what_requires_no_grad_is_known():
+    cell = nn.LSTMCell(4, 3)
+    with own_trie(sealed=True):
+        run(cell, (2, 2))
+        with torch.no_grad():
+            h, c = cell(torch.randn(2, 4), (torch.zeros(2, 3), torch.zeros(2, 3)))
+        assert not h.requires_grad and not c.requires_grad
+        h, c = cell(torch.randn(2, 4), (torch.zeros(2, 3), torch.zeros(2, 3)))
+        assert h.requires_grad and c.requires_grad
+
+
+def test_results_come_in_the_container_of_the_op():
+    x = torch.randn(3, 4)
+    with own_trie(sealed=True):
+        for _ in range(3):
+            found = torch.max(x, dim=1)
+            assert type(found).__name__ == "max"
+            assert found.values.shape == found.indices.shape == (3,)
+            assert not found.indices.requires_grad
+        y = x.clone().requires_grad_()
+        for _ in range(3):
+            found = torch.max(y, dim=1)
+            assert found.values.requires_grad and not found.indices.requires_grad
+
+
+def test_a_bad_operand_raises_at_once():
+    cell = nn.LSTMCell(4, 3)
+    state = torch.zeros(2, 3), torch.zeros(2, 3)
+    with own_trie(sealed=True):
+        for _ in range(2):
+            cell(torch.randn(2, 4), state)
+        with pytest.raises(RuntimeError):
+            cell(torch.randn(2, 5), state)
+        with pytest.raises(RuntimeError):
+            cell(torch.randn(2, 4), (torch.zeros(2, 3), torch.zeros(3, 3)))
+        h, _ = cell(torch.randn(2, 4), state)
+        assert h.shape == (2, 3)
+
+
+def test_types_of_the_fourth_operand_are_compared():
+    x, h, c = torch.randn(2, 4), torch.zeros(2, 3), torch.zeros(2, 3)
+    narrow, wide = nn.LSTMCell(4, 3), nn.LSTMCell(4, 3, bias=False).double()
+    with own_trie(sealed=True):
+        trace = _hot.current_trace()
+        for _ in range(2):
+            a, _ = narrow(x, (h, c))
+            b, _ = wide(x.double(), (h.double(), c.double()))
+            assert trace.state is None
+            assert a.dtype is torch.float32 and b.dtype is torch.float64
