@@ -80,9 +80,11 @@ class Cutter:
     decide: finds the answer for numbers not met lately
     leading, cost: it takes about the product of so many of the numbers times `cost` nanoseconds;
     whoever knows that this is less than WORTH need not ask
+    adds: whether sums are cut, whose last bits depend on that: where they are not, and nobody is
+    there to share the parts, the kernel may as well stay whole
     """
 
-    __slots__ = ("cost", "decide", "known", "leading", "polys")
+    __slots__ = ("adds", "cost", "decide", "known", "leading", "polys")
 
     def __init__(
         self,
@@ -91,9 +93,10 @@ class Cutter:
         decide: Callable[[tuple[int, ...]], Cut],
         leading: int,
         cost: float,
+        adds: bool,
     ) -> None:
         self.polys, self.decide = polys, decide
-        self.leading, self.cost = leading, cost
+        self.leading, self.cost, self.adds = leading, cost, adds
         if len(_KNOWN) >= _CUTTERS:
             _KNOWN.clear()
         self.known = _KNOWN.setdefault(kind, {})
@@ -124,6 +127,7 @@ def cutter(kernel: Kernel) -> Cutter | None:
             lambda numbers: _product(dtype, *numbers),
             _SIZES_OF_PRODUCT,
             FMA,
+            False,
         )
     if kernel.name in conv.WORDS:
         name = kernel.name
@@ -133,6 +137,7 @@ def cutter(kernel: Kernel) -> Cutter | None:
             lambda numbers: _convolution(name, dtype, *numbers),
             len(_CONVOLUTION),
             FMA,
+            name == "convolve_weight",
         )
     return None
 
@@ -183,8 +188,9 @@ def _loops(kernel: Kernel) -> Cutter:
         polys += [nest.extents[axis], *copies]  # elements of each fold that has copies
         axes.append((axis, grain, first, len(polys)))
     kind = ("loops", n, cost, *axes)
+    adds = any(end > first + 1 for _, _, first, end in axes)
     return Cutter(
-        polys, kind, lambda numbers: _cut_loops(cost, numbers[:n], axes, numbers), n, cost
+        polys, kind, lambda numbers: _cut_loops(cost, numbers[:n], axes, numbers), n, cost, adds
     )
 
 

@@ -7,7 +7,9 @@ its bound plan by comparing types, fills in addresses and run-time numbers, and 
 
 from __future__ import annotations
 
+import sys
 import time
+import weakref
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
 from wend.compiler.split import WHOLE, WORTH, Cutter, Form, cutter
 from wend.core._hot import Batch
-from wend.runtime import _bind_select, packed
+from wend.runtime import _bind_select, packed, pool
 from wend.runtime.arena import Placing
 from wend.runtime.frames import RELEASE_BYTES, FrameMaker
 from wend.runtime.launcher import launcher as _launch
@@ -35,6 +37,20 @@ MAX_BOUND = 128
 MOST_COPIED = 1 << 15
 
 _bind: Any = _bind_select.select()
+#: Plans that have been bound: when there are more threads to share the parts, they are anew.
+_BOUND: weakref.WeakSet[CompiledPlan] = weakref.WeakSet()
+
+
+def unbind_all() -> None:
+    """Forget how plans are bound; what runs goes on in the frame that it has."""
+    for plan in list(_BOUND):
+        plan.bound.clear()
+        plan.track.frames.clear()
+        plan.track.frame = None
+    _BOUND.clear()
+
+
+pool.on_change.append(unbind_all)
 
 
 class Unbound(Exception):
@@ -62,6 +78,10 @@ class CompiledPlan:
             if found is not None:
                 places = tuple([place(p) for p in found.polys])
                 self.cutters.append((n, k, found, places, step.packable))
+        adding = [row for row in self.cutters if row[2].adds]
+        packing = [row for row in self.cutters if row[4] and not row[2].adds]
+        #: What is asked how it is cut, and from how much work on: by one thread, and by several.
+        self.ways = [(adding, WORTH), (packing, sys.maxsize)], [(self.cutters, WORTH)]
         self.moving = Moving(recipe, [p for _, _, c, _, _ in self.cutters for p in c.polys])
         self.skeletons: dict[Any, Skeleton] = {}
         self.placings: dict[Any, Placing] = {}  # by the lifetimes of what is in the arena
@@ -105,6 +125,7 @@ class CompiledPlan:
             self.bound.pop(oldest, None)
             self.track.frames.pop(oldest, None)
         found = self.bound[key] = self.bind_to(values, args, *key)
+        _BOUND.add(self)
         if found is not None:
             self.track.frames[key] = found.frame
         return found
@@ -193,10 +214,12 @@ class Bound:
         forms: list[Form] = [WHOLE] * len(plan.kernels)
         edges: list[int] = []
         packable: list[int] = []
-        _bind.cut_kernels(
-            plan.cutters, _launch.address_of(self.row), WORTH, packed.MAX_ROWS, self.value,
-            forms, edges, packable,
-        )  # fmt: skip
+        # Where nobody shares the parts, forms of all kinds of sizes are one.
+        for cutters, worth in plan.ways[pool.threads() > 1]:
+            _bind.cut_kernels(
+                cutters, _launch.address_of(self.row), worth, packed.MAX_ROWS, self.value,
+                forms, edges, packable,
+            )  # fmt: skip
         key = (tuple(forms), tuple(packable))
         skeleton = plan.skeletons.get(key)
         if skeleton is None:

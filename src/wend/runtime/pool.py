@@ -7,7 +7,7 @@ depends on sizes alone, so the results are the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from wend.runtime.launcher import launcher
 
@@ -31,9 +31,15 @@ def threads() -> int:
 
 def set_threads(number: int) -> None:
     """Let so many threads share the parts of a kernel, from the next flush on."""
+    alone = _count[0] == 1
     _count[0] = number
     launcher.use_threads(number)
+    if alone != (number == 1):
+        for call in on_change:
+            call()
 
 
+#: Called when there begin, or cease, to be threads that share.
+on_change: list[Callable[[], None]] = []
 _count = [1]
 set_threads(default_threads())
