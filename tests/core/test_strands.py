@@ -111,6 +111,52 @@ def test_rows_of_values_that_are_picked(woven):
     assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
 
 
+def joined(p: Params, x: torch.Tensor) -> torch.Tensor:
+    """Tensors of earlier turns, one behind the other: some twice, or without a gradient."""
+    kept, losses = [x, p["a"]], []
+    for k in range(5):
+        x = torch.tanh(x @ p["a"] + p["b"])
+        kept.append(x)
+        losses.append(x.square().sum())
+        if losses[-1] > 1.2 - 0.2 * k:
+            break
+    whole = torch.cat([*kept, kept[-1]]) @ p["head"].T
+    if whole.sum() > 0:
+        whole = whole * 2
+    return torch.stack(losses).mean() + torch.stack([x, x, x.detach()]).sum() + whole.sum()
+
+
+def test_tensors_of_earlier_turns_that_are_joined(woven):
+    assert_same(joined, examples())
+    assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
+
+
+def test_a_strand_that_has_nobody_to_go_with(woven, monkeypatch):
+    run, sizes = strands.Weave.run, []
+
+    def noted(self, members):
+        sizes.append(len(members))
+        return run(self, members)
+
+    monkeypatch.setattr(strands.Weave, "run", noted)
+    assert_same(steps, examples())
+    assert 1 in sizes and max(sizes) > 1 and woven["nodes"] == 0
+
+
+def halves(p: Params, x: torch.Tensor) -> torch.Tensor:
+    """A dtype whose gradients are not added by native code; all numbers are exact in it."""
+    y = (p["b"] * 0 + 1).half() * (4 * x).half().round()
+    z = y * 3 if y.sum() > 0 else y * 5
+    if z.sum() > 2:
+        z = z + y
+    return z.sum().double()
+
+
+def test_gradients_of_low_precision(woven):
+    assert_same(halves, examples())
+    assert woven["backward"] > 0
+
+
 def unused(p: Params, x: torch.Tensor) -> torch.Tensor:
     """What nobody uses has no gradient, and makes none that is not finite."""
     x = x @ p["a"]

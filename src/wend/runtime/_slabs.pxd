@@ -1,6 +1,6 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Batch, Value
+from wend.core._hot cimport Batch, Value, held
 from wend.runtime._launch cimport Frame, address_of, launch_at
 from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
 
@@ -71,14 +71,17 @@ cpdef tuple shared_by(list members, tuple leaves)
 @cython.locals(batch=Batch, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long",
                found=list)
 cpdef list gather_rows(list members, tuple leaves, long long target, object dense)
-@cython.locals(batch=Batch, v=Value, source="long long", at=Py_ssize_t, found=list)
-cpdef list gather_parts(list members, Py_ssize_t i, object place, Py_ssize_t size,
+@cython.locals(batch=Batch, v=Value, source="long long", at=Py_ssize_t, found=list,
+               arg0=Py_ssize_t, end=Py_ssize_t)
+cpdef list gather_parts(list members, Py_ssize_t i, object entry, Py_ssize_t size,
                         long long target, object dense, list offsets)
 @cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
 cpdef hand_out(list members, Py_ssize_t i, object array, bint flat)
 @cython.locals(batch=Batch, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
 cpdef leave_rows(list members, object segment, dict inputs, tuple reads, tuple given,
                  Py_ssize_t stride)
+@cython.locals(v=Value, found=Value, slims=dict)
+cpdef slim_down(dict inputs)
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
 cpdef int call_with(Frame frame, tuple made, tuple numbers, list operands, list outs,
                     object words) except -2

@@ -6,9 +6,9 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 `_slabs_select`.
 """
 
-from wend.core._hot import Value
+from wend.core._hot import Value, held
 from wend.runtime._launch import address_of, launch_at
-from wend.runtime._sort import add_bytes, copy_bytes
+from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
 
 ALIGNMENT = 64
 WORDS = 2  # of a place: address, bytes a row (0: the same for all)
@@ -207,23 +207,29 @@ def gather_rows(members, leaves, target, dense):
     return found
 
 
-def gather_parts(members, i, place, size, target, dense, offsets):
-    """As `gather_rows`, of a part of one value: `size` bytes.
+def gather_parts(members, i, entry, size, target, dense, offsets):
+    """As `gather_rows`, of what an `Entry` shows of one value: `size` bytes.
 
-    place: where the part begins, of (value, run-time args)     offsets: takes that, in bytes
+    offsets: takes where the parts begin, in bytes
     """
     found = []
+    prim = entry.prim
+    arg0 = entry.arg0
+    end = arg0 + entry.n_args
     for batch in members:
         v = batch.values[i]
         source = address_of(v.buffer)
         if source == -1:
             kept = dense(v.buffer)
             source = address_of(kept)
-        at = place(v, batch.args)
+        place = OFFSETS.get((prim, v.type, tuple(batch.args[arg0:end])))
+        if place is None:
+            place = entry.place(v, batch.args)
+        at = place
         copy_bytes(target, source + at, size)
         target += size
         found.append(v)
-        offsets.append(at)
+        offsets.append(place)
     return found
 
 
@@ -254,6 +260,22 @@ def leave_rows(members, segment, inputs, reads, given, stride):
             v.segment = segment
             v.seg_index = at + i
         at += stride
+
+
+def slim_down(inputs):
+    """Keep of values what a gradient finds its way by: the values, without data."""
+    slims = {}  # of parameters there is one for all strands
+    for i, value in inputs.items():
+        v = value
+        slim = slims.get(v)
+        if slim is None:
+            found = held(v.type, None)
+            found.leaf = v.leaf
+            found.segment = v.segment
+            found.seg_index = v.seg_index
+            found.requires_grad = True
+            slim = slims[v] = found
+        inputs[i] = slim
 
 
 def call_with(frame, made, numbers, operands, outs, words):

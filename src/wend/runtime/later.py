@@ -171,14 +171,14 @@ class Ledger:
         targets: list[Value],
         numbers: list[Any],
         known: list[Value],
+        sizes: tuple[Any, ...],
     ) -> None:
         """Put off gradients of parameters.
 
         arrays: what they read, of one run     known: all values that are the same for its members
+        sizes: of the arrays' rows (one template serves all, but only rows of one size go together)
         """
-        # One template serves all sizes; only rows of one size go together.
-        sizes = [getattr(array, "shape", ())[1:] for array in arrays]
-        key = (template, tuple(map(id, known)), tuple(sizes))
+        key = (template, tuple(map(id, known)), sizes)
         have = self.tails.get(key)
         if have is None:
             slabs = [[array] for array in arrays]

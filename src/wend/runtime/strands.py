@@ -133,6 +133,8 @@ class Pattern:
             self.ops.append(state)
             self.args.extend(range(state.arg0, state.arg0 + len(prim.size_mask)))
         self.made = [i for i in self.live if i not in views]
+        self.places = {entry.index: k for k, entry in enumerate(self.entries)}
+        self.leafy = [k for k, entry in enumerate(self.entries) if entry.role & 4]
         #: Of the entries, those that may be the same for all, and users' leaves.
         self.single = tuple(
             [e.leaf if e.prim is None and e.index == e.leaf else -1 for e in self.entries]
@@ -343,7 +345,7 @@ class Weave:
                 else:
                     offsets = []
                     rows = _slabs.gather_parts(
-                        members, entry.leaf, entry.place, self.sizes[k], target, dense, offsets
+                        members, entry.leaf, entry, self.sizes[k], target, dense, offsets
                     )
                 found.append(array)
                 sources.append(rows)
@@ -363,6 +365,10 @@ class Weave:
         for i, array in zip(self.exported, results, strict=False):
             _slabs.hand_out(members, i, array, array.ndim == 1)
         for i, entry in self.pattern.views.items():
+            k = self.pattern.places.get(i)
+            if k is not None:
+                _slabs.hand_out(members, i, operands[k], operands[k].ndim == 1)
+                continue
             for batch in members:
                 batch.values[i].buffer = entry.shown(batch)
         return operands, sources, places, results
@@ -381,7 +387,7 @@ def region_of(
 ) -> tuple[Any, dict[int, int]]:
     """A path as the region that templates are made of; and its values' numbers there."""
     node = _sort.Node(None, None, (), (), (), (), False, 0)
-    places = {entry.index: k for k, entry in enumerate(pattern.entries)}
+    places = pattern.places
     locals_: dict[int, int] = {}
     entered: set[int] = set()
     for state in pattern.ops:

@@ -9,6 +9,7 @@ other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from wend.core._hot import Batch, Record, Segment
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.families import MOST_CALLS, Unsuited, is_wide
 from wend.runtime.later import LazyPath, Ledger, compute_again
-from wend.runtime.reference import slim
 from wend.runtime.strands import Call, Weave
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
@@ -56,6 +56,7 @@ class Backward:
         self.template = weave.template.seeded(frozenset([weave.locals[i] for i in seeded]))
         self.seeds = [i for i in weave.given if i in seeded]
         self.calls: dict[int, list[Any]] = {}
+        self.sizes: Any = None  # see `Ledger.wait_for`
         #: Nodes that a pass from these results uses up.
         self.nodes = reached_nodes(weave, seeded)
         #: Whether a gradient of 0 gives gradients of 0.
@@ -120,7 +121,9 @@ class Woven:
         self.leaves = [[b.values[i] for i in weave.pattern.leaves] for b in members]
         self.seeds: dict[int, Any] = {}  # gradients of results, by index; and which rows have one
         self.rows: dict[int, Any] = {}
-        self.spent: set[int] = set()  # nodes that passes through all strands have used up
+        self.spent: frozenset[int] = (
+            frozenset()
+        )  # nodes that passes through all strands have used up
         self.spent_in: dict[int, set[int]] = {}  # and through some, by strand
         states, stride, args = weave.pattern.states, self.stride, self.args
         types = [_slabs.types_of(b.values) for b in members]
@@ -229,11 +232,11 @@ class Woven:
 
     def is_hooked(self) -> bool:
         """Whether users' code wants to see a leaf's gradient as soon as it is complete."""
-        for entry, source in zip(self.weave.pattern.entries, self.sources, strict=True):
-            if entry.role & 4:
-                for v in source if type(source) is list else (source,):
-                    if has_hooks(v.leaf):
-                        return True
+        for k in self.weave.pattern.leafy:
+            source = self.sources[k]
+            for v in source if type(source) is list else (source,):
+                if has_hooks(v.leaf):
+                    return True
         return False
 
     def give_back(self, seeds: dict[int, Any]) -> None:
@@ -252,7 +255,7 @@ class Woven:
     def use_up(self, segment: Segment, nodes: frozenset[int], rows: Any) -> None:
         """A second pass through these nodes of some strands finds them gone."""
         if len(rows) == self.n:
-            self.spent |= nodes
+            self.spent = self.spent | nodes if self.spent else nodes
         else:
             for r in rows:
                 self.spent_in.setdefault(r, set()).update(nodes)
@@ -266,12 +269,7 @@ class Woven:
     def let_go(self, segment: Segment) -> None:
         """Nothing can be computed from here any more."""
         segment.structure.spend()
-        inputs = segment.inputs
-        slims: dict[Any, Any] = {}  # of parameters there is one for all strands
-        for i, value in inputs.items():
-            if value not in slims:
-                slims[value] = slim(value)
-            inputs[i] = slims[value]
+        _slabs.slim_down(segment.inputs)
 
     def run(self, owner: Any, known: Backward, rows: Any, reached: Any) -> None:
         """Run the backward function for some strands; hand on what it finds for those reached."""
@@ -291,17 +289,38 @@ class Woven:
                 raise RuntimeError("a backward kernel noted a failure")
         elif function is not None:
             found = function(list(read), types, weave.numbers)
+
+        def find(segment: Segment) -> Woven | None:
+            later = segment.structure.later
+            if type(later) is not Woven:
+                return None
+            owner.come_by(segment)
+            return later
+
         for k, g in zip(template.targets, found, strict=False):
-            self.hand_on(owner, k, g, rows, reached)
+            self.hand_on(owner, k, g, rows, reached, find)
         if template.late:
             made_too = iter(found[len(template.targets) :])
             kept = [read[i] if i >= 0 else next(made_too) for i in template.border]
-            targets = [self.sources[k] for k in template.late]
-            shared = [s for s in self.sources if type(s) is not list]
-            owner.ledger.wait_for(template, kept, targets, weave.numbers, shared)
+            sources = self.sources
+            if known.sizes is None:
+                known.sizes = tuple([getattr(x, "shape", ())[1:] for x in kept])
+            owner.ledger.wait_for(
+                template,
+                kept,
+                [sources[k] for k in template.late],
+                weave.numbers,
+                [s for s in sources if type(s) is not list],
+                known.sizes,
+            )
 
-    def hand_on(self, owner: Any, k: int, g: Any, rows: Any, reached: Any) -> None:
-        """Add to the gradient of what operand k shows.  g: a row for each of the strands `rows`"""
+    def hand_on(
+        self, owner: Any, k: int, g: Any, rows: Any, reached: Any, find: Callable[[Segment], Any]
+    ) -> None:
+        """Add to the gradient of what operand k shows.
+
+        g: a row for each of the strands `rows`     find: see `scatter_rows`
+        """
         source = self.sources[k]
         if type(source) is not list:
             self.give(owner, source, np.asarray(g))
@@ -313,14 +332,6 @@ class Woven:
             each = len(source) // self.n
             source = [v for r in rows for v in source[r * each : (r + 1) * each]]
             offsets = offsets and [offsets[r] for r in rows]
-
-        def find(segment: Segment) -> Woven | None:
-            later = segment.structure.later
-            if type(later) is not Woven:
-                return None
-            owner.come_by(segment)
-            return later
-
         g = np.ascontiguousarray(g)
         size = g.nbytes // len(rows)
         try:
