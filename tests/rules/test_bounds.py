@@ -14,6 +14,7 @@ from disabling import COMPILED, run_python, slot_replaced, states_made
 
 import wend as torch
 from tries import own_trie
+from wend.base.devices import CPU
 from wend.core import _hot
 from wend.runtime import plans
 
@@ -192,21 +193,32 @@ def test_what_is_in_use_survives_eviction():
 
 
 def types_kept(sizes: int) -> int:
-    """Number of interned types after so many lengths of vectors."""
-    for n in range(1, sizes):
-        torch.ones(n, dtype=torch.float64)
+    """Number of interned types while so many lengths of vectors are alive."""
+    alive = [torch.ones(n, dtype=torch.float64) for n in range(1, sizes)]
     torch.synchronize()
-    return _hot.count("types")
+    found = _hot.count("types")
+    del alive
+    return found
 
 
 def test_types_are_bounded():
-    """Disabled: the bound, by a table with room for all; most lengths are still there then."""
+    """Disabled: the bound, by a table with room for all; most lengths are there then."""
     assert types_kept(9_000) <= 2048
     try:
         _hot.bound_types(1 << 14)
         assert types_kept(9_000) >= 6_000
     finally:
         _hot.bound_types(2048)
+
+
+@pytest.mark.skipif(not COMPILED, reason="uncompiled, the table keeps its types")
+def test_types_go_with_those_who_have_them():
+    before = _hot.count("types")
+    alive = [_hot.intern_type((n, 7, 3, 2), torch.float64, CPU) for n in range(500)]
+    assert all(_hot.intern_type(t.dims, t.dtype, t.device) is t for t in alive[-50:])
+    assert _hot.count("types") > before + 300
+    del alive
+    assert _hot.count("types") <= before
 
 
 def memo_kept(sizes: int, remember: bool) -> int:

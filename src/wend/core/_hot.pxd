@@ -22,7 +22,11 @@ cdef extern from "_shim.h":
     int install_module_call "wend_install_module_call" (object cls) except -1
     size_t address "wend_address" (object o)
     long long type_tag "wend_type_tag" (size_t i)
-    int set_type_tag "wend_set_type_tag" (size_t i, long long tag)
+    object type_at "wend_type_at" (size_t i)
+    int put_type "wend_put_type" (size_t i, long long tag, object type_)
+    int forget_types "wend_forget_types" ()
+    Py_ssize_t count_types "wend_count_types" ()
+    int watch_types "wend_watch_types" (object probe) except -1
     object slice_start "wend_slice_start" (object key)
     object slice_stop "wend_slice_stop" (object key)
     object slice_step "wend_slice_step" (object key)
@@ -45,7 +49,6 @@ cdef dict PLAIN_TYPES
 cdef list LAST_PLAIN
 cdef dict KINDS
 cdef Py_ssize_t N_STATES
-cdef list TYPES
 cdef long long TYPE_MASK, TURN, MOST_SLOTS, WAYS
 cdef long long N_FLUSHES
 cdef dict MODES
@@ -73,13 +76,15 @@ cdef class TensorType:
     cdef readonly Kind kind
     cdef readonly Py_ssize_t nbytes
     cdef readonly Py_ssize_t rank
+    cdef size_t slot
     cdef long long row[8]
 
 @cython.locals(k=Py_ssize_t)
 cdef tuple dims_of(TensorType type_)
 @cython.locals(found=TensorType, row="long long[8]", n=Py_ssize_t, k=Py_ssize_t)
 cdef TensorType type_in_kind(Kind kind, tuple shape)
-@cython.locals(h="long long", i="long long", k="long long", found=TensorType, made=TensorType)
+@cython.locals(h="long long", i="long long", k="long long", place="long long", tag="long long",
+               found=TensorType, made=TensorType)
 cdef TensorType type_of_row(Kind kind, long long *row, Py_ssize_t n)
 @cython.locals(k=Py_ssize_t)
 cdef bint same_row(long long *a, long long *b, Py_ssize_t n) noexcept
@@ -339,7 +344,14 @@ cdef extern from "_shim.h":
     Value fresh_value "(struct __pyx_obj_4wend_4core_4_hot_Value *)wend_fresh_value" ()
     Tensor fresh_tensor "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)wend_fresh_tensor" ()
     Alias fresh_alias "(struct __pyx_obj_4wend_4core_4_hot_Alias *)wend_fresh_alias" ()
+    TensorType fresh_tensortype "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_fresh_type" ()
     Record fresh_record "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_fresh_record" ()
+
+cdef extern from "_shim.h":
+    int ask_value "WEND_ASK_VALUE" (Tensor handle)
+    int ask_type "WEND_ASK_TYPE" (Tensor handle)
+    int ask_next "WEND_ASK_NEXT" (State state)
+    int ask_types "WEND_ASK_TYPES" (State state)
 
 cdef class Batch:
     cdef public list states
@@ -595,6 +607,7 @@ cdef object call_module "wend_call_module" (ModuleBase module, object args, obje
 cdef list GLOBAL_HOOKS
 cdef set_probe(OpFunction probe)
 cdef mark_tensor(Tensor probe)
+cdef mark_type(TensorType probe)
 cdef mark_module(ModuleBase probe)
 cdef set_parts_probe(PartsFunction probe)
 @cython.locals(f=OpFunction, p=PartsFunction)

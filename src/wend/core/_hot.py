@@ -118,9 +118,8 @@ class TensorType:
 
 
 KINDS = {}
-TYPES = []  # interned types: WAYS neighbours for each hash, whose tags are the shim's
-TYPE_MASK = 0
-TURN = 0  # which of the neighbours goes next
+TYPE_MASK = 0  # of the table of types, which is the shim's: WAYS neighbours for each hash
+TURN = 0  # which of the neighbours gives way next
 N_STATES = 0
 N_FLUSHES = 0
 EPOCH = 0  # of the default dtype, which type rules may ask for
@@ -168,7 +167,8 @@ def type_in_kind(kind, shape):
 def type_of_row(kind, row, n):
     """The interned type of this kind with the extents row[:n], n <= MAX_ROW.
 
-    A new one takes the place of another: where sizes never come back, no table has to be kept.
+    The table knows of the types that somebody has; where it is full, a new one takes the place of
+    another.
     """
     global TURN
     h = kind.salt
@@ -176,26 +176,30 @@ def type_of_row(kind, row, n):
         h = ((h ^ row[k]) * 1000003) & LOW_32
     h = h ^ (h >> 15)
     i = h & TYPE_MASK
+    place = -1
     for k in range(i, i + WAYS):
-        if type_tag(k) == h:
-            found = TYPES[k]
+        tag = type_tag(k)
+        if tag == h:
+            found = type_at(k)
             if found is not None and found.kind is kind and same_row(found.row, row, n):
                 return found
+        elif tag == 0:
+            place = k
     made = new_type(kind, row, n)
-    TURN += 1
-    i += TURN & (WAYS - 1)
-    set_type_tag(i, h)
-    TYPES[i] = made
+    if place < 0:
+        TURN += 1
+        place = i + (TURN & (WAYS - 1))
+    put_type(place, h, made)
     return made
 
 
 def bound_types(slots):
-    """Keep at most so many types, a power of two; those known until now are forgotten."""
+    """Find at most so many types, a power of two; those known until now are forgotten."""
     global TYPE_MASK
     if not WAYS <= slots <= MOST_SLOTS or slots & (slots - 1):
         raise ValueError(f"no table of {slots} slots")
     TYPE_MASK = slots - WAYS
-    TYPES[:] = [None] * slots
+    forget_types()
 
 
 bound_types(2048)
@@ -223,7 +227,7 @@ def same_tail(a, b):
 
 def new_type(kind, row, n):
     """A type of this kind with the extents row[:n], not interned yet."""
-    made = TensorType.__new__(TensorType)
+    made = fresh_tensortype()
     if not COMPILED:
         made.row = [0, 0, 0, 0, 0, 0, 0, 0]
     size = kind.itemsize
@@ -283,7 +287,7 @@ def set_count(name, value):
 def count(name):
     """Read one of the counters: 'types' (interned), 'states' or 'flushes'."""
     if name == "types":
-        return len(TYPES) - TYPES.count(None)
+        return count_types()
     return {"states": N_STATES, "flushes": N_FLUSHES}[name]
 
 
@@ -1490,6 +1494,7 @@ def enter(trace, v):
     if state is not None:
         child = state.child
         if child is not None and child.prim is prim:
+            ask_next(child)
             trace.state = child
             step = child
         else:
@@ -1702,6 +1707,7 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
         or (rest is not None and not same_rest(trace, child, rest))
     ):
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
+    ask_next(child)
     serial = trace.serial
     if (
         (n > 0 and not is_operand(h0, serial, child.i0, child.t0))
@@ -1961,6 +1967,14 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
     others = None
     indices = None
     if n > 0:
+        ask_value(h0)
+        if n > 1:
+            ask_value(h1)
+            if n > 2:
+                ask_value(h2)
+                ask_type(h2)
+            ask_type(h1)
+        ask_type(h0)
         v0 = h0.value
         if h0.alias is not None or h0.leaf is not v0.leaf:
             v0 = refreshed(h0)
@@ -1991,6 +2005,8 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
     if state is not None:
         child = state.child
         if child is not None:
+            ask_next(child)
+            ask_types(child)
             if (
                 child.prim is not prim
                 or child.i0 != i0
@@ -3469,6 +3485,7 @@ def install():
     install_vectorcall(probe, 1)
     install_vectorcall(parts, 1)
     mark_tensor(native_new(Tensor))
+    mark_type(TensorType.__new__(TensorType))
     mark_module(ModuleBase.__new__(ModuleBase))
     install_module_call(ModuleBase)
     keep_memory(
@@ -3487,6 +3504,12 @@ def mark_tensor(probe):
     """Let the shim find the field of the instance dict, which is made only when it is used."""
     probe.dict_slot = 0x57454E44
     install_lazy_dict(probe, 0)
+
+
+def mark_type(probe):
+    """Let the shim find the field in which a type notes its slot."""
+    probe.slot = 0x57454E44
+    watch_types(probe)
 
 
 def mark_module(probe):
@@ -3536,7 +3559,13 @@ def set_defaults():
         Alias: "plain",
         Record: "many is_step requires_grad linked",
     }
-    for cls in (Value, Tensor, Alias, Record):  # in C these come from what is kept for reuse
+    for cls in (
+        Value,
+        Tensor,
+        Alias,
+        Record,
+        TensorType,
+    ):  # in C these come from what is kept for reuse
         globals()[f"fresh_{cls.__name__.lower()}"] = functools.partial(cls.__new__, cls)
     for table, default in ((rows, None), (zeros, 0), (flags, False)):
         for cls, names in table.items():

@@ -64,7 +64,7 @@ class TensorType:
 def intern_kind(dtype: Any, rank: Any, device: Any) -> Kind:
     """The one Kind with this dtype, rank and device."""
 def bound_types(slots: Any) -> Any:
-    """Keep at most so many types, a power of two; those known until now are forgotten."""
+    """Find at most so many types, a power of two; those known until now are forgotten."""
 def same_tail(a: Any, b: Any) -> _bool:
     """Whether the shapes of two types are equal but for their first dim."""
 def intern_type(shape: Any, dtype: Any, device: Any) -> TensorType:

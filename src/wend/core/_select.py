@@ -81,12 +81,22 @@ def install_module_call(cls: Any) -> None:
     """Python classes need no call slots."""
 
 
-_type_tags: dict[int, int] = {}
+_types: dict[int, tuple[int, Any]] = {}
 
 
 def type_tag(i: int) -> int:
-    """Hash of the interned type in slot i."""
-    return _type_tags.get(i, 0)
+    """Hash of the interned type in slot i; 0 if there is none."""
+    return _types[i][0] if i in _types else 0
+
+
+def type_at(i: int) -> Any:
+    """The interned type in slot i."""
+    return _types[i][1]
+
+
+def put_type(i: int, tag: int, type_: Any) -> None:
+    """Put a type into slot i, where it stays until another takes its place."""
+    _types[i] = tag, type_
 
 
 def unlock_type(cls: Any) -> None:
@@ -113,11 +123,16 @@ _STAND_INS = {
     "install_module_call": install_module_call,
     "quick_members": lambda cls: 0,
     "type_tag": type_tag,
-    "set_type_tag": _type_tags.__setitem__,
+    "type_at": type_at,
+    "put_type": put_type,
+    "forget_types": _types.clear,
+    "count_types": _types.__len__,
+    "watch_types": lambda probe: None,
     "unlock_type": unlock_type,
     "thread_id": threading.get_ident,
     "refcount": sys.getrefcount,
     "untrack": lambda o: 0,
+    **dict.fromkeys(("ask_value", "ask_type", "ask_next", "ask_types"), lambda o: 0),
     "COMPILED": False,
 }
 

@@ -26,24 +26,32 @@ static PyObject *wend_vectorcall(PyObject *self, PyObject *const *args, size_t n
 
 #define WEND_MAGIC ((size_t)0x57454e44u)
 
+/* Where an object's own C field lies that holds WEND_MAGIC; -1 if there is none. */
+static Py_ssize_t wend_find_magic(PyObject *probe)
+{
+    for (Py_ssize_t offset = sizeof(PyObject); offset < Py_TYPE(probe)->tp_basicsize;
+         offset += sizeof(void *)) {
+        if (*(size_t *)((char *)probe + offset) == WEND_MAGIC)
+            return offset;
+    }
+    PyErr_SetString(PyExc_SystemError, "wend: field not found");
+    return -1;
+}
+
 /* Give the type of `probe` call slots.  Its first own C field must hold WEND_MAGIC. */
 static int wend_install_vectorcall(PyObject *probe, int method_descriptor)
 {
     PyTypeObject *type = Py_TYPE(probe);
-    for (Py_ssize_t offset = sizeof(PyObject); offset < type->tp_basicsize;
-         offset += sizeof(void *)) {
-        if (*(size_t *)((char *)probe + offset) == WEND_MAGIC) {
-            type->tp_vectorcall_offset = offset;
-            type->tp_call = PyVectorcall_Call;
-            type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
-            if (method_descriptor)
-                type->tp_flags |= Py_TPFLAGS_METHOD_DESCRIPTOR;
-            PyType_Modified(type);
-            return 0;
-        }
-    }
-    PyErr_SetString(PyExc_SystemError, "wend: call slot not found");
-    return -1;
+    Py_ssize_t offset = wend_find_magic(probe);
+    if (offset < 0)
+        return -1;
+    type->tp_vectorcall_offset = offset;
+    type->tp_call = PyVectorcall_Call;
+    type->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+    if (method_descriptor)
+        type->tp_flags |= Py_TPFLAGS_METHOD_DESCRIPTOR;
+    PyType_Modified(type);
+    return 0;
 }
 
 /* Tensors may have attributes of the user's, but few do: the dict is made when it is needed.
@@ -95,28 +103,24 @@ static PyGetSetDef wend_dict_getset = {"__dict__", PyObject_GenericGetDict,
 static int wend_install_lazy_dict(PyObject *probe, int k)
 {
     PyTypeObject *type = Py_TYPE(probe);
-    for (Py_ssize_t offset = sizeof(PyObject); offset < type->tp_basicsize;
-         offset += sizeof(void *)) {
-        if (*(size_t *)((char *)probe + offset) == WEND_MAGIC) {
-            *(size_t *)((char *)probe + offset) = 0; /* the collector may look at it from here on */
-            type->tp_dictoffset = offset;
-            wend_base_slots[k].traverse = type->tp_traverse;
-            wend_base_slots[k].clear = type->tp_clear;
-            wend_base_slots[k].dealloc = type->tp_dealloc;
-            type->tp_dealloc = k ? wend_dealloc1 : wend_dealloc0;
-            type->tp_traverse = k ? wend_traverse1 : wend_traverse0;
-            type->tp_clear = k ? wend_clear1 : wend_clear0;
-            PyObject *descr = PyDescr_NewGetSet(type, &wend_dict_getset);
-            if (descr == NULL)
-                return -1;
-            int failed = PyDict_SetItemString(type->tp_dict, "__dict__", descr);
-            Py_DECREF(descr);
-            PyType_Modified(type);
-            return failed;
-        }
-    }
-    PyErr_SetString(PyExc_SystemError, "wend: dict slot not found");
-    return -1;
+    Py_ssize_t offset = wend_find_magic(probe);
+    if (offset < 0)
+        return -1;
+    *(size_t *)((char *)probe + offset) = 0; /* the collector may look at it from here on */
+    type->tp_dictoffset = offset;
+    wend_base_slots[k].traverse = type->tp_traverse;
+    wend_base_slots[k].clear = type->tp_clear;
+    wend_base_slots[k].dealloc = type->tp_dealloc;
+    type->tp_dealloc = k ? wend_dealloc1 : wend_dealloc0;
+    type->tp_traverse = k ? wend_traverse1 : wend_traverse0;
+    type->tp_clear = k ? wend_clear1 : wend_clear0;
+    PyObject *descr = PyDescr_NewGetSet(type, &wend_dict_getset);
+    if (descr == NULL)
+        return -1;
+    int failed = PyDict_SetItemString(type->tp_dict, "__dict__", descr);
+    Py_DECREF(descr);
+    PyType_Modified(type);
+    return failed;
 }
 
 /* Values and handles come and go by the million: their memory is kept and handed out again.
@@ -133,10 +137,24 @@ typedef struct {
 #define WEND_POOLS 6
 static wend_pool_t wend_pools[WEND_POOLS];
 
+/* The blocks of a large trace are more than the nearest caches hold: those that are needed soon are
+ * fetched while others are filled in. */
+static inline void wend_expect(wend_pool_t *pool)
+{
+#if defined(__GNUC__)
+    if (pool->n > 3) {
+        char *next = (char *)pool->blocks[pool->n - 4];
+        for (Py_ssize_t at = -16; at < pool->type->tp_basicsize; at += 64)
+            __builtin_prefetch(next + at, 1);
+    }
+#endif
+}
+
 static inline PyObject *wend_pool_alloc(wend_pool_t *pool, PyTypeObject *type, Py_ssize_t items)
 {
     if (type == pool->type && pool->n > 0) {
         PyObject *o = pool->blocks[--pool->n];
+        wend_expect(pool);
         memset((char *)o + sizeof(PyObject), 0, (size_t)type->tp_basicsize - sizeof(PyObject));
 #if defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG) || defined(Py_GIL_DISABLED)
         (void)PyObject_Init(o, type);
@@ -165,19 +183,6 @@ static inline void wend_pool_free(wend_pool_t *pool, void *memory)
         PyObject_GC_Del(o);
     else
         PyObject_Free(o);
-}
-
-/* The blocks of a large trace are more than the nearest caches hold: those that are needed soon are
- * fetched while others are filled in. */
-static inline void wend_expect(wend_pool_t *pool)
-{
-#if defined(__GNUC__)
-    if (pool->n > 3) {
-        char *next = (char *)pool->blocks[pool->n - 4];
-        for (Py_ssize_t at = -16; at < pool->type->tp_basicsize; at += 64)
-            __builtin_prefetch(next + at, 1);
-    }
-#endif
 }
 
 /* A new object of a pool's type, without the way through `tp_new`; unless `watched`, the cyclic
@@ -265,7 +270,7 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
         wend_pools[k].n = 0;
         type->tp_alloc = allocs[k];
         type->tp_free = frees[k];
-        if (k != 3 && k != 4 && wend_take_image(&wend_pools[k], probes[k]) < 0)
+        if (k != 3 && wend_take_image(&wend_pools[k], probes[k]) < 0)
             return -1;
     }
     wend_end_alias = Py_TYPE(alias)->tp_dealloc;
@@ -276,6 +281,7 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
 static inline PyObject *wend_fresh_value(void) { return wend_pool_fresh(&wend_pools[0], 0); }
 static inline PyObject *wend_fresh_tensor(void) { return wend_pool_fresh(&wend_pools[1], 1); }
 static inline PyObject *wend_fresh_alias(void) { return wend_pool_fresh(&wend_pools[2], 1); }
+static inline PyObject *wend_fresh_type(void) { return wend_pool_fresh(&wend_pools[4], 0); }
 static inline PyObject *wend_fresh_record(void) { return wend_pool_fresh(&wend_pools[5], 0); }
 
 static inline size_t wend_vectorcall_address(void) { return (size_t)&wend_vectorcall; }
@@ -346,14 +352,66 @@ static inline long long wend_thread_id(void)
     return (long long)PyThreadState_GetID(PyThreadState_Get());
 }
 
-/* Hashes of the interned types, side by side: to look for a type is to read one cache line. */
-static unsigned int wend_type_tags[1 << 14];
+/* Interned types, and their hashes side by side: to look for a type is to read one cache line. The
+ * table does not own them: one that dies leaves it, and its memory is that of the next. */
+#define WEND_MOST_TYPES (1 << 14)
+static unsigned int wend_type_tags[WEND_MOST_TYPES];
+static PyObject *wend_types[WEND_MOST_TYPES];
+
+static Py_ssize_t wend_type_slot; /* where in a type its slot is noted */
+static destructor wend_end_type;
 
 static inline long long wend_type_tag(size_t i) { return wend_type_tags[i]; }
 
-static inline int wend_set_type_tag(size_t i, long long tag)
+/* The type in slot i, or None. */
+static inline PyObject *wend_type_at(size_t i)
 {
+    return Py_NewRef(wend_types[i] != NULL ? wend_types[i] : Py_None);
+}
+
+/* Put a type into slot i, which it is told. */
+static inline int wend_put_type(size_t i, long long tag, PyObject *type_)
+{
+    wend_types[i] = type_;
     wend_type_tags[i] = (unsigned int)tag;
+    *(size_t *)((char *)type_ + wend_type_slot) = i;
+    return 0;
+}
+
+static int wend_forget_types(void)
+{
+    memset(wend_types, 0, sizeof wend_types);
+    memset(wend_type_tags, 0, sizeof wend_type_tags);
+    return 0;
+}
+
+static Py_ssize_t wend_count_types(void)
+{
+    Py_ssize_t n = 0;
+    for (size_t i = 0; i < WEND_MOST_TYPES; i++)
+        n += wend_types[i] != NULL;
+    return n;
+}
+
+static void wend_dealloc_type(PyObject *self)
+{
+    size_t i = *(size_t *)((char *)self + wend_type_slot);
+    if (wend_types[i] == self) { /* slot 0 is also that of types that were never put anywhere */
+        wend_types[i] = NULL;
+        wend_type_tags[i] = 0;
+    }
+    wend_end_type(self);
+}
+
+/* Have types leave the table when they die. `probe` is the type whose slot holds WEND_MAGIC. */
+static int wend_watch_types(PyObject *probe)
+{
+    wend_type_slot = wend_find_magic(probe);
+    if (wend_type_slot < 0)
+        return -1;
+    *(size_t *)((char *)probe + wend_type_slot) = 0;
+    wend_end_type = Py_TYPE(probe)->tp_dealloc;
+    Py_TYPE(probe)->tp_dealloc = wend_dealloc_type;
     return 0;
 }
 
@@ -375,6 +433,24 @@ static inline PyObject *wend_slice_step(PyObject *key)
 }
 
 static inline Py_ssize_t wend_refcount(PyObject *o) { return Py_REFCNT(o); }
+
+/* Operands that enter, and states on a path not gone lately, are in no near cache. What will be needed
+ * is asked for as soon as it is known where it lies: its parts then come at the same time. (Macros, as
+ * no reference is to be taken, and the fields are not known yet.) */
+static inline int wend_ask(const void *o, int lines)
+{
+#if defined(__GNUC__)
+    for (int k = 0; k < lines; k++)
+        __builtin_prefetch((const char *)o + 64 * k, 1);
+#endif
+    return 0;
+}
+#define WEND_STATE(s) ((struct __pyx_obj_4wend_4core_4_hot_State *)(s))
+#define WEND_ASK_VALUE(handle) wend_ask((handle)->value, 2)
+#define WEND_ASK_TYPE(handle) wend_ask((handle)->value->type, 2)
+#define WEND_ASK_NEXT(state) wend_ask(WEND_STATE(state)->child, 3)
+#define WEND_ASK_TYPES(state)                                                            \
+    (wend_ask(WEND_STATE(state)->t0, 1), wend_ask(WEND_STATE(state)->__pyx_base.out_type, 1))
 
 /* Keep an object from the cyclic collector: it is part of no cycle that lasts. */
 static inline int wend_untrack(PyObject *o)
