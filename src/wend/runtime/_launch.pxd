@@ -54,6 +54,7 @@ cdef class Frame:
     cdef public Py_ssize_t room
     cdef public bint release
     cdef public bint busy
+    cdef public tuple fitted
     cdef public bint needs_types
     cdef public object owner
     cdef public object arena
@@ -71,7 +72,10 @@ cdef weigh(Frame frame, list values, long long arena)
 
 cpdef long long address_of(object array) except? -2
 @cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t)
-cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers) except -2
+cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers,
+                    tuple words) except -2
+
+cdef fit(Frame frame, tuple words)
 
 @cython.locals(v=Value, at="long long", start="long long", data="long long", made=list, kept=list,
                step=tuple, row=tuple, k=Py_ssize_t)

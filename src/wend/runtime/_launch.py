@@ -56,6 +56,7 @@ class Frame:
         self.n_patches = 0
         self.release = False
         self.busy = False
+        self.fitted = None  # the sizes that it holds numbers of, if not those it was made for
         self.found = None
         self.arena = None
 
@@ -235,16 +236,19 @@ def weigh(frame, values, arena):
         put(table + place, data)
 
 
-def launch_at(frame, made, table, values, numbers):
+def launch_at(frame, made, table, values, numbers, words):
     """Run the steps on what lies at given addresses: 1 done, 0 the frame is in use, -1 a failure.
 
     table: where addresses by value are     made: the values that arrays are made for
     values: see `weigh`     numbers: (bytes from `fault` to a word, number, category)
+    words: what the frame has to hold for these sizes, if it serves several: see `fit`
     """
     if frame.busy:
         return 0
     frame.busy = True
     try:
+        if words is not None and frame.fitted is not words:
+            fit(frame, words)
         arena = 0
         if frame.arena_bytes:
             arena = take_arena(frame)
@@ -274,6 +278,19 @@ def launch_at(frame, made, table, values, numbers):
         if frame.arena is not None:
             ARENAS.append(frame.arena)
             frame.arena = None
+
+
+def fit(frame, words):
+    """Give a frame the numbers of other sizes.
+
+    words: (`Tables.fill`, addresses of terms and places, whether other threads may run meanwhile,
+    weights, the arrays that lie there)
+    """
+    fill, terms, places, release, weights, _ = words
+    fill(frame.fault, terms, places)
+    frame.release = release
+    frame.weights = weights
+    frame.fitted = words
 
 
 class Cell:
@@ -392,7 +409,7 @@ class Singles:
                 if (
                     cell.forward is not None
                     and launch_at(
-                        cell.forward, cell.made, table, self.weights(g, cell), cell.numbers
+                        cell.forward, cell.made, table, self.weights(g, cell), cell.numbers, None
                     )
                     != 1
                 ):
@@ -435,7 +452,7 @@ class Singles:
                         put(at, scratch + place)
                     if cell.backward is not None and launch_at(
                         cell.backward, cell.made_back, table, self.weights(g, cell),
-                        cell.numbers_back,
+                        cell.numbers_back, None,
                     ) != 1:  # fmt: skip
                         return -2
                     self.copy_views(cell.copies_back)

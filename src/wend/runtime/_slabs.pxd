@@ -53,11 +53,11 @@ cdef class Rows:
 
     @cython.locals(pair=tuple, sorter=Sorter, members=list, first=Py_ssize_t, at="long long",
                    word="long long", address="long long", size=Py_ssize_t, k=Py_ssize_t,
-                   frame=Frame, made=tuple, numbers=tuple, local=Py_ssize_t)
+                   frame=Frame, made=tuple, numbers=tuple, words=tuple, local=Py_ssize_t)
     cpdef bint forward(self, Group group) except -1
     @cython.locals(sorter=Sorter, members=list, first=Py_ssize_t, at="long long", word="long long",
                    size=Py_ssize_t, k=Py_ssize_t, pick=Py_ssize_t, wide=bint, frame=Frame,
-                   made=tuple, numbers=tuple)
+                   made=tuple, numbers=tuple, words=tuple)
     cpdef backward(self, Group group)
     @cython.locals(at="long long", size=Py_ssize_t, k=Py_ssize_t)
     cpdef clear(self, Group group)
@@ -83,8 +83,8 @@ cpdef leave_rows(list members, object segment, dict inputs, tuple reads, tuple g
 @cython.locals(v=Value, found=Value, slims=dict)
 cpdef slim_down(dict inputs)
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
-cpdef int call_with(Frame frame, tuple made, tuple numbers, list operands, list outs,
-                    object words) except -2
+cpdef int call_with(Frame frame, tuple made, tuple numbers, tuple fit, list operands,
+                    list outs, object words) except -2
 @cython.locals(v=Value, start="long long", n=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t,
                r=Py_ssize_t, i=Py_ssize_t, number=Py_ssize_t, stride=Py_ssize_t,
                address="long long", row=Py_ssize_t, left=list, place=tuple)

@@ -68,7 +68,7 @@ class Rows:
     places     address of WORDS words for each value: operands, results, gradients of results,
                what the backward pass makes
     table      address of a word for each value that a call reads or makes
-    calls      by number of rows: (forward, backward or None), each (frame, made, numbers)
+    calls      by number of rows: (forward, backward or None), each (frame, made, numbers, words)
     order      of the values in a backward call: their places
     exported   (number of the value in its region, place) of each that others read
     given      the same, of the gradients of those
@@ -106,8 +106,8 @@ class Rows:
             put(word, address)
             at += 16
             word += 8
-        frame, made, numbers = pair[0]
-        if launch_at(frame, made, self.table, self.packable, numbers) != 1:
+        frame, made, numbers, words = pair[0]
+        if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
             return False
         for local, k in self.exported:
             at = self.places + 16 * k
@@ -137,8 +137,8 @@ class Rows:
             at = self.places + 16 * k
             put(word, get(at) + first * get(at + 8))
             word += 8
-        frame, made, numbers = group.call
-        if launch_at(frame, made, self.table, self.packable, numbers) != 1:
+        frame, made, numbers, words = group.call
+        if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
             raise RuntimeError("a backward kernel noted a failure")
         for k, pick, size, wide in self.scattered:
             for base in sorter.leaves_of(members, k):
@@ -278,8 +278,8 @@ def slim_down(inputs):
         inputs[i] = slim
 
 
-def call_with(frame, made, numbers, operands, outs, words):
-    """Run a frame on arrays, or held values; see `launch_at`.
+def call_with(frame, made, numbers, fit, operands, outs, words):
+    """Run a frame on arrays, or held values (None for what is not used); see `launch_at`.
 
     words: an array for the addresses     Returns 0 as well if an array is not dense.
     """
@@ -292,7 +292,7 @@ def call_with(frame, made, numbers, operands, outs, words):
             data = address_of(v.buffer)
         else:
             values.append(None)
-            data = address_of(x)
+            data = 0 if x is None else address_of(x)
         if data == -1:
             return 0
         put(at, data)
@@ -301,7 +301,7 @@ def call_with(frame, made, numbers, operands, outs, words):
         values.append(None)
         put(at, address_of(x))
         at += 8
-    return launch_at(frame, made, start, values, numbers)
+    return launch_at(frame, made, start, values, numbers, fit)
 
 
 def scatter_rows(values, offsets, size, source, wide, find):

@@ -17,8 +17,9 @@ import numpy as np
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import aligned
+from wend.runtime.calls import words_of
 from wend.runtime.execution_backward import Execution
-from wend.runtime.families import Unsuited, is_wide, words_of
+from wend.runtime.families import Unsuited, is_wide
 from wend.runtime.structure import SINGLES
 
 _launch: Any = _launch_select.select()

@@ -25,7 +25,7 @@ from wend.compiler.split import WHOLE, WORTH, Cutter, Form, cutter
 from wend.core._hot import Batch
 from wend.runtime import _bind_select, packed, pool
 from wend.runtime.arena import Placing
-from wend.runtime.frames import RELEASE_BYTES, FrameMaker
+from wend.runtime.frames import RELEASE_BYTES, FrameMaker, weights_of
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.launcher import maker
 from wend.runtime.reference import ReferencePlan
@@ -33,6 +33,8 @@ from wend.runtime.skeleton import Skeleton
 
 #: Bound plans that one plan keeps.
 MAX_BOUND = 128
+#: A frame that serves many sizes has so many times the memory of those that it was made for.
+ROOMY = 2
 #: A leaf of more elements is written to in place, by the reference, where a part of it changes.
 MOST_COPIED = 1 << 15
 
@@ -85,6 +87,11 @@ class CompiledPlan:
         self.moving = Moving(recipe, [p for _, _, c, _, _ in self.cutters for p in c.polys])
         self.skeletons: dict[Any, Skeleton] = {}
         self.placings: dict[Any, Placing] = {}  # by the lifetimes of what is in the arena
+        self.homes: dict[Skeleton, Bound] = {}  # see `fitted`
+        #: Whether all of it is kernels that write where they are told.
+        self.on_addresses = len(self.kernels) == len(recipe.steps) and all(
+            result.owns for result in recipe.results
+        )
         self.wanted = reference.wanted
         self.saved = reference.saved
         self.track = _launch.Track(
@@ -129,6 +136,29 @@ class CompiledPlan:
         if found is not None:
             self.track.frames[key] = found.frame
         return found
+
+    def fitted(self, types: list[Any], args: list[Any]) -> tuple[Bound, Any]:
+        """The plan bound to some sizes, and what its frame has to hold for these (`_launch.fit`).
+
+        One frame serves all for which kernels are cut alike: there may be any number of rows.
+        Raises LookupError if these sizes are left to the reference.
+        """
+        try:
+            sized = Sized(self, types, args)
+            home = self.homes.get(sized.skeleton)
+            words = None if home is None else sized.words_for(home)
+            if home is None or words is None:
+                key = tuple([types[i] for i in self.leaves])
+                among = _launch.sizes_among(self.moving.places, args)
+                home = Bound(self, types, args, key, among, ROOMY)
+                words = home.words_for(home)
+                if words is not None:
+                    if len(self.homes) >= MAX_BOUND:
+                        self.homes.clear()
+                    self.homes[home.skeleton] = home
+        except (Unbound, OverflowError, ZeroDivisionError):
+            raise LookupError from None
+        return home, words
 
     def bind(self, values: list[Any], args: list[Any]) -> Bound | None:
         """As `find`, for somebody who keeps it."""
@@ -184,17 +214,14 @@ def shown_only(recipe: Recipe) -> list[int]:
     return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
 
 
-class Bound:
-    """A plan for certain sizes."""
+class Sized:
+    """What the sizes of a visit come to: numbers, and how kernels are cut.  Raises Unbound."""
 
-    def __init__(
-        self, plan: CompiledPlan, types: list[Any], args: list[Any], key: Any, sizes: Any
-    ) -> None:
+    places: Any  # of temporaries in the arena
+
+    def __init__(self, plan: CompiledPlan, types: list[Any], args: list[Any]) -> None:
         recipe = plan.recipe
         self.plan = plan
-        self.types = key
-        self.sizes = sizes
-        self.moved = {k: int(args[k]) for k in plan.moving.moves}  # what moving args were
         extents = recipe.function.extents
         self.row = plan.numbers(types, args)
         self.value = value = extents.evaluator(types, args, self.row.data)
@@ -204,9 +231,6 @@ class Bound:
         if any(value(n) > MOST_COPIED for n in recipe.function.small):
             raise Unbound
         self.find_form()
-        self.find_memory()
-        self.find_results()
-        self.frame = self.new_frame()
 
     def find_form(self) -> None:
         """How kernels are cut, and all numbers that argument blocks need."""
@@ -232,17 +256,56 @@ class Bound:
         self.terms = skeleton.evaluate(self.row, edges, self.value)
         self.release = skeleton.cut or 4 * self.terms[skeleton.writes].sum() >= RELEASE_BYTES
 
-    # -- memory -----------------------------------------------------------------------------
-
-    def find_memory(self) -> None:
-        """Places of temporaries and scratch in the arena."""
-        skeleton = self.skeleton
-        found = skeleton.place(self.terms)
-        self.places, self.scratch, self.room, self.arena_bytes = found
-
     def place_of(self, name: Any) -> int:
         """Where in the arena something is: a value, or (step, piece) of private memory."""
         return int(self.places[self.skeleton.at[name]])
+
+    def words_for(self, home: Bound) -> Any:
+        """What a frame bound to other sizes has to hold for these: see `_launch.fit`.
+
+        None if it does not serve them: there is too little memory, or words move besides.
+        """
+        skeleton, terms = self.skeleton, self.terms
+        memory = skeleton.memory_terms
+        if skeleton.moving or (terms[memory] > ROOMY * home.terms[memory]).any():
+            return None
+        self.places = places = home.places
+        return (
+            skeleton.tables.fill,
+            _launch.address_of(terms),
+            _launch.address_of(places),
+            bool(self.release),
+            weights_of(self),
+            (terms, places),
+        )
+
+
+class Bound(Sized):
+    """A plan for certain sizes."""
+
+    def __init__(
+        self, plan: CompiledPlan, types: list[Any], args: list[Any], key: Any, sizes: Any,
+        room: int = 1,
+    ) -> None:  # fmt: skip
+        """room: how many times the memory that these sizes take"""
+        super().__init__(plan, types, args)
+        self.types = key
+        self.sizes = sizes
+        self.moved = {k: int(args[k]) for k in plan.moving.moves}  # what moving args were
+        self.find_memory(room)
+        self.find_results()
+        self.frame = self.new_frame()
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def find_memory(self, room: int) -> None:
+        """Places of temporaries and scratch in the arena."""
+        skeleton, terms = self.skeleton, self.terms
+        if room > 1:
+            terms = terms.copy()
+            terms[skeleton.memory_terms] *= room
+        found = skeleton.place(terms)
+        self.places, self.scratch, self.room, self.arena_bytes = found
 
     def find_results(self) -> None:
         """Which arrays are made, and which results show them."""

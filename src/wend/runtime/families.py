@@ -11,16 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import ALIGNMENT, aligned
+from wend.runtime.calls import fitted
 from wend.runtime.templates import more
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
-#: Bound calls that one structure keeps, by the number of rows (or strands).
-MOST_CALLS = 128
+#: Bound calls that one structure keeps, by the number of strands; and of rows, for which frames are
+#: shared.
+MOST_CALLS, MOST_ROWS = 128, 1024
 _REAL = frozenset({"f", "c"})
 #: Memory is taken in blocks of so many bytes; so many are kept from flush to flush.
 BLOCK, MOST_SPARE = 1 << 22, 1 << 26
@@ -89,37 +90,6 @@ class Room(_slabs.Room):  # type: ignore[misc]
         self.blocks = []
 
 
-def bound(
-    function: Any, types: list[Any], numbers: list[Any], shows: bool = False
-) -> tuple[Any, Any, Any]:
-    """A function of a template for operands of certain types, as `launch_at` takes it.
-
-    shows: whether results may lie in others, or in operands
-    Raises LookupError if there is no machine code (yet), or a part of it is none.
-    """
-    compiled = getattr(function.plan, "compiled", None)
-    if compiled is None:
-        raise LookupError
-    types = [*types, *function.made_types(types, numbers)]
-    found = compiled.find([_hot.held(t, None) for t in types], numbers)
-    if found is None:
-        raise LookupError
-    frame = found.frame
-    made, _, _, shown = _launch.sources()
-    if any(step[0] == 1 for step in frame.steps) or (frame.shows and not shows):
-        raise LookupError
-    if any(source not in (made, shown) for _, source, _ in frame.gives):
-        raise LookupError
-    return frame, tuple(found.made), words_of(frame, types, numbers)
-
-
-def words_of(frame: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, ...]:
-    """The numbers that a frame's blocks need in each run, as `launch_at` takes them."""
-    evaluated = [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
-    moves = [(row[0], _launch.moved(row, numbers), 1) for row in frame.moves]
-    return tuple(evaluated + moves)
-
-
 def is_ready(template: Any) -> bool:
     """Whether there is machine code for all that runs per group."""
     return all(
@@ -173,13 +143,13 @@ class Entry:
         assert type(self.layout) is Layout
         types = template.widened(self.layout.types, n)
         try:
-            forward, backward = bound(template.forward, types, numbers), None
+            forward, backward = fitted(template.forward, types, numbers), None
             if template.backward is not None:
                 types = template.gradient_types(types, numbers)
-                backward = bound(template.backward, types, numbers)
+                backward = fitted(template.backward, types, numbers)
         except LookupError:
             return None
-        if len(self.calls) >= MOST_CALLS:
+        if len(self.calls) >= MOST_ROWS:
             self.calls.clear()
         found = self.calls[n] = (forward, backward)
         return found

@@ -17,7 +17,7 @@ from wend.runtime.runners import runner_of
 from wend.runtime.skeleton import CALL_WORDS, START
 
 if TYPE_CHECKING:
-    from wend.runtime.cpu import Bound
+    from wend.runtime.cpu import Bound, Sized
 
 #: Work in bytes from which on other threads may run Python meanwhile.
 RELEASE_BYTES = 1 << 17
@@ -47,7 +47,7 @@ class FrameMaker:
         frame.outs = tuple(bound.outs)
         frame.numbers = skeleton.numbers
         frame.moves = tuple([self.move(memory, *row) for row in skeleton.moving])
-        frame.weights = self.weights()
+        frame.weights = weights_of(bound)
         frame.steps = self.steps(address)
         frame.owner = Owner(bound, skeleton.source)
         frame.release = bound.release
@@ -126,29 +126,30 @@ class FrameMaker:
                 found.append((k, leaf, maker(shape, dtype), shape, dtype, place))
         return tuple(found)
 
-    def weights(self) -> tuple[Any, ...]:
-        """What says, per product, whether the right operand is packed, and where."""
-        bound, skeleton = self.bound, self.skeleton
-        terms, places = bound.terms, bound.places
-        key = (*terms[skeleton.packed_terms].tolist(), *places[skeleton.private].tolist())
-        if skeleton.weights is None or skeleton.weights[0] != key:
-            skeleton.weights = key, tuple(map(self.weight, skeleton.packing))
-        return skeleton.weights[1]  # type: ignore[no-any-return]
 
-    def weight(self, row: Any) -> tuple[Any, ...]:
-        """What says it of one product."""
-        bound, skeleton = self.bound, self.skeleton
-        k, private, ends, layout = row
-        kernel = self.recipe.steps[k]
-        assert isinstance(kernel, Kernel)
-        lies = packed.layout(kernel.source, *bound.terms[layout].tolist())
-        leaf = kernel.slots[RIGHT].a
-        place, home = (8 * n for n in (skeleton.place_of_weight[k], skeleton.source[leaf]))
-        words = tuple(
-            [(8 * w, kept, 0 if term is None else int(bound.terms[term])) for w, kept, term in ends]
-        )
-        arena = -1 if private is None else bound.place_of(private)
-        return leaf, lies, place, home, lies.offset, arena, words, packed.patience(lies)
+def weights_of(sized: Sized) -> tuple[Any, ...]:
+    """What says, per product, whether the right operand is packed, and where."""
+    skeleton, terms, places = sized.skeleton, sized.terms, sized.places
+    key = (*terms[skeleton.packed_terms].tolist(), *places[skeleton.private].tolist())
+    if skeleton.weights is None or skeleton.weights[0] != key:
+        skeleton.weights = key, tuple([weight_of(sized, row) for row in skeleton.packing])
+    return skeleton.weights[1]  # type: ignore[no-any-return]
+
+
+def weight_of(sized: Sized, row: Any) -> tuple[Any, ...]:
+    """What says it of one product."""
+    skeleton = sized.skeleton
+    k, private, ends, layout = row
+    kernel = sized.plan.recipe.steps[k]
+    assert isinstance(kernel, Kernel)
+    lies = packed.layout(kernel.source, *sized.terms[layout].tolist())
+    leaf = kernel.slots[RIGHT].a
+    place, home = (8 * n for n in (skeleton.place_of_weight[k], skeleton.source[leaf]))
+    words = tuple(
+        [(8 * w, kept, 0 if term is None else int(sized.terms[term])) for w, kept, term in ends]
+    )
+    arena = -1 if private is None else sized.place_of(private)
+    return leaf, lies, place, home, lies.offset, arena, words, packed.patience(lies)
 
 
 class Owner:

@@ -116,6 +116,7 @@ class Skeleton:
         }
         tables = {name: np.array(row, np.int64).reshape(-1) for name, row in rows.items()}
         self.tables = _bind.Tables(tables, _launch.address_of)
+        self.memory_terms = np.unique([*self.wanted, *[t for t, _ in self.scratch]]).astype(np.intp)
         self.numbers = tuple(self._numbers)
         self.writes = np.array(self.written, np.intp)
         self.packing = []

@@ -17,8 +17,9 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, LeafPrimitive, Value
 from wend.runtime import _launch_select, _slabs_select, _sort_select
+from wend.runtime.calls import bound
 from wend.runtime.execution import structure_key
-from wend.runtime.families import MOST_CALLS, bound
+from wend.runtime.families import MOST_CALLS
 from wend.runtime.structure import (
     BOOK,
     LARGEST_OPERAND,
@@ -235,7 +236,7 @@ class Call:
         """The results for arrays, or held values; None if another way has to be found."""
         made = [np.empty(dims, dtype) for dims, dtype in self.makes]
         words = np.empty(self.n_words, np.int64)
-        if _slabs.call_with(self.frame, self.made, self.numbers, operands, made, words) != 1:
+        if _slabs.call_with(self.frame, self.made, self.numbers, None, operands, made, words) != 1:
             return None
         table = operands + made
         if self.shown:

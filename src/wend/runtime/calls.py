@@ -1,0 +1,78 @@
+"""Functions of templates as machine code on addresses, for operands of whatever numbers of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wend.base import config
+from wend.core import _hot
+from wend.runtime import _launch_select, _slabs_select
+from wend.runtime.launcher import maker
+
+_launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
+
+
+def bound(
+    function: Any, types: list[Any], numbers: list[Any], shows: bool = False
+) -> tuple[Any, Any, Any]:
+    """A function of a template for operands of certain types, as `launch_at` takes it.
+
+    shows: whether results may lie in others, or in operands
+    Raises LookupError if there is no machine code (yet), or a part of it is none.
+    """
+    compiled = getattr(function.plan, "compiled", None)
+    if compiled is None:
+        raise LookupError
+    types = [*types, *function.made_types(types, numbers)]
+    found = compiled.find([_hot.held(t, None) for t in types], numbers)
+    if found is None:
+        raise LookupError
+    frame = found.frame
+    made, _, _, shown = _launch.sources()
+    if any(step[0] == 1 for step in frame.steps) or (frame.shows and not shows):
+        raise LookupError
+    if any(source not in (made, shown) for _, source, _ in frame.gives):
+        raise LookupError
+    return frame, tuple(found.made), words_of(frame, types, numbers)
+
+
+def fitted(function: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, Any, Any, Any]:
+    """As `bound`, for any number of rows by one frame; and what the frame has to hold for these."""
+    compiled = getattr(function.plan, "compiled", None)
+    if compiled is None or not compiled.on_addresses:
+        raise LookupError
+    types = [*types, *function.made_types(types, numbers)]
+    found, words = compiled.fitted(types, numbers)
+    return found.frame, tuple(found.made), words_of(found.frame, types, numbers), words
+
+
+def words_of(frame: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, ...]:
+    """The numbers that a frame's blocks need in each run, as `launch_at` takes them."""
+    evaluated = [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
+    moves = [(row[0], _launch.moved(row, numbers), 1) for row in frame.moves]
+    return tuple(evaluated + moves)
+
+
+def run_at_once(
+    function: Any, operands: list[Any], types: list[Any], numbers: list[Any]
+) -> list[Any] | None:
+    """The arrays of operands and of what a function makes; None if its plan has to run.
+
+    operands: arrays, held values, or None for what is not used
+    """
+    settings = config.settings
+    if settings.verify or settings.deterministic:
+        return None
+    try:
+        frame, places, values, words = fitted(function, types, numbers)
+    except LookupError:
+        return None
+    kinds = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
+    made = [maker(*kind)(*kind) for kind in kinds]
+    table = np.empty(len(operands) + len(made), np.int64)
+    if _slabs.call_with(frame, places, values, words, operands, made, table) != 1:
+        return None
+    return [x.buffer if type(x) is _hot.Value else x for x in operands] + made

@@ -1,0 +1,65 @@
+"""Frames that serve many numbers of rows: what groups of all sizes compute, and their number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import wend as torch
+from tries import own_trie
+from wend.base import config
+from wend.runtime import cpu, structure
+
+SIZES = (3, 9, 5, 40, 2, 17, 70, 4, 12, 33, 8)
+
+
+@pytest.fixture(autouse=True)
+def compiled(monkeypatch):
+    """Machine code from the first run, and regions whatever the tests before have left."""
+    monkeypatch.setattr(structure, "STRIKES", 1000)
+    monkeypatch.setattr(structure.BOOK, "pause", 0)
+    with config.override(verify=False, compile=True, wait=True), torch.autobatch(True):
+        yield
+
+
+def run(n: int, weight: torch.Tensor, bias: torch.Tensor) -> list[np.ndarray]:
+    """Two levels of n cells, and of as many as are left in pairs: loss, gradients, their truth."""
+    rng = np.random.default_rng(n)
+    rows = rng.normal(size=(n, 1, 6)).astype(np.float32)
+    weight.grad = bias.grad = None
+    with own_trie(sealed=True):
+        inputs = [torch.tensor(row, requires_grad=True) for row in rows]
+        cells = [torch.tanh(x @ weight + bias) for x in inputs]
+        pairs = [torch.tanh((a + b) @ weight) for a, b in zip(cells[::2], cells[1::2])]
+        torch.cat(pairs).square().sum().backward()
+    w, b, x = weight.detach().numpy(), bias.detach().numpy(), rows[:, 0]
+    y = np.tanh(x @ w + b)
+    even = y[: n // 2 * 2]
+    both = even[::2] + even[1::2]
+    z = np.tanh(both @ w)
+    g = 2 * z * (1 - z * z)
+    back = np.zeros_like(y)
+    back[: n // 2 * 2] = np.repeat(g @ w.T, 2, axis=0)
+    back *= 1 - y * y
+    found = [weight.grad, bias.grad, torch.cat([i.grad for i in inputs if i.grad is not None])]
+    want = [x.T @ back + both.T @ g, back.sum(0), (back @ w.T)[: n // 2 * 2]]
+    return [*(a.numpy() for a in found), *want]
+
+
+def test_any_number_of_rows(monkeypatch):
+    made = []
+    begin = cpu.Bound.__init__
+    monkeypatch.setattr(
+        cpu.Bound, "__init__", lambda self, *rest: (made.append(self), begin(self, *rest))[1]
+    )
+    torch.manual_seed(0)
+    weight, bias = torch.nn.Parameter(torch.randn(6, 6)), torch.nn.Parameter(torch.randn(6))
+    for n in SIZES:
+        *found, w, b, x = run(n, weight, bias)
+        for have, want in zip(found, (w, b, x), strict=True):
+            assert np.linalg.norm(have - want) <= 1e-5 * np.linalg.norm(want)
+    first = len(made)
+    for n in range(2, 60):
+        run(n, weight, bias)
+    # What is made for a new number of rows is words, not frames.
+    assert len(made) - first < 58
