@@ -114,7 +114,6 @@ def test_a_missing_script(python, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.smoke
 def test_a_missing_part_is_named_with_the_users_line_only(python, tmp_path, write):
     script = write("import torch\ntorch.versoin\n")
     done = python("-m", "wend", "run", script, cwd=tmp_path, check=False)

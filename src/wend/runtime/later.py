@@ -247,13 +247,14 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
     if not growing or getattr(template.tail.plan, "compiled", None) is None:  # type: ignore[union-attr]
         return tail_of_rows(template, arrays, numbers)
     total: list[Any] = []
+    for k in growing:  # a value from outside may be the only one
+        arrays[k] = arrays[k].buffer if type(arrays[k]) is Value else arrays[k]
     begin, end = 0, arrays[growing[0]].shape[0]
     while begin < end or not total:
         stop = begin + usual_rows(end - begin)
         part = list(arrays)
         for k in growing:
-            x = part[k]
-            part[k] = (x.buffer if type(x) is Value else x)[begin:stop]
+            part[k] = arrays[k][begin:stop]
         found = tail_of_rows(template, part, numbers)
         total = [a + b for a, b in zip(total, found, strict=True)] if total else found
         begin = stop

@@ -30,8 +30,10 @@ LONG = 200
 RAISES = False
 #: What the flush under way has failed with here.
 FAULTS: list[Exception] = []
-#: The backward pass that the flush under way is to do: (execution, seeds, what it finds).
-_ASKED: list[Any] = []
+#: Backward passes that flushes are to do: (execution, seeds, what it finds), by the id of the
+#: values of the flush, and how many these were. While one waits for its turn, another thread or
+#: fiber may come first, or record more.
+_ASKED: dict[int, Any] = {}
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
@@ -64,11 +66,11 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
     if not execution.covers(open_among(values, live)):
         return None
     found: list[Any] = []
-    _ASKED.append((execution, given, found))
+    _ASKED[id(values)] = len(values), (execution, given, found)
     try:
         _hot.flush(trace)
     finally:
-        _ASKED.clear()
+        _ASKED.pop(id(values), None)
     if not found:
         return None
     return [(values[i], _hot.wrap(_hot.held(values[i].type, g))) for i, g in found[0]]
@@ -107,8 +109,10 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
     """Compute the live values of a flush by groups; False if another executor has to."""
     if not allowed() or not once_only(batch.state, batch.states):
         return False
-    asked = _ASKED.pop() if _ASKED else None
     values = batch.values
+    n, asked = _ASKED.pop(id(values), (0, None))
+    if n != len(values):
+        asked = None
     open_roots = open_among(values, live)
     if asked is None and open_roots and (batch.extra is not None or retaining()):
         return False  # a later backward pass needs to know of single nodes
