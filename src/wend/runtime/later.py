@@ -243,34 +243,6 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
             arrays.append(np.concatenate([x.buffer if type(x) is Value else x for x in slab]))
         else:
             arrays.append(slab[0])
-    growing = [k for k, grows in enumerate(template.border_grows) if grows]
-    if not growing or getattr(template.tail.plan, "compiled", None) is None:  # type: ignore[union-attr]
-        return tail_of_rows(template, arrays, numbers)
-    total: list[Any] = []
-    for k in growing:  # a value from outside may be the only one
-        arrays[k] = arrays[k].buffer if type(arrays[k]) is Value else arrays[k]
-    begin, end = 0, arrays[growing[0]].shape[0]
-    while begin < end or not total:
-        stop = begin + usual_rows(end - begin)
-        part = list(arrays)
-        for k in growing:
-            part[k] = arrays[k][begin:stop]
-        found = tail_of_rows(template, part, numbers)
-        total = [a + b for a, b in zip(total, found, strict=True)] if total else found
-        begin = stop
-    return total
-
-
-def usual_rows(n: int) -> int:
-    """A number of rows, of n, that comes back: code is bound to each number of them anew."""
-    if n <= 8:
-        return n
-    power: int = 1 << (n.bit_length() - 1)
-    return power + power // 2 if n >= power + power // 2 else power
-
-
-def tail_of_rows(template: Template, arrays: list[Any], numbers: list[Any]) -> list[Any]:
-    """The gradients of parameters, over the rows of these arrays."""
     types = [
         x.type if type(x) is Value else _hot.intern_type(x.shape, t.dtype, t.device)
         for x, t in zip(arrays, template.tail_types, strict=True)
