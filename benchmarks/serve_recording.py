@@ -146,14 +146,18 @@ def random_structure(count: int) -> list[tuple[Any, int, int]]:
     ]
 
 
+SETTLING = 40  # programs after which it is known that nothing comes back
+
+
 def never_repeating(repeats: int, backward: bool) -> float:
     """Return the nanoseconds an op of programs that are never the same, 200 ops each.
 
+    So many programs go before that it is known, not timed.
     backward: time the recording of the gradients as well.
     """
     x, y, *_ = inputs(backward)
     times = []
-    for _ in range(repeats):
+    for _ in range(SETTLING + repeats):
         plan = random_structure(200)
         idle = [None, None]
         start = clock()
@@ -171,7 +175,7 @@ def never_repeating(repeats: int, backward: bool) -> float:
         read(loss)
         x.grad = y.grad = None
         del values, loss  # freeing what was computed is no part of the next repeat
-    return statistics.median(times)
+    return statistics.median(times[SETTLING:])
 
 
 def nothing(a: Any, b: Any) -> None:
