@@ -124,6 +124,7 @@ def run(loss_of: Callable[[random.Random, Params], torch.Tensor], seed: int) -> 
 @pytest.fixture
 def ran(monkeypatch):
     """Whether flushes were run by groups of regions; what goes wrong there shows."""
+    torch.synchronize()  # what the tests before have left
     outcomes: list[bool] = []
     real = plans.run_regions
 
