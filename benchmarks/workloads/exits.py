@@ -32,7 +32,7 @@ class EXITS:
     """A fresh batch each step."""
 
     steps = 20
-    warm_up = 14  # `batched` tries both of its ways on the first eight
+    warm_up = 40  # the optimiser takes a path per depth, and `batched` tries both of its ways
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(5)
