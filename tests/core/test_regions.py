@@ -405,3 +405,25 @@ def test_one_row_beside_many_is_not_taken_for_rows_side_by_side():
         found = [work(*sizes[:k]) for k in range(1, 6)]
     expected = [work(*sizes[:k]) for k in range(1, 6)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("read_first", [False, True], ids=["at once", "later"])
+def test_what_nothing_of_the_pass_depends_on_has_no_gradient(read_first, ran):
+    """Two heads on one product are one region; only one of them is in the loss."""
+    w, b, c = [torch.tensor(np.full(s, 0.5), requires_grad=True) for s in ((4, 4), (4,), (4,))]
+
+    def heads(x):
+        y = x @ w
+        return torch.tanh(y + b), torch.sigmoid(y + c)
+
+    with own_trie(sealed=True):
+        found = [heads(torch.tensor(np.full((1, 4), 0.1 * k))) for k in range(5)]
+        loss = torch.stack([first.sum() for first, _ in found]).sum()
+        if read_first:
+            expected = sum(4 * np.tanh(0.2 * k + 0.5) for k in range(5))
+            assert loss.item() == pytest.approx(expected)
+        loss.backward()
+        assert w.grad is not None
+        assert b.grad is not None
+        assert c.grad is None
+        assert ran and all(ran), "it must have been run by groups"

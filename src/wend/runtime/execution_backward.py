@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,9 @@ class Execution(Forward):
         self.push_back(seeds, [reached[group.members[0]] for group in self.groups])
         for tail in self.tails.values():
             self.finish_tail(*tail)
-        return self.sums()
+        found = self.sums()
+        ends = self.ends_of(seeds, {i for i, _ in found})
+        return [row for row in found if row[0] in ends]
 
     def push_back(self, seeds: dict[int, Any], through: list[bool]) -> None:
         """Run the backward functions, of some groups; what gradients of parameters read is left."""
@@ -95,7 +98,40 @@ class Execution(Forward):
                 rough.setdefault(key, set()).update([marks[i] for i in group.members])
         if any(len(found) > 1 for found in rough.values()):
             return None
-        return {i for i, on in enumerate(marks) if on}, ends
+        return {i for i, on in enumerate(marks) if on}, self.ends_of(seeds, ends)
+
+    def ends_of(self, seeds: Iterable[int], regions_tell: set[int]) -> set[int]:
+        """The values from outside that gradients of these come to, of those that regions tell.
+
+        These are all of them if all results of a region depend on the same operands. Else a leaf
+        that nothing of the pass depends on would be found to have a gradient of 0, and has none.
+        """
+        templates = [(g.template if g.family is None else g.family.template) for g in self.groups]
+        if all(template is None or template.even for template in templates):
+            return regions_tell
+        flows = {
+            i: template.flows
+            for group, template in zip(self.groups, templates, strict=True)
+            if template is not None and not template.even
+            for i in group.members
+        }
+        region, local, root = self.tables[0][0], self.tables[0][1], self.root
+        doubtful = set(regions_tell)
+        stack = [int(root[i]) for i in seeds]
+        seen = set(stack)
+        while stack and doubtful:
+            at = stack.pop()
+            i = int(region[at])
+            if i < 0:
+                doubtful.discard(at)
+            elif self.sorter.reached[i]:
+                operands = self.sorter.operands_of(i)
+                known = flows.get(i)
+                places = range(len(operands)) if known is None else known.get(int(local[at]), ())
+                fresh = {int(root[operands[k]]) for k in places} - seen
+                seen |= fresh
+                stack += fresh
+        return regions_tell - doubtful
 
     def push_again(self, seeds: dict[int, Any], reached: set[int]) -> None:
         """As `push_back`, perhaps not for the first time."""
@@ -116,7 +152,7 @@ class Execution(Forward):
             self.gradients[i] = 0
         self.push_again(seeds, reached)
         self.passed = True
-        ledger.put_off(self)
+        ledger.put_off(self, ends)
         found = []
         for i, g in self.sums():
             value = self.values[i]

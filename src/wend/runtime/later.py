@@ -149,17 +149,20 @@ class Ledger:
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, type, array, own]
         self.sums: dict[int, Any] = {}  # gradients of earlier flushes' results that are its own
 
-    def put_off(self, execution: Any) -> None:
-        """Take over what the gradients of parameters read."""
-        values = execution.values
+    def put_off(self, execution: Any, ends: set[int]) -> None:
+        """Take over what the gradients of parameters read.  ends: the values that have some"""
+        values, root = execution.values, execution.root
         for (node, template, shared), (_, slabs, targets, numbers) in execution.tails.items():
             # What is not from outside belongs to this flush alone.
             known = tuple([values[at] if execution.is_outside(at) else execution for at in shared])
             key = (node, template, tuple(map(id, known)))
+            found = [values[at] if int(root[at]) in ends else None for at in targets]
             have = self.tails.get(key)
             if have is None:
-                self.tails[key] = template, slabs, [values[at] for at in targets], numbers, known
+                self.tails[key] = template, slabs, found, numbers, known
                 continue
+            pairs = zip(have[2], found, strict=True)
+            have[2][:] = [old if new is None else new for old, new in pairs]
             for slab, more in zip(have[1], slabs, strict=True):
                 slab.extend(more)
         execution.tails = {}
@@ -228,7 +231,8 @@ class Ledger:
         """(leaf, gradient) of all leaves."""
         for template, slabs, targets, numbers, _ in self.tails.values():
             for value, g in zip(targets, run_tail(template, slabs, numbers), strict=True):
-                self.add(value, g)
+                if value is not None:
+                    self.add(value, g)
         self.tails = {}
         found = [(leaf, _hot.wrap(_hot.held(t, g))) for leaf, t, g, _ in self.totals.values()]
         self.totals = {}

@@ -123,6 +123,19 @@ def expanded(graph: Graph, types: list[Any], n_args: int) -> tuple[PathGraph, li
     return path, outputs
 
 
+def read_by(path: PathGraph, value: int) -> set[int]:
+    """The operands of a region that gradients of a value of it flow to."""
+    producers = {o: node for node in path.nodes for o in node.outputs}
+    seen, stack = {value}, [value]
+    while stack:
+        node = producers.get(stack.pop())
+        if node is not None and node.grad:
+            fresh = set(node.inputs) - seen
+            seen |= fresh
+            stack += fresh
+    return {i for i in seen if i >= 0}
+
+
 def region_path(nodes: list[Any], types: list[Any]) -> tuple[PathGraph, list[int]]:
     """The ops of a region as a path over operands of these types; and the ids of its values."""
     path = PathGraph([], [], [])
@@ -240,6 +253,7 @@ class Template:
         self.grows = [not flag and (node.rows or lift > 0) for flag in node.shared]
         path, values = region_path(nodes, types)
         results: list[Any] = [values[k] for k in self.exported]
+        reads = {k: read_by(path, values[k]) for k in self.exported}
         if lift:
             path, results, types = stacked(path, results, self.grows, lift, self.numbers)
         path.same = [k for k, on in enumerate(self.grows) if on]
@@ -254,6 +268,14 @@ class Template:
         )
         roles = roles_of(nodes)
         self.needs = tuple([grad and bool(role & 1) for role in roles])
+        #: Per exported value that can have a gradient, the operands that this one flows to; and
+        #: whether all of them have the same.
+        self.flows = {
+            k: frozenset(i for i in reads[k] if self.needs[i])
+            for k, on in zip(self.exported, self.given, strict=True)
+            if on
+        }
+        self.even = len(set(self.flows.values())) <= 1
         self.backward: Function | None = None
         self.tail: Function | None = None
         self.keeps: frozenset[int] = _NONE
