@@ -75,7 +75,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--iterations", type=int, default=100_000)
-    parser.add_argument("--warm-up", type=int, default=2_000)
+    parser.add_argument("--warm-up", type=int, default=2_000, help="steps, four times")
     parser.add_argument("--loop", choices=LOOPS, help="only this one")
     parser.add_argument("--peak", action="store_true", help="only the peak of training steps")
     parser.add_argument("--steps", type=int, default=3, help="of training at rest, for --peak")

@@ -18,7 +18,7 @@ def together(monkeypatch):
     monkeypatch.setattr(structure, "STRIKES", 1000)
     monkeypatch.setattr(structure.BOOK, "pause", 0)
     monkeypatch.setattr(structure.BOOK, "strikes", 0)
-    with config.override(verify=False), torch.autobatch(True):
+    with config.override(verify=False), torch.autobatch(True), own_trie():
         yield
 
 
