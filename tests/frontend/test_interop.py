@@ -170,6 +170,37 @@ def test_dlpack_of_views_capsules_arrays_and_tensors():
     assert x.__dlpack_device__() == (1, 0)
 
 
+def test_a_capsule_shares_memory_and_serves_once():
+    import wend.utils.dlpack as pack
+
+    x = wend.zeros(3)
+    capsule = pack.to_dlpack(x)
+    pack.from_dlpack(capsule)[0] = 3.0
+    assert x.tolist() == [3.0, 0.0, 0.0]
+    with pytest.raises(RuntimeError, match="used once"):
+        pack.from_dlpack(capsule)
+    torch = pytest.importorskip("torch")
+    from torch.utils import dlpack as theirs
+
+    other = torch.zeros(2, 3).t()
+    ours = pack.from_dlpack(theirs.to_dlpack(other))
+    ours[0, 1] = 5.0
+    assert other[0, 1] == 5.0
+    other = theirs.from_dlpack(pack.to_dlpack(x))
+    other[1] = 4.0
+    assert x.tolist() == [3.0, 4.0, 0.0]
+
+
+def test_numbers_of_numpy_are_weak():
+    x = wend.tensor(1, dtype=wend.int32)
+    for number in (np.int64(2), np.uint8(2)):
+        for y in (x + number, number * x, x // number):
+            assert y.dtype is wend.int32
+        assert wend.result_type(x, number) is wend.int32
+    assert wend.result_type(x, np.float64(2)) is wend.float32
+    assert (x + np.float32(0.5)).dtype is wend.float32
+
+
 def test_dlpack_refuses():
     with pytest.raises(BufferError, match="detach"):
         wend.ones(1, requires_grad=True).__dlpack__()

@@ -12,6 +12,7 @@ from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
+from wend.frontend.interop_memory import is_array
 from wend.runtime import pool
 
 __all__ = [
@@ -152,7 +153,8 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
         if isinstance(x, Tensor):
             rows.append((x.dtype, x.dim() == 0, False))
         else:
-            rows.append((dtypes.of_python(type(x)), False, True))
+            number = x.item() if type(x).__module__ == "numpy" and not is_array(x) else x
+            rows.append((dtypes.of_python(type(number)), False, True))
     return dtypes.result_dtype(rows)
 
 

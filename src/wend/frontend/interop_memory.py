@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import DType
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 
 __all__ = ["KIND_CPU", "Capsule", "array_from_dlpack", "array_of_buffer", "is_array", "sharable"]
 
@@ -87,13 +87,27 @@ class Capsule:
         return KIND_CPU, 0
 
 
+class _Writable:
+    """An array's memory without its flag that forbids writing."""
+
+    def __init__(self, array: Array) -> None:
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+        self.array = array
+
+
 def array_from_dlpack(source: Any) -> Array:
     """A writable array on the memory of an object with `__dlpack__`.
 
     Raises ArgumentTypeError for other objects, ArgumentError for memory of another device or for
-    element types that tensors lack.
+    element types that tensors lack, ExecutionError for a capsule that was used before.
     """
+    unversioned = False
     if type(source).__name__ == "PyCapsule":
+        unversioned = '"dltensor"' in repr(source)  # such a capsule cannot forbid writing
+        if not unversioned and '"dltensor_versioned"' not in repr(source):
+            raise ExecutionError("from_dlpack: received an invalid capsule; one can be used once")
         source = Capsule(source)
     if not hasattr(source, "__dlpack__") or not hasattr(source, "__dlpack_device__"):
         raise ArgumentTypeError(
@@ -109,4 +123,6 @@ def array_from_dlpack(source: Any) -> Array:
         array = np.from_dlpack(source)
     except (BufferError, RuntimeError, ValueError) as error:
         raise ArgumentError(f"from_dlpack: {error}") from error
+    if unversioned and array.size:
+        array = np.asarray(_Writable(array))
     return array if array.flags.writeable else array.copy()

@@ -20,6 +20,7 @@ from wend.core.provenance import current_site, module_path
 from wend.core.symbolic import SymInt, SymNumber
 from wend.frontend import aliasing, creation
 from wend.frontend import rhythm as _rhythm  # noqa: F401  (fills a slot of the core)
+from wend.frontend.interop_memory import is_array
 from wend.ops import indexing, subscript
 from wend.runtime import plans as _plans  # noqa: F401  (fills the core's slots)
 
@@ -129,7 +130,8 @@ def operator(name: str, function: Any, x: Tensor, y: Any, swap: bool) -> Any:
     if isinstance(y, (bool, int, float, complex, SymInt, SymNumber)):
         return function(y, x) if swap else function(x, y)
     if type(y).__module__ == "numpy" and hasattr(y, "dtype"):
-        y = creation.as_tensor(y)
+        # NumPy's numbers are as weak as Python's.
+        y = creation.as_tensor(y) if is_array(y) else y.item()
         return function(y, x) if swap else function(x, y)
     if hasattr(type(y), "__torch_function__"):
         return function(y, x) if swap else function(x, y)
