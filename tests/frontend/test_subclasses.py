@@ -132,3 +132,22 @@ def test_batch_norm_of_nothing():
         assert out.shape == (0,)
     with pytest.raises(IndexError, match="expected an input of"):
         wend.nn.functional.batch_norm(wend.ones(3), None, None, training=True)
+
+
+def test_a_subclass_made_of_values_and_reversed():
+    def program(T: Any) -> Any:
+        class Marked(T.Tensor):
+            @staticmethod
+            def __new__(cls, data, note):
+                made = T.Tensor._make_subclass(cls, data, True)
+                made.note = note
+                return made
+
+            def __init__(self, data, note):
+                pass
+
+        x = Marked(T.arange(3.0), "n")
+        told = [type(x).__name__, x.note, x.requires_grad, x.is_leaf, type(x * 2).__name__]
+        return told, reversed(x.detach()).tolist(), reversed(T.tensor(1)).tolist()
+
+    both(program)

@@ -364,6 +364,8 @@ class Tensor:
         """`format(tensor, spec)`: that of the number for a 0-d tensor."""
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared."""
+    def __reversed__(self) -> Tensor:
+        """The tensor with its first dim in reverse order, for `reversed`."""
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = ..., kwargs: Any = None) -> Any:
         """Call the op on plain tensors; results become instances of the subclass."""

@@ -318,6 +318,17 @@ def as_subclass(self: Tensor, cls: type) -> Any:
     return made
 
 
+def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
+    """An instance of a subclass of Tensor that shares the values of `data`, without its history."""
+    made = as_subclass(data.detach(), cls)
+    return made.requires_grad_() if require_grad else made
+
+
+def reversed_(self: Tensor) -> Tensor:
+    """The tensor with its first dim in reverse order, for `reversed`."""
+    return ops.flip(self, (0,)) if self.dim() else self  # type: ignore[no-any-return]
+
+
 def is_shared(self: Tensor) -> bool:
     """Whether the memory is shared between processes."""
     return False
@@ -475,6 +486,8 @@ for _function in (
 ):  # fmt: skip
     setattr(Tensor, _function.__name__, _function)
 Tensor.type = type_
+Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]
+Tensor.__reversed__ = reversed_
 Tensor.where = where_method
 Tensor.positive = positive
 Tensor.__torch_function__ = default_torch_function
