@@ -48,16 +48,17 @@ def test_numbers(samples, values, dtype):
     assert str(batch.dtype) == dtype
 
 
-def test_text_stays_a_list():
+def test_text_stays_as_it_is():
     assert default_collate(["a", "b"]) == ["a", "b"]
     assert default_collate([b"a"]) == [b"a"]
+    assert default_collate([("a", 1), ("b", 2)])[0] == ("a", "b")  # a column, as in PyTorch
 
 
 def test_structure_is_kept():
     batch = default_collate([{"p": Point(1, [2, "a"])}, {"p": Point(3, [4, "b"]), "q": 0}])
     assert type(batch["p"]) is Point
     assert batch["p"].x.tolist() == [1, 3]
-    assert [batch["p"].y[0].tolist(), batch["p"].y[1]] == [[2, 4], ["a", "b"]]
+    assert [batch["p"].y[0].tolist(), batch["p"].y[1]] == [[2, 4], ("a", "b")]
     assert set(batch) == {"p"}
     assert type(default_collate([(1, 2)])) is list
     ordered = default_collate([collections.OrderedDict(a=1)])

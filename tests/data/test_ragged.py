@@ -30,7 +30,7 @@ def test_batches_of_unlike_samples(workers):
 
 def test_arrays_and_structures():
     found = ragged([(np.ones((2, 3)), "a"), (np.ones((4, 3)), "b")])
-    assert found[0].is_nested and found[1] == ["a", "b"]
+    assert found[0].is_nested and found[1] == ("a", "b")
     assert found[0].to_padded_tensor(0.0).shape == (2, 4, 3)
 
 

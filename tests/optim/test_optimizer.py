@@ -181,6 +181,12 @@ def test_a_parameter_belongs_to_one_group():
         optimizer.add_param_group([p])
 
 
+def test_a_parameter_that_is_listed_twice_is_warned_of():
+    p = parameter(1.0)
+    with pytest.warns(UserWarning, match="duplicate parameters"):
+        optim.SGD([p, p], lr=0.1)
+
+
 def test_state_dicts_of_other_shapes_raise():
     one, two = optim.SGD([parameter(1.0)]), optim.SGD([parameter(1.0), parameter(2.0)])
     with pytest.raises(ValueError, match="doesn't match the size"):

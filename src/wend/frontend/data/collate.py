@@ -156,7 +156,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: FnMap | None = None, _field
     if isinstance(first, (np.number, np.bool_, int, float)):
         return _numbers(batch, _field)
     if isinstance(first, (str, bytes)):
-        return list(batch)
+        return batch if isinstance(batch, (list, tuple)) else list(batch)
     if isinstance(first, Mapping):
         return _mappings(batch, collate_fn_map, _field)
     if isinstance(first, Sequence):

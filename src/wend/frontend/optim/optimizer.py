@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -208,6 +209,12 @@ class Optimizer:
                     f"parameter {name}"
                 )
             param_group.setdefault(name, default)
+        if len({id(p) for p in params}) != len(params):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters, which are "
+                "updated more than once a step",
+                stacklevel=3,
+            )
         known = {id(p) for group in self.param_groups for p in group["params"]}
         if not known.isdisjoint(id(p) for p in params):
             raise ValueError("some parameters appear in more than one parameter group")
