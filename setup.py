@@ -15,9 +15,9 @@ from setuptools.command.build_ext import build_ext
 
 CORE = Path("src") / "wend" / "core"
 RUNTIME = Path("src") / "wend" / "runtime"
-# Python's own flags ask for debug information, which would be six sevenths of the library.
+# Python's own flags ask for debug information, which would be six sevenths of the libraries.
 COMPILE = ["-O3", "-g0", "-fno-plt", "-Wno-unused-function"]
-LINK = ["-Wl,--strip-debug"]
+LINK = ["-Wl,--strip-all"] if sys.platform == "linux" else []
 PURE_REMEDY = """
 Wend's hot core could not be compiled.
 
@@ -63,7 +63,7 @@ def extensions() -> list[Any]:
         include_dirs=[str(CORE)],
         depends=[str(CORE / "_hot.pxd"), str(CORE / "_shim.h")],
         extra_compile_args=[] if os.name == "nt" else COMPILE,
-        extra_link_args=LINK if sys.platform == "linux" else [],
+        extra_link_args=LINK,
     )
     launcher = Extension(
         "wend.runtime._launch",
@@ -74,7 +74,7 @@ def extensions() -> list[Any]:
             for name in ("_launch.pxd", "_launch_shim.h", "_sort_shim.h", "_blocks.h", "_pool.h")
         ],
         extra_compile_args=core.extra_compile_args,
-        extra_link_args=[] if os.name == "nt" else ["-pthread"],
+        extra_link_args=LINK if os.name == "nt" else [*LINK, "-pthread"],
     )
     sorter = Extension(
         "wend.runtime._sort",
@@ -82,6 +82,7 @@ def extensions() -> list[Any]:
         include_dirs=[str(CORE), str(RUNTIME)],
         depends=[str(RUNTIME / "_sort.pxd"), str(RUNTIME / "_sort_shim.h")],
         extra_compile_args=core.extra_compile_args,
+        extra_link_args=LINK,
     )
     slabs = Extension(
         "wend.runtime._slabs",
@@ -100,6 +101,7 @@ def extensions() -> list[Any]:
         include_dirs=[str(RUNTIME)],
         depends=[str(RUNTIME / "_bind.pxd"), str(RUNTIME / "_slabs_shim.h")],
         extra_compile_args=core.extra_compile_args,
+        extra_link_args=LINK,
     )
     return cythonize(
         [core, launcher, sorter, slabs, binding],
