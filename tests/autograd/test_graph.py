@@ -46,6 +46,9 @@ def names(node, depth=0):
         lambda lib, x, w: x * w.detach(),
         lambda lib, x, w: lib.stack([x, x * 2]),
         lambda lib, x, w: x.pow(2).sqrt().log(),
+        lambda lib, x, w: x.sum(0) + x.sum(),
+        lambda lib, x, w: x.mean(0) + x.mean(),
+        lambda lib, x, w: x.prod(0) * x.prod(),
     ],
 )
 def test_names_of_nodes(agree, body, read):
@@ -55,6 +58,30 @@ def test_names_of_nodes(agree, body, read):
         if read:
             y.tolist()
         return names(y.grad_fn)
+
+    agree(program)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda lib, x: lib.hstack([x, x]),
+        lambda lib, x: lib.vstack([x, x]),
+        lambda lib, x: lib.dstack([x, x]),
+        lambda lib, x: lib.column_stack([x, x]),
+        lambda lib, x: lib.fliplr(x),
+        lambda lib, x: lib.flipud(x),
+        lambda lib, x: x.tile(2, 2),
+        lambda lib, x: lib.take_along_dim(x, lib.tensor([[0]]), 0),
+        lambda lib, x: lib.msort(x),
+        lambda lib, x: lib.outer(x[0], x[1]),
+        lambda lib, x: lib.nn.functional.unfold(x[None, None], 1),
+        lambda lib, x: lib.nn.functional.fold(x[None], (1, 2), 1),
+    ],
+)
+def test_a_composition_is_named_by_the_last_op_that_pytorch_makes_it_of(agree, body):
+    def program(lib):
+        return type(body(lib, lib.ones(2, 2, requires_grad=True)).grad_fn).__name__
 
     agree(program)
 

@@ -123,6 +123,7 @@ class Primitive(PrimitiveBase):
     reflected: ClassVar[bool] = False
     grad_name: ClassVar[str] = ""
     grad_names: ClassVar[dict[tuple[int, ...], str]] = {}  # where it depends on the ranks
+    grad_name_along: ClassVar[str] = ""  # where a `dim` is given, if that is another name
     result: ClassVar[Any] = None
     n_outputs: ClassVar[int] = 1
     label: ClassVar[str] = ""  # name of the namedtuple, where it is not the op's

@@ -217,6 +217,8 @@ def _name_of(region: Region, prim: Any, inputs: tuple[int, ...], outputs: tuple[
         record = Node._record(region, outputs)
         if record is not None:
             return str(record.name)
+    if prim.grad_name_along and prim.dim is not None:
+        return str(prim.grad_name_along)
     if prim.grad_names:
         ranks = tuple(len(region.path.shape_of(i)) for i in inputs)
         return str(prim.grad_names.get(ranks, prim.grad_name))

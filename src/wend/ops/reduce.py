@@ -161,6 +161,7 @@ class Sum(Reduction):
     supports = ANY_NUMBER
     functions = ("sum",)
     methods = ("sum",)
+    grad_name_along = "SumBackward1"
     identity = 0
 
     def result_dtype(self, dtype: DType) -> DType:
@@ -194,6 +195,7 @@ class Prod(Reduction):
     supports = ANY_NUMBER
     functions = ("prod",)
     methods = ("prod",)
+    grad_name_along = "ProdBackward1"
     identity = 1
 
     def result_dtype(self, dtype: DType) -> DType:

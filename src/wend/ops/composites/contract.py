@@ -249,6 +249,7 @@ def inner(input: Any, other: Any) -> Any:
     functions=("outer", "ger"),
     methods=("outer", "ger"),
     samples=lambda rng: sample_pairs(rng, ((2,), (3,)), ((0,), (3,))),
+    grad_name="MulBackward0",
 )
 def outer(input: Any, vec2: Any) -> Any:
     """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""

@@ -41,7 +41,13 @@ def _msort_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(rng.permuted(np.arange(12.0)).reshape(3, 4))
 
 
-@composite("input", functions=("msort",), methods=("msort",), samples=_msort_samples)
+@composite(
+    "input",
+    functions=("msort",),
+    methods=("msort",),
+    samples=_msort_samples,
+    grad_name="SortBackward0",
+)
 def msort(input: Any) -> Any:
     """y = the elements in order along dim 0."""
     return ops.sort(input, 0)[0]

@@ -339,7 +339,12 @@ def _im2col_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(x, (2, 2), (1, 2), 1, 2)
 
 
-@composite(f"input, kernel_size: sizes, {_BLOCKS}", samples=_im2col_samples, functional=("unfold",))
+@composite(
+    f"input, kernel_size: sizes, {_BLOCKS}",
+    samples=_im2col_samples,
+    functional=("unfold",),
+    grad_name="Im2ColBackward0",
+)
 def im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
     """y[n, :, l] = all elements of window l of image n.
 
@@ -392,6 +397,7 @@ def _col2im_samples(rng: Any) -> Iterator[Sample]:
     f"input, output_size: sizes, kernel_size: sizes, {_BLOCKS}",
     samples=_col2im_samples,
     functional=("fold",),
+    grad_name="Col2ImBackward0",
 )
 def col2im(
     input: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any

@@ -70,6 +70,7 @@ def _mean_samples(rng: Any) -> Iterator[Sample]:
     "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
     functions=("mean",),
     methods=("mean",),
+    grad_name_along="MeanBackward1",
     samples=_mean_samples,
     supports=INEXACT,
 )

@@ -320,6 +320,7 @@ def _take_along_samples(rng: Any) -> Iterator[Sample]:
     samples=_take_along_samples,
     supports=ANY_DTYPE,
     fallible=True,
+    grad_name="GatherBackward0",
 )
 def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
     """y[i, j] = input[indices[i, j], j] for dim 0, and so on; the other dims broadcast.

@@ -50,7 +50,13 @@ def _rows_samples(rng: Any) -> Iterator[Sample]:
     yield Sample((rng.normal(size=()), rng.normal(size=())))
 
 
-@composite("tensors: tensors", functions=("hstack",), samples=_rows_samples, supports=ANY_DTYPE)
+@composite(
+    "tensors: tensors",
+    functions=("hstack",),
+    samples=_rows_samples,
+    supports=ANY_DTYPE,
+    grad_name="CatBackward0",
+)
 def hstack(tensors: Any) -> Any:
     """y = the tensors side by side: along dim 1, vectors along their only dim."""
     at_least = [with_rank(t, 1) for t in tensors]
@@ -62,20 +68,31 @@ def hstack(tensors: Any) -> Any:
     functions=("vstack", "row_stack"),
     samples=_rows_samples,
     supports=ANY_DTYPE,
+    grad_name="CatBackward0",
 )
 def vstack(tensors: Any) -> Any:
     """y = the tensors on top of one another: along dim 0, vectors as rows."""
     return ops.cat([with_rank(t, 2) for t in tensors], 0)
 
 
-@composite("tensors: tensors", functions=("dstack",), samples=_rows_samples, supports=ANY_DTYPE)
+@composite(
+    "tensors: tensors",
+    functions=("dstack",),
+    samples=_rows_samples,
+    supports=ANY_DTYPE,
+    grad_name="CatBackward0",
+)
 def dstack(tensors: Any) -> Any:
     """y = the tensors behind one another: along dim 2."""
     return ops.cat([with_rank(t, 3) for t in tensors], 2)
 
 
 @composite(
-    "tensors: tensors", functions=("column_stack",), samples=_rows_samples, supports=ANY_DTYPE
+    "tensors: tensors",
+    functions=("column_stack",),
+    samples=_rows_samples,
+    supports=ANY_DTYPE,
+    grad_name="CatBackward0",
 )
 def column_stack(tensors: Any) -> Any:
     """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
@@ -144,6 +161,7 @@ def _repeated(op: str, x: Any, repeats: tuple[Any, ...]) -> Any:
     methods=("tile",),
     samples=_repeat_samples,
     supports=ANY_DTYPE,
+    grad_name="RepeatBackward0",
 )
 def tile(input: Any, dims: Any) -> Any:
     """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
@@ -188,6 +206,7 @@ def repeat_each(input: Any, repeats: Any, dim: int | None) -> Any:
     methods=("fliplr",),
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 3))), Sample(rng.normal(size=(2, 0, 2)))]),
     supports=ANY_DTYPE,
+    grad_name="FlipBackward0",
 )
 def fliplr(input: Any) -> Any:
     """y = input with its columns in reverse order. Raises ShapeError below 2 dims."""
@@ -202,6 +221,7 @@ def fliplr(input: Any) -> Any:
     methods=("flipud",),
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 3))), Sample(rng.normal(size=(3,)))]),
     supports=ANY_DTYPE,
+    grad_name="FlipBackward0",
 )
 def flipud(input: Any) -> Any:
     """y = input with its rows in reverse order. Raises ShapeError for a 0-d tensor."""
