@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wend.base import dtypes
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.base.errors import ArgumentError, ArgumentTypeError, ValueRefused
 from wend.frontend.interop_arrays import Op, array_from_data
 
 torch = pytest.importorskip("torch")
@@ -148,7 +148,7 @@ OVERFLOWS = [
 def test_overflow_is_an_error_as_in_pytorch(data, dtype):
     with pytest.raises(RuntimeError, match="overflow"):
         torch.tensor(data, dtype=getattr(torch, dtype))
-    with pytest.raises(ArgumentError, match=r"without overflow: data.* is "):
+    with pytest.raises(ValueRefused, match=r"without overflow: data.* is "):
         made(data, dtypes.NAMES[dtype])
 
 

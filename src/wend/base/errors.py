@@ -72,6 +72,10 @@ class ArgumentError(WendError, ValueError):
     """An argument of the right type whose value is not allowed."""
 
 
+class ValueRefused(ArgumentError, RuntimeError):
+    """A value that is not allowed, and that PyTorch refuses with RuntimeError."""
+
+
 class IndexOutOfRange(WendError, IndexError):
     """An index beyond the extent it indexes."""
 

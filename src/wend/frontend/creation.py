@@ -13,7 +13,13 @@ from typing import Any
 from wend.base import dtypes
 from wend.base.devices import CPU, usable
 from wend.base.dtypes import DType
-from wend.base.errors import ArgumentError, ArgumentTypeError, DeviceError, DTypeError
+from wend.base.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DeviceError,
+    DTypeError,
+    ValueRefused,
+)
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
@@ -504,7 +510,7 @@ def eye(n: int, m: int | None = None, **keywords: Any) -> Tensor:
     rows, columns = sizes_of("eye", (n, n if m is None else m))
     for name, extent in (("n", rows), ("m", columns)):
         if extent < 0:
-            raise ArgumentError(f"eye: {name} must be greater or equal to 0, got {extent}")
+            raise ValueRefused(f"eye: {name} must be greater or equal to 0, got {extent}")
     dtype = options.dtype or dtypes.get_default_dtype()
     return finished("eye", held(interop_arrays.identity(rows, columns, dtype)), options)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from wend.base import dtypes
 from wend.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType, from_numpy, iinfo, promote_types
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.base.errors import ArgumentError, ArgumentTypeError, ValueRefused
 
 __all__ = ["Op", "array_from_data", "cast_array", "identity", "infer_dtype", "spaced"]
 
@@ -248,7 +248,7 @@ def cast_array(array: Array, dtype: DType, op: str) -> Array:
         inside = _fits(array, dtype)
         if not inside.all():
             i = int(np.argmin(inside.ravel()))
-            raise ArgumentError(
+            raise ValueRefused(
                 f"{op}: value cannot be converted to type {dtype.name} without overflow: "
                 f"{_place(i, array.shape)} is {array.ravel()[i].item()}"
             )

@@ -14,7 +14,7 @@ from typing import Any
 from wend.base import random_state
 from wend.base.devices import usable
 from wend.base.dtypes import float32, float64, iinfo, int64, uint8
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.base.errors import ArgumentTypeError, ValueRefused
 from wend.base.random_state import RandomState
 from wend.core import _hot
 from wend.core._hot import Tensor
@@ -222,7 +222,7 @@ def randint(*args: Any, **keywords: Any) -> Tensor:
     dtype = keywords.pop("dtype", None) or int64
     options = Options("randint", dtype=dtype, **keywords)
     if low >= high:
-        raise ArgumentError(f"randint: expects 'from' < 'to', but got from={low} >= to={high}")
+        raise ValueRefused(f"randint: expects 'from' < 'to', but got from={low} >= to={high}")
     shape = sizes_of("randint", (size,))
     seed, offset = reserve(generator, _count(shape))
     made = ops.random_integers(shape, low, high, seed, offset, dtype=dtype)
@@ -263,7 +263,7 @@ def randperm(n: int, **keywords: Any) -> Tensor:
     dtype = keywords.pop("dtype", None) or int64
     options = Options("randperm", dtype=dtype, **keywords)
     if n < 0:
-        raise ArgumentError(f"randperm: n must be non-negative, and is {n}")
+        raise ValueRefused(f"randperm: n must be non-negative, and is {n}")
     seed, offset = reserve(generator, n)
     order = ops.argsort(ops.random_bits((n,), seed, offset))
     return finished(_same, ops.cast(order, dtype) if dtype is not int64 else order, options)
@@ -364,7 +364,7 @@ def uniform_(
     low = kw.pop("from", kw.pop("a", from_))
     to = kw.pop("b", to)
     if low > to:
-        raise ArgumentError(
+        raise ValueRefused(
             f"uniform_: expects to return a [from, to) range, but found {low} > {to}"
         )
     made = _drawn(self, ops.uniform_between, low, to, generator=generator)
@@ -374,7 +374,7 @@ def uniform_(
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with normal numbers."""
     if std < 0:
-        raise ArgumentError(f"normal_: expects std >= 0.0, but found std {std}")
+        raise ValueRefused(f"normal_: expects std >= 0.0, but found std {std}")
     made = _drawn(self, ops.normal, mean, std, generator=generator)
     return _fill(self, _normal(self, generator) * std + mean if made is None else made)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
-from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.errors import DTypeError, ShapeError, ValueRefused
 from wend.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec
 from wend.core.symbolic import hints
 from wend.ops.views import ANY_DTYPE
@@ -98,11 +98,11 @@ def arange_count(start: Any, end: Any, step: Any) -> int:
     Raises ArgumentError for a step of 0, bounds that the step leads away from, or no finite number.
     """
     if step == 0:
-        raise ArgumentError("arange: step must be nonzero")
+        raise ValueRefused("arange: step must be nonzero")
     if not all(math.isfinite(n) for n in (start, end, step)):
-        raise ArgumentError(f"arange: unsupported range: {start} -> {end} by {step}")
+        raise ValueRefused(f"arange: unsupported range: {start} -> {end} by {step}")
     if (end - start) * (1 if step > 0 else -1) < 0:
-        raise ArgumentError(
+        raise ValueRefused(
             "arange: upper bound and lower bound inconsistent with step sign: "
             f"{start} -> {end} by {step}"
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
-from wend.base.errors import ArgumentError, DTypeError
+from wend.base.errors import DTypeError, ValueRefused
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise import NUMERIC, Array, Elementwise, Grads, V, zeros_like
@@ -108,7 +108,7 @@ class Clamping(Elementwise, abstract=True):
 
     def infer(self, *operands: Any) -> Any:
         if operands[1] is None and operands[2] is None:
-            raise ArgumentError("clamp: at least one of 'min' or 'max' must not be None")
+            raise ValueRefused("clamp: at least one of 'min' or 'max' must not be None")
         return super().infer(*operands)
 
     def reference(self, x: Array, low: Array, high: Array) -> Array:

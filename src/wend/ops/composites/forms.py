@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
-from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError, ExecutionError
+from wend.base.errors import ArgumentTypeError, DTypeError, ExecutionError, ValueRefused
 from wend.core import _hot
 from wend.core.primitive import Composite, Sample, composite, ops, overload
 from wend.core.symbolic import category_of
@@ -118,7 +118,7 @@ def div_rounded(input: V, other: V, rounding_mode: str | None) -> V:
     if rounding_mode is None:
         return ops.div(input, other)
     if rounding_mode not in ("trunc", "floor"):
-        raise ArgumentError(
+        raise ValueRefused(
             "div: expected rounding_mode to be one of None, 'trunc', or 'floor' "
             f"but found {rounding_mode!r}"
         )

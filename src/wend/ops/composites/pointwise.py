@@ -216,8 +216,11 @@ def _number_samples(rng: np.random.Generator) -> Samples:
     yield Sample(1.5, rng.uniform(0.5, 2.0, size=(3,)))
 
 
-def _as_tensor(operand: V, dtype: dtypes.DType) -> V:
-    return ops.full((), operand, dtype=dtype) if is_number(operand) else operand
+def _in_dtype(operand: V, dtype: dtypes.DType) -> V:
+    """The operand as a tensor that has at least the precision of `dtype`."""
+    if is_number(operand):
+        return ops.full((), operand, dtype=dtype)
+    return ops.cast(operand, dtype) if dtype.category >= dtypes.FLOAT else operand
 
 
 @composite(
@@ -229,8 +232,7 @@ def _as_tensor(operand: V, dtype: dtypes.DType) -> V:
 )
 def xlogy(input: V, other: V) -> V:
     """y = input * log(other); 0 where input is 0, unless other is NaN."""
-    common = promoted(input, other)
-    x, base = _as_tensor(input, common), _as_tensor(other, common)
+    x, base = (_in_dtype(each, promoted(input, other)) for each in (input, other))
     nothing = ops.logical_and(x == 0, ops.logical_not(ops.isnan(base)))
     return ops.where(nothing, 0, x * ops.log(ops.where(nothing, 1, base)))
 
@@ -238,7 +240,8 @@ def xlogy(input: V, other: V) -> V:
 @composite("input, other", functions=("logaddexp2",), methods=("logaddexp2",), samples=_two_samples)
 def logaddexp2(input: V, other: V) -> V:
     """y = log2(2 ** input + 2 ** other), without overflow in between."""
-    return ops.logaddexp(input * math.log(2), other * math.log(2)) / math.log(2)
+    x, y = (_in_dtype(each, promoted(input, other)) * math.log(2) for each in (input, other))
+    return ops.logaddexp(x, y) / math.log(2)
 
 
 @composite(
@@ -246,6 +249,8 @@ def logaddexp2(input: V, other: V) -> V:
 )
 def ldexp(input: V, other: V) -> V:
     """y = input * 2 ** other."""
+    if other.dtype.category < dtypes.FLOAT:
+        other = _in_dtype(other, promoted(input, other))
     return input * ops.pow(2.0, other)
 
 
