@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -145,3 +147,19 @@ def test_changed_bytes_give_our_error_or_tensors(place, value):
         safetensors.load(bytes(changed))
     except CheckpointError:
         pass
+
+
+def test_a_program_that_is_run_saves_with_safetensors_own_names(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys, torch\n"
+        "from safetensors.torch import load_file, save_file\n"
+        "save_file({'a': torch.arange(3.0)}, sys.argv[1])\n"
+        "loaded = load_file(sys.argv[1])['a']\n"
+        "assert type(loaded) is torch.Tensor and loaded.tolist() == [0.0, 1.0, 2.0]\n"
+    )
+    path = tmp_path / "a.safetensors"
+    command = [sys.executable, "-m", "wend", "run", str(program), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert reference.load_file(path)["a"].tolist() == [0.0, 1.0, 2.0]

@@ -46,7 +46,7 @@ class _Loader(Loader):
 
 
 class TorchFinder(MetaPathFinder):
-    """Answers for `torch` and `torch.x.y`."""
+    """Answers for `torch` and `torch.x.y`, and for the part of safetensors that is torch's."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -54,6 +54,9 @@ class TorchFinder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if name == "safetensors.torch":
+            own = importlib.import_module(f"{self.package}.frontend.serialize.safetensors")
+            return ModuleSpec(name, _Loader(own))
         if name != "torch" and not name.startswith("torch."):
             return None
         real_name = self.package + name[len("torch") :]
