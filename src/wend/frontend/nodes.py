@@ -106,7 +106,7 @@ class Node:
             _edge(self._anchor, region, i) if i in active else (None, 0)
             for i in _differentiated(region, self._low, prim, inputs)
         ]
-        if prim.elementwise and len(found) == 1 and len(prim.form) == 2 and prim.operators:
+        if prim.name in _OF_NUMBERS and len(found) == 1:
             found.append((None, 0))  # PyTorch makes a tensor of the number
         return tuple(found)
 
@@ -200,6 +200,10 @@ def _class_of(name: str) -> type[Node]:
     if found is None:
         found = _CLASSES[name] = type(name, (Node,), {"__module__": "torch.autograd"})
     return found
+
+
+#: Operators of which PyTorch has no form for a tensor and a number.
+_OF_NUMBERS = frozenset({"add", "sub", "mul", "div"})
 
 
 def _differentiated(region: Region, low: int, prim: Any, inputs: tuple[int, ...]) -> list[int]:
