@@ -240,6 +240,31 @@ def test_from_numpy_of_a_passing_view():
     assert array.tolist() == [0.0, 7.0, 2.0, 3.0]
 
 
+@pytest.mark.parametrize(
+    ("array", "strides"),
+    [
+        (np.asfortranarray(np.arange(6.0).reshape(2, 3)), (1, 2)),
+        (np.arange(6.0)[::2], (2,)),
+        (np.arange(6.0).reshape(2, 3)[:, 1:], (3, 1)),
+    ],
+)
+def test_from_numpy_has_the_arrays_strides(array, strides):
+    x = creation.from_numpy(array)
+    assert x.stride() == strides
+    assert not x.is_contiguous()
+    assert x.detach().stride() == strides
+    assert x.contiguous().is_contiguous()
+    if x.dim() == 2:
+        assert x.t().stride() == strides[::-1]
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            x.view(-1)
+        assert x.reshape(-1).tolist() == array.reshape(-1).tolist()
+    x += 1.0
+    assert (x.stride(), x.tolist()) == (strides, array.tolist())
+    x.data = creation.zeros(4)
+    assert (x.stride(), x.tolist()) == ((1,), [0.0] * 4)
+
+
 def test_from_numpy_of_a_strided_array():
     array = np.arange(12.0).reshape(3, 4)[:, ::2]
     made = creation.from_numpy(array)

@@ -190,8 +190,9 @@ def become_view(handle: Tensor, view: Tensor, name: str) -> Tensor:
         alias.base = whole = _hot.wrap(handle.value)
         whole.alias = handle.alias
         whole.version = handle.version
+        whole._layout = handle._layout
         whole.__dict__["hidden"] = True
-    handle.alias = alias
+    handle.alias, handle._layout = alias, None
     handle.value = view.value
     handle.version += 1
     return handle
@@ -315,6 +316,7 @@ def attach_detached(new: Tensor, source: Tensor) -> None:
             storage.data = new.value
         alias.storage = storage
         alias.storage_version = storage.version
+        new._layout = source._layout
     new.alias = alias
 
 
@@ -323,7 +325,7 @@ def share(handle: Tensor, other: Tensor) -> None:
     note_rebinding(_hot.current_trace(), handle, handle.value)
     plain = other.detach()
     handle.value = plain.value
-    handle.alias = plain.alias
+    handle.alias, handle._layout = plain.alias, plain._layout
     handle.version += 1
     if handle.leaf is not None:
         relabel(handle)
@@ -445,6 +447,8 @@ def adopt(array: Any, pinned: bool = False) -> Tensor:
     storage = storage_of(handle)
     share_memory(storage, type_, array, pinned)
     handle.value = storage.data
+    if not array.flags.c_contiguous:
+        handle._layout = tuple([step // array.itemsize for step in array.strides]), 0
     return handle
 
 

@@ -224,7 +224,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     else:
         flat = ops.cat([flat, creation.zeros(count - have, dtype=self.dtype)])
     self.value = ops.clone(ops.reshape(flat, shape)).value
-    self.alias = None
+    self.alias = self._layout = None
     self.version += 1
     return self
 
