@@ -106,7 +106,7 @@ class Execution(Forward):
         These are all of them if all results of a region depend on the same operands. Else a leaf
         that nothing of the pass depends on would be found to have a gradient of 0, and has none.
         """
-        templates = [(g.template if g.family is None else g.family.template) for g in self.groups]
+        templates = [None if g.node.joined else (g.family or g).template for g in self.groups]
         if all(template is None or template.even for template in templates):
             return regions_tell
         flows = {
