@@ -20,6 +20,7 @@ BUILTINS = {
     "ArgumentTypeError": TypeError,
     "LinAlgError": RuntimeError,
     "ArgumentError": ValueError,
+    "ValueRefused": RuntimeError,
     "IndexOutOfRange": IndexError,
     "ElementOutOfRange": IndexError,
     "DimError": IndexError,
