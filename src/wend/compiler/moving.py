@@ -18,6 +18,10 @@ __all__ = ["Moving"]
 _RIGHT = PRODUCT.index("right")
 
 
+#: Args among which partners are looked for: each is compared with all others.
+MOST_PAIRED = 64
+
+
 class Moving:
     """The args of a plan that move.
 
@@ -48,9 +52,10 @@ class Moving:
         for atom, k in self.args.items():
             if atom not in nested and atom not in tied:
                 self.groups[atom] = k
-        for atom in sorted(tied - nested, key=lambda a: self.args[a]):
+        alone = sorted(tied - nested, key=lambda a: self.args[a])
+        for atom in alone if len(alone) <= MOST_PAIRED else ():
             if atom not in self.groups:
-                self._find_partner(atom, sorted(tied - nested))
+                self._find_partner(atom, sorted(alone))
         while True:
             bad = {k for p in words for k in self._unfit(p)}
             if not bad:
