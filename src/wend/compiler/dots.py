@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from wend.compiler.packing import Source
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask
+from wend.compiler.tile import Shape, lane_mask, parameters
 
 __all__ = ["FEW_ROWS", "dots"]
 
@@ -27,14 +27,12 @@ _HEIGHT = 4
 _PARAMETERS = (
     "left left_row right right_column depth first_row last_row first_column last_column "
     "out out_row out_column accumulate epilogue state at0 at1 tile"
-).split()
-_KINDS = {"accumulate": "i1"} | dict.fromkeys("left right out epilogue state tile".split(), "ptr")
+)
 
 
 def dots(shape: Shape, dtype: str) -> str:
     """The function."""
-    parameters = [(_KINDS.get(name, "i64"), name) for name in _PARAMETERS]
-    f = Routine("dots", parameters, internal=True)
+    f = Routine("dots", parameters(_PARAMETERS), internal=True)
     handed = f.is_("ne", "%epilogue", "null", "ptr")
     rows = f.sub("%last_row", "%first_row")
     tile_row = str(shape.panel * shape.size)

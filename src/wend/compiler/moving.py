@@ -52,10 +52,11 @@ class Moving:
         for atom, k in self.args.items():
             if atom not in nested and atom not in tied:
                 self.groups[atom] = k
-        alone = sorted(tied - nested, key=lambda a: self.args[a])
-        for atom in alone if len(alone) <= MOST_PAIRED else ():
-            if atom not in self.groups:
-                self._find_partner(atom, sorted(alone))
+        alone = sorted(tied - nested)
+        if len(alone) <= MOST_PAIRED:
+            for atom in sorted(alone, key=lambda a: self.args[a]):
+                if atom not in self.groups:
+                    self._find_partner(atom, alone)
         while True:
             bad = {k for p in words for k in self._unfit(p)}
             if not bad:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from wend.compiler.blocking import Room
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, spread
+from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, parameters, spread
 
 __all__ = ["streamed", "streams"]
 
@@ -30,9 +30,6 @@ DEPTH = 2048
 _PARAMETERS = (
     "left left_row left_step right right_step depth first_row last_row first_column last_column "
     "out out_row accumulate epilogue state at0 at1 scratch"
-).split()
-_KINDS = {"accumulate": "i1"} | dict.fromkeys(
-    "left right out epilogue state scratch".split(), "ptr"
 )
 
 
@@ -48,7 +45,7 @@ def streams(f: Routine, rows: str, columns: str, depth: str, step: str) -> str:
 
 def streamed(shape: Shape) -> str:
     """The function."""
-    f = Routine("streamed", [(_KINDS.get(n, "i64"), n) for n in _PARAMETERS], internal=True)
+    f = Routine("streamed", parameters(_PARAMETERS), internal=True)
     room = Room.of(f, shape, "%scratch")
     rows = f.sub("%last_row", "%first_row")
     handed = f.is_("ne", "%epilogue", "null", "ptr")

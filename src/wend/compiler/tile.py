@@ -35,6 +35,7 @@ __all__ = [
     "masked_load",
     "masked_store",
     "multiply_step",
+    "parameters",
     "spread",
     "spread_integer",
     "tile_name",
@@ -47,10 +48,19 @@ EPILOGUE = [
     *(("i64", word) for word in "rows columns row column batch0 batch1".split()),
     ("ptr", "state"),
 ]
+# Of functions that compute a part of a product; all others are ints of 64 bits.
+_KINDS = {"accumulate": "i1"} | dict.fromkeys(
+    "left right out epilogue state scratch tile".split(), "ptr"
+)
 #: Bytes of a cache line.
 LINE = 64
 # A panel's row is fetched this many steps before it is used, by bytes of an element: measured.
 _AHEAD = {4: 24, 8: 8}
+
+
+def parameters(names: str) -> list[tuple[str, str]]:
+    """(type, name) of the parameters of a function that computes a part of a product."""
+    return [(_KINDS.get(name, "i64"), name) for name in names.split()]
 
 
 @dataclass(frozen=True)

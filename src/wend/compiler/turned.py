@@ -21,7 +21,7 @@ from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, transposed
 from wend.compiler.routine import Routine
 from wend.compiler.streams import streams
-from wend.compiler.tile import EPILOGUE, Shape, lane_mask
+from wend.compiler.tile import EPILOGUE, Shape, lane_mask, parameters
 
 __all__ = ["pays", "turn_tile", "turned"]
 
@@ -31,9 +31,6 @@ _ROWS = 256
 _PARAMETERS = (
     "left left_row left_step right right_column right_step depth first_row last_row "
     "first_column last_column out out_row accumulate epilogue state at0 at1 scratch"
-).split()
-_KINDS = {"accumulate": "i1"} | dict.fromkeys(
-    "left right out epilogue state scratch".split(), "ptr"
 )
 
 
@@ -57,7 +54,7 @@ def pays(f: Routine, shape: Shape, dtype: str, rows: str, columns: str, depth: s
 
 def turned(shape: Shape, dtype: str) -> str:
     """The function."""
-    f = Routine("turned", [(_KINDS.get(name, "i64"), name) for name in _PARAMETERS], internal=True)
+    f = Routine("turned", parameters(_PARAMETERS), internal=True)
     size = str(shape.size)
     room = Room.of(f, shape, "%scratch")
     state = f.let("alloca [6 x i64], align 8")

@@ -123,9 +123,8 @@ def expanded(graph: Graph, types: list[Any], n_args: int) -> tuple[PathGraph, li
     return path, outputs
 
 
-def read_by(path: PathGraph, value: int) -> set[int]:
+def read_by(producers: dict[int, Node], value: int) -> set[int]:
     """The operands of a region that gradients of a value of it flow to."""
-    producers = {o: node for node in path.nodes for o in node.outputs}
     seen, stack = {value}, [value]
     while stack:
         node = producers.get(stack.pop())
@@ -253,7 +252,8 @@ class Template:
         self.grows = [not flag and (node.rows or lift > 0) for flag in node.shared]
         path, values = region_path(nodes, types)
         results: list[Any] = [values[k] for k in self.exported]
-        reads = {k: read_by(path, values[k]) for k in self.exported}
+        producers = {o: node for node in path.nodes for o in node.outputs} if grad else {}
+        reads = {k: read_by(producers, values[k]) for k in self.exported}
         if lift:
             path, results, types = stacked(path, results, self.grows, lift, self.numbers)
         path.same = [k for k, on in enumerate(self.grows) if on]
