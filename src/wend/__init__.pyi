@@ -164,8 +164,10 @@ from wend import nested as nested
 from wend import nn as nn
 from wend import onnx as onnx
 from wend import optim as optim
+from wend import overrides as overrides
 from wend import random as random
 from wend import serialization as serialization
+from wend import special as special
 from wend import testing as testing
 from wend import utils as utils
 from wend import version as version

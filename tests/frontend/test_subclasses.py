@@ -151,3 +151,132 @@ def test_a_subclass_made_of_values_and_reversed():
         return told, reversed(x.detach()).tolist(), reversed(T.tensor(1)).tolist()
 
     both(program)
+
+
+def test_an_override_sees_what_is_no_op():
+    """Attributes, methods and special methods: what they are called, and by which accessor."""
+
+    def program(T: Any) -> Any:
+        seen = []
+        names = (
+            "shape grad T mT requires_grad dtype is_leaf data device ndim is_cuda grad_fn".split()
+        )
+
+        class Logged(T.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                known = [n for n in names if func == getattr(T.Tensor, n).__get__]
+                known += ["set"] if func == T.Tensor.requires_grad.__set__ else []
+                seen.append((func.__name__, *known))
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        x = T.ones(2, 2).as_subclass(Logged)
+        for name in names:
+            seen.append(isinstance(getattr(x, name), Logged))
+        x[0] = 3.0
+        y = T.zeros(2, 2)
+        y[1] = x[0]
+        results = [x.size(), x.dim(), x.numel(), len(x), float(x[1, 1]), 3.0 in x, x.tolist()]
+        results += [[type(row).__name__ for row in x], f"{x[1, 1]}", repr(x), y.tolist()]
+        results += [
+            T.split(x, 1)[1].tolist(),
+            x.chunk(2)[0].shape,
+            type(T.ones_like(x)).__name__,
+        ]
+        results += [reversed(x).tolist(), x.stride(), x.is_floating_point()]
+        x.requires_grad = True
+        (x * 2).sum().backward()
+        results += [type(x.grad).__name__, x.grad.tolist(), x.detach().zero_().tolist()]
+        return seen, results
+
+    both(program)
+
+
+def test_overrides_that_are_switched_off_and_members_of_other_bases():
+    def program(T: Any) -> Any:
+        seen = []
+
+        class Sized:
+            @property
+            def is_cuda(self):
+                return "mine"
+
+        class Logged(Sized, T.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append(func.__name__)
+                return super().__torch_function__(func, types, args, kwargs or {})
+
+        class Derived(Logged):
+            pass
+
+        x = T.ones(3).as_subclass(Derived)
+        results = [x.is_cuda, x.dim()]
+        with (
+            T.overrides.DisableTorchFunctionSubclass()
+            if T is wend
+            else T._C.DisableTorchFunctionSubclass()
+        ):
+            results += [x.dim(), x.numel()]
+        return results, seen
+
+    both(program)
+
+
+def test_overrides_of_functions_of_the_users():
+    def program(T: Any) -> Any:
+        class Like:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return func.__name__, [t.__name__ for t in types], args[1:], kwargs
+
+        o = T.overrides
+
+        def twice(a, b=1):
+            if o.has_torch_function_unary(a):
+                return o.handle_torch_function(twice, (a,), a, b=b)
+            return a * 2
+
+        wrapped = o.wrap_torch_function(lambda a: (a,))(lambda a: a + 1)
+        like, x = Like(), T.ones(1)
+        results = [twice(like, b=3), twice(x).item(), wrapped(x).item(), len(wrapped(like))]
+        results += [o.has_torch_function((x, 1)), o.has_torch_function_variadic(x, like)]
+        results += [o.is_tensor_like(x), o.is_tensor_like(like), o.is_tensor_like(3)]
+        results += [o.resolve_name(f) for f in (T.sin, T.nn.functional.relu, T.Tensor.size)]
+        results += [o.resolve_name(T.Tensor.shape.__get__), o.resolve_name(print)]
+        results += [o.is_tensor_method_or_property(f) for f in (T.Tensor.shape.__get__, print)]
+        return [*results, T.Tensor.grad.__get__ in o.get_default_nowrap_functions()]
+
+    both(program)
+    functions = wend.overrides.get_overridable_functions()
+    assert wend.sin in functions[wend] and wend.nn.functional.relu in functions[wend.nn.functional]
+    assert wend.Tensor.shape.__get__ in functions[wend.Tensor]
+
+
+def test_parameters_of_a_subclass_keep_it():
+    def program(T: Any) -> Any:
+        class Marked(T.Tensor):
+            pass
+
+        class Forgetful(T.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                made = super().__torch_function__(func, types, args, kwargs or {})
+                return made.as_subclass(T.Tensor) if isinstance(made, T.Tensor) else made
+
+        p = T.nn.Parameter(T.ones(2, 2).as_subclass(Marked))
+        layer = T.nn.Linear(2, 2, bias=False)
+        layer.weight = p
+        optimizer = T.optim.SGD(layer.parameters(), 0.5)
+        layer(T.ones(1, 2)).sum().backward()
+        optimizer.step()
+        told = [isinstance(p, T.nn.Parameter), isinstance(p, Marked), isinstance(1, T.nn.Parameter)]
+        told += [type(q).__name__ for q in layer.parameters()] + [p.tolist(), p.requires_grad]
+        told += [isinstance(q, T.nn.Parameter) for q in (T.ones(1), T.nn.Parameter(T.ones(1)))]
+        try:
+            T.nn.Parameter(T.ones(2).as_subclass(Forgetful))
+        except RuntimeError as error:
+            return [*told, "detach() " in str(error)]
+        return told
+
+    both(program)

@@ -362,6 +362,9 @@ class Tensor:
         """(kind, index) of the device in DLPack's terms: (1, 0), the cpu."""
     def __format__(self, spec: _str) -> _str:
         """`format(tensor, spec)`: that of the number for a 0-d tensor."""
+    @classmethod
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Called for each new subclass of Tensor."""
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared."""
     def __reversed__(self) -> Tensor:
@@ -448,7 +451,7 @@ class Tensor:
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
         """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
     def adjoint(self) -> Tensor:
-        ...
+        """The last two dims swapped.  Raises ShapeError for less than 2 dims."""
     def all(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
         """y = whether all elements of x over `dim` are not 0."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
@@ -644,11 +647,11 @@ class Tensor:
     def clone(self, *, memory_format: Any = None) -> Tensor:
         """y = x, in memory of its own."""
     def coalesce(self, *args: Any) -> Tensor:
-        ...
+        """This tensor: it is real and dense, and nothing about it is put off."""
     def combinations(self, r: _int = 2, with_replacement: _bool = False) -> Any:
         """(count, r): all choices of r elements of a vector, in order of their places."""
     def conj(self, *args: Any) -> Tensor:
-        ...
+        """This tensor: it is real and dense, and nothing about it is put off."""
     def contiguous(self, memory_format: Any = None) -> Tensor:
         """This tensor if its elements lie in row-major order, else a copy that does."""
     def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
@@ -921,62 +924,62 @@ class Tensor:
         """y = sum over the last dims of both; plain multiplication if one is 0-d."""
     def int(self) -> Tensor:
         """This tensor as torch.int32."""
-    def is_coalesced(self) -> Any:
-        ...
-    def is_complex(self) -> Any:
-        ...
-    def is_conj(self) -> Any:
-        ...
+    def is_coalesced(self) -> _bool:
+        """False: there are no such tensors here."""
+    def is_complex(self) -> _bool:
+        """Whether the dtype is complex."""
+    def is_conj(self) -> _bool:
+        """False: there are no such tensors here."""
     def is_contiguous(self, memory_format: Any = None) -> _bool:
         """Whether the elements lie in row-major order without gaps."""
     @property
     def is_cpu(self) -> Any: ...
     @property
-    def is_cuda(self) -> Any: ...
-    def is_distributed(self) -> Any:
-        ...
-    def is_floating_point(self) -> Any:
-        ...
+    def is_cuda(self) -> _bool: ...
+    def is_distributed(self) -> _bool:
+        """False: there are no such tensors here."""
+    def is_floating_point(self) -> _bool:
+        """Whether the dtype is a floating-point one."""
     def is_inference(self) -> _bool:
         """Whether this tensor was made in inference mode."""
     @property
-    def is_ipu(self) -> Any: ...
+    def is_ipu(self) -> _bool: ...
     @property
-    def is_maia(self) -> Any: ...
+    def is_maia(self) -> _bool: ...
     @property
-    def is_meta(self) -> Any: ...
+    def is_meta(self) -> _bool: ...
     @property
-    def is_mkldnn(self) -> Any: ...
+    def is_mkldnn(self) -> _bool: ...
     @property
-    def is_mps(self) -> Any: ...
+    def is_mps(self) -> _bool: ...
     @property
-    def is_mtia(self) -> Any: ...
-    def is_neg(self) -> Any:
-        ...
+    def is_mtia(self) -> _bool: ...
+    def is_neg(self) -> _bool:
+        """False: there are no such tensors here."""
     @property
-    def is_nested(self) -> Any: ...
+    def is_nested(self) -> _bool: ...
     def is_nonzero(self) -> _bool:
         """Truth of a one-element tensor."""
-    def is_pinned(self) -> Any:
-        ...
+    def is_pinned(self) -> _bool:
+        """False: there are no such tensors here."""
     @property
-    def is_quantized(self) -> Any: ...
+    def is_quantized(self) -> _bool: ...
     def is_same_size(self, other: Tensor) -> _bool:
         """Whether the shapes are equal."""
     def is_shared(self) -> _bool:
         """Whether the memory is shared between processes."""
-    def is_signed(self) -> Any:
-        ...
+    def is_signed(self) -> _bool:
+        """Whether the dtype has negative numbers."""
     @property
-    def is_sparse(self) -> Any: ...
+    def is_sparse(self) -> _bool: ...
     @property
-    def is_sparse_csr(self) -> Any: ...
+    def is_sparse_csr(self) -> _bool: ...
     @property
-    def is_vulkan(self) -> Any: ...
+    def is_vulkan(self) -> _bool: ...
     @property
-    def is_xla(self) -> Any: ...
+    def is_xla(self) -> _bool: ...
     @property
-    def is_xpu(self) -> Any: ...
+    def is_xpu(self) -> _bool: ...
     def isclose(self, other: Tensor, rtol: Tensor | _Number = ..., atol: Tensor | _Number = ..., equal_nan: _bool = False) -> Tensor:
         """y = |input - other| <= atol + rtol * |other|; equal infinities are close."""
     def isfinite(self) -> Tensor:
@@ -1322,9 +1325,9 @@ class Tensor:
     def resize_as_(self, other: Tensor, memory_format: Any = None) -> Tensor:
         """resize_ to the shape of `other`."""
     def resolve_conj(self, *args: Any) -> Tensor:
-        ...
+        """This tensor: it is real and dense, and nothing about it is put off."""
     def resolve_neg(self, *args: Any) -> Tensor:
-        ...
+        """This tensor: it is real and dense, and nothing about it is put off."""
     def retain_grad(self) -> None:
         """Let backward passes set `.grad` of this tensor, although it is no leaf."""
     @property
@@ -1514,7 +1517,7 @@ class Tensor:
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
     def to_dense(self, *args: Any) -> Tensor:
-        ...
+        """This tensor: it is real and dense, and nothing about it is put off."""
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; a number for a 0-d tensor."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _values_indices:

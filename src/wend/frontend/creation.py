@@ -407,11 +407,8 @@ def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
             f"{op}: argument 'input' must be Tensor, not {type(source).__name__}"
         )
     if _hot.has_override(source):
-
-        def like(source: Tensor) -> Tensor:
-            return _like(op, source, value, keywords)
-
-        return _hot.slot("torch_function")(like, (source,), {})  # type: ignore[no-any-return]
+        given = (source, value) if op == "full_like" else (source,)
+        return _hot.slot("torch_function")(globals()[op], given, keywords)  # type: ignore[no-any-return]
     options = Options(op, **checked_keywords(op, keywords))
     made = ops.full(tuple(source.shape), value, dtype=options.dtype or source.dtype)
     return finished(op, made, options)

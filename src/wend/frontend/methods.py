@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from wend.base import dtypes
@@ -313,8 +314,8 @@ def as_subclass(self: Tensor, cls: type) -> Any:
     made = _hot.native_new(cls)
     made.value = _hot.refreshed(self)
     made.leaf = self.leaf
-    alias = ops.alias(self)
-    made.alias = alias.alias
+    with DisableTorchFunctionSubclass():
+        made.alias = ops.alias(self).alias
     return made
 
 
@@ -366,7 +367,40 @@ def positive(input: Tensor) -> Tensor:
 
 
 def _itself(self: Tensor, *args: Any) -> Tensor:
+    """This tensor: it is real and dense, and nothing about it is put off."""
     return self
+
+
+def _never(self: Tensor) -> bool:
+    """False: there are no such tensors here."""
+    return False
+
+
+def is_floating_point(self: Tensor) -> bool:
+    """Whether the dtype is a floating-point one."""
+    return self.dtype.is_floating_point
+
+
+def is_complex(self: Tensor) -> bool:
+    """Whether the dtype is complex."""
+    return self.dtype.is_complex
+
+
+def is_signed(self: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return self.dtype.is_signed
+
+
+def is_inference(self: Tensor) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return bool(_hot.refreshed(self).inference)
+
+
+def _named(name: str, function: Any) -> FunctionType:
+    """The function under a name of its own, which overrides compare."""
+    made = FunctionType(function.__code__, function.__globals__, name)
+    made.__doc__, made.__annotations__ = function.__doc__, function.__annotations__
+    return made
 
 
 def ndimension(self: Tensor) -> int:
@@ -374,16 +408,22 @@ def ndimension(self: Tensor) -> int:
     return int(self.dim())
 
 
-def _matrix_view(self: Tensor) -> Tensor:
+def adjoint(self: Tensor) -> Tensor:
+    """The last two dims swapped.  Raises ShapeError for less than 2 dims."""
     if self.dim() < 2:
         raise ShapeError(f"adjoint: expects a matrix or a batch of matrices, got {self.dim()}-d")
     return ops.matrix_transpose(self)  # type: ignore[no-any-return]
 
 
-def torch_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Hand a call to the __torch_function__ of the most derived operand class."""
+def torch_function(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], relevant: Any = None
+) -> Any:
+    """Hand a call to the __torch_function__ of the most derived operand class.
+
+    relevant: the operands whose classes are asked, if not all
+    """
     overloaded: list[Any] = []
-    for a in _flat(args) + _flat(tuple(kwargs.values())):
+    for a in _flat(args) + _flat(tuple(kwargs.values())) if relevant is None else relevant:
         cls = type(a)
         known = not hasattr(cls, "__torch_function__") or _hot.slot("is_plain")(cls)
         if not known and all(type(o) is not cls for o in overloaded):
@@ -447,9 +487,13 @@ def default_torch_function(
             result = func(*args, **(kwargs or {}))
     finally:
         _STATE.under_way.pop()
-    if cls is Tensor:
+    if cls is Tensor or func == _GRAD:
         return result
     return _as_class(result, cls)
+
+
+#: What the default hands on as it is.
+_GRAD = Tensor.grad.__get__  # type: ignore[attr-defined]
 
 
 def _as_class(result: Any, cls: Any) -> Any:
@@ -483,6 +527,7 @@ for _function in (
     type_as, cpu, cuda, copy_, fill_, zero_, index_put_, fill_diagonal_, set_, resize_,
     resize_as_, apply_, map_, view_as, is_same_size, equal, allclose, element_size, get_device,
     data_ptr, new, as_subclass, is_shared, share_memory_, pin_memory, is_nonzero, ndimension,
+    adjoint, is_floating_point, is_complex, is_signed, is_inference,
 ):  # fmt: skip
     setattr(Tensor, _function.__name__, _function)
 Tensor.type = type_
@@ -493,25 +538,20 @@ Tensor.positive = positive
 Tensor.__torch_function__ = default_torch_function
 _hot.set_operator("__pos__", ops.identity)
 for _name in ("resolve_conj", "resolve_neg", "conj", "to_dense", "coalesce"):
-    setattr(Tensor, _name, _itself)
+    setattr(Tensor, _name, _named(_name, _itself))
 Tensor.T = _hot.OpProperty(ops.reverse_dims)
-Tensor.mT = property(_matrix_view)
-Tensor.H = property(_matrix_view)
-Tensor.mH = property(_matrix_view)
-Tensor.adjoint = _matrix_view
+Tensor.mT = property(adjoint)
+Tensor.H = property(adjoint)
+Tensor.mH = property(adjoint)
 Tensor.real = property(_itself)
 Tensor.itemsize = property(element_size)
-Tensor.nbytes = property(lambda self: self.numel() * self.dtype.itemsize)
-Tensor.layout = property(lambda self: formats.strided)
-Tensor.is_cpu = property(lambda self: True)
+Tensor.nbytes = property(lambda self: self.numel() * self.dtype.itemsize, doc="Bytes in all.")
+Tensor.layout = property(lambda self: formats.strided, doc="torch.strided.")
+Tensor.is_cpu = property(lambda self: True, doc="True.")
 for _name in (
     "is_cuda", "is_sparse", "is_sparse_csr", "is_quantized", "is_meta", "is_mps", "is_xpu",
     "is_xla", "is_mkldnn", "is_nested", "is_vulkan", "is_ipu", "is_mtia", "is_maia",
 ):  # fmt: skip
-    setattr(Tensor, _name, property(lambda self: False))
+    setattr(Tensor, _name, property(_never))
 for _name in ("is_conj", "is_neg", "is_pinned", "is_coalesced", "is_distributed"):
-    setattr(Tensor, _name, lambda self: False)
-Tensor.is_floating_point = lambda self: self.dtype.is_floating_point
-Tensor.is_complex = lambda self: self.dtype.is_complex
-Tensor.is_signed = lambda self: self.dtype.is_signed
-Tensor.is_inference = lambda self: bool(_hot.refreshed(self).inference)
+    setattr(Tensor, _name, _named(_name, _never))

@@ -194,11 +194,8 @@ def randn(*size: Any, **keywords: Any) -> Tensor:
 
 def _like(op: str, input: Tensor, keywords: dict[str, Any]) -> Tensor:
     if _hot.has_override(input):
-
-        def like(input: Tensor) -> Tensor:
-            return _like(op, input, dict(keywords))
-
-        return _hot.slot("torch_function")(like, (input,), {})  # type: ignore[no-any-return]
+        function = globals()[f"{op}_like"]
+        return _hot.slot("torch_function")(function, (input,), keywords)  # type: ignore[no-any-return]
     keywords.pop("memory_format", None)
     if keywords.get("dtype") is None:
         keywords["dtype"] = input.dtype

@@ -284,6 +284,9 @@ def module_error(error: BaseException, trace: Any) -> None:
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value: an in-place op."""
+    if type(value) is not Tensor and isinstance(value, Tensor) and _hot.has_override(value):
+        _hot.slot("torch_function")(Tensor.__setitem__, (x, key, value), {})
+        return
     try:
         aliasing.check_writable(x, "setitem")
     except GraphError:
@@ -349,6 +352,7 @@ _hot.set_slot("backward", backward)
 
 
 def _data(self: Tensor) -> Tensor:
+    """The values without history; assigning makes them those of another tensor."""
     return ops.detach(self)  # type: ignore[no-any-return]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from wend.core import _hot
 from wend.core.primitive import ops, publish
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -21,6 +23,18 @@ def sugar(
         return function
 
     return bind
+
+
+def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Has the class of the first argument asked first, if it overrides ops."""
+
+    @functools.wraps(function)
+    def asking(*args: Any, **kwargs: Any) -> Any:
+        if args and _hot.has_override(args[0]):
+            return _hot.slot("torch_function")(getattr(ops, function.__name__), args, kwargs)
+        return function(*args, **kwargs)
+
+    return asking
 
 
 def same_tensors(tensors: tuple[Any, ...]) -> tuple[Any, ...]:

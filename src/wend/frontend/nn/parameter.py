@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from wend.base.errors import GraphError
 from wend.frontend.interop import user_attributes
 from wend.frontend.nn._core import Tensor, empty, native_new, no_grad
 from wend.frontend.tensor import disabled_torch_function
@@ -42,10 +43,23 @@ def fresh_parameter(data: Tensor, requires_grad: bool = True) -> Parameter:
     return made
 
 
-class Parameter(Tensor):
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
+    """Makes instances of other subclasses of Tensor that were passed to Parameter count as such."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return (
+            cls is Parameter and isinstance(instance, Tensor) and "_is_param" in instance.__dict__
+        )
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a module lists among its parameters when it becomes an attribute.
 
-    data: the values; the parameter is a view of them, as in PyTorch (None: an empty tensor).
+    data: the values; the parameter is a view of them, as in PyTorch (None: an empty tensor). One
+        of another subclass of Tensor stays of that class. Raises RuntimeError if its `detach` does
+        not give such an instance.
     """
 
     __torch_function__ = classmethod(disabled_torch_function)
@@ -53,7 +67,16 @@ class Parameter(Tensor):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = empty(0)
-        return _instance(cls, data, requires_grad)
+        if type(data) is Tensor or type(data) is Parameter:
+            return _instance(cls, data, requires_grad)
+        made = data.detach().requires_grad_(requires_grad)
+        if type(made) is not type(data):
+            raise GraphError(
+                f"Parameter: detach() of a {type(data).__name__} gives a {type(made).__name__}; "
+                "it must give an instance of the same class: see its __torch_function__"
+            )
+        made.__dict__["_is_param"] = True
+        return made  # type: ignore[return-value]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """All is done in `__new__`: the base class would make a tensor of sizes."""

@@ -18,7 +18,7 @@ from wend.core import _hot
 from wend.core.primitive import Composite, Sample, ops
 from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops.composites.shape import with_rank
-from wend.ops.sugar import same_tensors, sugar
+from wend.ops.sugar import overridable, same_tensors, sugar
 
 Parts = tuple[Any, ...]
 
@@ -58,6 +58,7 @@ _hot.set_slot("even_parts", lambda count, dim: EvenParts.of(("T",), count=count,
 
 @sugar(functions=("split",), methods=("split",))
 @_hot.PartsFunction
+@overridable
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
     """Views of parts along `dim`: of one size (the last may be smaller), or of the sizes given.
 
@@ -109,6 +110,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Pa
 
 @sugar(functions=("chunk",), methods=("chunk",))
 @_hot.PartsFunction
+@overridable
 def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
     if not len(input.shape):
@@ -143,6 +145,7 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0
 
 @sugar(functions=("unbind",), methods=("unbind",))
 @_hot.PartsFunction
+@overridable
 def unbind(input: Any, dim: int = 0) -> Parts:
     """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
     rank = len(input.shape)

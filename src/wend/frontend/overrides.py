@@ -1,0 +1,184 @@
+"""`torch.overrides`: which calls a class with a `__torch_function__` of its own is asked about.
+
+Ops ask their operands' classes in the core. What is no op (attributes, `size`, `backward`,
+`x[0] = v`) is asked about by members that such a class gets when it is made, so that plain tensors
+are never looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable
+from types import FunctionType
+from typing import Any
+
+from wend.core import _hot
+from wend.core._hot import OpFunction, Tensor
+from wend.frontend.methods import torch_function
+from wend.frontend.tensor import is_plain
+
+Function = Callable[..., Any]
+
+#: Methods with underscores that ask; those of numbers and comparisons are ops, and do so anyway.
+_SPECIAL = frozenset(
+    f"__{name}__"
+    for name in "setitem len bool int float complex index contains repr format reversed deepcopy "
+    "array reduce_ex dlpack dlpack_device".split()
+)
+#: What does not ask: fields of the core, and the way out of a class.
+_INTERNAL = frozenset(("value", "leaf", "alias", "version", "as_subclass"))
+_MODULES = ("wend", "wend.nn.functional", "wend.linalg", "wend.special")
+
+
+def _public(name: str) -> bool:
+    return name in _SPECIAL or not (name.startswith("_") or name in _INTERNAL)
+
+
+def _asks(x: Any) -> bool:
+    return _hot.slot("override_enabled")() and not is_plain(type(x))
+
+
+def _asking_method(plain: Function, name: str) -> Function:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _asks(self):
+            return torch_function(getattr(Tensor, name), (self, *args), kwargs)
+        return plain(self, *args, **kwargs)
+
+    return functools.update_wrapper(method, plain)
+
+
+def _asking_attribute(plain: Any) -> property:
+    def through(access: str) -> Function:
+        def accessor(self: Any, *value: Any) -> Any:
+            function = getattr(plain, access)
+            return (
+                torch_function(function, (self, *value), {})
+                if _asks(self)
+                else function(self, *value)
+            )
+
+        return accessor
+
+    return property(
+        through("__get__"), through("__set__"), through("__delete__"), getattr(plain, "__doc__", "")
+    )
+
+
+def _prepare(cls: Any, **options: Any) -> None:
+    """Called for each new subclass of Tensor."""
+    super(Tensor, cls).__init_subclass__(**options)
+    if cls.__torch_function__ == _inherited(cls) or is_plain(cls):
+        return
+    for name, plain in vars(Tensor).items():
+        # What a class beside Tensor brings along comes first, if it stands before it.
+        if not _public(name) or _static(cls, name) is not plain:
+            continue
+        if hasattr(type(plain), "__set__") or type(plain) is _hot.OpProperty:
+            setattr(cls, name, _asking_attribute(plain))
+        elif callable(plain) and not isinstance(plain, (OpFunction, type)):
+            setattr(cls, name, _asking_method(plain, name))
+
+
+def _inherited(cls: Any) -> Any:
+    return Tensor.__torch_function__.__func__.__get__(cls)  # type: ignore[attr-defined]
+
+
+def _static(cls: type, name: str) -> Any:
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+
+
+Tensor.__init_subclass__ = classmethod(_prepare)  # type: ignore[arg-type]
+for _name in _SPECIAL:
+    if isinstance(_plain := vars(Tensor).get(_name), FunctionType):
+        _plain.__name__ = _name  # what overrides compare
+
+
+# -- queries --------------------------------------------------------------------------------
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether an argument's class has a `__torch_function__` that is to be asked."""
+    return any(type(a) is not Tensor and _hot.has_override(a) for a in relevant_args)
+
+
+def has_torch_function_unary(obj: Any) -> bool:
+    """has_torch_function of one argument."""
+    return has_torch_function((obj,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    """has_torch_function of the arguments."""
+    return has_torch_function(args)
+
+
+def handle_torch_function(
+    public_api: Function, relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Ask the classes of the relevant arguments, the most derived first, to make this call.
+
+    Raises ArgumentTypeError if all of them answer NotImplemented.
+    """
+    return torch_function(public_api, args, kwargs, relevant_args)
+
+
+def wrap_torch_function(dispatcher: Function) -> Callable[[Function], Function]:
+    """Decorator for a user's function: `dispatcher`, called alike, names the relevant arguments."""
+
+    def inner(func: Function) -> Function:
+        @functools.wraps(func)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return inner
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Whether it is a Tensor, or of a class with a `__torch_function__`."""
+    return type(inp) is Tensor or hasattr(inp, "__torch_function__")
+
+
+def get_default_nowrap_functions() -> set[Function]:
+    """Functions whose results the default `__torch_function__` leaves as they are."""
+    return {Tensor.grad.__get__}  # type: ignore[attr-defined]
+
+
+def get_overridable_functions() -> dict[Any, list[Function]]:
+    """The functions that `__torch_function__` may be asked about, by the namespace they are in."""
+    found: dict[Any, list[Function]] = {}
+    for module in map(importlib.import_module, _MODULES):
+        found[module] = [f for name, f in vars(module).items() if isinstance(f, OpFunction)]
+    members = [m for name, m in vars(Tensor).items() if _public(name) or name[-2:] == "__"]
+    found[Tensor] = [m if callable(m) else m.__get__ for m in members if hasattr(m, "__get__")]
+    return found
+
+
+@functools.lru_cache(maxsize=1)
+def _names() -> dict[Any, str]:
+    names: dict[Any, str] = {}
+    for name, member in vars(Tensor).items():
+        for access in ("__get__", "__set__") if not callable(member) else ():
+            if hasattr(member, access):
+                names[getattr(member, access)] = f"torch.Tensor.{name}.{access}"
+        if callable(member):
+            names[member] = f"torch.Tensor.{name}"
+    for module in map(importlib.import_module, _MODULES):
+        owner = module.__name__.replace("wend", "torch", 1)
+        names.update((f, f"{owner}.{n}") for n, f in vars(module).items() if callable(f))
+    return names
+
+
+def resolve_name(f: Function) -> str | None:
+    """The full name of a public function, method or accessor: 'torch.Tensor.shape.__get__'."""
+    return _names().get(f, str(f) if isinstance(f, OpFunction) else None)
+
+
+def is_tensor_method_or_property(func: Function) -> bool:
+    """Whether it is a member of Tensor, or an accessor of one of its attributes."""
+    name = getattr(func, "__name__", "")
+    return name == "__get__" or getattr(Tensor, name, None) is func

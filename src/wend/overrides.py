@@ -1,0 +1,29 @@
+"""torch.overrides: which calls a class with a `__torch_function__` of its own is asked about."""
+
+from wend.frontend.methods import DisableTorchFunctionSubclass
+from wend.frontend.overrides import (
+    get_default_nowrap_functions,
+    get_overridable_functions,
+    handle_torch_function,
+    has_torch_function,
+    has_torch_function_unary,
+    has_torch_function_variadic,
+    is_tensor_like,
+    is_tensor_method_or_property,
+    resolve_name,
+    wrap_torch_function,
+)
+
+__all__ = [
+    "DisableTorchFunctionSubclass",
+    "get_default_nowrap_functions",
+    "get_overridable_functions",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "resolve_name",
+    "wrap_torch_function",
+]
