@@ -214,7 +214,7 @@ def restored(
 
 
 def _dressed(made: Tensor, cls: type[Tensor], requires_grad: bool, state: Any) -> Tensor:
-    if cls is not Tensor:
+    if type(made) is not cls:
         made = made.as_subclass(cls)
     if requires_grad:
         made.requires_grad_()
