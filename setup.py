@@ -15,8 +15,8 @@ from setuptools.command.build_ext import build_ext
 
 CORE = Path("src") / "wend" / "core"
 RUNTIME = Path("src") / "wend" / "runtime"
-# Python's own flags ask for debug information, which would be six sevenths of the libraries, and for
-# -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
+# Python's own flags ask for debug information, which would be six sevenths of the libraries, and
+# for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
 COMPILE = ["-O2", "-g0", "-fno-plt", "-Wno-unused-function"]
 LINK = ["-Wl,--strip-all"] if sys.platform == "linux" else []
 PURE_REMEDY = """
