@@ -376,6 +376,7 @@ def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):
     """Making structure ready that does not come back would cost time and memory."""
     monkeypatch.setattr(structure.BOOK, "pause", 0)
     monkeypatch.setattr(structure.BOOK, "strikes", 0)
+    monkeypatch.setattr(structure.BOOK, "next_pause", structure.PAUSE)
     functions = [torch.sin, torch.exp, torch.tanh, torch.sigmoid, torch.relu]
     with own_trie(sealed=True):
         for seed in range(structure.STRIKES + 3):
@@ -385,6 +386,7 @@ def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):
                 x = rng.choice([f(x), f(x) * x, x - f(x), x.sum(rng.choice([0, 1]), True) + x])
             x.tolist()
     assert structure.BOOK.pause > 0 and structure.BOOK.n == 0
+    assert structure.BOOK.next_pause == 2 * structure.PAUSE  # and ever more rarely looked at
 
 
 def test_one_row_beside_many_is_not_taken_for_rows_side_by_side():

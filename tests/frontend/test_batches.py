@@ -140,6 +140,19 @@ def test_several_flushes():
         batches(last=0)
 
 
+def test_single_ops_are_told_as_well(monkeypatch):
+    monkeypatch.setattr(structure.BOOK, "pause", 1 << 40)
+    monkeypatch.setattr(structure.SINGLES, "pause", 0)
+    x = torch.ones(3, requires_grad=True)
+    with own_trie(sealed=True):
+        y = torch.tanh(x)
+        (y * torch.sin(y)).sum().backward()
+    (flush,) = batches().flushes
+    assert [group.ops for group in flush.groups] == [["tanh"], ["sin"], ["mul"], ["sum"]]
+    assert [group.reads for group in flush.groups] == [[], [0], [0, 1], [2]]
+    assert {group.how for group in flush.groups} == {"alone"}
+
+
 def test_a_parameter_is_the_same_for_all_whatever_its_rows():
     weight = torch.nn.Parameter(torch.eye(3))
     with own_trie(sealed=True):

@@ -107,8 +107,8 @@ cdef class Cell:
 
 cdef class Singles:
     cdef public list cells
-    cdef public list firsts
-    cdef public list seeds
+    cdef public long long firsts
+    cdef public long long seeds
     cdef public list values
     cdef public long long made
     cdef public long long reads_at
@@ -122,24 +122,25 @@ cdef class Singles:
     cdef public long long gradient
     cdef public long long table
 
+    @cython.locals(n="long long")
+    cdef find_tables(self, long long words, Py_ssize_t n_states, long long pool)
     @cython.locals(at="long long", base="long long", n=Py_ssize_t, i=Py_ssize_t, k=Py_ssize_t)
     cdef Py_ssize_t fill_operands(self, Py_ssize_t g) except -1
     cdef Py_ssize_t operand(self, Py_ssize_t g, Py_ssize_t k) except -1
     @cython.locals(found=list, k=Py_ssize_t, at="long long")
     cdef list weights(self, Py_ssize_t g, Cell cell)
-    @cython.locals(cells=list, firsts=list, seeds=list, space=Py_ssize_t, gradients=Py_ssize_t,
-                   cell=Cell)
+    @cython.locals(cells=list, at="long long", space=Py_ssize_t, gradients=Py_ssize_t, cell=Cell)
     cpdef tuple lay_out(self, list nodes, dict known)
-    @cython.locals(at="long long")
+    @cython.locals(at="long long", g=Py_ssize_t)
     cpdef begin(self, long long address, long long space, long long table)
     cpdef give(self, Py_ssize_t g, Cell cell, long long first, long long seed)
     @cython.locals(most=Py_ssize_t, cell=Cell)
     cpdef Py_ssize_t most_back(self) except -1
-    @cython.locals(n=Py_ssize_t, cells=list, firsts=list, seeds=list, cell=Cell, table="long long",
+    @cython.locals(n=Py_ssize_t, cells=list, cell=Cell, table="long long",
                    at="long long", n_in=Py_ssize_t, first="long long", place="long long",
                    i=Py_ssize_t)
     cpdef Py_ssize_t forward(self, Py_ssize_t g, list needed) except -3
-    @cython.locals(cell=Cell, firsts=list, seeds=list, table="long long",
+    @cython.locals(cell=Cell, table="long long",
                    at="long long", n_in=Py_ssize_t, first="long long", place="long long",
                    source="long long", size=Py_ssize_t, k=Py_ssize_t, wide=bint, i=Py_ssize_t,
                    base="long long", target="long long")

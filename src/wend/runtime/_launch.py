@@ -310,31 +310,53 @@ class Cell:
             setattr(self, name, content)
 
 
+NO_WEIGHTS = []
+
+
 class Singles:
-    """A flush of single ops: values, and addresses of tables of its sorter (see `_sort.Sorter`).
+    """A flush of single ops: values, and addresses of words and operands of its sorter.
+
+    words     see `_sort.Sorter`     pool     its `pool`
 
     cells     per op; None for what others run
-    firsts    per op: address of its results     seeds: of the gradient of its value
+    firsts    address of a word per op: where its results begin     seeds: its value's gradient;
+              words that the sorter needs while it sorts
     """
 
-    def __init__(self, values, of_values, of_regions, pool):
+    def __init__(self, values, words, n_states, pool):
         self.values = values
-        self.region, _, self.root, self.offset, self.data, self.gradient, _, self.made = of_values
-        _, _, self.reads_at, self.n_reads, _, self.made_at = of_regions
+        self.find_tables(words, n_states, pool)
+
+    def find_tables(self, words, n_states, pool):
+        """Note where the tables begin."""
+        n = 8 * len(self.values)
+        self.region = words
+        self.root = words + 2 * n
+        self.offset = words + 3 * n
+        self.data = words + 4 * n
+        self.gradient = words + 5 * n
+        self.made = words + 7 * n
+        words += 8 * n
+        n = 8 * (n_states + 1)
+        self.firsts = words
+        self.reads_at = words + 2 * n
+        self.n_reads = words + 3 * n
+        self.seeds = words + 4 * n
+        self.made_at = words + 5 * n
         self.pool = pool
 
     def lay_out(self, nodes, known):
         """Find the cells of all ops; returns the bytes for their results, and for gradients."""
         self.cells = cells = []
-        self.firsts = firsts = []
-        self.seeds = seeds = []
+        at = 0
         space = 0
         gradients = 0
         for node in nodes:
             cell = known.get(node)
             cells.append(cell)
-            firsts.append(space)
-            seeds.append(gradients)
+            put(self.firsts + at, space)
+            put(self.seeds + at, gradients)
+            at += 8
             if cell is not None:
                 space += cell.space
                 gradients += cell.seed_bytes
@@ -346,14 +368,17 @@ class Singles:
         table: address of memory for the addresses that one op reads and makes
         """
         self.table = table
-        self.firsts = [address + at for at in self.firsts]
-        self.seeds = [address + space + at for at in self.seeds]
+        for g in range(len(self.cells)):
+            at = self.firsts + 8 * g
+            put(at, address + get(at))
+            at = self.seeds + 8 * g
+            put(at, address + space + get(at))
 
     def give(self, g, cell, first, seed):
         """Let the g-th op have this cell, and these addresses."""
         self.cells[g] = cell
-        self.firsts[g] = first
-        self.seeds[g] = seed
+        put(self.firsts + 8 * g, first)
+        put(self.seeds + 8 * g, seed)
 
     def most_back(self):
         """Bytes of the most that the backward pass of an op makes."""
@@ -380,19 +405,18 @@ class Singles:
 
     def weights(self, g, cell):
         """Values from outside, which may have been packed; see `weigh`."""
+        if not cell.weighted:
+            return NO_WEIGHTS
         found = [None] * cell.entries
-        if cell.weighted:
-            for k in range(get(self.n_reads + 8 * g)):
-                at = self.operand(g, k)
-                if get(self.region + 8 * at) == -1:
-                    found[k] = self.values[at]
+        for k in range(get(self.n_reads + 8 * g)):
+            at = self.operand(g, k)
+            if get(self.region + 8 * at) == -1:
+                found[k] = self.values[at]
         return found
 
     def forward(self, g, needed):
         """Run ops from the g-th on; the number of one that others have to run, or of all."""
         cells = self.cells
-        firsts = self.firsts
-        seeds = self.seeds
         table = self.table
         n = len(cells)
         while g < n:
@@ -401,7 +425,7 @@ class Singles:
                 if cell is None:
                     return g
                 n_in = self.fill_operands(g)
-                first = firsts[g]
+                first = get(self.firsts + 8 * g)
                 at = table + 8 * n_in
                 for place in cell.places:
                     put(at, first + place)
@@ -418,7 +442,7 @@ class Singles:
                 i = get(self.made + 8 * get(self.made_at + 8 * g))
                 put(self.data + 8 * i, get(table + 8 * cell.pick))
                 if cell.seed_bytes != 0:
-                    put(self.gradient + 8 * i, seeds[g])
+                    put(self.gradient + 8 * i, get(self.seeds + 8 * g))
             g += 1
         return g
 
@@ -428,8 +452,6 @@ class Singles:
         scratch: address of memory for gradients     ask: makes memory for that of a leaf
         -2: a frame was in use, or a kernel noted a failure
         """
-        firsts = self.firsts
-        seeds = self.seeds
         table = self.table
         while g >= 0:
             if reached[g]:
@@ -438,7 +460,7 @@ class Singles:
                     return g
                 if cell.targets:
                     n_in = self.fill_operands(g)
-                    first = firsts[g]
+                    first = get(self.firsts + 8 * g)
                     at = table + 8 * n_in
                     for place in cell.picks:
                         if place < n_in:
@@ -446,7 +468,7 @@ class Singles:
                         else:
                             put(at, first + cell.places[place - n_in])
                         at += 8
-                    put(at, seeds[g])
+                    put(at, get(self.seeds + 8 * g))
                     for place in cell.places_back:
                         at += 8
                         put(at, scratch + place)

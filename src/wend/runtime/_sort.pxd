@@ -13,7 +13,7 @@ cdef extern from "_sort_shim.h":
     TensorType type_at "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_entry" (tuple items, Py_ssize_t i)
     int put "wend_put_item" (list items, Py_ssize_t i, object item)
 
-cdef Py_ssize_t MOST_OPS, MOST_VALUES
+cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS
 
 cdef dict OFFSETS_
 cdef dict ASK_
@@ -77,6 +77,7 @@ cdef class Sorter:
     cdef public list leaves
     cdef public dict joins
 
+    cdef lay_tables(self, long long[::1] words, Py_ssize_t n, Py_ssize_t m)
     @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long[::1]",
                    region="long long[::1]", root="long long[::1]", local="long long[::1]",
                    nodes=list, number=Py_ssize_t, rest=tuple, k=Py_ssize_t,

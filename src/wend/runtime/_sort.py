@@ -28,6 +28,7 @@ JOIN = 4  # lays tensors one behind the other: a region of its own, and no more 
 
 MOST_OPS = 48  # of a region
 MOST_VALUES = 60
+MOST_OPERANDS = 4096  # of an op; more leave its flush to another executor
 
 OFFSETS = OFFSETS_ = {}  # where leading views begin, in bytes, by (primitive, type, args)
 ASK = ASK_ = {}  # calls of Python: see `structure`
@@ -76,6 +77,11 @@ class Node:
         self.hint = 0  # the kind of the last region that ended here, in `Sorter.order`
 
 
+def words_for(n_values, n_states):
+    """How many words a `Sorter` begins with; its operands may take more, elsewhere."""
+    return 8 * n_values + 10 * (n_states + 1) + MOST_OPERANDS
+
+
 class Sorter:
     """The regions of one flush.
 
@@ -85,27 +91,41 @@ class Sorter:
 
     Per region: depth; rows; where in `pool` its operands are, how many, with room for how many;
     where in `made` its values are.  Every op may be a region, and that table is one longer.
+
+    words: for these tables, in this order, and behind them for operands
     """
 
-    def __init__(self, of_values, of_regions, ins):
-        region, local, root, offset, data, gradient, used, made = of_values
-        self.ins = ins  # operands of the op that is looked at
-        self.region = region
-        self.local = local
-        self.root = root
-        self.offset = offset
-        self.data = data
-        self.gradient = gradient
-        self.used = used
-        self.made = made
-        self.depths, self.rows, self.reads_at, self.n_reads, self.room, self.made_at = of_regions
-        self.pool = self.made[:0]  # operands of regions: values from outside
+    def __init__(self, words, n_values, n_states):
+        self.lay_tables(words, n_values, n_states + 1)
         self.pooled = 0
         self.nodes = []  # per region
         self.needed = []
         self.reached = []
         self.leaves = []
         self.joins = {}  # nodes of what joins, by primitive and whether it requires grad
+
+    def lay_tables(self, words, n, m):
+        """Let the tables of n values and m regions lie in these words."""
+        words[:n] = -1  # also what no op of this flush makes
+        words[3 * n : 7 * n] = 0  # the others are written before they are read
+        self.region = words[:n]
+        self.local = words[n : 2 * n]
+        self.root = words[2 * n : 3 * n]
+        self.offset = words[3 * n : 4 * n]
+        self.data = words[4 * n : 5 * n]
+        self.gradient = words[5 * n : 6 * n]
+        self.used = words[6 * n : 7 * n]
+        self.made = words[7 * n : 8 * n]
+        words = words[8 * n :]
+        self.depths = words[:m]
+        self.rows = words[m : 2 * m]
+        self.reads_at = words[2 * m : 3 * m]
+        self.n_reads = words[3 * m : 4 * m]
+        self.room = words[4 * m : 5 * m]
+        self.made_at = words[5 * m : 6 * m]
+        words = words[6 * m :]
+        self.ins = words[:MOST_OPERANDS]  # of the op that is looked at
+        self.pool = words[MOST_OPERANDS:]  # operands of regions: values from outside
 
     def scan(self, root_node, states, values, args):
         """Sort all ops into regions; False if there are ops that only another executor can run."""
@@ -447,6 +467,8 @@ class Sorter:
         self.needed = [False] * n
         self.reached = [False] * n
         for seeds, marks in ((roots, self.reached), (wanted, self.needed)):
+            for at in seeds:
+                self.used[root[at]] = 1
             stack = []
             through_gradients = marks is self.reached
             for at in seeds:

@@ -9,6 +9,8 @@ has no machine code (yet) is run by `Forward.run` and `Execution.back` in betwee
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -17,6 +19,7 @@ import numpy as np
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import aligned
+from wend.runtime.batches import Groups
 from wend.runtime.calls import words_of
 from wend.runtime.execution_backward import Execution
 from wend.runtime.families import Unsuited, is_wide
@@ -27,6 +30,7 @@ _slabs: Any = _slabs_select.select()
 
 #: Operands, results, and what the backward pass makes, of an op that is run on addresses.
 MOST_ENTRIES = 64
+_NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
 class Alone(Execution):
@@ -34,18 +38,22 @@ class Alone(Execution):
 
     book = SINGLES
 
+    def quiet(self) -> AbstractContextManager[Any]:
+        """Of most flushes nothing is run by NumPy; what is takes care of itself."""
+        return _NOTHING
+
     def forward(self) -> None:
         """Compute what is marked."""
         sorter = self.sorter
-        pool = np.asarray(sorter.pool)
-        tables, address_of = self.tables, _launch.address_of
-        of_values, of_regions = [tuple(map(address_of, table)) for table in tables]
-        self.ops = ops = _launch.Singles(self.values, of_values, of_regions, address_of(pool))
+        pool, address_of = np.asarray(sorter.pool), _launch.address_of
+        self.ops = ops = _launch.Singles(
+            self.values, address_of(self.words), len(self.batch.states), address_of(pool)
+        )
         space, gradients = ops.lay_out(sorter.nodes, self.book.cells)
         #: (address, bytes) of gradients of results, which begin as zeros
         self.cleared: list[tuple[int, int]] = []
-        start = self.piece(space, gradients if self.with_gradients else 0)
-        ops.begin(start, space, self.room.take(8 * MOST_ENTRIES))
+        start = self.piece(8 * MOST_ENTRIES + space, gradients if self.with_gradients else 0)
+        ops.begin(start + 8 * MOST_ENTRIES, space, start)
         self.others: dict[int, Any] = {}  # what the loop has left
         n = len(sorter.nodes)
         g = ops.forward(0, sorter.needed)
@@ -60,6 +68,7 @@ class Alone(Execution):
             self.cleared.append((address + space, cleared))
         return address
 
+    @np.errstate(all="ignore")
     def run_other(self, g: int) -> int:
         """Run an op that has no cell, or make it one if that can be; returns where to go on.
 
@@ -93,8 +102,10 @@ class Alone(Execution):
     def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
         """Gradients of values from outside, for those of the roots (None for ones)."""
         self.push_through(seeds, self.sorter.reached)
-        for tail in self.tails.values():
-            self.finish_tail(*tail)
+        if self.tails:
+            with np.errstate(all="ignore"):
+                for tail in self.tails.values():
+                    self.finish_tail(*tail)
         return self.sums()
 
     def push_through(self, seeds: dict[int, Any], reached: list[bool]) -> None:
@@ -113,7 +124,8 @@ class Alone(Execution):
                 if group.node.joined:
                     self.share_out(group)
                 elif group.template.n_given:
-                    self.back(group)
+                    with np.errstate(all="ignore"):
+                        self.back(group)
 
     def push_again(self, seeds: dict[int, Any], reached: set[int]) -> None:
         """As `push_through`, perhaps not for the first time."""
@@ -144,15 +156,28 @@ class Alone(Execution):
         super().leave_open(wanted)
         self.ops.values = self.values  # no longer those that lead here
 
-    def summary(self) -> list[Any]:
-        """Its ops, for whoever asks what was grouped (`batches.Noted`)."""
-        sorter = self.sorter
-        rows = zip(sorter.nodes, sorter.made_at, sorter.needed, strict=False)
-        return [(node, 1, 1, True, int(sorter.made[at])) for node, at, on in rows if on]
+    def summary(self) -> Groups:
+        """What says later what its ops were (`batches.Noted`)."""
+        return partial(summary_of, self.sorter)
 
     def owners(self) -> Callable[[], dict[int, int]]:
         """What says later which op makes a value (`batches.Noted`)."""
-        return self.owners_of([[k] for k, on in enumerate(self.sorter.needed) if on])
+        return partial(owners_of, self.sorter)
+
+
+def summary_of(sorter: Any) -> list[Any]:
+    """The ops of a flush as groups of one (`batches.Noted`)."""
+    rows = zip(sorter.nodes, sorter.made_at, sorter.needed, strict=False)
+    return [(node, 1, 1, True, int(sorter.made[at])) for node, at, on in rows if on]
+
+
+def owners_of(sorter: Any) -> dict[int, int]:
+    """Which of the groups of `summary_of` makes a value."""
+    made, starts = sorter.made, sorter.made_at
+    needed = [g for g, on in enumerate(sorter.needed) if on]
+    return {
+        int(i): k for k, g in enumerate(needed) for i in made[int(starts[g]) : int(starts[g + 1])]
+    }
 
 
 def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> Any:

@@ -21,12 +21,17 @@ _sort: Any = _sort_select.select()
 REMEMBERED, MOST_OPS = 32, 20_000
 
 
+#: Of a flush, or what finds them out when they are asked for.
+Groups = list[Any] | Callable[[], list[Any]]
+
+
 class Noted(NamedTuple):
     """One flush, as it is remembered; no values are held."""
 
     states: list[Any]
     sites: Any
-    groups: list[Any]  # (node, or an op's name, or None for all; members, rows, alone, first value)
+    #: (node, or an op's name, or None for all; members, rows, alone, first value)
+    groups: Groups
     why: str  # why it ran op by op, if it did
     owners: Callable[[], dict[int, int]] | None  # which group makes a value
     steps: list[Any]  # what has `inputs` and `outputs`, if values are not those of the states
@@ -39,7 +44,7 @@ _n_noted = 0  # ops
 def note(
     states: list[Any],
     sites: Any,
-    groups: list[Any],
+    groups: Groups,
     why: str = "",
     owners: Callable[[], dict[int, int]] | None = None,
     steps: list[Any] | None = None,
@@ -83,6 +88,7 @@ class Flushed:
 
 def flushed(noted: Noted) -> Flushed:
     """Everything about a flush."""
+    listed = noted.groups() if callable(noted.groups) else noted.groups
     states, starts = noted.states, [state.first for state in noted.states]
 
     def line(value: int) -> str:
@@ -96,7 +102,7 @@ def flushed(noted: Noted) -> Flushed:
 
     n_ops = sum(not isinstance(state.prim, LeafPrimitive) for state in states)
     groups = []
-    for node, members, rows, alone, first in noted.groups:
+    for node, members, rows, alone, first in listed:
         if isinstance(node, str):
             how = "op by op"
             why = "" if members > 1 else "nothing like it was ready with it"
@@ -109,14 +115,14 @@ def flushed(noted: Noted) -> Flushed:
         else:
             groups.append(of_region(node, members, rows, alone, line(first)))
     if noted.owners is not None:
-        for group, reads in zip(groups, reads_of(noted, noted.owners()), strict=True):
+        for group, reads in zip(groups, reads_of(noted, noted.owners(), len(listed)), strict=True):
             group.reads = reads
     return Flushed(n_ops, groups, noted.why or "")
 
 
-def reads_of(noted: Noted, owners: dict[int, int]) -> list[list[int]]:
-    """Per group, whose results it reads, also through views and what else is in no group."""
-    found: list[set[int]] = [set() for _ in noted.groups]
+def reads_of(noted: Noted, owners: dict[int, int], n: int) -> list[list[int]]:
+    """Per group, of n, whose results it reads, also through views and what else is in no group."""
+    found: list[set[int]] = [set() for _ in range(n)]
     behind: dict[int, set[int]] = {}  # of a value of no group
     for inputs, outputs in operands(noted):
         sources: set[int] = set()

@@ -6,6 +6,7 @@ Each group gathers the rows that it reads from outside, and runs its structure's
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.runtime import _launch_select, _slabs_select, _sort_select
+from wend.runtime.batches import Groups
 from wend.runtime.families import Entry, Family, Layout, Room, Unsuited, is_ready
 from wend.runtime.later import Later, LazyPath, lazy_path_of
 from wend.runtime.reference import slim
@@ -26,8 +28,6 @@ _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 Group = _slabs.Group
 
-#: An op of more operands leaves its flush to another executor.
-MOST_OPERANDS = 4096
 _NOT_YET: Any = object()
 
 
@@ -38,20 +38,13 @@ class Forward:
 
     def __init__(self, batch: Batch) -> None:
         book = self.book
-        if not book.begin():
-            raise Unsuited
         self.batch = batch
         self.values = batch.values
-        words = np.empty((8, len(self.values)), np.int64)
-        words[0] = -1  # also what no op of this flush makes
-        words[3:7] = 0  # the others are written before they are read
-        tables = list(words)
-        self.tables = tables, list(np.empty((6, 1 + len(batch.states)), np.int64))
-        self.sorter = _sort.Sorter(*self.tables, np.empty(MOST_OPERANDS, np.int64))
-        self.data, self.gradients, self.root, self.offset = (
-            tables[4], tables[5], tables[2], tables[3],
-        )  # fmt: skip
-        self.used = tables[6]
+        n, n_ops = len(self.values), len(batch.states)
+        self.words = words = np.empty(_sort.words_for(n, n_ops), np.int64)
+        self.sorter = _sort.Sorter(words, n, n_ops)
+        self.root, self.offset = words[2 * n : 3 * n], words[3 * n : 4 * n]
+        self.data, self.gradients = words[4 * n : 5 * n], words[5 * n : 6 * n]
         self.held: dict[int, Any] = {}  # arrays of values that have one of their own
         self.kept: list[Any] = []  # what addresses lead to
         self.groups: list[Any] = []
@@ -73,10 +66,12 @@ class Forward:
 
     def mark(self, wanted: list[int], roots: list[int]) -> None:
         """Say what is to be computed: these values, and what backward from the roots reads."""
-        for i in (*wanted, *roots):
-            self.used[self.root[i]] = 1
         self.sorter.mark((*wanted, *roots), roots)
         self.with_gradients = bool(roots)
+
+    def quiet(self) -> AbstractContextManager[Any]:
+        """Where NumPy does not warn of infinities."""
+        return np.errstate(all="ignore")
 
     def forward(self) -> None:
         """Compute what is marked."""
@@ -258,7 +253,7 @@ class Forward:
 
     # -- what comes of it ------------------------------------------------------------------
 
-    def summary(self) -> list[Any]:
+    def summary(self) -> Groups:
         """Its groups, for whoever asks what was grouped (`batches.Noted`)."""
         made, made_at = self.sorter.made, self.sorter.made_at
         return [
@@ -272,7 +267,7 @@ class Forward:
 
     def owners_of(self, members: list[Any]) -> Callable[[], dict[int, int]]:
         """As `owners`.  members: the regions of each group"""
-        made, starts = self.tables[0][7].copy(), self.tables[1][5].copy()
+        made, starts = np.array(self.sorter.made), np.array(self.sorter.made_at)
 
         def found() -> dict[int, int]:
             return {

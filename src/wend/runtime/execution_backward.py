@@ -69,7 +69,8 @@ class Execution(Forward):
         for i, parts in sorted(self.totals.items()):
             total = parts[0]
             for part in parts[1:]:
-                total = total + part
+                with np.errstate(all="ignore"):
+                    total = total + part
             found.append((i, dense(total)))
         return found
 
@@ -115,7 +116,8 @@ class Execution(Forward):
             if template is not None and not template.even
             for i in group.members
         }
-        region, local, root = self.tables[0][0], self.tables[0][1], self.root
+        n = len(self.values)
+        region, local, root = self.words[:n], self.words[n : 2 * n], self.root
         doubtful = set(regions_tell)
         stack = [int(root[i]) for i in seeds]
         seen = set(stack)
@@ -189,8 +191,9 @@ class Execution(Forward):
         if target == 0:
             return
         if seed is None:
-            seed = np.ones(type_.dims, type_.dtype.numpy)
-        seed = dense(np.asarray(seed))
+            seed = ones(type_)
+        else:
+            seed = dense(np.asarray(seed))
         _sort.add_bytes(
             target + int(self.offset[i]), _launch.address_of(seed), seed.nbytes, is_wide(seed.dtype)
         )
@@ -265,3 +268,16 @@ class Execution(Forward):
             made = np.zeros(type_.dims, type_.dtype.numpy)
             self.totals.setdefault(base, []).append(made)
             self.gradients[base] = _launch.address_of(made)
+
+
+_ONES: dict[Any, Any] = {}  # of one element, by dtype
+
+
+def ones(type_: Any) -> Any:
+    """The gradient of a root that is given none."""
+    if type_.dims:
+        return np.ones(type_.dims, type_.dtype.numpy)
+    found = _ONES.get(type_.dtype)
+    if found is None:
+        found = _ONES[type_.dtype] = np.ones((), type_.dtype.numpy)
+    return found

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
@@ -21,6 +19,7 @@ from wend.runtime.alone import Alone
 from wend.runtime.batches import note
 from wend.runtime.execution_backward import Execution
 from wend.runtime.families import SMALL, Unsuited
+from wend.runtime.structure import BOOK, SINGLES
 from wend.transforms.hooks import retaining
 
 #: A path of so many ops is run by groups when it is met for the first time, as if off the trie.
@@ -83,12 +82,15 @@ def open_among(values: list[Value], live: list[int]) -> list[int]:
 
 def execution_of(batch: Batch) -> Execution:
     """Regions, or single ops where regions do not come back.  Raises Unsuited."""
-    try:
-        return Execution(batch)
-    except Unsuited:
-        if batch.state is not None:
-            raise
-        return Alone(batch)
+    if BOOK.begin():
+        try:
+            return Execution(batch)
+        except Unsuited:
+            if batch.state is not None:
+                raise
+    if batch.state is not None or not SINGLES.begin():
+        raise Unsuited
+    return Alone(batch)
 
 
 def once_only(state: Any, states: list[Any]) -> bool:
@@ -116,7 +118,7 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
     open_roots = open_among(values, live)
     if asked is None and open_roots and (batch.extra is not None or retaining()):
         return False  # a later backward pass needs to know of single nodes
-    with CollectionPaused(), np.errstate(all="ignore"):
+    with CollectionPaused():
         try:
             if asked is None:
                 execution = execution_of(batch)
@@ -128,12 +130,13 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
             else:
                 execution, seeds, found = asked
                 execution.batch = batch
-            execution.forward()
-            if asked is None and open_roots:
-                execution.check_gradients()
-            if asked is not None:
-                gradients = execution.backward(seeds)
-            execution.finish(live)
+            with execution.quiet():
+                execution.forward()
+                if asked is None and open_roots:
+                    execution.check_gradients()
+                if asked is not None:
+                    gradients = execution.backward(seeds)
+                execution.finish(live)
             note(batch.states, batch.sites, execution.summary(), owners=execution.owners())
             if asked is None and open_roots:
                 execution.leave_open(live)

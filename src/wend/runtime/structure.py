@@ -22,7 +22,7 @@ MOST_NODES = 20_000
 MOST_TEMPLATES = 2048
 #: After so many flushes of new structure, so many are left to others.
 STRIKES = 4
-PAUSE = 64
+PAUSE, MOST_PAUSE = 64, 512  # each time twice as many
 #: Operands larger than this (bytes) are not copied together.
 LARGEST_OPERAND = 1 << 18
 STACK, ROW, SHARED = 0, 1, 2
@@ -42,6 +42,7 @@ class Book:
         self.cells: dict[Any, Any] = {}
         self.strikes = 0  # flushes, one after another, in which most was new
         self.pause = 0  # flushes to be left to others
+        self.next_pause = PAUSE
         self.templates: dict[Any, Any] = {}  # by structure, whatever the sizes
         self.clear()
 
@@ -75,6 +76,7 @@ class Book:
         """
         if fresh < self.most_new * ops:
             self.strikes = 0
+            self.next_pause = PAUSE
             return True
         if on_trie:
             return False
@@ -82,7 +84,8 @@ class Book:
         if self.strikes < STRIKES:
             return True
         self.strikes = STRIKES - 1
-        self.pause = PAUSE
+        self.pause = self.next_pause
+        self.next_pause = min(2 * self.next_pause, MOST_PAUSE)
         if not self.keeps:
             self.clear()
         return False

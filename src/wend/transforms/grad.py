@@ -342,6 +342,11 @@ def _seeds(owner: Pass, roots: list[Any], gradients: list[Any]) -> tuple[dict[in
     Roots that are held go to the owner.
     """
     trace = owner.trace
+    if len(roots) == 1 and gradients[0] is None:
+        value = _hot.value_of(roots[0])
+        pending = value.buffer is None and value.error is None and value.trace is trace
+        if pending and value.leaf is None:
+            return {value.index: None}, value
     given: dict[int, tuple[Value, Any]] = {}
     for root, g in zip(roots, gradients, strict=True):
         value = _hot.value_of(root)
@@ -398,6 +403,8 @@ _hot.set_slot("go_on", go_on)
 
 def with_grad(mode: Any, grad: bool) -> Any:
     """The mode with gradients switched on or off."""
+    if not grad:
+        return _hot.off_mode(mode)
     if mode.key[0] == grad:
         return mode
     return _hot.intern_mode(grad, *mode.key[1:])
