@@ -138,6 +138,17 @@ def tables() -> dict[str, Fit]:
     def far(s: Any) -> Any:
         return _inverse((s + 3) ** 2)
 
+    def bessel(order: int, distant: bool) -> Fit:
+        """exp(-x) I(x) / x**order of x = 4 (t + 1), or sqrt(x) exp(-x) I(x) of x = 16 / (t + 1)."""
+
+        def f(t: Any) -> Any:
+            x = 16 / (t + 1) if distant else 4 * (t + 1)
+            factor = m.sqrt(x) if distant else mpf(1) / x**order
+            return factor * m.exp(-x) * m.besseli(order, x)
+
+        low = mpf("-0.9999999")  # at the end itself f is a limit
+        return Fit(f, low, "1.0001" if distant else 1, lambda t: 1 / f(t), (22 if distant else 28,))
+
     one, relative = (lambda z: z), slope**2 * mpf("1.001")
     return {
         "exp": Fit(
@@ -174,6 +185,11 @@ def tables() -> dict[str, Fit]:
         "erfinv, near": Fit(near, "-2.5", "2.5", lambda u: 1 / near(u), (14,)),
         "erfinv, far": Fit(far, m.sqrt(5) - 3, "1.25", lambda s: 1 / far(s), (11,)),
         "erfinv, far, of float64": Fit(far, m.sqrt(5) - 3, "3.2", lambda s: 1 / far(s), (14,)),
+        **{
+            f"i{n}e, {'far' if distant else 'near'}": bessel(n, distant)
+            for n in (0, 1)
+            for distant in (False, True)
+        },
     }
 
 

@@ -273,6 +273,8 @@ def amin(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool
     """y = min of x over `dim`. Ties share the gradient evenly; NaN wins."""
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False) -> _min_max:
     """(min, max) of x along `dim`, or of all its elements."""
+def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = pi where input is negative, else 0; NaN of NaN."""
 def any(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = whether any element of x over `dim` is not 0."""
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -645,6 +647,10 @@ def frac_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input - trunc(input)."""
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and so on for the others."""
+def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the greatest common divisor of input and other, at least 0."""
+def gcd_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the greatest common divisor of input and other, at least 0."""
 def ge(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input >= other."""
 def ge_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -685,6 +691,10 @@ def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sqrt(input^2 + other^2), without overflow in between."""
 def hypot_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sqrt(input^2 + other^2), without overflow in between."""
+def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = I0(input), the modified Bessel function of order 0."""
+def i0_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = I0(input), the modified Bessel function of order 0."""
 @overload
 def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""
@@ -727,6 +737,10 @@ def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> 
     """(values, indices): the k-th least element along `dim`, k from 1; NaN is the greatest."""
 def layer_norm(input: Tensor, normalized_shape: Sequence[_int] | _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: Tensor | _Number = ..., cudnn_enable: _bool = True, *, out: Tensor | None = None) -> Tensor:
     """y = (x - mean) / sqrt(var + eps) * weight + bias over the trailing dims."""
+def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the least common multiple of ints, at least 0; 0 if either is 0."""
+def lcm_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the least common multiple of ints, at least 0; 0 if either is 0."""
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input * 2 ** other."""
 def ldexp_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -879,6 +893,10 @@ def multiply_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor |
     """y = input * other; and, of bools."""
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = x @ v. x: (n, m)   vec: (m,)   ->   (n,)."""
+def mvlgamma(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = the logarithm of the multivariate gamma function of dimension p >= 1."""
+def mvlgamma_(input: Tensor, p: _int, *, out: Tensor | None = None) -> Tensor:
+    """y = the logarithm of the multivariate gamma function of dimension p >= 1."""
 def nan_to_num(input: Tensor, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = input, NaN replaced by nan (0), inf and -inf by posinf, neginf (the dtype's limits)."""
 def nan_to_num_(input: Tensor, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:

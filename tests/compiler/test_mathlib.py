@@ -126,7 +126,15 @@ def test_functions_of_two_are_near(name, dtype, kind, target):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     ("name", "low", "high"),
-    [("erf", -6, 6), ("erfc", -6, 12), ("erfinv", -1, 1), ("lgamma", 0.1, 50), ("digamma", 2, 50)],
+    [
+        ("erf", -6, 6),
+        ("erfc", -6, 12),
+        ("erfinv", -1, 1),
+        ("lgamma", 0.1, 50),
+        ("digamma", 2, 50),
+        ("i0e", -60, 60),
+        ("i1e", -60, 60),
+    ],
 )
 def test_special_functions_are_near_scipys(name, low, high, dtype):
     from scipy import special
@@ -139,6 +147,15 @@ def test_special_functions_are_near_scipys(name, low, high, dtype):
     # SciPy's own float64 is some ulp off, more in tails; beside a zero nobody's is relatively near.
     bound = 4e-14 if dtype == np.float64 else 2.5e-7
     np.testing.assert_allclose(got, want, rtol=bound, atol=bound / 100)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.int32, np.int64])
+def test_gcd(dtype):
+    rng, info = np.random.default_rng(7), np.iinfo(dtype)
+    x, y = rng.integers(info.min, info.max, (2, 3000), dtype, endpoint=True)
+    x[:9], y[3:12], y[100:300] = 0, 0, info.min
+    got, _ = elementwise.run(lambda b, x, y: b.gcd(x, y), [x, y], 8)
+    np.testing.assert_array_equal(got, np.gcd(x, y))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])

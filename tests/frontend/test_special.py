@@ -27,8 +27,13 @@ def test_functions_equal_pytorchs(name):
     for T in (wend, torch):
         v = T.tensor(x, requires_grad=True)
         y = CALLS.get(name, lambda f, v: f(v))(getattr(T.special, name), v)
-        y.sum().backward()
         values.append(y.detach().numpy())
+        if name.startswith("modified_bessel"):
+            continue  # PyTorch has no gradient of these
+        y.sum().backward()
         gradients.append(v.grad.numpy())
     np.testing.assert_allclose(*values, rtol=1e-12)
-    np.testing.assert_allclose(*gradients, rtol=1e-8, atol=1e-12)  # as exact as torch's trigamma
+    if gradients:
+        np.testing.assert_allclose(
+            *gradients, rtol=1e-8, atol=1e-12
+        )  # as exact as torch's trigamma

@@ -462,6 +462,8 @@ class Tensor:
         """y = min of x over `dim`. Ties share the gradient evenly; NaN wins."""
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> _min_max:
         """(min, max) of x along `dim`, or of all its elements."""
+    def angle(self) -> Tensor:
+        """y = pi where input is negative, else 0; NaN of NaN."""
     def any(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
         """y = whether any element of x over `dim` is not 0."""
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
@@ -848,6 +850,10 @@ class Tensor:
         """y = input - trunc(input)."""
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
         """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and so on for the others."""
+    def gcd(self, other: Tensor) -> Tensor:
+        """y = the greatest common divisor of input and other, at least 0."""
+    def gcd_(self, other: Tensor) -> Tensor:
+        """y = the greatest common divisor of input and other, at least 0."""
     def ge(self, other: Tensor | _Number) -> Tensor:
         """y = input >= other."""
     def ge_(self, other: Tensor | _Number) -> Tensor:
@@ -890,6 +896,10 @@ class Tensor:
         """y = sqrt(input^2 + other^2), without overflow in between."""
     def hypot_(self, other: Tensor) -> Tensor:
         """y = sqrt(input^2 + other^2), without overflow in between."""
+    def i0(self) -> Tensor:
+        """y = I0(input), the modified Bessel function of order 0."""
+    def i0_(self) -> Tensor:
+        """y = I0(input), the modified Bessel function of order 0."""
     @overload
     def index_add(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
         """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""
@@ -1006,6 +1016,10 @@ class Tensor:
         """(values, indices): the k-th least element along `dim`, k from 1; NaN is the greatest."""
     @property
     def layout(self) -> Any: ...
+    def lcm(self, other: Tensor) -> Tensor:
+        """y = the least common multiple of ints, at least 0; 0 if either is 0."""
+    def lcm_(self, other: Tensor) -> Tensor:
+        """y = the least common multiple of ints, at least 0; 0 if either is 0."""
     def ldexp(self, other: Tensor) -> Tensor:
         """y = input * 2 ** other."""
     def ldexp_(self, other: Tensor) -> Tensor:
@@ -1164,6 +1178,10 @@ class Tensor:
         """y = input * other; and, of bools."""
     def mv(self, vec: Tensor) -> Tensor:
         """y = x @ v. x: (n, m)   vec: (m,)   ->   (n,)."""
+    def mvlgamma(self, p: _int) -> Tensor:
+        """y = the logarithm of the multivariate gamma function of dimension p >= 1."""
+    def mvlgamma_(self, p: _int) -> Tensor:
+        """y = the logarithm of the multivariate gamma function of dimension p >= 1."""
     def nan_to_num(self, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None) -> Tensor:
         """y = input, NaN replaced by nan (0), inf and -inf by posinf, neginf (the dtype's limits)."""
     def nan_to_num_(self, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Elementwise operations on the bits of ints, and on bools."""
+"""Elementwise operations on the bits of ints, and on bools; what ints have in common."""
 
 from __future__ import annotations
 
@@ -106,6 +106,16 @@ class BitwiseRightShift(Shift):
         if b.dtype(x).is_signed:
             return shifted
         return b.select(valid, shifted, b.constant(0, x))
+
+
+class Gcd(Bitwise):
+    """y = the greatest common divisor of input and other, at least 0."""
+
+    signature = "input, other"
+    supports = frozenset({"int"})
+    functions = methods = ("gcd",)
+    inplace = True
+    reference = staticmethod(np.gcd)
 
 
 def _in_range(b: Builder, x: Value, count: Value) -> Value:

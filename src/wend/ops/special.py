@@ -12,7 +12,7 @@ import numpy as np
 from wend.base.errors import ExecutionError
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
-from wend.ops.elementwise import Array, Elementwise, Grads, V
+from wend.ops.elementwise import Array, Elementwise, Grads, V, zeros_like
 
 
 @functools.cache
@@ -26,6 +26,23 @@ class Special(Elementwise, abstract=True):
     """A function of one float."""
 
     kind = "float"
+
+
+class Angle(Special):
+    """y = pi where input is negative, else 0; NaN of NaN."""
+
+    functions = methods = ("angle",)
+
+    def reference(self, x: Array) -> Array:
+        return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(math.pi), x.dtype.type(0)))
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        zero = b.constant(0, x)
+        side = b.select(b.lt(x, zero), b.constant(math.pi, x), zero)
+        return b.select(b.ne(x, x), x, side)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (zeros_like(g),)
 
 
 class Erf(Special):
@@ -66,6 +83,77 @@ class Erfinv(Special):
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
         return (g * (ops.exp(y * y) * (math.sqrt(math.pi) / 2)),)
+
+
+class Entr(Special):
+    """y = -input log(input); 0 at 0, -inf below."""
+
+    domain = (0.05, 3.0)
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("entr")(x)
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        zero = b.constant(0, x)
+        inside = b.neg(b.mul(x, b.log(x)))
+        below = b.select(b.lt(x, zero), b.constant(-math.inf, x), inside)
+        return b.select(b.eq(x, zero), zero, below)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * -(1 + ops.log(x)),)
+
+
+class I0e(Special):
+    """y = exp(-|input|) I0(input), I0 the modified Bessel function of order 0."""
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("i0e")(x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * (ops.i1e(x) - ops.sign(x) * y),)
+
+
+class I1e(Special):
+    """y = exp(-|input|) I1(input), I1 the modified Bessel function of order 1."""
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("i1e")(x)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        origin = x == 0
+        slope = ops.i0e(x) - y * (ops.sign(x) + 1 / ops.where(origin, 1, x))
+        return (g * ops.where(origin, 0.5, slope),)
+
+
+class I0(Special):
+    """y = I0(input), the modified Bessel function of order 0."""
+
+    functions = methods = ("i0",)
+    inplace = True
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("i0")(x)
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        return b.mul(b.exp(b.abs(x)), b.i0e(x))
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.i1(x),)
+
+
+class I1(Special):
+    """y = I1(input), the modified Bessel function of order 1."""
+
+    def reference(self, x: Array) -> Array:
+        return _scipy("i1")(x)
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        return b.mul(b.exp(b.abs(x)), b.i1e(x))
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        origin = x == 0
+        slope = ops.i0(x) - y / ops.where(origin, 1, x)
+        return (g * ops.where(origin, 0.5, slope),)
 
 
 class Lgamma(Special):

@@ -85,6 +85,16 @@ class NumpyBuilder:
     def sigmoid(self, x: Array) -> Array:
         return (1 / (1 + np.exp(-x))).astype(x.dtype)
 
+    def i0e(self, x: Array) -> Array:
+        from scipy.special import i0e
+
+        return i0e(x)
+
+    def i1e(self, x: Array) -> Array:
+        from scipy.special import i1e
+
+        return i1e(x)
+
     def lgamma(self, x: Array) -> Array:
         from scipy.special import gammaln
 
@@ -184,6 +194,7 @@ _BINARY: dict[str, dict[str, Any]] = {
         "fmax": np.fmax, "fmin": np.fmin, "eq": np.equal, "ne": np.not_equal, "lt": np.less,
         "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     },
+    "iu": {"gcd": np.gcd},
     _BITS: {
         "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
     },

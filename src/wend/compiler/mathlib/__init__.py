@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from wend.base.dtypes import FLOAT, INT
 from wend.compiler.mathlib import (
+    bessel,
     errorfunction,
     exact,
     exponential,
@@ -51,6 +52,8 @@ FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
     "erf": (errorfunction.erf, 1),
     "erfc": (errorfunction.erfc, 1),
     "erfinv": (errorfunction.erfinv, 1),
+    "i0e": (bessel.i0e, 1),
+    "i1e": (bessel.i1e, 1),
     "lgamma": (gamma.lgamma, 1),
     "digamma": (gamma.digamma, 1),
     "polygamma": (gamma.polygamma, 1),
@@ -59,6 +62,7 @@ FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
     "fmod": (exact.fmod, 2),
     "nextafter": (exact.nextafter, 2),
     "trunc_divide": (exact.trunc_divide, 2),
+    "gcd": (exact.gcd, 2),
 }
 #: Categories of operands, where they are not floats.
-TAKES: Final = {"pow": (INT, FLOAT), "trunc_divide": (INT,)}
+TAKES: Final = {"pow": (INT, FLOAT), "trunc_divide": (INT,), "gcd": (INT,)}

@@ -6,7 +6,7 @@ from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.compiler import halves
 from wend.compiler.formulas import Operand, where
-from wend.compiler.mathlib.parts import rarely
+from wend.compiler.mathlib.parts import rarely, repeat
 
 
 def fmod(x: Operand, y: Operand) -> Operand:
@@ -63,6 +63,18 @@ def trunc_divide(x: Operand, y: Operand) -> Operand:
         single = dtype.itemsize < 4
         quotient = _by_floats(x, divisor, dtypes.float32 if single else dtypes.float64)
     return where(overflow, -x, quotient)
+
+
+def gcd(x: Operand, y: Operand) -> Operand:
+    """Greatest common divisor of ints, by Euclid's algorithm."""
+
+    def step(state: list[Operand]) -> list[Operand]:
+        a, b = state
+        done = b.equals(0)
+        divisor = where(done, 1, b)
+        return [where(done, a, b), where(done, b, a - trunc_divide(a, divisor) * divisor)]
+
+    return abs(repeat([x, y], lambda state: state[1].differs(0), step)[0])
 
 
 def _by_floats(x: Operand, y: Operand, real: DType) -> Operand:

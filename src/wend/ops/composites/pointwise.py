@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from wend.base import dtypes
-from wend.base.errors import DTypeError
+from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.forms import publish
 from wend.ops.elementwise import V, is_number, promoted
@@ -162,6 +162,32 @@ def sinc(input: V) -> V:
     return ops.where(origin, 1, ops.sin(angle) / angle)
 
 
+@composite("input", samples=_one_sample)
+def ndtr(input: V) -> V:
+    """y = the normal distribution's function: (1 + erf(input / sqrt(2))) / 2."""
+    return ops.erfc(input * -math.sqrt(0.5)) / 2
+
+
+def _gamma_samples(rng: np.random.Generator) -> Samples:
+    yield Sample(rng.uniform(2, 5, size=(3, 4)), 3)
+    yield Sample(rng.uniform(2, 5, size=()), 1)
+
+
+@composite(
+    "input, p: int",
+    functions=("mvlgamma",),
+    methods=("mvlgamma",),
+    inplace=True,
+    samples=_gamma_samples,
+)
+def mvlgamma(input: V, p: int) -> V:
+    """y = the logarithm of the multivariate gamma function of dimension p >= 1."""
+    if p < 1:
+        raise ShapeError(f"mvlgamma: p has to be greater than or equal to 1, not {p}")
+    parts = [ops.lgamma(input - 0.5 * i) for i in range(p)]
+    return sum(parts[1:], parts[0]) + p * (p - 1) / 4 * math.log(math.pi)
+
+
 def _nan_samples(rng: np.random.Generator) -> Samples:
     yield Sample(np.array([1.5, np.nan, np.inf, -np.inf]))
     yield Sample(np.array([1.5, np.nan, np.inf, -np.inf]), 1.0, 2.0, -3)
@@ -235,6 +261,28 @@ def xlogy(input: V, other: V) -> V:
     x, base = (_in_dtype(each, promoted(input, other)) for each in (input, other))
     nothing = ops.logical_and(x == 0, ops.logical_not(ops.isnan(base)))
     return ops.where(nothing, 0, x * ops.log(ops.where(nothing, 1, base)))
+
+
+@composite("input: operand, other: operand", samples=_number_samples)
+def xlog1py(input: V, other: V) -> V:
+    """y = input * log1p(other); 0 where input is 0, unless other is NaN."""
+    x, base = (_in_dtype(each, promoted(input, other)) for each in (input, other))
+    nothing = ops.logical_and(x == 0, ops.logical_not(ops.isnan(base)))
+    return ops.where(nothing, 0, x * ops.log1p(ops.where(nothing, 0, base)))
+
+
+def _divided_samples(rng: np.random.Generator) -> Samples:
+    yield Sample(rng.integers(-20, 20, (3, 4)), rng.integers(-20, 20, (4,)))
+
+
+@composite(
+    "input, other", functions=("lcm",), methods=("lcm",), inplace=True, samples=_divided_samples
+)
+def lcm(input: V, other: V) -> V:
+    """y = the least common multiple of ints, at least 0; 0 if either is 0."""
+    divisor = ops.gcd(input, other)
+    parts = ops.div(input, ops.where(divisor == 0, 1, divisor), rounding_mode="trunc")
+    return ops.abs(parts * other)
 
 
 @composite("input, other", functions=("logaddexp2",), methods=("logaddexp2",), samples=_two_samples)
