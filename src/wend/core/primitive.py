@@ -140,6 +140,7 @@ class Primitive(PrimitiveBase):
     strides: Any = None
     reference: Any = None
     reference_inplace: Any = None
+    grad_nodes: Any = None  # (n, *params): the nodes that PyTorch makes of it, if not just one
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -16,20 +16,22 @@ from wend.core._hot import Leaf, Segment, Tensor, Value
 from wend.core.graph import PathGraph
 from wend.core.provenance import Site, site_of
 from wend.core.symtrace import template
+from wend.frontend.node_forms import Made, Operand, Result, form_of
 from wend.frontend.removable import RemovableHandle
 from wend.transforms.differentiate import differentiable_ids
 from wend.transforms.hooks import Extra, NodeHooks, handle_of, node_hooks_of_leaf
 from wend.transforms.walk import path_of
 
-#: Node objects in use, by (serial of the trace that recorded the op, position of its first node).
-_NODES: weakref.WeakValueDictionary[tuple[int, int], Node] = weakref.WeakValueDictionary()
+#: Node objects in use, by (serial of the trace that recorded the op, position of its first node,
+#: which of the nodes that PyTorch makes of the op).
+_NODES: weakref.WeakValueDictionary[tuple[int, int, int], Node] = weakref.WeakValueDictionary()
 _CLASSES: dict[str, type[Node]] = {}
 
 
 class Region:
     """The pending trace or the segment that a value belongs to, as far as nodes need it."""
 
-    __slots__ = ("inputs", "origin", "path", "segment", "values")
+    __slots__ = ("args", "inputs", "origin", "path", "segment", "values")
 
     def __init__(self, value: Value) -> None:
         trace = value.trace
@@ -41,6 +43,7 @@ class Region:
             self.path: PathGraph = path_of(trace)
             self.values = trace.values
             self.inputs = trace.values
+            self.args = trace.args
             self.origin = trace.serial
             return
         segment = value.segment
@@ -50,6 +53,7 @@ class Region:
         self.path = segment.structure
         self.values = None
         self.inputs = segment.inputs
+        self.args = segment.args
         self.origin = segment.origin
 
     def op_at(self, k: int) -> tuple[int, Any, tuple[int, ...], tuple[int, ...]]:
@@ -62,6 +66,47 @@ class Region:
             return k, node.prim, node.inputs, node.outputs
         outputs = tuple(range(state.first, state.first + state.n_out))
         return path.node_of_state[s], state.prim, tuple(state.operand_indices()), outputs
+
+    def args_at(self, k: int) -> list[Any]:
+        """The sizes and numbers that the op at `k` was called with."""
+        path = self.path
+        state = path.states[bisect_right(path.node_of_state, k) - 1]
+        if state.is_step:
+            return list(path.nodes[k].args)
+        return list(self.args[state.arg0 : state.arg0 + len(state.prim.size_mask)])
+
+    def form_at(self, k: int) -> list[Operand | Result | None] | None:
+        """What PyTorch makes the op at `k` of: an entry per result; None for one plain node."""
+        _, prim, inputs, outputs = self.op_at(k)
+        if prim.grad_nodes is None:
+            return None
+        return form_of(prim, [self.operand(i) for i in inputs], self.args_at(k), len(outputs))
+
+    def maker(self, i: int) -> tuple[Any, list[Operand], list[Any]] | None:
+        """(op, its operands, its numbers) that made a value; None for leaves and parts of ops."""
+        k = self.path.producer.get(i)
+        if k is None:
+            return None
+        _, prim, inputs, outputs = self.op_at(k)
+        if i not in outputs:
+            return None
+        return prim, [self.operand(j) for j in inputs], self.args_at(k)
+
+    def operand(self, i: int) -> Operand:
+        """A value of the path, as rules for nodes see it."""
+        shape = None
+        if i >= 0:
+            shape = tuple(self.value_type(i).shape)
+        active = i in differentiable_ids(self.path)
+        rank = len(self.path.shape_of(i)) if shape is None else len(shape)
+        return Operand(i, active, rank, shape, self)
+
+    def value_type(self, i: int) -> Any:
+        """The type of a value with a dense index."""
+        if self.values is not None:
+            return self.values[i].type
+        assert self.segment is not None
+        return self.segment.types[i]
 
     def extras(self, create: bool) -> dict[int, Extra]:
         """What users hung on this region's values."""
@@ -82,9 +127,10 @@ class Node:
 
     _title = "Node"
 
-    def __init__(self, anchor: Value, low: int) -> None:
+    def __init__(self, anchor: Value, low: int, made: Made | None = None) -> None:
         self._anchor = anchor
         self._low = low
+        self._made = made  # the node that PyTorch would make, where an op is not just one
 
     def name(self) -> str:
         """The node's name, such as 'MulBackward0'."""
@@ -94,6 +140,8 @@ class Node:
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """Per operand: the node its gradient goes to (or None), and the number of the result."""
         region = Region(self._anchor)
+        if self._made is not None:
+            return tuple([_edge_to(self._anchor, region, self._low, e) for e in self._made.edges])
         _, prim, inputs, outputs = region.op_at(self._low)
         record = self._record(region, outputs)
         if record is not None:
@@ -118,6 +166,8 @@ class Node:
     def _hooks(self, create: bool = True) -> NodeHooks | None:
         region = Region(self._anchor)
         _, _, _, outputs = region.op_at(self._low)
+        if self._made is not None:
+            _result_of(self, 0, region)
         table = region.extras(create)
         extra = table.get(outputs[0])
         if extra is None:
@@ -151,7 +201,7 @@ class Node:
         return self._low
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__") and name not in ("_anchor", "_low"):
+        if not name.startswith("__") and name not in ("_anchor", "_low", "_made"):
             region = Region(self._anchor)
             record = self._record(region, region.op_at(self._low)[3])
             if record is not None:
@@ -229,16 +279,27 @@ def _name_of(region: Region, prim: Any, inputs: tuple[int, ...], outputs: tuple[
     return str(prim.grad_name)
 
 
-def _node_at(anchor: Value, region: Region, k: int) -> Node:
+def _node_at(anchor: Value, region: Region, k: int, made: Made | None = None) -> Node:
     low, prim, inputs, outputs = region.op_at(k)
-    key = (region.origin, low)
+    key = (region.origin, low, 0 if made is None else made.place)
     found = _NODES.get(key)
     if found is None:
         if region.values is not None and outputs[0] >= 0:
             anchor = region.values[outputs[0]]
-        found = _class_of(_name_of(region, prim, inputs, outputs))(anchor, low)
-        _NODES[key] = found
+        name = _name_of(region, prim, inputs, outputs) if made is None else made.name
+        found = _NODES[key] = _class_of(name)(anchor, low, made)
     return found
+
+
+def _edge_to(
+    anchor: Value, region: Region, k: int, target: Operand | Result | None
+) -> tuple[Node | None, int]:
+    """The edge to what an entry of a form stands for, of the op at `k`."""
+    if target is None:
+        return None, 0
+    if isinstance(target, Operand):
+        return _edge(anchor, region, target.id)
+    return _node_at(anchor, region, k, target.made), target.number
 
 
 def _edge(anchor: Value, region: Region, i: int) -> tuple[Node | None, int]:
@@ -247,7 +308,11 @@ def _edge(anchor: Value, region: Region, i: int) -> tuple[Node | None, int]:
         value = region.inputs[i]
         return accumulate_node(value.leaf, value) if value.leaf is not None else edge_of(value)
     outputs = region.op_at(k)[3]
-    return _node_at(anchor, region, k), outputs.index(i) if i in outputs else 0
+    number = outputs.index(i) if i in outputs else 0
+    form = region.form_at(k)
+    if form is not None:
+        return _edge_to(anchor, region, k, form[number])
+    return _node_at(anchor, region, k), number
 
 
 def accumulate_node(leaf: Leaf, value: Value) -> tuple[Node | None, int]:
@@ -311,7 +376,7 @@ def value_of_edge(edge: GradientEdge) -> Tensor:
     if isinstance(node, AccumulateGrad):
         return node.variable
     region = Region(node._anchor)
-    i = region.op_at(node._low)[3][edge.output_nr]
+    i = region.op_at(node._low)[3][_result_of(node, edge.output_nr, region)]
     if region.values is not None and i >= 0:
         return _hot.wrap(region.values[i])
     segment = region.segment
@@ -321,6 +386,19 @@ def value_of_edge(edge: GradientEdge) -> Tensor:
     type_ = segment.types[i] if i >= 0 else node._anchor.type
     found: Tensor = _hot.wrap(_hot.held_in_segment(type_, b"", segment, i))
     return found
+
+
+def _result_of(node: Node, number: int, region: Region) -> int:
+    """Which result of the op is result `number` of the node.  Raises GraphError if it is none."""
+    if node._made is None:
+        return number
+    for k, target in enumerate(region.form_at(node._low) or ()):
+        if isinstance(target, Result) and (target.made.place, target.number) == (
+            node._made.place,
+            number,
+        ):
+            return k
+    raise GraphError(f"{node.name()}: this is only a part of an op; use the edge of its result")
 
 
 def node_of(segment: Segment, k: int) -> tuple[str, Site]:

@@ -64,6 +64,11 @@ class Sub(Elementwise):
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         return g, -g
 
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+        """Of a number less a tensor."""
+        return n.Rsub1(other) if is_number(x) else None
+
 
 class Mul(Elementwise):
     """y = input * other; and, of bools."""
@@ -94,6 +99,11 @@ class Div(Elementwise):
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         return g / other, -g * y / other
+
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+        """Of a number over a tensor."""
+        return n.Mul(n.Reciprocal(other), None) if is_number(x) else None
 
 
 class IntegerDivision(Elementwise, abstract=True):
@@ -201,6 +211,11 @@ class Fmod(IntegerDivision):
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         return g, -g * ops.div_trunc(x, other)
 
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+        """By a number."""
+        return n.Fmod(x) if is_number(other) else None
+
 
 class Remainder(IntegerDivision):
     """y = input - floor(input / other) * other: the remainder with the sign of other.
@@ -228,6 +243,11 @@ class Remainder(IntegerDivision):
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         return g, -g * ops.floor_divide(x, other)
+
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+        """By a number."""
+        return n.Remainder(x) if is_number(other) else None
 
 
 def _signs_differ(b: Builder, rest: Value, other: Value) -> Value:
@@ -364,6 +384,13 @@ class Pow(Elementwise):
         flat = ops.logical_and(ops.eq(base, 0), ops.ge(exponent, 0))
         return g * ops.where(flat, 0, y * ops.log(base))
 
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, exponent: Any) -> Any:
+        """By which of the two is a number."""
+        if is_number(exponent):
+            return n.Pow(x)
+        return n.Pow2(exponent) if is_number(x) else n.Pow1(x, exponent)
+
 
 def _tensor(operand: V, like: V) -> V:
     """A number as a 0-d tensor, so that it can be compared with; tensors as they are."""
@@ -462,6 +489,11 @@ class Copysign(Elementwise):
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         unit = ops.sign(x)
         return g * (unit * ops.copysign(unit, other)), zeros_like(g)
+
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+        """Of a number."""
+        return n.Copysign1(x) if is_number(other) else None
 
 
 class Nextafter(Elementwise):

@@ -82,6 +82,11 @@ class Sort(_Selection):
         yield Sample(x[:0], 0)
         yield Sample(np.array(1.5), 0)
 
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, dim: Any, descending: Any, stable: Any) -> Any:
+        """Where `stable` is given."""
+        return None if stable is None else n.Sort1(x)
+
 
 class Topk(_Selection):
     """(values, indices): the k greatest (or least) elements along `dim`, in order.

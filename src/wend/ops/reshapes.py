@@ -49,6 +49,11 @@ class Reshaping(View, abstract=True):
         return None if result is None else (result, 0)
 
 
+def _nodes(n: Any, x: Any, *sizes: Any) -> Any:
+    """The nodes of a reshape: a view, or a copy where the strides of x allow none."""
+    return None if x.shape is None else n.laid(x).reshape(n.op.target(x.shape, *sizes)).edge
+
+
 class Reshape(Reshaping):
     """y = x in the given shape; one extent may be -1: it follows from the others.
 
@@ -59,6 +64,7 @@ class Reshape(Reshaping):
     functions = ("reshape",)
     methods = ("reshape",)
     grad_name = "ViewBackward0"
+    grad_nodes = staticmethod(lambda n, x, sizes: _nodes(n, x, sizes))
 
     def target(self, shape: Shape, sizes: Any) -> Shape:
         return resolve_shape("reshape", shape, tuple(sizes))
@@ -106,6 +112,7 @@ class Flatten(Reshaping):
     functions = ("flatten",)
     methods = ("flatten",)
     grad_name = "ViewBackward0"
+    grad_nodes = staticmethod(lambda n, x, *dims: _nodes(n, x))
 
     def target(self, shape: Shape) -> Shape:
         start = normalize_dim(self.start_dim, len(shape), "flatten")
@@ -160,6 +167,7 @@ class Ravel(Reshaping):
     functions = ("ravel",)
     methods = ("ravel",)
     grad_name = "ViewBackward0"
+    grad_nodes = staticmethod(lambda n, x: n.View(x if x.contiguous else n.Clone(x)))
 
     def target(self, shape: Shape) -> Shape:
         return (numel(shape),)
@@ -236,6 +244,13 @@ class Squeeze(Reshaping):
         yield Sample(rng.normal(size=(1, 0)))
         yield Sample(rng.normal(size=()), 0)
         yield Sample(rng.normal(size=(2, 3)))
+
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, dim: Any) -> Any:
+        """By whether dims were named."""
+        if dim is None:
+            return None
+        return n.Squeeze1(x) if len(dim) == 1 else n.Squeeze2(x)
 
 
 def resolve_shape(op: str, shape: Shape, sizes: Shape) -> Shape:

@@ -46,6 +46,11 @@ class Where(Elementwise):
         values = super().draw(rng, i, shape)
         return np.asarray(values > 0) if i == 0 else values
 
+    @staticmethod
+    def grad_nodes(n: Any, condition: Any, x: Any, other: Any) -> Any:
+        """An edge for numbers too."""
+        return n.Where(x, other)
+
 
 class Extremum(Elementwise, abstract=True):
     """The larger or smaller of two; NaN if either is. A tie shares the gradient."""
@@ -174,6 +179,11 @@ class ClampTensor(Clamping):
         yield Sample(self.draw(rng, 0, (4,)), np.full(4, 1.0), np.full(4, -1.0))
         ties = np.array([[0.0, 0, 1], [1, 0, 1], [2, 2, 2], [3, 1, 0], [1, 2, 1], [0, 0, 0]])
         yield Sample(*(np.ascontiguousarray(row) for row in ties.T))
+
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, low: Any, high: Any) -> Any:
+        """An edge for what is not given."""
+        return n.Clamp(x, low, high)
 
 
 def _inside(x: V, low: V, high: V) -> V:

@@ -157,6 +157,7 @@ class Swapaxes(Permutation):
     axis0: int
     axis1: int
     functions = ("swapaxes",)
+    grad_name = "TransposeBackward0"
     methods = ("swapaxes",)
     inplace = True
 

@@ -131,13 +131,19 @@ def celu(input: V, alpha: V) -> V:
     return _elu(input, alpha, 1.0, 1.0 / alpha)
 
 
-@_activation(grad_name="DivBackward0")
+@_activation(
+    grad_name="DivBackward0",
+    grad_nodes=lambda n, x: n.Div(x, n.Add(n.Abs(x), None)),
+)
 def softsign(input: V) -> V:
     """y = x / (1 + |x|)."""
     return input / (1 + ops.abs(input))
 
 
-@_activation(grad_name="SubBackward0")
+@_activation(
+    grad_name="SubBackward0",
+    grad_nodes=lambda n, x: n.Sub(x, n.Tanh(x)),
+)
 def tanhshrink(input: V) -> V:
     """y = x - tanh(x)."""
     return input - ops.tanh(input)
@@ -221,6 +227,7 @@ def _prelu_samples(rng: np.random.Generator) -> Samples:
     grad_name="PreluKernelBackward0",
     samples=_prelu_samples,
     supports=FLOATING,
+    grad_nodes=lambda n, x, weight: n.PreluKernel(x, n.View(weight)),
 )
 def prelu(input: V, weight: V) -> V:
     """y = x if x > 0 else weight * x.

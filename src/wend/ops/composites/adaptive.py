@@ -16,6 +16,7 @@ from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.composites.conv import as_batch
+from wend.ops.composites.pool import pool_nodes
 from wend.ops.composites.reduce import widened
 
 
@@ -151,6 +152,12 @@ _OVER = """
     """
 
 
+def _average_nodes(n: Any, nd: int, x: Any, size: Any) -> Any:
+    if any(k != 1 for k in (size if isinstance(size, tuple) else (size,))):
+        return pool_nodes(n, nd, "AdaptiveAvgPool{}D", x)
+    return n.Squeeze1(n.Mean1(n.Unsqueeze(x))) if nd == 1 else n.Mean1(x)
+
+
 def _define(nd: int) -> None:
     """Make the adaptive pooling functions over nd dims."""
     average, greatest = f"adaptive_avg_pool{nd}d", f"adaptive_max_pool{nd}d"
@@ -170,7 +177,7 @@ def _define(nd: int) -> None:
         "input, output_size: attr",
         name=average,
         functional=(average,),
-        grad_name=f"AdaptiveAvgPool{nd}DBackward0",
+        grad_nodes=lambda n, x, size: _average_nodes(n, nd, x, size),
         supports=frozenset({"float"}),
         samples=lambda rng: _average_samples(rng, nd),
     )(mean_body)
@@ -178,7 +185,7 @@ def _define(nd: int) -> None:
         "input, output_size: attr",
         name=greatest,
         functional=(greatest + "_with_indices",),
-        grad_name=f"AdaptiveMaxPool{nd}DBackward0",
+        grad_nodes=lambda n, x, _: pool_nodes(n, nd, "AdaptiveMaxPool{}D", x),
         supports=frozenset({"int", "float"}),
         result=tuple,
         samples=lambda rng: _max_samples(rng, nd),

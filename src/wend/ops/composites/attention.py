@@ -11,6 +11,7 @@ from wend.base.errors import DTypeError, ShapeError
 from wend.base.random_state import current
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes, hints
+from wend.ops.composites.product_nodes import laid_matmul
 from wend.ops.numeric import FLOATING
 from wend.ops.sugar import sugar
 
@@ -105,11 +106,24 @@ def _composed(
     return ops.attend_dropout(q, k, v, mask, scale, *dropout, is_causal=is_causal)[0]
 
 
+def _nodes(n: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool, _: Any, shared: bool) -> Any:
+    if shared:
+        return None
+    if q.rank == 4 and (mask is None or not mask.active):
+        return n.ScaledDotProductFlashAttentionForCpu(q, k, v)
+    scores = laid_matmul(n, n.laid(q).through(n.Mul1), n.laid(k).transpose().through(n.Mul1))
+    if mask is not None or causal:
+        scores = n.Add(scores, mask)
+    weights = n.made(n.SafeSoftmax(scores), (*q.shape[:-1], k.shape[-2]))
+    return laid_matmul(n, weights, n.laid(v))
+
+
 @composite(
     f"{_OPERANDS}, *, scale: scalar? = None, enable_gqa: bool = False",
     grad_name="ScaledDotProductAttentionBackward0",
     supports=FLOATING,
     samples=_samples,
+    grad_nodes=_nodes,
 )
 def attention(
     query: Any,

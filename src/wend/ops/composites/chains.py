@@ -10,6 +10,7 @@ from wend.base.errors import ArgumentError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.contract import multiplies, product, same_dtype, takes
+from wend.ops.composites.product_nodes import laid_matmul
 from wend.ops.composites.reduce import norm_of, root
 from wend.ops.numeric import FLOATING, NUMERIC, is_half
 
@@ -95,6 +96,23 @@ def chain_matmul(matrices: Any) -> Any:
     return _multi_dot("chain_matmul", matrices)
 
 
+def _power_nodes(n: Any, x: Any, exponent: int) -> Any:
+    if exponent < 2:
+        return n.Clone(x) if exponent == 1 else None
+    square: Any = n.laid(x)
+    result, power = None, exponent
+    if exponent == 3:
+        twice = n.made(laid_matmul(n, square, square), x.shape)
+        return laid_matmul(n, twice, square)
+    while power:
+        if power != exponent:
+            square = n.made(laid_matmul(n, square, square), x.shape)
+        if power & 1:
+            result = square if result is None else n.made(laid_matmul(n, result, square), x.shape)
+        power >>= 1
+    return result and result.edge
+
+
 def _power_samples(rng: Any) -> Iterator[Sample]:
     for n in (0, 1, 2, 3, 7):
         yield Sample(rng.normal(size=(2, 3, 3)), n)
@@ -106,6 +124,7 @@ def _power_samples(rng: Any) -> Iterator[Sample]:
     methods=("matrix_power",),
     samples=_power_samples,
     supports=NUMERIC,
+    grad_nodes=_power_nodes,
 )
 def matrix_power(input: Any, n: int) -> Any:
     """y = x @ x @ ... @ x (n times); the identity for 0, powers of the inverse below 0.

@@ -95,6 +95,29 @@ class _Picked:
         return ops.where(self.ignored, 0, losses)
 
 
+def _nll_nodes(n: Any, x: Any, values: Any) -> Any:
+    return (n.NllLoss2D if x.rank == 4 else n.NllLoss)(values)
+
+
+def _cross_entropy_nodes(n: Any, x: Any, target: Any, reduction: str, smoothing: float) -> Any:
+    values = n.LogSoftmax(x)
+    if target.rank == x.rank:
+        losses = n.Mul(values, target)
+        if reduction == "none":
+            return n.Neg(n.Sum1(losses))
+        total = n.Neg(n.Sum(losses))
+        return n.Div1(total) if reduction == "mean" else total
+    likely = _nll_nodes(n, x, values)
+    if not smoothing:
+        return likely
+    even = n.MaskedFill(n.Neg(n.Sum1(values)))
+    if reduction == "mean":
+        even = n.Div(n.Sum(even), None)
+    elif reduction == "sum":
+        even = n.Sum(even)
+    return n.Add(n.Mul1(likely), n.Mul1(even))
+
+
 def _nll_samples(rng: np.random.Generator) -> Samples:
     for input_shape, target_shape in (
         ((3, 4), (3,)),
@@ -120,6 +143,7 @@ def _nll_samples(rng: np.random.Generator) -> Samples:
     "ignore_index: scalar = -100, reduce: attr = None, reduction: str = 'mean'",
     _nll_samples,
     "NllLossBackward0",
+    nodes=lambda n, input, **_: _nll_nodes(n, input, input),
 )
 def nll_loss(input: V, target: V, weight: V, ignore_index: V, reduction: str) -> V:
     """y = -weight[target] * input[target], the input log-probabilities.
@@ -153,6 +177,9 @@ def _cross_entropy_samples(rng: np.random.Generator) -> Samples:
     "label_smoothing: attr = 0.0",
     _cross_entropy_samples,
     "NllLossBackward0",
+    nodes=lambda n, input, target, reduction, label_smoothing, **_: _cross_entropy_nodes(
+        n, input, target, reduction, label_smoothing
+    ),
 )
 def cross_entropy(
     input: V, target: V, weight: V, ignore_index: V, reduction: str, label_smoothing: float
@@ -225,6 +252,7 @@ def _margin_samples(rng: np.random.Generator) -> Samples:
     "size_average: attr = None, reduce: attr = None, reduction: str = 'mean'",
     _margin_samples,
     "MultiMarginLossBackward0",
+    nodes=lambda n, input, **_: n.MultiMarginLoss(input),
 )
 def multi_margin_loss(input: V, target: V, p: int, margin: V, weight: V, reduction: str) -> V:
     """y = sum over classes i other than the target of max(0, margin - x[target] + x[i])^p / C.
@@ -259,7 +287,12 @@ def _multilabel_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(4,)), target[0])
 
 
-@loss(f"input, target, {LEGACY}", _multilabel_samples, "MultilabelMarginLossBackward0")
+@loss(
+    f"input, target, {LEGACY}",
+    _multilabel_samples,
+    "MultilabelMarginLossBackward0",
+    nodes=lambda n, input, **_: n.MultilabelMarginLoss(input),
+)
 def multilabel_margin_loss(input: V, target: V, reduction: str) -> V:
     """y = sum over target classes j and other classes i of max(0, 1 - x[j] + x[i]) / C.
 

@@ -9,6 +9,7 @@ from wend.base.errors import DTypeError, ShapeError
 from wend.base.shapes import normalize_dims
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes, hints
+from wend.ops.composites.product_nodes import linear_nodes, matmul_nodes, tensordot_nodes
 from wend.ops.numeric import NUMERIC, require
 
 
@@ -79,18 +80,13 @@ def _matmul_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, other",
     functions=("matmul",),
-    grad_names={
-        (1, 1): "DotBackward0",
-        (2, 1): "MvBackward0",
-        (2, 2): "MmBackward0",
-        (3, 3): "BmmBackward0",
-    },
     supports=NUMERIC,
     methods=("matmul",),
     operators=("__matmul__",),
     pairs_batches=True,
     reflected=True,
     samples=_matmul_samples,
+    grad_nodes=matmul_nodes,
 )
 def matmul(input: Any, other: Any) -> Any:
     """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector.
@@ -219,6 +215,12 @@ def vdot(input: Any, other: Any) -> Any:
     return _dot("vdot", ops.conj(input) if input.dtype.is_complex else input, other)
 
 
+def _inner_nodes(n: Any, x: Any, y: Any) -> Any:
+    if x.rank == 0 or y.rank == 0:
+        return n.Mul(x, y)
+    return tensordot_nodes(n, x, y, ((-1,), (-1,)))
+
+
 @composite(
     "input, other",
     functions=("inner",),
@@ -227,6 +229,7 @@ def vdot(input: Any, other: Any) -> Any:
     samples=lambda rng: sample_pairs(
         rng, ((3,), (3,)), ((2, 3), (4, 5, 3)), ((), (2,)), ((2, 3), (3,))
     ),
+    grad_nodes=_inner_nodes,
 )
 def inner(input: Any, other: Any) -> Any:
     """y = sum over the last dims of both; plain multiplication if one is 0-d.
@@ -250,6 +253,7 @@ def inner(input: Any, other: Any) -> Any:
     methods=("outer", "ger"),
     samples=lambda rng: sample_pairs(rng, ((2,), (3,)), ((0,), (3,))),
     grad_name="MulBackward0",
+    grad_nodes=lambda n, x, y: n.Mul(n.View(x), y),
 )
 def outer(input: Any, vec2: Any) -> Any:
     """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
@@ -279,6 +283,7 @@ def _linear_samples(rng: Any) -> Iterator[Sample]:
     rows_of="input",
     samples=_linear_samples,
     supports=NUMERIC,
+    grad_nodes=linear_nodes,
 )
 def linear(input: Any, weight: Any, bias: Any) -> Any:
     """y = x @ weight.T + bias.
@@ -314,6 +319,11 @@ def linear(input: Any, weight: Any, bias: Any) -> Any:
     return ops.add(y, bias)
 
 
+def _bilinear_nodes(n: Any, x: Any, y: Any, weight: Any, bias: Any) -> Any:
+    found = n.View(n.Trilinear(n.View(x), weight, n.View(y)))
+    return found if bias is None else n.Add(found, bias)
+
+
 @composite(
     "input1, input2, weight, bias: tensor? = None",
     functions=("bilinear",),
@@ -326,6 +336,7 @@ def linear(input: Any, weight: Any, bias: Any) -> Any:
         ((6, 2, 3), (6, 2, 4), (5, 3, 4), (5,)),
         ((3,), (4,), (5, 3, 4)),
     ),
+    grad_nodes=_bilinear_nodes,
 )
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any) -> Any:
     """y[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j] + bias[o].
@@ -362,7 +373,11 @@ def _tensordot_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "a, b, dims: attr = 2", functions=("tensordot",), supports=NUMERIC, samples=_tensordot_samples
+    "a, b, dims: attr = 2",
+    functions=("tensordot",),
+    supports=NUMERIC,
+    samples=_tensordot_samples,
+    grad_nodes=tensordot_nodes,
 )
 def tensordot(a: Any, b: Any, dims: Any) -> Any:
     """y = sum over pairs of dims of a and b: the last and first `dims`, or (dims of a, of b).

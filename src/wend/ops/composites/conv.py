@@ -169,6 +169,12 @@ def _transposed(op: str, nd: int, x: Any, weight: Any, bias: Any, *how: Any) -> 
     return _finish(y, bias, nd, batched)
 
 
+def _nodes(n: Any, nd: int, x: Any, weight: Any, bias: Any) -> Any:
+    if x.rank > nd + 1:
+        return n.Convolution(x, weight, bias)
+    return n.Squeeze1(n.Convolution(n.Unsqueeze(x), weight, bias))
+
+
 def _define(nd: int) -> None:
     """Make conv{nd}d and conv_transpose{nd}d."""
     space = ("L", "HW", "DHW")[nd - 1]
@@ -199,7 +205,7 @@ def _define(nd: int) -> None:
         name=forward,
         functions=(forward,),
         functional=(forward,),
-        grad_name="ConvolutionBackward0",
+        grad_nodes=lambda n, x, weight, bias, *_: _nodes(n, nd, x, weight, bias),
         supports=NUMERIC,
         samples=lambda rng: _conv_samples(rng, nd),
     )(conv)
@@ -209,7 +215,7 @@ def _define(nd: int) -> None:
         name=backward,
         functions=(backward,),
         functional=(backward,),
-        grad_name="ConvolutionBackward0",
+        grad_nodes=lambda n, x, weight, bias, *_: _nodes(n, nd, x, weight, bias),
         supports=NUMERIC,
         samples=lambda rng: _transposed_samples(rng, nd),
     )(conv_transpose)

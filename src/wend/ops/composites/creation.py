@@ -282,6 +282,9 @@ def _diag_samples(rng: Any) -> Iterator[Sample]:
     methods=("diag",),
     samples=_diag_samples,
     supports=ANY_DTYPE,
+    grad_nodes=lambda n, x, _: (
+        n.DiagEmbed(x) if x.rank == 1 else n.node("DiagonalBackward0_copy", x)
+    ),
 )
 def diag(input: Any, diagonal: Any) -> Any:
     """y = a matrix with input on its diagonal, or the diagonal of a matrix.
@@ -302,6 +305,7 @@ def diag(input: Any, diagonal: Any) -> Any:
     methods=("diagflat",),
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 2)), 1), Sample(rng.normal(size=()))]),
     supports=ANY_DTYPE,
+    grad_nodes=lambda n, x, _: n.DiagEmbed(n.View(x)),
 )
 def diagflat(input: Any, offset: Any) -> Any:
     """y = a matrix with all elements of input, in row-major order, on its diagonal."""

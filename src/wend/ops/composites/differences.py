@@ -24,6 +24,19 @@ def _neighbours(x: Any, dim: int) -> tuple[Any, Any]:
     return ops.slice(x, dim, 1, n), ops.slice(x, dim, 0, n - 1)
 
 
+def _diff_nodes(n: Any, x: Any, times: int, dim: int, before: Any, after: Any) -> Any:
+    parts = [part for part in (before, x, after) if part is not None]
+    y = n.Cat(*parts) if len(parts) > 1 else x
+    for _ in range(times):
+        y = n.Sub(n.Slice(y), n.Slice(y))
+    return y
+
+
+def _sums(n: Any, y: Any) -> Any:
+    """The nodes of the sums of neighbours."""
+    return n.Add(n.Slice(y), n.Slice(y))
+
+
 def _diff_samples(rng: Any) -> Iterator[Sample]:
     x = rng.normal(size=(3, 5))
     yield Sample(x)
@@ -40,6 +53,7 @@ def _diff_samples(rng: Any) -> Iterator[Sample]:
     methods=("diff",),
     samples=_diff_samples,
     supports=ANY_DTYPE,
+    grad_nodes=_diff_nodes,
 )
 def diff(input: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
     """y[i] = x[i + 1] - x[i] along `dim`, n times over; of bool: whether they differ.
@@ -106,8 +120,12 @@ def _trapezoid(op: str, y: Any, widths: Any, dim: int) -> Any:
 @composite(
     "y, x: tensor? = None, *, dim: int = -1",
     name="trapezoid_at",
-    grad_name="TrapezoidBackward0",
     samples=_trapezoid_samples,
+    grad_nodes=lambda n, y, x, _: (
+        n.Div1(n.Sum1(n.Mul(_sums(n, y), None)))
+        if x is not None
+        else n.Mul1(n.Sub(n.Sum1(y), n.Mul1(n.Add(n.Select(y), n.Select(y)))))
+    ),
 )
 def trapezoid_at(y: Any, x: Any, dim: int) -> Any:
     """The area under y over positions x (by default 0, 1, 2, ...) by the trapezoidal rule."""
@@ -117,8 +135,8 @@ def trapezoid_at(y: Any, x: Any, dim: int) -> Any:
 @composite(
     "y, *, dx: scalar, dim: int = -1",
     name="trapezoid_spaced",
-    grad_name="TrapezoidBackward0",
     samples=_spacing_samples,
+    grad_nodes=lambda n, y, *_: n.Mul1(n.Sub(n.Sum1(y), n.Mul1(n.Add(n.Select(y), n.Select(y))))),
 )
 def trapezoid_spaced(y: Any, dx: Any, dim: int) -> Any:
     """The area under y at positions dx apart by the trapezoidal rule."""
@@ -133,8 +151,12 @@ def _cumulative(y: Any, widths: Any, dim: int) -> Any:
 @composite(
     "y, x: tensor? = None, *, dim: int = -1",
     name="cumulative_trapezoid_at",
-    grad_name="CumsumBackward0",
     samples=_trapezoid_samples,
+    grad_nodes=lambda n, y, x, _: (
+        n.Div1(n.Cumsum(n.Mul(_sums(n, y), None)))
+        if x is not None
+        else n.Cumsum(n.Mul1(_sums(n, y)))
+    ),
 )
 def cumulative_trapezoid_at(y: Any, x: Any, dim: int) -> Any:
     """The areas under y up to each position but the first, by the trapezoidal rule."""
@@ -144,8 +166,8 @@ def cumulative_trapezoid_at(y: Any, x: Any, dim: int) -> Any:
 @composite(
     "y, *, dx: scalar, dim: int = -1",
     name="cumulative_trapezoid_spaced",
-    grad_name="CumsumBackward0",
     samples=_spacing_samples,
+    grad_nodes=lambda n, y, *_: n.Cumsum(n.Mul1(_sums(n, y))),
 )
 def cumulative_trapezoid_spaced(y: Any, dx: Any, dim: int) -> Any:
     """As `cumulative_trapezoid_at`, at positions dx apart."""

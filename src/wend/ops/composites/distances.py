@@ -28,6 +28,7 @@ def _normalize_samples(rng: np.random.Generator) -> Samples:
     grad_name="DivBackward0",
     samples=_normalize_samples,
     supports=FLOATING,
+    grad_nodes=lambda n, x, *_: n.Div(x, n.Expand(n.ClampMin(n.LinalgVectorNorm(x)))),
 )
 def normalize(input: V, p: Any, dim: Any, eps: V) -> V:
     """y = x / max(its p-norm over dim, eps)."""
@@ -37,6 +38,10 @@ def normalize(input: V, p: Any, dim: Any, eps: V) -> V:
 def _pair_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3, 4)))
     yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(1, 4)))
+
+
+def _similarity_nodes(n: Any, *params: Any) -> Any:
+    return n.Sum1(n.Mul(*[n.Div(x, n.Clone(n.LinalgVectorNorm(x))) for x in params[:2]]))
 
 
 def _similarity_samples(rng: np.random.Generator) -> Samples:
@@ -52,6 +57,7 @@ def _similarity_samples(rng: np.random.Generator) -> Samples:
     grad_name="SumBackward1",
     samples=_similarity_samples,
     supports=FLOATING,
+    grad_nodes=_similarity_nodes,
 )
 def cosine_similarity(x1: V, x2: V, dim: int, eps: V) -> V:
     """y = (x1 . x2) / (max(|x1|, eps) max(|x2|, eps)) along dim, of the common shape."""
@@ -76,6 +82,7 @@ def _distance_samples(rng: np.random.Generator) -> Samples:
     grad_name="NormBackward1",
     samples=_distance_samples,
     supports=FLOATING,
+    grad_nodes=lambda n, x, y, *_: n.Norm1(n.Add1(n.Sub(x, y))),
 )
 def pairwise_distance(x1: V, x2: V, p: Any, eps: V, keepdim: bool) -> V:
     """y = the p-norm of x1 - x2 + eps over the last dim."""

@@ -88,6 +88,7 @@ def _rsub_samples(rng: np.random.Generator) -> Samples:
     functions=("rsub",),
     grad_name="RsubBackward1",
     samples=_rsub_samples,
+    grad_nodes=lambda n, x, other, _: None if is_number(other) else n.Rsub(x, other),
 )
 def rsub(input: V, other: V, alpha: V) -> V:
     """y = other - alpha * input."""
@@ -112,6 +113,7 @@ def _rounded_samples(rng: np.random.Generator) -> Samples:
     "input: operand, other: operand, *, rounding_mode: attr",
     grad_name="DivBackward2",
     samples=_rounded_samples,
+    grad_nodes=lambda n, x, other, _: n.Div2(x, other),
 )
 def div_rounded(input: V, other: V, rounding_mode: str | None) -> V:
     """y = input / other, rounded: rounding_mode None, "trunc" (towards zero) or "floor"."""
@@ -202,6 +204,7 @@ def _bound_samples(rng: np.random.Generator) -> Samples:
     methods=("clamp_min",),
     inplace=True,
     samples=_bound_samples,
+    grad_nodes=lambda n, x, low: None if is_number(low) else n.ClampMin1(x, low),
 )
 def clamp_min(input: V, min: V) -> V:
     """y = max(input, min)."""
@@ -214,6 +217,7 @@ def clamp_min(input: V, min: V) -> V:
     methods=("clamp_max",),
     inplace=True,
     samples=_bound_samples,
+    grad_nodes=lambda n, x, high: None if is_number(high) else n.ClampMax1(x, high),
 )
 def clamp_max(input: V, max: V) -> V:
     """y = min(input, max)."""

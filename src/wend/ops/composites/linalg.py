@@ -80,6 +80,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
         ]
     ),
     supports=NUMERIC,
+    grad_nodes=lambda n, x, y, *_: n.Sum1(n.Mul(x, y)),
 )
 def vecdot(x: Any, y: Any, dim: int) -> Any:
     """The sum of x * y along `dim`, after broadcasting; x conjugated where complex."""
@@ -101,12 +102,18 @@ def _matrix_norm_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(x[0], "fro", (1, 0))
 
 
+def _matrix_norm_nodes(n: Any, x: Any, ord: Any, *_: Any) -> Any:
+    norms = n.LinalgVectorNorm(x)
+    return norms if ord == "fro" else (n.Amin if ord < 0 else n.Amax)(norms)
+
+
 @composite(
     "A, ord: attr = 'fro', dim: ints = (-2, -1), keepdim: bool = False, *, dtype: dtype = None",
     name="matrix_norm",
     grad_name="LinalgMatrixNormBackward0",
     samples=_matrix_norm_samples,
     supports=INEXACT,
+    grad_nodes=_matrix_norm_nodes,
 )
 def matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     """The norm of the matrices in the two dims: 'fro', or 1, -1, inf, -inf.
@@ -210,12 +217,30 @@ def _cov_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(x, aweights=rng.uniform(0.5, 2, size=(5,)))
 
 
+def _cov_nodes(n: Any, x: Any, weights: Any = ()) -> Any:
+    rows = x if x.rank == 2 else n.View(x)
+    weighed = any(w is not None for w in weights)
+    total = n.Sum1(n.Mul(rows, None)) if weighed else n.Sum1(rows)
+    apart = n.Sub(rows, n.Unsqueeze(n.Div(total, None)))
+    other = n.Mul(apart, None) if weighed else apart
+    return n.Squeeze(n.Div(n.Mm(apart, n.T(other)), None))
+
+
+def _corrcoef_nodes(n: Any, x: Any) -> Any:
+    cov = _cov_nodes(n, x)
+    if x.rank < 2:
+        return n.Div(cov, cov)
+    deviations = n.Sqrt(n.Diagonal(cov))
+    return n.Clamp1(n.Div(n.Div(cov, n.View(deviations)), n.View(deviations)))
+
+
 @composite(
     "input, *, correction: int = 1, fweights: tensor? = None, aweights: tensor? = None",
     functions=("cov",),
     methods=("cov",),
     samples=_cov_samples,
     supports=NUMERIC,
+    grad_nodes=lambda n, x, *how: _cov_nodes(n, x, how[1:]),
 )
 def cov(input: Any, correction: int, fweights: Any, aweights: Any) -> Any:
     """y[i, j] = the covariance of rows i and j over the observations, one per column.
@@ -278,6 +303,7 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
     methods=("corrcoef",),
     samples=lambda rng: iter([Sample(rng.normal(size=(3, 5))), Sample(rng.normal(size=(6,)))]),
     supports=NUMERIC,
+    grad_nodes=_corrcoef_nodes,
 )
 def corrcoef(input: Any) -> Any:
     """y[i, j] = the correlation of rows i and j over the observations, one per column."""

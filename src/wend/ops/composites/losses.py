@@ -54,12 +54,15 @@ def reduced(name: str, loss: V, reduction: str) -> V:
 
 
 def loss(
-    signature: str, samples: Callable[..., Samples], grad_name: str = "MeanBackward0"
+    signature: str, samples: Callable[..., Samples], grad_name: str = "", nodes: Any = None
 ) -> Callable[[Callable[..., V]], Any]:
     """A composite that nn.functional publishes; the body sees halves as float32.
 
     The body's first parameters are the tensors and options of the signature without `LEGACY`'s
     three; its last is the reduction.
+
+    nodes: of the losses (see Primitive.grad_nodes), which the reduction's come after; a name alone
+    stands for one node of the input, which reduces by itself
     """
     names = [part.split(":")[0].strip() for part in signature.split(", ")]
 
@@ -78,6 +81,13 @@ def loss(
             y = body(*values)
             return y if y.dtype is out or y.dtype.category < FLOAT else ops.cast(y, out)
 
+        def grad_nodes(n: Any, *given: Any) -> Any:
+            call = dict(zip(names, given, strict=True))
+            if "reduce" in call:
+                legacy = (call.pop("size_average"), call.pop("reduce"), call["reduction"])
+                call["reduction"] = reduction_of(*legacy)
+            return nodes(n, **call)
+
         guarded.__name__, guarded.__doc__, guarded.__module__ = name, body.__doc__, body.__module__
         return composite(
             signature,
@@ -85,9 +95,19 @@ def loss(
             grad_name=grad_name,
             samples=samples,
             supports=frozenset({"float"}),
+            grad_nodes=None if nodes is None else grad_nodes,
         )(guarded)
 
     return declare
+
+
+def reduced_node(n: Any, losses: Any, reduction: str) -> Any:
+    """The nodes of a reduction: `losses`, and those of the mean or the sum."""
+    if reduction == "none":
+        return losses
+    if reduction == "batchmean":
+        return n.Div(n.Sum(losses), None)
+    return (n.Mean if reduction == "mean" else n.Sum)(losses)
 
 
 def pairs(low: float = -2.0, high: float = 2.0, signs: bool = False) -> Callable[..., Samples]:
@@ -167,7 +187,13 @@ def mse_loss(input: V, target: V, reduction: str, weight: V) -> V:
     return _weigh("mse_loss", total, weight, reduction, input)
 
 
-@loss(f"input, target, {LEGACY}, weight: tensor? = None", weighted())
+@loss(
+    f"input, target, {LEGACY}, weight: tensor? = None",
+    weighted(),
+    nodes=lambda n, input, target, reduction, **_: reduced_node(
+        n, n.Abs(n.Sub(input, target)), reduction
+    ),
+)
 def l1_loss(input: V, target: V, reduction: str, weight: V) -> V:
     """y = |input - target|. With weights the mean is weighted."""
     _warn_of_broadcast(input, target)
@@ -224,7 +250,17 @@ def _kl_samples(rng: np.random.Generator) -> Samples:
     yield Sample(x, np.where(target > 0.5, target, 0.0), reduction="sum")
 
 
-@loss(f"input, target, {LEGACY}, log_target: bool = False", _kl_samples)
+@loss(
+    f"input, target, {LEGACY}, log_target: bool = False",
+    _kl_samples,
+    nodes=lambda n, input, target, reduction, log_target: reduced_node(
+        n,
+        n.Mul(target, n.Sub(target, input))
+        if log_target
+        else n.Sub(n.Xlogy(target, target), n.Mul(target, input)),
+        reduction,
+    ),
+)
 def kl_div(input: V, target: V, reduction: str, log_target: bool) -> V:
     """y = target * (log(target) - input), the input a log-probability.
 
@@ -250,6 +286,7 @@ def kl_div(input: V, target: V, reduction: str, log_target: bool) -> V:
     f"input, target, weight: tensor? = None, {LEGACY}",
     weighted(0.05, 0.95),
     "BinaryCrossEntropyBackward0",
+    nodes=lambda n, input, target, **_: n.BinaryCrossEntropy(input, target),
 )
 def binary_cross_entropy(input: V, target: V, weight: V, reduction: str) -> V:
     """y = -(target log(input) + (1 - target) log(1 - input)), input a probability.
@@ -271,6 +308,7 @@ def _logit_samples(rng: np.random.Generator) -> Samples:
     f"input, target, weight: tensor? = None, {LEGACY}, pos_weight: tensor? = None",
     _logit_samples,
     "BinaryCrossEntropyWithLogitsBackward0",
+    nodes=lambda n, input, target, **_: n.BinaryCrossEntropyWithLogits(input, target),
 )
 def binary_cross_entropy_with_logits(
     input: V, target: V, weight: V, reduction: str, pos_weight: V
@@ -288,10 +326,21 @@ def binary_cross_entropy_with_logits(
     return reduced(name, y if weight is None else y * weight, reduction)
 
 
-@loss(f"input, target, {LEGACY}", pairs(signs=True), "SoftMarginLossBackward0")
+@loss(
+    f"input, target, {LEGACY}",
+    pairs(signs=True),
+    "SoftMarginLossBackward0",
+    nodes=lambda n, input, **_: n.SoftMarginLoss(input),
+)
 def soft_margin_loss(input: V, target: V, reduction: str) -> V:
     """y = log(1 + exp(-target * input)), target -1 or 1."""
     return reduced("soft_margin_loss", ops.logaddexp(-target * input, 0.0), reduction)
+
+
+def _multilabel_nodes(n: Any, input: Any, target: Any, reduction: str) -> Any:
+    right, wrong = n.LogSigmoid(input), n.LogSigmoid(n.Neg(input))
+    losses = n.Neg(n.Add(n.Mul(target, right), n.Mul(None, wrong)))
+    return reduced_node(n, n.Div(n.Sum1(losses), None), reduction)
 
 
 def _multilabel_samples(rng: np.random.Generator) -> Samples:
@@ -301,7 +350,11 @@ def _multilabel_samples(rng: np.random.Generator) -> Samples:
     yield Sample(x[0], target[0])
 
 
-@loss(f"input, target, weight: tensor? = None, {LEGACY}", _multilabel_samples)
+@loss(
+    f"input, target, weight: tensor? = None, {LEGACY}",
+    _multilabel_samples,
+    nodes=lambda n, input, target, reduction, **_: _multilabel_nodes(n, input, target, reduction),
+)
 def multilabel_soft_margin_loss(input: V, target: V, weight: V, reduction: str) -> V:
     """y = the mean over the last dim of the binary cross entropy of sigmoid(input)."""
     y = target * ops.logaddexp(-input, 0.0) + (1 - target) * ops.logaddexp(input, 0.0)
@@ -320,6 +373,13 @@ def _count_samples(rng: np.random.Generator) -> Samples:
     "input, target, log_input: bool = True, full: bool = False, size_average: attr = None, "
     "eps: scalar = 1e-08, reduce: attr = None, reduction: str = 'mean'",
     _count_samples,
+    nodes=lambda n, input, target, reduction, log_input, **_: reduced_node(
+        n,
+        n.Sub(n.Exp(input), n.Mul(target, input))
+        if log_input
+        else n.Sub(input, n.Mul(target, n.Log(n.Add1(input)))),
+        reduction,
+    ),
 )
 def poisson_nll_loss(input: V, target: V, log_input: bool, full: bool, eps: V, reduction: str) -> V:
     """y = exp(input) - target * input, or with log_input=False input - target * log(input + eps).
@@ -349,6 +409,11 @@ def _gaussian_samples(rng: np.random.Generator) -> Samples:
 @loss(
     "input, target, var: operand, full: bool = False, eps: scalar = 1e-06, reduction: str = 'mean'",
     _gaussian_samples,
+    nodes=lambda n, input, target, var, reduction, **_: reduced_node(
+        n,
+        n.Mul(n.Add(n.Log(n.Clamp1(var)), n.Div(n.Pow(n.Sub(input, target)), n.Clamp1(var))), None),
+        reduction,
+    ),
 )
 def gaussian_nll_loss(input: V, target: V, var: V, full: bool, eps: V, reduction: str) -> V:
     """y = (log(var) + (input - target)^2 / var) / 2, var at least eps.

@@ -10,13 +10,19 @@ import numpy as np
 from wend.base.errors import ArgumentError, ShapeError
 from wend.core.primitive import Sample, ops
 from wend.core.symbolic import hints
-from wend.ops.composites.losses import LEGACY, loss, pairs, reduced
+from wend.ops.composites.losses import LEGACY, loss, pairs, reduced, reduced_node
 from wend.ops.elementwise import V
 
 Samples = Iterator[Sample]
 
 
-@loss(f"input, target, margin: scalar = 1.0, {LEGACY}", pairs(signs=True))
+@loss(
+    f"input, target, margin: scalar = 1.0, {LEGACY}",
+    pairs(signs=True),
+    nodes=lambda n, input, reduction, **_: reduced_node(
+        n, n.Add(n.Where(n.ClampMin(n.Sub(None, input)), None), n.Where(input, None)), reduction
+    ),
+)
 def hinge_embedding_loss(input: V, target: V, margin: V, reduction: str) -> V:
     """y = input where target is 1, max(0, margin - input) where it is -1."""
     far = ops.where(target == 1, 0, ops.clamp(margin - input, min=0))
@@ -31,7 +37,13 @@ def _ranking_samples(rng: np.random.Generator) -> Samples:
     yield Sample(*(np.asarray(v) for v in rng.normal(size=3)))
 
 
-@loss(f"input1, input2, target, margin: scalar = 0, {LEGACY}", _ranking_samples)
+@loss(
+    f"input1, input2, target, margin: scalar = 0, {LEGACY}",
+    _ranking_samples,
+    nodes=lambda n, input1, input2, target, reduction, **_: reduced_node(
+        n, n.ClampMin(n.Add1(n.Mul(n.Neg(target), n.Sub(input1, input2)))), reduction
+    ),
+)
 def margin_ranking_loss(input1: V, input2: V, target: V, margin: V, reduction: str) -> V:
     """y = max(0, -target * (input1 - input2) + margin), target 1 or -1.
 
@@ -46,6 +58,13 @@ def margin_ranking_loss(input1: V, input2: V, target: V, margin: V, reduction: s
     return reduced("margin_ranking_loss", y, reduction)
 
 
+def _embedding_nodes(n: Any, x: Any, y: Any, reduction: str) -> Any:
+    squares = n.Mul(*[n.Add1(n.Sum1(n.Mul(v, v))) for v in (x, y)])
+    cosine = n.Div(n.Sum1(n.Mul(x, y)), n.Sqrt(squares))
+    near, far = n.Sub(None, cosine), n.ClampMin(n.Sub1(cosine))
+    return reduced_node(n, n.Add(n.Where(near, None), n.Where(far, None)), reduction)
+
+
 def _embedding_samples(rng: np.random.Generator) -> Samples:
     for reduction in ("mean", "sum", "none"):
         x1, x2 = rng.normal(size=(2, 3, 4))
@@ -53,7 +72,11 @@ def _embedding_samples(rng: np.random.Generator) -> Samples:
     yield Sample(x1[0], x2[0], np.array(-1.0))
 
 
-@loss(f"input1, input2, target, margin: scalar = 0, {LEGACY}", _embedding_samples)
+@loss(
+    f"input1, input2, target, margin: scalar = 0, {LEGACY}",
+    _embedding_samples,
+    nodes=lambda n, input1, input2, reduction, **_: _embedding_nodes(n, input1, input2, reduction),
+)
 def cosine_embedding_loss(input1: V, input2: V, target: V, margin: V, reduction: str) -> V:
     """y = 1 - c where target is 1, max(0, c - margin) where it is -1; c the cosine of the rows.
 
@@ -74,6 +97,16 @@ def cosine_embedding_loss(input1: V, input2: V, target: V, margin: V, reduction:
     return reduced("cosine_embedding_loss", alike + unlike, reduction)
 
 
+def _triplet_nodes(n: Any, x: Any, near: Any, far: Any, swap: bool, reduction: str) -> Any:
+    def distance(a: Any, b: Any) -> Any:
+        return n.Norm1(n.Add1(n.Sub(a, b)))
+
+    to_near, to_far = distance(x, near), distance(x, far)
+    if swap:
+        to_far = n.Minimum(to_far, distance(near, far))
+    return reduced_node(n, n.ClampMin(n.Sub(n.Add1(to_near), to_far)), reduction)
+
+
 def _triplet_samples(rng: np.random.Generator) -> Samples:
     for reduction in ("mean", "sum", "none"):
         yield Sample(*rng.normal(size=(3, 3, 4)), reduction=reduction)
@@ -84,6 +117,9 @@ def _triplet_samples(rng: np.random.Generator) -> Samples:
     f"anchor, positive, negative, margin: attr = 1.0, p: attr = 2, eps: scalar = 1e-06, "
     f"swap: bool = False, {LEGACY}",
     _triplet_samples,
+    nodes=lambda n, anchor, positive, negative, swap, reduction, **_: _triplet_nodes(
+        n, anchor, positive, negative, swap, reduction
+    ),
 )
 def triplet_margin_loss(
     anchor: V, positive: V, negative: V, margin: float, p: Any, eps: V, swap: bool, reduction: str

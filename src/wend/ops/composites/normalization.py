@@ -106,6 +106,7 @@ def _layer_samples(rng: Any) -> Iterator[Sample]:
     grad_name="NativeLayerNormBackward0",
     supports=FLOATING,
     samples=_layer_samples,
+    grad_nodes=lambda n, x, _, weight, bias, *how: n.NativeLayerNorm(x, weight, bias),
 )
 def layer_norm(
     input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: Any, cudnn_enable: bool
@@ -119,6 +120,11 @@ def layer_norm(
     deviation, _, variance = _moments(widened(input), axes)
     y = ops.mul(deviation, ops.rsqrt(ops.add(variance, eps)))
     return ops.cast(_scaled(y, weight, bias), input.dtype)
+
+
+def _rms_nodes(n: Any, x: Any, _: Any, weight: Any, eps: Any) -> Any:
+    y = n.Mul(x, n.Rsqrt(n.Add1(n.Mean1(n.Pow(x)))))
+    return y if weight is None else n.Mul(y, weight)
 
 
 def _rms_samples(rng: Any) -> Iterator[Sample]:
@@ -135,6 +141,7 @@ def _rms_samples(rng: Any) -> Iterator[Sample]:
     rows_of="input",
     supports=FLOATING,
     samples=_rms_samples,
+    grad_nodes=_rms_nodes,
 )
 def rms_norm(input: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
     """y = x / sqrt(mean(x**2) + eps) * weight over the trailing dims; eps: the dtype's by default.
@@ -168,6 +175,7 @@ def _group_samples(rng: Any) -> Iterator[Sample]:
     grad_name="NativeGroupNormBackward0",
     supports=FLOATING,
     samples=_group_samples,
+    grad_nodes=lambda n, x, _, weight, bias, *how: n.NativeGroupNorm(x, weight, bias),
 )
 def group_norm(
     input: Any, num_groups: Any, weight: Any, bias: Any, eps: Any, cudnn_enabled: bool
@@ -210,6 +218,7 @@ def _batch_samples(rng: Any) -> Iterator[Sample]:
     grad_name="NativeBatchNormBackward0",
     supports=FLOATING,
     samples=_batch_samples,
+    grad_nodes=lambda n, x, weight, bias, _: n.NativeBatchNorm(x, weight, bias),
 )
 def batch_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """(y, mean, var): y = (x - mean) / sqrt(var + eps) * weight + bias, per channel.
@@ -226,6 +235,11 @@ def batch_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     return y, ops.squeeze(center, axes), ops.squeeze(variance, axes)
 
 
+def _instance_nodes(n: Any, x: Any, weight: Any, bias: Any, _: Any) -> Any:
+    repeated = [None if v is None else n.Repeat(v) for v in (weight, bias)]
+    return n.View(n.NativeBatchNorm(n.View(x), *repeated))
+
+
 def _eval_samples(rng: Any) -> Iterator[Sample]:
     for sample in _batch_samples(rng):
         x, *rest = sample.args
@@ -238,6 +252,7 @@ def _eval_samples(rng: Any) -> Iterator[Sample]:
     grad_name="NativeBatchNormBackward0",
     supports=FLOATING,
     samples=_eval_samples,
+    grad_nodes=lambda n, x, mean, var, weight, bias, _: n.NativeBatchNorm(x, weight, bias),
 )
 def batch_norm_eval(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, eps: Any
@@ -270,6 +285,7 @@ def batch_norm_eval(
     grad_name="NativeBatchNormBackward0",
     supports=FLOATING,
     samples=lambda rng: (s for s in _batch_samples(rng) if s.args[0].ndim > 2),
+    grad_nodes=_instance_nodes,
 )
 def instance_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """(y, mean, var): as batch_norm_train, of each example by itself; mean, var: (N, C).
@@ -285,6 +301,15 @@ def instance_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     return y, ops.squeeze(center, axes), ops.squeeze(variance, axes)
 
 
+def _response_nodes(n: Any, x: Any, *_: Any) -> Any:
+    square = n.Mul(x, x)
+    if x.rank == 3:
+        mean = n.Squeeze1(n.AvgPool2D(n.ConstantPadNd(n.Unsqueeze(square))))
+    else:
+        mean = n.View(n.Squeeze1(n.AvgPool3D(n.ConstantPadNd(n.View(square)))))
+    return n.Div(x, n.Pow(n.Add(n.Mul(mean, None), None)))
+
+
 def _response_samples(rng: Any) -> Iterator[Sample]:
     x = rng.normal(size=(2, 5, 4))
     yield Sample(x, 2)
@@ -298,6 +323,7 @@ def _response_samples(rng: Any) -> Iterator[Sample]:
     grad_name="DivBackward0",
     supports=FLOATING,
     samples=_response_samples,
+    grad_nodes=_response_nodes,
 )
 def local_response_norm(input: Any, size: Any, alpha: Any, beta: Any, k: Any) -> Any:
     """y = x / (k + alpha * mean of x**2 over `size` neighbouring channels) ** beta.

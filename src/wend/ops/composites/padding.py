@@ -49,7 +49,12 @@ def _samples(rng: Any) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 2, 3, 2, 4)), (1, 1, 1, 0, 2, 1))
 
 
-@composite("input, pad: sizes", samples=_samples, supports=ANY_DTYPE)
+@composite(
+    "input, pad: sizes",
+    samples=_samples,
+    supports=ANY_DTYPE,
+    grad_nodes=lambda n, x, pad: getattr(n, f"ReflectionPad{len(pad) // 2}D")(x),
+)
 def reflection_pad(input: Any, pad: Any) -> Any:
     """y = input mirrored at its ends, the end elements not repeated; negative pads cut off.
 
@@ -71,7 +76,12 @@ def reflection_pad(input: Any, pad: Any) -> Any:
     return input
 
 
-@composite("input, pad: sizes", samples=_samples, supports=ANY_DTYPE)
+@composite(
+    "input, pad: sizes",
+    samples=_samples,
+    supports=ANY_DTYPE,
+    grad_nodes=lambda n, x, pad: getattr(n, f"ReplicationPad{len(pad) // 2}D")(x),
+)
 def replication_pad(input: Any, pad: Any) -> Any:
     """y = input with its end elements repeated; negative pads cut off.
 

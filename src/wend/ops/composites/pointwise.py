@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -78,6 +79,7 @@ def _lerp_samples(rng: np.random.Generator) -> Samples:
     methods=("lerp",),
     inplace=True,
     samples=_lerp_samples,
+    grad_nodes=lambda n, x, end, weight: None if is_number(weight) else n.Lerp1(x, end, weight),
 )
 def lerp(input: V, end: V, weight: V) -> V:
     """y = input + weight * (end - input)."""
@@ -255,6 +257,9 @@ def _in_dtype(operand: V, dtype: dtypes.DType) -> V:
     methods=("xlogy",),
     inplace=True,
     samples=_number_samples,
+    grad_nodes=lambda n, x, y: (
+        n.Xlogy2(x) if is_number(y) else n.Xlogy1(y) if is_number(x) else None
+    ),
 )
 def xlogy(input: V, other: V) -> V:
     """y = input * log(other); 0 where input is 0, unless other is NaN."""
@@ -302,6 +307,15 @@ def ldexp(input: V, other: V) -> V:
     return input * ops.pow(2.0, other)
 
 
+def _float_power_nodes(n: Any, x: Any, exponent: Any) -> Any:
+    def wide(v: Any) -> Any:
+        return v if is_number(v) or v.dtype is dtypes.float64 else n.ToCopy(v)
+
+    if is_number(exponent):
+        return n.Pow(wide(x))
+    return n.Pow2(wide(exponent)) if is_number(x) else n.Pow1(wide(x), wide(exponent))
+
+
 @composite(
     "input: operand, exponent: operand",
     functions=("float_power",),
@@ -309,6 +323,7 @@ def ldexp(input: V, other: V) -> V:
     inplace=True,
     grad_name="PowBackward1",
     samples=_number_samples,
+    grad_nodes=_float_power_nodes,
 )
 def float_power(input: V, exponent: V) -> V:
     """y = input ** exponent, computed in float64."""

@@ -257,6 +257,17 @@ _OVER = """
     """
 
 
+def pool_nodes(n: Any, nd: int, name: str, x: Any) -> Any:
+    """The nodes of a pooling; PyTorch pools one dim as two, one of which has extent 1."""
+    made = getattr(n, name.format(max(nd, 2)))
+    return n.Squeeze1(made(n.Unsqueeze(x))) if nd == 1 else made(x)
+
+
+def _lp_nodes(n: Any, nd: int, x: Any) -> Any:
+    mean = pool_nodes(n, nd, "AvgPool{}D", n.Pow(x))
+    return n.Pow(n.Mul(n.Mul(n.Sign(mean), n.Relu(n.Abs(mean))), None))
+
+
 def _define(nd: int) -> None:
     """Make the pooling functions over nd dims."""
 
@@ -276,7 +287,7 @@ def _define(nd: int) -> None:
         _max_pool,
         _max_samples,
         functions=(f"max_pool{nd}d",),
-        grad_name=f"MaxPool{nd}DWithIndicesBackward0",
+        grad_nodes=lambda n, x, *_: pool_nodes(n, nd, "MaxPool{}DWithIndices", x),
         supports=frozenset({"int", "float"}),
     )
     publish(
@@ -286,7 +297,7 @@ def _define(nd: int) -> None:
         _max_pool_with_indices,
         _max_samples,
         functional=(f"max_pool{nd}d_with_indices",),
-        grad_name=f"MaxPool{nd}DWithIndicesBackward0",
+        grad_nodes=lambda n, x, *_: pool_nodes(n, nd, "MaxPool{}DWithIndices", x),
         supports=frozenset({"int", "float"}),
         result=tuple,
     )
@@ -298,7 +309,7 @@ def _define(nd: int) -> None:
         _average,
         _average_samples,
         functional=(f"avg_pool{nd}d",),
-        grad_name=f"AvgPool{nd}DBackward0",
+        grad_nodes=lambda n, x, *_: pool_nodes(n, nd, "AvgPool{}D", x),
         supports=frozenset({"int", "float"}),
     )
     publish(
@@ -309,7 +320,7 @@ def _define(nd: int) -> None:
         _lp_pool,
         _lp_samples,
         functional=(f"lp_pool{nd}d",),
-        grad_name="PowBackward0",
+        grad_nodes=lambda n, x, *_: _lp_nodes(n, nd, x),
         supports=frozenset({"float"}),
     )
     publish(
@@ -319,7 +330,7 @@ def _define(nd: int) -> None:
         _max_unpool,
         _unpool_samples,
         functional=(f"max_unpool{nd}d",),
-        grad_name=f"MaxUnpool{nd}DBackward0",
+        grad_nodes=lambda n, x, *_: pool_nodes(n, nd, "MaxUnpool{}D", x),
     )
 
 

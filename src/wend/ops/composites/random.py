@@ -176,6 +176,7 @@ def _dropout_samples(rng: Any) -> Iterator[Sample]:
     supports=FLOATING,
     random=True,
     samples=_dropout_samples,
+    grad_nodes=lambda n, x, *_: n.Mul(x, None),
 )
 def dropout_draw(input: Any, p: Any, scale: Any, seed: Any, offset: Any) -> Any:
     """y[i] = x[i] * scale with probability 1 - p, else 0. Raises DTypeError for ints."""

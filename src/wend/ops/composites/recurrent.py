@@ -11,6 +11,7 @@ from typing import Any
 from wend.base.errors import ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
+from wend.ops.composites.product_nodes import linear_nodes
 from wend.ops.numeric import FLOATING
 
 _CELL = "input, hx, w_ih, w_hh, b_ih: tensor? = None, b_hh: tensor? = None"
@@ -71,12 +72,36 @@ def _cell_samples(gates: int, states: int) -> Any:
     return samples
 
 
+def _sum_nodes(n: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    return n.Add(linear_nodes(n, h, w_hh, b_hh), linear_nodes(n, x, w_ih, b_ih))
+
+
+def _lstm_nodes(n: Any, x: Any, hx: Any, *parameters: Any) -> Any:
+    i, f, g, o = _split_nodes(n, _sum_nodes(n, x, hx[0], *parameters), 4)
+    memory = n.Add(n.Mul(n.Sigmoid(f), hx[1]), n.Mul(n.Sigmoid(i), n.Tanh(g)))
+    return n.Mul(n.Sigmoid(o), n.Tanh(memory)), memory
+
+
+def _gru_nodes(n: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+    of_h = _split_nodes(n, linear_nodes(n, h, w_hh, b_hh), 3)
+    of_x = _split_nodes(n, linear_nodes(n, x, w_ih, b_ih), 3)
+    reset, update = (n.Sigmoid(n.Add(of_h[k], of_x[k])) for k in (0, 1))
+    new = n.Tanh(n.Add(of_x[2], n.Mul(of_h[2], reset)))
+    return n.Add(n.Mul(n.Sub(h, new), update), new)
+
+
+def _split_nodes(n: Any, gates: Any, count: int) -> list[Any]:
+    parts = n.UnsafeSplit(gates)
+    return [None if parts is None else parts[k] for k in range(count)]
+
+
 @composite(
     _CELL.replace("hx,", "hx: tensors,"),
     functions=("lstm_cell",),
     result=tuple,
     samples=_cell_samples(4, 2),
     supports=FLOATING,
+    grad_nodes=_lstm_nodes,
 )
 def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     """(h', c') of an LSTM: c' = f * c + i * g, h' = o * tanh(c'), hx = (h, c).
@@ -94,7 +119,13 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -
     return ops.mul(ops.sigmoid(o), ops.tanh(c)), c
 
 
-@composite(_CELL, functions=("gru_cell",), samples=_cell_samples(3, 1), supports=FLOATING)
+@composite(
+    _CELL,
+    functions=("gru_cell",),
+    samples=_cell_samples(3, 1),
+    supports=FLOATING,
+    grad_nodes=_gru_nodes,
+)
 def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     """h' = (1 - z) * n + z * h of a GRU; n = tanh(x_n + r * h_n), r and z = sigmoid(x + h).
 
@@ -117,7 +148,13 @@ def _plain_cell(op: str, activation: Any, x: Any, h: Any, *parameters: Any) -> A
     return activation(ops.add(ops.linear(x, w_ih, b_ih), ops.linear(h, w_hh, b_hh)))
 
 
-@composite(_CELL, functions=("rnn_tanh_cell",), samples=_cell_samples(1, 1), supports=FLOATING)
+@composite(
+    _CELL,
+    functions=("rnn_tanh_cell",),
+    samples=_cell_samples(1, 1),
+    supports=FLOATING,
+    grad_nodes=lambda n, *params: n.Tanh(_sum_nodes(n, *params)),
+)
 def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     """h' = tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
@@ -126,7 +163,13 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: An
     return _plain_cell("rnn_tanh_cell", ops.tanh, input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
-@composite(_CELL, functions=("rnn_relu_cell",), samples=_cell_samples(1, 1), supports=FLOATING)
+@composite(
+    _CELL,
+    functions=("rnn_relu_cell",),
+    samples=_cell_samples(1, 1),
+    supports=FLOATING,
+    grad_nodes=lambda n, *params: n.Relu(_sum_nodes(n, *params)),
+)
 def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
     """h' = relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 

@@ -108,6 +108,7 @@ def nansum(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     methods=("nanmean",),
     samples=_mean_samples,
     supports=INEXACT,
+    grad_nodes=lambda n, x, *_: n.Div(n.Nansum(x), None),
 )
 def nanmean(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     """y = mean over `dim` of the elements that are not NaN. Raises DTypeError for bool and ints."""

@@ -16,6 +16,7 @@ from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, sym_max
 from wend.ops.composites.adaptive import adaptive_average
 from wend.ops.composites.conv import per_dim
+from wend.ops.composites.pool import pool_nodes
 from wend.ops.composites.reduce import widened
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
@@ -184,6 +185,14 @@ def _check_mode(x: Any, mode: str, align_corners: Any, antialias: bool) -> None:
         raise ArgumentError("interpolate: antialias is only for the modes bilinear and bicubic")
 
 
+def _nodes(n: Any, x: Any, *how: Any) -> Any:
+    mode, antialias, nd = how[2], how[5], x.rank - 2
+    if mode == "area":
+        return pool_nodes(n, nd, "AdaptiveAvgPool{}D", x)
+    kind = "".join(part.capitalize() for part in mode.split("-"))
+    return getattr(n, f"Upsample{kind}{nd}D{'Aa' * antialias}")(x)
+
+
 def _interpolate_samples(rng: Any) -> Iterator[Sample]:
     line, image = rng.normal(size=(2, 3, 5)), rng.normal(size=(1, 2, 5, 4))
     yield Sample(line, 8)
@@ -205,8 +214,8 @@ def _interpolate_samples(rng: Any) -> Iterator[Sample]:
     "align_corners: attr = None, recompute_scale_factor: attr = None, antialias: bool = False",
     samples=_interpolate_samples,
     functional=("interpolate",),
-    grad_name="UpsampleBackward0",
     supports=frozenset({"float"}),
+    grad_nodes=_nodes,
 )
 def interpolate(
     input: Any,

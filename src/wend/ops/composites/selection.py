@@ -60,6 +60,9 @@ def _masked_fill_samples(rng: Any) -> Iterator[Sample]:
     inplace=True,
     samples=_masked_fill_samples,
     supports=ANY_DTYPE,
+    grad_nodes=lambda n, x, _, value: (
+        n.MaskedFill(x) if is_number(value) else n.MaskedFill1(x, value)
+    ),
 )
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """y = value where mask is True, else input; mask and input broadcast together.
@@ -321,6 +324,7 @@ def _take_along_samples(rng: Any) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     fallible=True,
     grad_name="GatherBackward0",
+    grad_nodes=lambda n, x, index, dim: n.Gather(x if dim is not None else n.View(x)),
 )
 def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
     """y[i, j] = input[indices[i, j], j] for dim 0, and so on; the other dims broadcast.

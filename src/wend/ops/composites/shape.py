@@ -69,6 +69,7 @@ def hstack(tensors: Any) -> Any:
     samples=_rows_samples,
     supports=ANY_DTYPE,
     grad_name="CatBackward0",
+    grad_nodes=lambda n, tensors: n.Cat(*[x if x.rank > 1 else n.Unsqueeze(x) for x in tensors]),
 )
 def vstack(tensors: Any) -> Any:
     """y = the tensors on top of one another: along dim 0, vectors as rows."""
@@ -81,6 +82,9 @@ def vstack(tensors: Any) -> Any:
     samples=_rows_samples,
     supports=ANY_DTYPE,
     grad_name="CatBackward0",
+    grad_nodes=lambda n, tensors: n.Cat(
+        *[x if x.rank > 2 else n.Unsqueeze(x if x.rank == 2 else n.Unsqueeze(x)) for x in tensors]
+    ),
 )
 def dstack(tensors: Any) -> Any:
     """y = the tensors behind one another: along dim 2."""
@@ -93,6 +97,7 @@ def dstack(tensors: Any) -> Any:
     samples=_rows_samples,
     supports=ANY_DTYPE,
     grad_name="CatBackward0",
+    grad_nodes=lambda n, tensors: n.Cat(*[x if x.rank > 1 else n.View(x) for x in tensors]),
 )
 def column_stack(tensors: Any) -> Any:
     """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
@@ -271,7 +276,13 @@ def _kron_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(0, 2)), rng.normal(size=(2, 2)))
 
 
-@composite("input, other", functions=("kron",), methods=("kron",), samples=_kron_samples)
+@composite(
+    "input, other",
+    functions=("kron",),
+    methods=("kron",),
+    samples=_kron_samples,
+    grad_nodes=lambda n, x, y: n.UnsafeView(n.Mul(n.UnsafeView(x), n.UnsafeView(y))),
+)
 def kron(input: Any, other: Any) -> Any:
     """y[i * m + k, ...] = input[i, ...] * other[k, ...] in every dim, of extent n * m."""
     rank = max(len(input.shape), len(other.shape))

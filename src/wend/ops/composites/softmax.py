@@ -74,6 +74,7 @@ def _softmax(x: V, dim: int) -> V:
     functional=("softmax",),
     samples=_samples,
     supports=FLOATING,
+    grad_nodes=lambda n, x, _, dtype: n.Softmax(x if dtype is None else n.ToCopy(x)),
 )
 def softmax(input: V, dim: int | None, dtype: DType | None) -> V:
     """y = exp(x) / sum of exp(x) along dim.
@@ -90,6 +91,7 @@ def softmax(input: V, dim: int | None, dtype: DType | None) -> V:
     grad_name="SoftmaxBackward0",
     samples=_samples,
     supports=FLOATING,
+    grad_nodes=lambda n, x, *_: n.Softmax(n.Neg(x)),
 )
 def softmin(input: V, dim: int | None, dtype: DType | None) -> V:
     """y = exp(-x) / sum of exp(-x) along dim."""
@@ -104,6 +106,7 @@ def softmin(input: V, dim: int | None, dtype: DType | None) -> V:
     functional=("log_softmax",),
     samples=_samples,
     supports=FLOATING,
+    grad_nodes=lambda n, x, _, dtype: n.LogSoftmax(x if dtype is None else n.ToCopy(x)),
 )
 def log_softmax(input: V, dim: int | None, dtype: DType | None) -> V:
     """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow.
