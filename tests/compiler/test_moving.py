@@ -68,6 +68,19 @@ def test_other_positions_need_no_other_binding(program, gradient):
     assert plans() and max(len(p.bound) for p in plans()) == 1
 
 
+def test_positions_are_found_among_many():
+    """Each begin goes with an end of its own, in a path of a hundred of them."""
+    for k in POSITIONS:
+        x = torch.tensor(ROWS)
+        torch.synchronize()
+        found = torch.stack(
+            [x[n % 40 + k % 9 : n % 40 + k % 9 + 1 + n % 7].sum() for n in range(50)]
+        )
+        expected = [ROWS[n % 40 + k % 9 : n % 40 + k % 9 + 1 + n % 7].sum() for n in range(50)]
+        np.testing.assert_allclose(found.numpy(), expected)
+    assert plans() and max(len(p.bound) for p in plans()) == 1
+
+
 def test_an_extent_that_tells_the_position_is_a_size():
     x = torch.tensor(ROWS)
     for k in POSITIONS[1:4]:

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.compiler.extents import Poly, add
+from wend.compiler.extents import Poly, add, scale
 from wend.compiler.kernels import Kernel
 from wend.compiler.matmul import PRODUCT
 
 __all__ = ["Moving"]
 
 _RIGHT = PRODUCT.index("right")
-
-
-#: Args among which partners are looked for: each is compared with all others.
-MOST_PAIRED = 64
 
 
 class Moving:
@@ -52,26 +48,36 @@ class Moving:
         for atom, k in self.args.items():
             if atom not in nested and atom not in tied:
                 self.groups[atom] = k
-        alone = sorted(tied - nested)
-        if len(alone) <= MOST_PAIRED:
-            for atom in sorted(alone, key=lambda a: self.args[a]):
-                if atom not in self.groups:
-                    self._find_partner(atom, alone)
+        self._pair(tied - nested)
         while True:
             bad = {k for p in words for k in self._unfit(p)}
             if not bad:
                 return
             self.groups = {a: k for a, k in self.groups.items() if k not in bad}
 
-    def _find_partner(self, atom: int, others: list[int]) -> None:
-        """Two args of which only the difference matters."""
-        for other in others:
-            if other != atom and other not in self.groups:
-                pair = {atom, other}
-                if all(_slope(p, pair) == () for p in self.fixed):
-                    # The later one is known by its distance from the first.
-                    self.groups[atom] = self.groups[other] = self.args[atom]
-                    return
+    def _pair(self, atoms: set[int]) -> None:
+        """Find args of which only the difference matters: as one grows, the other makes up for it.
+
+        If a product held both, either would be among the rates of the other, and they would not
+        cancel.
+        """
+        rates: dict[int, dict[int, Poly]] = {atom: {} for atom in atoms}
+        for i, p in enumerate(dict.fromkeys(self.fixed)):
+            for atom in {a for m, _ in p for a in m} & rates.keys():
+                rate = _slope(p, {atom})
+                if rate is None:
+                    del rates[atom]
+                elif rate:
+                    rates[atom][i] = rate
+        waiting: dict[Any, list[int]] = {}
+        for atom in sorted(rates, key=lambda a: self.args[a]):
+            others = waiting.get(frozenset((i, scale(r, -1)) for i, r in rates[atom].items()))
+            if others:
+                # The later one is known by its distance from the first.
+                first = others.pop(0)
+                self.groups[first] = self.groups[atom] = self.args[first]
+            else:
+                waiting.setdefault(frozenset(rates[atom].items()), []).append(atom)
 
     def _nested(self, polys: list[Poly]) -> set[int]:
         """Args inside of what is no polynomial."""
