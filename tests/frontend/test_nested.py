@@ -268,6 +268,7 @@ def test_losses_weigh_all_rows_alike(rows):
 
 
 def test_modules_and_embeddings():
+    wend.manual_seed(0)  # a row of nearly equal numbers, normalised, is mostly rounding
     tokens = [[1, 2], [0, 1, 3, 4], [4]]
     words = nested.nested_tensor([wend.tensor(t) for t in tokens])
     model = wend.nn.Sequential(
