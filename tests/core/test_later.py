@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -11,7 +12,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import fibers, frames, later, regions, strands, structure, unravel
+from wend.runtime import fibers, frames, later, plans, regions, strands, structure, unravel
 
 Params = dict[str, "torch.Tensor"]
 
@@ -282,3 +283,56 @@ def test_a_gradient_of_zeros_that_reads_nothing_is_handed_on():
         (y + 1.0).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [[0.0] * 3] * 2
+
+
+@pytest.mark.parametrize("fetch", [torch.Tensor.item, id])
+def test_a_gradient_that_nobody_reads_keeps_no_flush_from_running_by_groups(fetch, monkeypatch):
+    """Its step waits in the trace of the next flush, which only another executor could run."""
+    monkeypatch.setattr(structure, "STRIKES", 1000)
+    monkeypatch.setattr(structure.BOOK, "pause", 0)
+    ran = []
+    real = regions.run_regions
+    monkeypatch.setattr(plans, "run_regions", lambda *given: ran.append(real(*given)) or ran[-1])
+    x = torch.tensor(np.linspace(-1, 1, 6), requires_grad=True)
+    with own_trie(sealed=True), torch.autobatch(True):
+        with torch.autobatch(False):
+            loss = torch.tanh(x).sum()
+            loss.item()
+        loss.backward()  # a step, of a flush that did not run by groups
+        x.grad = None
+        ran.clear()
+        for k in range(2):
+            loss = (torch.sin(x) * torch.tanh(x * (k + 1.0))).square().sum()
+            fetch(loss)
+            loss.backward()
+            expected, x.grad = x.grad, None
+            (again,) = torch.autograd.grad(
+                (torch.sin(x) * torch.tanh(x * (k + 1.0))).square().sum(), x
+            )
+            np.testing.assert_allclose(expected.numpy(), again.numpy())
+    assert ran and ran[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_backward_passes_of_fibers_take_turns(seed, by_groups):
+    """While one waits for its flush, others flush what they have: each gets its own gradients."""
+
+    def train(n: int) -> list[float]:
+        w = torch.tensor(np.linspace(-1, 1, 3 + n % 3), requires_grad=True)
+        found = []
+        for k in range(1 + (n + seed) % 4):
+            loss = (torch.tanh(w * n) if (n + k) % 2 else torch.sin(w) + w).square().sum()
+            if (n + seed) % 3 == 0:
+                found.append(loss.item())
+            loss.backward()
+            w = (w - 0.1 * w.grad).detach().requires_grad_()
+            found.append(float(w[0]))
+        return found
+
+    with torch.autobatch(False):
+        expected = [train(n) for n in range(7)]
+    with own_trie(sealed=True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = torch.batched(train)(list(range(7)))
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12)

@@ -47,7 +47,7 @@ class Alone(Execution):
         sorter = self.sorter
         pool, address_of = np.asarray(sorter.pool), _launch.address_of
         self.ops = ops = _launch.Singles(
-            self.values, address_of(self.words), len(self.batch.states), address_of(pool)
+            self.values, address_of(self.words), self.n_steps, address_of(pool)
         )
         space, gradients = ops.lay_out(sorter.nodes, self.book.cells)
         #: (address, bytes) of gradients of results, which begin as zeros

@@ -40,9 +40,9 @@ class Forward:
         book = self.book
         self.batch = batch
         self.values = batch.values
-        n, n_ops = len(self.values), len(batch.states)
-        self.words = words = np.empty(_sort.words_for(n, n_ops), np.int64)
-        self.sorter = _sort.Sorter(words, n, n_ops)
+        n, self.n_steps = len(self.values), len(batch.states)
+        self.words = words = np.empty(_sort.words_for(n, self.n_steps), np.int64)
+        self.sorter = _sort.Sorter(words, n, self.n_steps)
         self.root, self.offset = words[2 * n : 3 * n], words[3 * n : 4 * n]
         self.data, self.gradients = words[4 * n : 5 * n], words[5 * n : 6 * n]
         self.held: dict[int, Any] = {}  # arrays of values that have one of their own

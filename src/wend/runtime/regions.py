@@ -9,12 +9,13 @@ others: `Unsuited` is raised before anything has been changed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
-from wend.core._hot import Batch, Value
+from wend.core._hot import Batch, LeafPrimitive, PrimitiveBase, Value
 from wend.runtime.alone import Alone
 from wend.runtime.batches import note
 from wend.runtime.execution_backward import Execution
@@ -55,12 +56,12 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
             return None
         given[i] = None if g is None else _hot.value_of(g).buffer
     batch = Batch(trace.states, trace.values, trace.args, trace.state, trace.sites, 0, [], None)
-    try:
-        execution = execution_of(batch)
-    except Unsuited:
-        return None
     values = trace.values
     live = _hot.wanted(trace)
+    try:
+        execution = execution_of(batch, (*live, *given))
+    except Unsuited:
+        return None
     execution.mark(live, list(given))
     if not execution.covers(open_among(values, live)):
         return None
@@ -80,7 +81,47 @@ def open_among(values: list[Value], live: list[int]) -> list[int]:
     return [i for i in live if values[i].requires_grad and values[i].leaf is None]
 
 
-def execution_of(batch: Batch) -> Execution:
+def execution_of(batch: Batch, read: Sequence[int]) -> Execution:
+    """What computes the values that are read, and more if it can.  Raises Unsuited."""
+    try:
+        return sorted_out(batch)
+    except Unsuited:
+        lean = without_unread_steps(batch, read)
+        if lean is None:
+            raise
+        return sorted_out(lean)
+
+
+def without_unread_steps(batch: Batch, read: Sequence[int]) -> Batch | None:
+    """A flush without the steps of backward passes whose gradients nobody has or reads any more.
+
+    None if there are none.  What reads such gradients, and is not read, goes as well.
+    """
+    used, kept, found = set(read), [], False
+    for k in range(len(batch.states) - 1, -1, -1):
+        state = batch.states[k]
+        prim = state.prim
+        if type(prim) is not LeafPrimitive:
+            step = state.is_step
+            known = isinstance(state.prim, PrimitiveBase)
+            silent = step or (known and not prim.calls_user)
+            if silent and used.isdisjoint(range(state.first, state.first + state.n_out)):
+                found = found or step
+                continue
+            used.update(state.operand_indices())
+        kept.append(k)
+    if not found:
+        return None
+    kept.reverse()
+    sites = batch.sites or {}
+    return Batch(
+        [batch.states[k] for k in kept], batch.values, batch.args, batch.state,
+        {new: sites[k] for new, k in enumerate(kept) if k in sites},
+        batch.serial, batch.touched, batch.extra,
+    )  # fmt: skip
+
+
+def sorted_out(batch: Batch) -> Execution:
     """Regions, or single ops where regions do not come back.  Raises Unsuited."""
     if BOOK.begin():
         try:
@@ -121,7 +162,8 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
     with CollectionPaused():
         try:
             if asked is None:
-                execution = execution_of(batch)
+                execution = execution_of(batch, live)
+                batch = execution.batch
                 seeds = dict.fromkeys(open_roots)
                 if open_roots:
                     execution.take_snapshots()
