@@ -134,3 +134,33 @@ def test_sizes_and_special_values(name, shape):
     got = [harness.value(r) for r in harness.as_tuple(call(x))]
     for a, b in zip(got, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int32", "uint8"])
+@pytest.mark.parametrize("indices", [False, True], ids=["values", "with indices"])
+def test_greatest_of_windows(dtype, indices):
+    """Neighbouring and gathered elements, with and without the ends of rows, up to the last one."""
+    pool = torch.nn.functional.max_pool2d
+    for width in (2, 5, 15, 16, 17, 31, 32, 33, 34, 67):
+        x = torch.from_numpy(with_special_values(3, 2, 7, width, seed=width))
+        x = torch.nan_to_num(x, 7, 250, 0).abs() if dtype in ("int32", "uint8") else x
+        x = x.to(getattr(torch, dtype))
+        for how in (
+            (2, 2),
+            (2, 1),
+            ((3, 2), 2, 1),
+            ((2, 1), (1, 3)),
+            (1, 2, 0, 1),
+            (2, 2, 1, (1, 3)),
+        ):
+            if width < 5 and len(how) == 4:
+                continue
+            found = []
+            for compile in (False, True):
+                with config.override(compile=compile, wait=compile):
+                    new_trie()
+                    results = pool(x, *how, return_indices=indices)
+                    found.append([harness.value(r) for r in harness.as_tuple(results)])
+            for a, b in zip(*found, strict=True):
+                a, b = a.astype(np.float64), b.astype(np.float64)  # NumPy knows no NaN of bfloat16
+                np.testing.assert_array_equal(a, b, err_msg=f"{width} {how}")

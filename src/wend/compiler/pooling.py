@@ -1,6 +1,6 @@
 """Windows as steps of a plan: the greatest element of each, and what adds windows up again.
 
-    void max_windows(ptr args)      per plane, window and tap, a vector of windows side by side
+    void max_windows(ptr args)      per plane, a vector of windows side by side, tap by tap
     void unpatches(ptr args)        per tap, a vector of windows side by side
 
 Both take run-time sizes, strides, paddings and dilations; what differs in texts is how many dims
@@ -24,11 +24,14 @@ from wend.compiler.layout import is_dense
 from wend.compiler.llvm import host
 from wend.compiler.routine import Routine
 from wend.compiler.text import Module
-from wend.compiler.tile import lane_mask
+from wend.compiler.tile import lane_mask, lane_range
 from wend.core.graph import Node
 from wend.ops.elementwise import widened
 
 __all__ = ["lower_max_windows", "lower_unpatches", "windows"]
+
+#: Steps from window to window at which elements are read as neighbours; else they are gathered.
+NEAR = (1, 2)
 
 
 def lower_max_windows(low: Any, node: Node) -> bool:
@@ -148,6 +151,7 @@ def _greatest(nd: int, dtype: DType, placed: bool) -> str:
     with ExitStack() as stack:
         plane = stack.enter_context(f.loop("0", planes))
         image = f.at(x, f.mul(f.mul(plane, area), str(dtype.itemsize)))
+        more = f.select(f.is_("slt", f.add(plane, "1"), planes), "1", "0")
         at = [stack.enter_context(f.loop("0", n)) for n in counts[:-1]]
         line = f.mul(plane, made)
         step = made
@@ -159,42 +163,57 @@ def _greatest(nd: int, dtype: DType, placed: bool) -> str:
         f.store(kind, lowest.name, best, 4)
         f.store(indices, plain.number(-1, dtypes.int64).name, where, 8)
         begin = f.sub(f.mul(first, stride[-1]), padding[-1])
-        lane = Value(_count(lanes, "i64"), dtypes.int64)
-        apart = plain.mul(lane, plain.spread(stride[-1], dtypes.int64))
-        with ExitStack() as inner:
-            row = "0"
-            for k in range(nd - 1):
-                tap = inner.enter_context(f.loop("0", kernel[k]))
-                place = f.add(f.mul(at[k], stride[k]), f.mul(tap, dilation[k]))
-                place = f.sub(place, padding[k])
-                # Below 0 is large, too.
-                inner.enter_context(f.when(f.is_("ult", place, size[k])))
-                row = f.add(f.mul(row, size[k]), place)
-            row = f.mul(row, size[-1])
-            tap = inner.enter_context(f.loop("0", kernel[-1]))
-            here = f.add(begin, f.mul(tap, dilation[-1]))
-            column = plain.add(plain.spread(here, dtypes.int64), apart)
-            end = plain.spread(size[-1], dtypes.int64)
-            inside = plain.bitwise_and(
-                plain.ge(column, plain.number(0, dtypes.int64)), plain.lt(column, end)
-            )
-            inside = plain.bitwise_and(inside, Value(mask, dtypes.bool_))
-            index = plain.add(column, plain.spread(row, dtypes.int64))
-            element = memory_type(dtype)
-            pointers = f.let(f"getelementptr {element}, ptr {image}, {indices} {index.name}")
-            masked = VectorBuilder(f, module, lanes, target, None, inside.name)
-            value = plain.convert(masked.gather(pointers, dtype), wide)
-            before = Value(f.load(kind, best, 4), wide)
-            found = Value(f.load(indices, where, 8), dtypes.int64)
-            # The first element that is not padding is taken, whatever it is.
-            better = plain.bitwise_or(
-                plain.gt(value, before), plain.lt(found, plain.number(0, dtypes.int64))
-            )
-            if wide.category == dtypes.FLOAT:
-                better = plain.bitwise_or(better, plain.ne(value, value))
-            better = plain.bitwise_and(better, inside)
-            f.store(kind, plain.select(better, value, before).name, best, 4)
-            f.store(indices, plain.select(better, index, found).name, where, 8)
+        reach = f.mul(f.sub(kernel[-1], "1"), dilation[-1])
+        last = f.mul(f.sub(f.minimum(f.sub(counts[-1], first), str(lanes)), "1"), stride[-1])
+        whole = f.is_("slt", f.add(begin, f.add(last, reach)), size[-1])
+        whole = f.both(whole, f.is_("sge", begin, "0"))
+        # Lanes without a window may read what follows in memory, where something does.
+        end = f.add(f.add(begin, reach), f.mul(str(lanes), stride[-1]))
+        followed = f.is_("sle", end, f.add(size[-1], f.mul(area, more)))
+        whole = f.both(whole, followed)
+        near = [f.is_("eq", stride[-1], str(apart)) for apart in NEAR]
+        ways = [
+            (f.both(close, whole), apart, True) for apart, close in zip(NEAR, near, strict=True)
+        ]
+        part = f.let(f"xor i1 {whole}, true")
+        ways += [
+            (f.both(close, part), apart, False) for apart, close in zip(NEAR, near, strict=True)
+        ]
+        far = f.let(f"xor i1 {f.either(*near)}, true")
+        for condition, apart, is_whole in [*ways, (far, 0, False)]:
+            with f.when(condition), ExitStack() as inner:
+                row = "0"
+                for k in range(nd - 1):
+                    tap = inner.enter_context(f.loop("0", kernel[k]))
+                    place = f.add(f.mul(at[k], stride[k]), f.mul(tap, dilation[k]))
+                    place = f.sub(place, padding[k])
+                    # Below 0 is large, too.
+                    inner.enter_context(f.when(f.is_("ult", place, size[k])))
+                    row = f.add(f.mul(row, size[k]), place)
+                row = f.mul(row, size[-1])
+                tap = inner.enter_context(f.loop("0", kernel[-1]))
+                here = f.add(begin, f.mul(tap, dilation[-1]))
+                element = f.at(image, f.mul(f.add(row, here), str(dtype.itemsize)))
+                given, inside = _side_by_side(
+                    f, plain, element, here, size[-1], apart or stride[-1], dtype, is_whole
+                )
+                value = plain.convert(given, wide)
+                before = Value(f.load(kind, best, 4), wide)
+                better = plain.gt(value, before)
+                if wide.category == dtypes.FLOAT:
+                    better = plain.bitwise_or(better, plain.ne(value, value))
+                if placed:
+                    found = Value(f.load(indices, where, 8), dtypes.int64)
+                    # The first element that is not padding is taken, whatever it is.
+                    better = plain.bitwise_or(
+                        better, plain.lt(found, plain.number(0, dtypes.int64))
+                    )
+                if inside is not None:
+                    better = plain.bitwise_and(better, inside)
+                f.store(kind, plain.select(better, value, before).name, best, 4)
+                if placed:
+                    index = _places(plain, f.add(row, here), stride[-1])
+                    f.store(indices, plain.select(better, index, found).name, where, 8)
         line = f.add(line, first)
         out = VectorBuilder(f, module, lanes, target, None, mask)
         result = plain.convert(Value(f.load(kind, best, 4), wide), dtype)
@@ -203,6 +222,58 @@ def _greatest(nd: int, dtype: DType, placed: bool) -> str:
             place = f.at(places, f.mul(line, "8"))
             out.store(Value(f.load(indices, where, 8), dtypes.int64), place)
     return f.text() + "\n" + module.render()
+
+
+def _side_by_side(
+    f: Routine,
+    b: VectorBuilder,
+    first: str,
+    here: str,
+    end: str,
+    apart: int | str,
+    dtype: DType,
+    whole: bool,
+) -> tuple[Value, Value | None]:
+    """The elements `apart` from each other from an address on, and which of them are in the row.
+
+    here: the column of the first, which may be before the row; end: the row's length; whole: those
+    that count are in the row, and all that lies between can be read
+    """
+    lanes = b.lanes
+    if isinstance(apart, str):
+        columns = _places(b, here, apart)
+        inside = b.bitwise_and(
+            b.ge(columns, b.number(0, dtypes.int64)), b.lt(columns, b.spread(end, dtypes.int64))
+        )
+        pointers = _apart(b, first, "0", apart, dtype)
+        masked = VectorBuilder(f, b.module, lanes, b.target, None, inside.name)
+        return masked.gather(pointers, dtype), inside
+    low = f.select(f.is_("sgt", here, "0"), "0", f.sub("0", here))
+    high = f.sub(end, here)
+    high = f.select(f.is_("sgt", high, "0"), high, "0")
+    loads = []
+    for k in range(apart):
+        there = str(k * lanes)
+        mask = None if whole else lane_range(f, lanes, f.sub(low, there), f.sub(high, there))
+        part = VectorBuilder(f, b.module, lanes, b.target, None, mask)
+        loads.append(part.load(f.at(first, k * lanes * dtype.itemsize), dtype).name)
+    found = loads[0]
+    if apart > 1:
+        kind = b.type_of(dtype)
+        chosen = ", ".join(f"i32 {apart * k}" for k in range(lanes))
+        found = f.let(
+            f"shufflevector {kind} {loads[0]}, {kind} {loads[1]}, <{lanes} x i32> <{chosen}>"
+        )
+    if whole:
+        return Value(found, dtype), None
+    low, high = (f.ceil_div(n, apart) for n in (low, high))
+    return Value(found, dtype), Value(lane_range(f, lanes, low, high), dtypes.bool_)
+
+
+def _places(b: VectorBuilder, first: str, apart: str) -> Value:
+    """first, first + apart, ..., a lane each."""
+    lane = Value(_count(b.lanes, "i64"), dtypes.int64)
+    return b.add(b.spread(first, dtypes.int64), b.mul(lane, b.spread(apart, dtypes.int64)))
 
 
 @cache

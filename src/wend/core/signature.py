@@ -276,7 +276,7 @@ class Binder:
                 if type(raw) is tuple:
                     constants += [(r, v) for r, v in zip(raw, value, strict=True)]
                 elif raw >= 0:
-                    constants.append((raw, value))
+                    constants.append((raw, _kept(value)))
                 cacheable = cacheable and _is_constant(value)
                 continue
             entry = self._operand(p, value, tensors, call_args)
@@ -362,8 +362,17 @@ def _is_constant(value: Any) -> bool:
     if value is None or type(value) in (bool, int, str, float) or isinstance(value, (DType, type)):
         return True
     if type(value) in (tuple, list):
-        return all(type(v) is int for v in value)
+        return all(map(_is_constant, value))
     return type(value).__hash__ is not None and not isinstance(value, Tensor)
+
+
+def _kept(value: Any) -> Any:
+    """A constant that stays: the user may change a list, and give it again."""
+    if type(value) is list or (
+        type(value) is tuple and any(type(v) in (list, tuple) for v in value)
+    ):
+        return type(value)(map(_kept, value))
+    return value
 
 
 def _slots_for(
@@ -396,8 +405,11 @@ def _slots_for(
         slots.append((raw, TENSORS, len(value)))
         return type(value) in (list, tuple)
     if entry[0] == "S":
-        slots.append((raw, INTS, len(value) if isinstance(value, (list, tuple)) else -1))
-        return isinstance(value, (list, tuple)) and all(type(v) is int for v in value)
+        if isinstance(value, (list, tuple)):
+            slots.append((raw, INTS, len(value)))
+            return all(type(v) is int for v in value)
+        slots.append((raw, INT, None))
+        return type(value) is int
     role = {int: INT, float: FLOAT, bool: BOOL, complex: COMPLEX}.get(type(value))
     if role is None:
         return False
