@@ -34,6 +34,7 @@ from wend.frontend.functions import *
 from wend.frontend.random import *
 from wend.frontend.api import *
 from wend.frontend import overrides as _overrides
+from wend.frontend.storage import TypedStorage, UntypedStorage
 from wend.frontend.autograd import (
     enable_grad,
     inference_mode,
@@ -59,6 +60,7 @@ _ELSEWHERE = {
     "batched": "wend.frontend.batched",
     "set_anomaly_enabled": "wend.autograd",
     "is_anomaly_enabled": "wend.autograd",
+    "is_anomaly_check_nan_enabled": "wend.autograd",
     "TorchVersion": "wend.torch_version",
 }
 

@@ -5,6 +5,7 @@ import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, overload
 
+from wend.autograd import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from wend.autograd import is_anomaly_enabled as is_anomaly_enabled
 from wend.autograd import set_anomaly_enabled as set_anomaly_enabled
 from wend.base.devices import device as device
@@ -133,6 +134,8 @@ from wend.frontend.random import randn_like as randn_like
 from wend.frontend.random import randperm as randperm
 from wend.frontend.random import seed as seed
 from wend.frontend.random import set_rng_state as set_rng_state
+from wend.frontend.storage import TypedStorage as TypedStorage
+from wend.frontend.storage import UntypedStorage as UntypedStorage
 from wend.frontend.typed import BFloat16Tensor as BFloat16Tensor
 from wend.frontend.typed import BoolTensor as BoolTensor
 from wend.frontend.typed import ByteTensor as ByteTensor

@@ -376,6 +376,8 @@ class Tensor:
     def _backward_hooks(self) -> Any: ...
     def _repr_html_(self) -> _str:
         """What a notebook shows of a tensor."""
+    def _typed_storage(self) -> Any:
+        """The memory that this tensor lies in, as elements of its dtype."""
     def abs(self) -> Tensor:
         """y = |input|; gradient 0 at 0."""
     def abs_(self) -> Tensor:
@@ -703,7 +705,7 @@ class Tensor:
     @data.setter
     def data(self, value: Any) -> None: ...
     def data_ptr(self) -> _int:
-        """Address of the first element.  From now on the memory is shared until it is freed."""
+        """Address of the first element, 0 if there is none; the memory is shared until it is freed."""
     def deg2rad(self) -> Tensor:
         """y = input * pi / 180."""
     def deg2rad_(self) -> Tensor:
@@ -1468,6 +1470,8 @@ class Tensor:
         """y = x without its dims of extent 1: all of them, or those among `dim`."""
     def std(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
+    def storage(self) -> Any:
+        """The memory that this tensor lies in, as elements of its dtype."""
     def storage_offset(self) -> _int:
         """Position of the first element in the storage, in elements."""
     def stride(self, dim: _int | None = None) -> Any:
@@ -1592,15 +1596,13 @@ class Tensor:
         """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
     def unsqueeze_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
+    def untyped_storage(self) -> Any:
+        """The bytes of the memory that this tensor lies in."""
     def var(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sum((x - mean)**2) / max(0, n - correction) over `dim`."""
     def vdot(self, other: Tensor) -> Tensor:
         """y = sum of conj(x) * v for two vectors of one length."""
-    @overload
-    def view(self, shape: Sequence[_int] | _int) -> Tensor:
-        """y = x in the given shape, sharing x's elements; one extent may be -1."""
-    @overload
-    def view(self, *shape: _int) -> Tensor:
+    def view(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x in the given shape, sharing x's elements; one extent may be -1."""
     def view_as(self, other: Tensor) -> Tensor:
         """This tensor viewed in the shape of `other`."""

@@ -228,4 +228,3 @@ class set_multithreading_enabled(_Switch):
 
 
 _hot.set_slot("check_saved", check_saved)
-_hot.Tensor.is_inference = is_inference

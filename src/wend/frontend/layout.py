@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.base.dtypes import DType
 from wend.base.errors import ShapeError
 from wend.base.shapes import contiguous_strides
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.frontend import creation
 from wend.ops.reshapes import Reshape
+from wend.ops.views import Reinterpret
 
 Layout = tuple[tuple[int, ...], int]
 _CACHE: dict[Any, tuple[tuple[int, ...], int, Any]] = {}
@@ -72,6 +75,8 @@ def _laid_out(alias: Any) -> Layout:
 
 
 def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any:
+    if isinstance(prim, Reinterpret):
+        return *prim.rescaled(type_.dtype, strides, offset), prim.typed([type_], [])[1][0]
     arranged = prim.arrange([None], list(args))[1:]
     derived = prim.strides(tuple(type_.shape), strides, *arranged)
     out = prim.typed([type_], list(args))[1][0]
@@ -97,6 +102,40 @@ def check_view(prim: Any, x: Tensor, args: Any) -> None:
             f"{tuple(x.shape)}, strides {layout_of(x)[0]}: at least one dimension spans across "
             "two contiguous subspaces). Use .reshape(...) instead."
         )
+
+
+def _view_of_dtype(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """x.view(dtype): the same memory as elements of another dtype, without gradient.
+
+    Raises ShapeError where the elements of another size would not lie in it.
+    """
+    more = [*positional[1:], *([keywords["dtype"]] if list(keywords) == ["dtype"] else keywords)]
+    asked = more[0] if len(more) == 1 else None
+    if not isinstance(asked, (DType, type)):
+        return NotImplemented
+    x, dtype = positional[0], creation.checked_dtype("view", asked)
+    assert dtype is not None
+    result = ops.reinterpret(ops.detach(x), dtype)
+    strides, offset = layout_of(x)
+    given, wanted = x.dtype.itemsize, dtype.itemsize
+    if given == wanted:
+        return result
+    what = f"to view {x.dtype} as {dtype} (different element sizes), but got"
+    *outer, last = strides
+    if last != 1:
+        raise ShapeError(f"view: self.stride(-1) must be 1 {what} {last}")
+    for name, step in (
+        ("storage_offset()", offset),
+        *((f"stride({d})", s) for d, s in enumerate(outer)),
+    ):
+        if step * given % wanted:
+            raise ShapeError(
+                f"view: self.{name} must be divisible by {wanted // given} {what} {step}"
+            )
+    return result
+
+
+ops.view.general = _view_of_dtype
 
 
 def attach_reshape(t: Tensor, x: Tensor, prim: Any, args: Any) -> bool:

@@ -18,6 +18,7 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.signature import parse_signature
 from wend.frontend import aliasing, creation, formats
+from wend.frontend.grad_modes import is_inference
 from wend.ops import subscript
 
 # -- conversions ----------------------------------------------------------------------------
@@ -292,9 +293,9 @@ def get_device(self: Tensor) -> int:
 
 
 def data_ptr(self: Tensor) -> int:
-    """Address of the first element.  From now on the memory is shared until it is freed."""
+    """Address of the first element, 0 if there is none; the memory is shared until it is freed."""
     array = aliasing.expose(self, watch=False)
-    return int(array.ctypes.data)
+    return int(array.ctypes.data) if array.size else 0
 
 
 def new(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -389,11 +390,6 @@ def is_complex(self: Tensor) -> bool:
 def is_signed(self: Tensor) -> bool:
     """Whether the dtype has negative numbers."""
     return self.dtype.is_signed
-
-
-def is_inference(self: Tensor) -> bool:
-    """Whether the tensor was made in inference mode."""
-    return bool(_hot.refreshed(self).inference)
 
 
 def _named(name: str, function: Any) -> FunctionType:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.dtypes import DType, int8, int64
 from wend.base.errors import ShapeError
 from wend.base.shapes import normalize_dim, normalize_dims
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
@@ -65,6 +66,66 @@ class Detach(Alias):
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         return ops.detach(x)
+
+
+class Reinterpret(Primitive):
+    """y = the bits of x as elements of `dtype`; their size decides how many make up the last dim.
+
+    Raises ShapeError if the last dim does not hold a whole number of them.
+    """
+
+    signature = "input, dtype: dtype"
+    dtype: DType
+    view = True
+    supports = ANY_DTYPE
+
+    def infer(self, x: Spec) -> Spec:
+        given, wanted = x.dtype.itemsize, self.dtype.itemsize
+        if given == wanted:
+            return Spec(x.shape, self.dtype)
+        what = f"to view {x.dtype} as {self.dtype} (different element sizes)"
+        if not len(x.shape):
+            raise ShapeError(f"view: self.dim() cannot be 0 {what}")
+        *rest, n = x.shape
+        if given > wanted:
+            return Spec((*rest, n * (given // wanted)), self.dtype)
+        count = wanted // given
+        if n % count != 0:
+            raise ShapeError(
+                f"view: self.size(-1) must be divisible by {count} {what}, but got {n}"
+            )
+        return Spec((*rest, n // count), self.dtype)
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        if x.itemsize != self.dtype.itemsize and x.strides[-1] != x.itemsize:
+            x = np.ascontiguousarray(x)
+        return x.view(self.dtype.numpy)
+
+    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+        return (None,)
+
+    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+        return ops.reinterpret(x, self.dtype)
+
+    def put(self, x: Any, v: Any) -> Any:
+        return ops.reinterpret(v, x.dtype)
+
+    def strides(self, shape: Any, strides: Any) -> None:
+        """Follow from the operand's dtype too: see `rescaled`."""
+
+    def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
+        """Strides and offset of the result of a view of elements of `dtype`."""
+        given, wanted = dtype.itemsize, self.dtype.itemsize
+        if given == wanted:
+            return tuple(strides), offset
+        rest = tuple([step * given // wanted for step in strides[:-1]])
+        return (*rest, 1), offset * given // wanted
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for shape in ((2, 3), (1,), (2, 0)):
+            yield Sample(rng.normal(size=shape), int8)
+        for wide in ((2, 8), (0, 8), (3, 2, 16)):
+            yield Sample(rng.normal(size=wide), int64)
 
 
 # --- permutations ---------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import IO, Any, ClassVar
 
 from wend.base.devices import device
 from wend.base.dtypes import DType
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 from wend.base.shapes import Size
 from wend.core._hot import OpFunction, Tensor
 from wend.frontend.interop import user_attributes
@@ -58,7 +58,12 @@ class StorageWriter:
         self._known: dict[Any, tuple[str, StoredView]] = {}
 
     def reference(self, view: StoredView) -> StorageReference:
-        key, _ = self._known.setdefault(view.identity, (str(len(self._known)), view))
+        key, first = self._known.setdefault(view.identity, (str(len(self._known)), view))
+        if first.dtype is not view.dtype:
+            raise ExecutionError(
+                "save: cannot save tensors that view the same data as different types, "
+                f"{first.dtype} and {view.dtype}; save a clone() of one"
+            )
         return StorageReference(view.dtype, key, view.elements.size)
 
     def records(self) -> Iterator[tuple[str, memoryview]]:

@@ -39,6 +39,8 @@ def stored_view(tensor: Tensor) -> StoredView:
     root = tensor if alias is None or alias.base is None else alias.base
     elements = np.ascontiguousarray(_hot.ensure(_hot.refreshed(root))).reshape(-1)
     strides, offset = layout_of(tensor)
+    if elements.nbytes % tensor.dtype.itemsize == 0:
+        elements = elements.view(tensor.dtype.numpy)
     if not is_contiguous(root.shape, layout_of(root)[0]) or not _inside(
         tensor.shape, strides, offset, elements.size
     ):

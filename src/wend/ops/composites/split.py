@@ -238,6 +238,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
             "as_strided: the memory of this tensor is not in row-major order; "
             "use as_strided on .contiguous()"
         )
+    if base.dtype is not input.dtype:
+        base = ops.reinterpret(ops.view(base, (-1,)), input.dtype)
     return ops.as_strided(base, size, stride, storage_offset)
 
 

@@ -1,0 +1,132 @@
+"""Storages: the memory that a tensor and its views lie in, as an object of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from wend.base.devices import CPU
+from wend.base.dtypes import DType, uint8
+from wend.base.errors import NotImplementedInWend
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.frontend import aliasing
+
+__all__ = ["TypedStorage", "UntypedStorage"]
+
+
+class UntypedStorage:
+    """The bytes of a tensor's memory; reading and writing an item reads and writes the tensor."""
+
+    dtype: DType = uint8
+    device = CPU
+    is_cuda = is_sparse = False
+
+    def __init__(self, tensor: Tensor) -> None:
+        alias = tensor.alias
+        base = tensor if alias is None or alias.base is None else alias.base
+        self._base = ops.detach(base)
+        self._memory = aliasing.storage_of(self._base)
+
+    def nbytes(self) -> int:
+        """Number of bytes."""
+        return int(self._base.nbytes)
+
+    def size(self) -> int:
+        """Number of elements: of bytes, if untyped."""
+        return self.nbytes() // self.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return int(self.dtype.itemsize)
+
+    def data_ptr(self) -> int:
+        """Address of the memory.  From now on it is shared until it is freed."""
+        return self._base.data_ptr()
+
+    def resizable(self) -> bool:
+        """False: see `resize_`."""
+        return False
+
+    def resize_(self, size: int) -> UntypedStorage:
+        """The storage, if it has that size.  Raises NotImplementedInWend for another one."""
+        if size != self.size():
+            raise NotImplementedInWend(
+                f"{type(self).__name__}.resize_: a storage of {self.size()} elements cannot become "
+                f"one of {size}: memory is managed by the engine; use Tensor.resize_"
+            )
+        return self
+
+    def is_shared(self) -> bool:
+        """Whether the memory is shared between processes."""
+        return False
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers."""
+        return self._elements().tolist()  # type: ignore[no-any-return]
+
+    def fill_(self, value: Any) -> UntypedStorage:
+        """Overwrite every element."""
+        self._elements().fill_(value)
+        return self
+
+    def _elements(self) -> Tensor:
+        return ops.reinterpret(ops.view(self._base, (-1,)), self.dtype)  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self.size()
+
+    def __getitem__(self, index: Any) -> Any:
+        part = self._elements()[index]
+        return part.tolist() if part.dim() else part.item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._elements()[index] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._memory is other._memory
+
+    def __hash__(self) -> int:
+        return id(self._memory)
+
+    @property
+    def _cdata(self) -> int:
+        return id(self._memory)
+
+    def __repr__(self) -> str:
+        head = "".join(f" {item}\n" for item in self.tolist())
+        of = f"dtype={self.dtype}, device=cpu" if self.dtype is not uint8 else "device=cpu"
+        return f"{head}[torch.storage.{type(self).__name__}({of}) of size {self.size()}]"
+
+
+class TypedStorage(UntypedStorage):
+    """A tensor's memory as elements of its dtype."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__(tensor)
+        self.dtype = tensor.dtype
+        self._tensor = tensor
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return UntypedStorage(self._tensor)
+
+    _untyped_storage = property(untyped)
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The bytes of the memory that this tensor lies in."""
+    return UntypedStorage(self)
+
+
+def storage(self: Tensor) -> TypedStorage:
+    """The memory that this tensor lies in, as elements of its dtype."""
+    return TypedStorage(self)
+
+
+for _name, _method in (("untyped_storage", untyped_storage), ("storage", storage)):
+    setattr(Tensor, _name, _method)
+Tensor._typed_storage = storage
