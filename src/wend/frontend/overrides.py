@@ -89,6 +89,8 @@ def _static(cls: type, name: str) -> Any:
 
 
 Tensor.__init_subclass__ = classmethod(_prepare)  # type: ignore[arg-type]
+if isinstance(_get := _hot.OpProperty.__get__, FunctionType):
+    _get.__defaults__ = (None,)  # as the compiled class has it
 for _name in _SPECIAL:
     if isinstance(_plain := vars(Tensor).get(_name), FunctionType):
         _plain.__name__ = _name  # what overrides compare
