@@ -161,20 +161,26 @@ def assign(handle: Tensor, result: Tensor, function: Any) -> None:
     if recorder is not None and not getattr(recorder, "maps", False):
         raise ArgumentTypeError(f"{name}: in-place ops cannot be used in the body of a composite")
     check_writable(handle, name)
+    replace(handle, result, name)
+
+
+def replace(handle: Tensor, result: Tensor, name: str) -> None:
+    """Casts, rebinds, and lets aliases follow: `assign` to a handle that may be written to."""
     have = _hot.refreshed(handle).type
     new = result.value.type
-    if tuple(new.shape) != tuple(have.shape):
-        raise ShapeError(
-            f"{name}: output with shape {list(have.shape)} doesn't match the broadcast shape "
-            f"{list(new.shape)}"
-        )
-    if new.dtype is not have.dtype:
-        if not dtypes.can_cast(new.dtype, have.dtype):
-            raise DTypeError(
-                f"{name}: result type {new.dtype} can't be cast to the desired output type "
-                f"{have.dtype}"
+    if new is not have:
+        if tuple(new.shape) != tuple(have.shape):
+            raise ShapeError(
+                f"{name}: output with shape {list(have.shape)} doesn't match the broadcast shape "
+                f"{list(new.shape)}"
             )
-        result = ops.cast(result, have.dtype)
+        if new.dtype is not have.dtype:
+            if not dtypes.can_cast(new.dtype, have.dtype):
+                raise DTypeError(
+                    f"{name}: result type {new.dtype} can't be cast to the desired output type "
+                    f"{have.dtype}"
+                )
+            result = ops.cast(result, have.dtype)
     _expanded(handle, name)
     rebind(handle, result.value)
 

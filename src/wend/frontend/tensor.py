@@ -292,7 +292,11 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     except GraphError:
         subscript.check_key(x, key)  # an index that does not fit is the first fault, as in PyTorch
         raise
-    aliasing.assign(x, subscript.setitem(x, key, value), None)
+    result = subscript.setitem(x, key, value)
+    if _hot.current_trace().symbolic is None:
+        aliasing.replace(x, result, "setitem")
+    else:
+        aliasing.assign(x, result, None)
 
 
 def _read_int(x: Tensor) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from wend.base.dtypes import bool_, int64
 from wend.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
+from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.symbolic import hints
@@ -173,6 +174,17 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     value: a tensor that broadcasts to x[key], or a number; cast to x's dtype (a tensor that goes
     where index tensors point must have it already). Raises as getitem; ShapeError, DTypeError.
     """
+    if type(key) is int and _hot.current_trace().symbolic is None:
+        type_ = _hot.refreshed(x).type
+        dims = type_.dims
+        if dims and -dims[0] <= key < dims[0]:
+            # What a loop that fills a tensor does: there is nothing to work out.
+            if type(value) is float:
+                return ops.select_scatter(x, ops.full(dims[1:], value, dtype=type_.dtype), 0, key)
+            if type(value) is Tensor:
+                row = _hot.refreshed(value).type
+                if row.dtype is type_.dtype and row.dims == dims[1:]:
+                    return ops.select_scatter(x, value, 0, key)
     if not isinstance(value, Tensor) and not is_number(value):
         value = _number(value, x)
     structure, values = read_key(key)
