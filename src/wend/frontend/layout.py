@@ -21,6 +21,7 @@ from wend.ops.views import Reinterpret
 
 Layout = tuple[tuple[int, ...], int]
 _CACHE: dict[Any, tuple[tuple[int, ...], int, Any]] = {}
+_VIEWABLE: dict[Any, bool] = {}  # whether a reshape of a tensor so laid out is a view
 
 
 class View(Reshape):
@@ -90,8 +91,15 @@ def viewable(prim: Any, x: Tensor, args: Any) -> bool:
     """Whether the reshape `prim` of `x` can share x's elements."""
     _hot.refreshed(x)
     strides, _ = layout_of(x)
-    arranged = prim.arrange([None], list(args or ()))[1:]
-    return prim.strides(tuple(x.value.type.shape), strides, *arranged) is not None
+    key = (prim, tuple(args or ()), x.value.type, strides)
+    found = _VIEWABLE.get(key)
+    if found is None:
+        if len(_VIEWABLE) > 4096:
+            _VIEWABLE.clear()
+        arranged = prim.arrange([None], list(key[1]))[1:]
+        derived = prim.strides(tuple(key[2].shape), strides, *arranged)
+        found = _VIEWABLE[key] = derived is not None
+    return found
 
 
 def check_view(prim: Any, x: Tensor, args: Any) -> None:
