@@ -163,3 +163,36 @@ def test_a_program_that_is_run_saves_with_safetensors_own_names(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert reference.load_file(path)["a"].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_tensors_read_one_by_one(tmp_path):
+    """The program of the reference's `safe_open`, under `wend run` as under PyTorch."""
+    program = f"""
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+path = {str(tmp_path / "model.safetensors")!r}
+save_file({{"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2, dtype=torch.int64)}}, path, {{"k": "v"}})
+with safe_open(path, framework="pt", device="cpu") as file:
+    print(sorted(file.keys()), file.metadata())
+    print([file.get_tensor(name).tolist() for name in ("a", "b")])
+    part = file.get_slice("a")
+    print(part.get_shape(), part.get_dtype(), part[:, 1:].tolist())
+    try:
+        file.get_tensor("c")
+    except Exception as error:
+        print(str(error).split(": ")[-1])
+print(safe_open(path, "np").get_tensor("a").tolist())
+"""  # noqa: E501 (a line of the program)
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    told = [
+        subprocess.run(
+            [sys.executable, *start, str(script)], capture_output=True, text=True, check=True
+        ).stdout
+        for start in ([], ["-m", "wend", "run"])
+    ]
+    assert told[0] == told[1] and "does not contain tensor c" in told[0]
+    with pytest.raises(CheckpointError):
+        script.write_bytes(b"short")
+        safetensors.SafeFile(script)

@@ -299,6 +299,7 @@ def test_load_state_dict_copies_or_assigns():
     first, second = Net(), Net()
     weight = second.weight
     assert repr(second.load_state_dict(first.state_dict())) == "<All keys matched successfully>"
+    assert type(second.load_state_dict(first.state_dict())).__name__ == "_IncompatibleKeys"
     assert second.weight is weight
     assert wend.equal(first.inner.weight, second.inner.weight)
     state = {name: value.double() for name, value in first.state_dict().items()}

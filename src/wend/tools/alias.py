@@ -13,7 +13,7 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, Final
 
@@ -45,6 +45,30 @@ class _Loader(Loader):
         sys.modules[module.__name__] = self.real
 
 
+class _WithSafeOpen(Loader):
+    """Loads the package safetensors, whose `safe_open` makes tensors of PyTorch's itself."""
+
+    def __init__(self, real: Any, package: str) -> None:
+        self.real = real
+        self.package = package
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self.real.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.real.exec_module(module)
+        other = vars(module)["safe_open"]
+
+        def safe_open(filename: Any, framework: str, device: Any = "cpu") -> Any:
+            if framework not in ("pt", "torch", "pytorch"):
+                return other(filename, framework, device)
+            own = importlib.import_module(f"{self.package}.frontend.serialize.safetensors")
+            return own.SafeFile(filename, device)
+
+        vars(module)["safe_open"] = safe_open
+
+
 class TorchFinder(MetaPathFinder):
     """Answers for `torch` and `torch.x.y`, and for the part of safetensors that is torch's."""
 
@@ -54,6 +78,11 @@ class TorchFinder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if name == "safetensors":
+            spec = PathFinder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _WithSafeOpen(spec.loader, self.package)
+            return spec
         if name == "safetensors.torch":
             own = importlib.import_module(f"{self.package}.frontend.serialize.safetensors")
             return ModuleSpec(name, _Loader(own))

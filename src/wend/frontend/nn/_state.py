@@ -14,7 +14,7 @@ from wend.frontend.nn.parameter import Parameter, is_lazy
 EXTRA_STATE = "_extra_state"
 
 
-class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What `load_state_dict` found to be missing or unexpected."""
 
     __slots__ = ()
@@ -246,7 +246,7 @@ class StateMixin:
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Copy a `state_dict` into this module's parameters and buffers.
 
         strict: keys that are missing or unexpected are errors.
@@ -269,7 +269,7 @@ class StateMixin:
                     type(self).__name__, "\n\t".join(faults.error_msgs)
                 )
             )
-        return IncompatibleKeys(faults.missing_keys, faults.unexpected_keys)
+        return _IncompatibleKeys(faults.missing_keys, faults.unexpected_keys)
 
 
 class _LoadHook:
@@ -305,7 +305,7 @@ class _Faults:
                 below = prefix + name + "."
                 part = OrderedDict((k, v) for k, v in state.items() if k.startswith(below))
                 self.load(child, part, below)
-        found = IncompatibleKeys(self.missing_keys, self.unexpected_keys)
+        found = _IncompatibleKeys(self.missing_keys, self.unexpected_keys)
         for hook in module._load_state_dict_post_hooks.values():
             if hook(module, found) is not None:
                 raise RuntimeError(

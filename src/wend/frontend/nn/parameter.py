@@ -162,6 +162,7 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> Any:
+        """Raises RuntimeError: it is not known yet."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. "
             "This error usually happens in `load_state_dict` when trying to load an "
@@ -170,6 +171,7 @@ class UninitializedTensorMixin:
         )
 
     def share_memory_(self) -> Any:
+        """Raises RuntimeError: there is no memory yet."""
         raise RuntimeError(
             "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
             "initialize the parameters before calling `module.share_memory()`."

@@ -25,7 +25,7 @@ from wend.frontend.serialize.errors import CheckpointError
 from wend.frontend.serialize.save import atomic_file
 from wend.frontend.serialize.tensors import tensor_from_array
 
-__all__ = ["load", "load_file", "read_metadata", "save", "save_file"]
+__all__ = ["SafeFile", "load", "load_file", "read_metadata", "save", "save_file"]
 
 CODES: dict[str, DType] = {
     "BOOL": NAMES["bool"],
@@ -152,13 +152,80 @@ def read_metadata(filename: str | os.PathLike[str]) -> dict[str, str]:
         return _header(FileSource(file))[1]
 
 
+class SafeFile:
+    """An open file whose tensors are read one by one: what `safetensors.safe_open` gives.
+
+    Raises CheckpointError if the file is truncated or inconsistent, or lacks a tensor.
+    """
+
+    def __init__(self, filename: str | os.PathLike[str], device: Any = "cpu") -> None:
+        usable(device, "safe_open")
+        self._file = open(filename, "rb")  # noqa: SIM115 (closed by `__exit__`)
+        try:
+            self._source = FileSource(self._file)
+            self._entries, self._texts, self._start = _header(self._source)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> SafeFile:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._file.close()
+
+    def keys(self) -> list[str]:
+        """Names of the tensors."""
+        return sorted(self._entries)
+
+    def offset_keys(self) -> list[str]:
+        """Names of the tensors, as they follow one another in the file."""
+        return sorted(self._entries, key=lambda name: self._entries[name].begin)
+
+    def metadata(self) -> dict[str, str] | None:
+        """The texts that were saved beside the tensors."""
+        return self._texts or None
+
+    def get_tensor(self, name: str) -> Tensor:
+        """The tensor of that name."""
+        return _tensor(self._source, self._start, self._entry(name))
+
+    def get_slice(self, name: str) -> Slice:
+        """The tensor of that name, to be indexed."""
+        return Slice(self, name, self._entry(name))
+
+    def _entry(self, name: str) -> Entry:
+        if name not in self._entries:
+            raise CheckpointError(f"safe_open: File does not contain tensor {name}")
+        return self._entries[name]
+
+
+class Slice:
+    """A tensor of a SafeFile: `[...]` reads it, and gives the part."""
+
+    def __init__(self, file: SafeFile, name: str, entry: Entry) -> None:
+        self._file, self._name, self._facts = file, name, entry
+
+    def get_shape(self) -> list[int]:
+        """Extents of the tensor."""
+        return list(self._facts.shape)
+
+    def get_dtype(self) -> str:
+        """The format's code of the dtype: "F32"."""
+        return CODE_OF[self._facts.dtype]
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self._file.get_tensor(self._name)[index].clone()
+
+
 def _read(source: FileSource) -> dict[str, Tensor]:
     entries, _, start = _header(source)
-    tensors: dict[str, Tensor] = {}
-    for name, entry in entries.items():
-        memory = source.array(start + entry.begin, entry.end - entry.begin)
-        tensors[name] = tensor_from_array(memory.view(entry.dtype.numpy).reshape(entry.shape))
-    return tensors
+    return {name: _tensor(source, start, entry) for name, entry in entries.items()}
+
+
+def _tensor(source: FileSource, start: int, entry: Entry) -> Tensor:
+    memory = source.array(start + entry.begin, entry.end - entry.begin)
+    return tensor_from_array(memory.view(entry.dtype.numpy).reshape(entry.shape))
 
 
 def _header(source: FileSource) -> tuple[dict[str, Entry], dict[str, str], int]:
