@@ -1,4 +1,5 @@
 # ruff: noqa: F401
 """Wrappers for several devices."""
 
-from wend.frontend.nn.parallel import DataParallel, DistributedDataParallel, data_parallel
+from wend.frontend.nn.parallel import DataParallel, DistributedDataParallel
+from wend.nn.parallel.data_parallel import data_parallel
