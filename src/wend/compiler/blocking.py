@@ -24,8 +24,10 @@ from wend.compiler.tile import Shape
 __all__ = [
     "COLUMN_PANELS",
     "DEPTH",
+    "GROUP",
     "Block",
     "Group",
+    "Later",
     "Multiply",
     "Panels",
     "Room",
@@ -101,6 +103,21 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Later:
+    """What is read of the left operand `tiles` tiles after a group's first one, and so on.
+
+    row: bytes to the next row     step: bytes that a tile goes through in a step of depth
+    shared: an i1; they follow each other, so that each panel may go through a part of them
+    """
+
+    base: str
+    row: str
+    step: str
+    shared: str
+    tiles: str
+
+
+@dataclass(frozen=True)
 class Rows:
     """Where the rows of a group's tiles are, for tiles of h rows.
 
@@ -114,6 +131,7 @@ class Rows:
     step_per_row: str
     apart: str
     row_apart: str
+    later: Later
 
 
 def packed_apart(shape: Shape) -> int:
@@ -225,7 +243,6 @@ class Multiply:
         count = f.ceil_div(rows, shape.rows)
         with f.when(f.is_("ne", count, "0")):
             each = f.div(rows, count)
-            soon = self._soon(block, panels_, count)
             more = f.sub(rows, f.mul(each, count))
             with f.loop("0", count, str(GROUP)) as group:
                 last = f.minimum(f.add(group, str(GROUP)), count)
@@ -233,42 +250,95 @@ class Multiply:
                 row = f.add(f.add(self.part_rows[0], f.mul(group, each)), taller)
                 tiles = f.sub(last, group)
                 found = self.left(Group(block, row, tiles, each, f.sub(more, taller)))
+                fetched = self._fetched(block, panels_, found.later, count)
                 with f.turns(group, last) as loop:
                     row, left = loop.carry("i64", row), loop.carry("ptr", found.base)
+                    later = loop.carry("ptr", found.later.base)
                     height = f.add(each, f.select(f.is_("slt", loop.index, more), "1", "0"))
                     loop.become(row, f.add(row, height))
+                    loop.become(later, f.at(later, f.mul(height, found.later.row)))
                     apart = f.add(found.apart, f.mul(height, found.row_apart))
                     loop.become(left, f.at(left, apart))
                     step = f.add(found.step, f.mul(height, found.step_per_row))
                     given = f"ptr {left}, i64 {found.row}, i64 {step}"
                     with panels(f, shape, block.first, block.last, self.columns) as at:
-                        fetched = soon(loop.index, *at)
-                        self._tile(block, panels_, given, row, height, *at, fresh, handed, fetched)
+                        soon = fetched(later, loop.index, *at)
+                        self._tile(block, panels_, given, row, height, *at, fresh, handed, soon)
 
-    def _soon(self, block: Block, found: Panels, count: str) -> Callable[[str, str, str], str]:
-        """What a tile fetches of the panels that come next: arguments, of (tile, column, width).
+    def _fetched(
+        self, block: Block, found: Panels, later: Later, count: str
+    ) -> Callable[[str, str, str, str], str]:
+        """What a tile fetches: arguments, of (where later rows begin, tile, column, width).
 
-        The tiles of a panel share the panel that takes its place: a whole operand may be far away,
-        and a processor does not foresee where the next chunk begins.
+        Of whole panels those that come next, else rows of later tiles: the processor foresees
+        neither where the next chunk begins, nor rows of which it has seen but one.
+        """
+        rows = self._later_rows(block, later, count)
+        panels_ = self._next_panels(block, found, count)
+
+        def fetched(base: str, tile: str, column: str, width: str) -> str:
+            values = rows(base, tile, column)
+            if panels_ is not None:
+                other = (*panels_(tile, column, width), "0")
+                kinds = ("ptr", "i64", "i64")
+                given = zip(other, values, kinds, strict=True)
+                values = tuple(self.f.select(found.whole, *each) for each in given)
+            return "ptr {}, i64 {}, i64 {}".format(*values)
+
+        return fetched
+
+    def _later_rows(
+        self, block: Block, later: Later, count: str
+    ) -> Callable[[str, str, str], tuple[str, ...]]:
+        """Address, bytes a step and halvings of the rows that a tile fetches.
+
+        Rows that lie apart are fetched line by line: for two neighbouring tiles, which find theirs
+        in one line, by all their panels, each some steps, so slowly that the loads do not wait.
+        """
+        f = self.f
+        panels_ = f.ceil_div(f.sub(block.last, block.first), self.shape.panel)
+        step = f.div(f.add(later.step, f.sub(panels_, "1")), panels_)
+        step = f.select(later.shared, step, later.step)
+        zeros = f.let(f"call i64 @llvm.ctlz.i64(i64 {panels_}, i1 true)")
+        halved = f.select(later.shared, "0", f.sub("64", zeros))  # 2 ** halved <= 2 * panels
+        turns = f.select(later.shared, panels_, f.let(f"shl i64 1, {halved}"))
+
+        def rows(base: str, tile: str, column: str) -> tuple[str, ...]:
+            turn = f.div(f.sub(column, block.first), str(self.shape.panel))
+            second = f.both(f.let(f"trunc i64 {tile} to i1"), f.let(f"xor i1 {later.shared}, true"))
+            turn = f.add(turn, f.select(second, panels_, "0"))
+            there = f.is_("slt", f.add(tile, later.tiles), count)
+            mine = f.both(there, f.is_("slt", turn, turns))
+            bytes_ = f.select(mine, step, "0")
+            start = f.let(f"lshr i64 {f.mul(turn, block.depth)}, {halved}")
+            return f.at(base, f.mul(start, bytes_)), bytes_, halved
+
+        return rows
+
+    def _next_panels(
+        self, block: Block, found: Panels, count: str
+    ) -> Callable[[str, str, str], tuple[str, str]] | None:
+        """Address, and bytes a step, of what a tile fetches of whole panels.
+
+        The tiles of a panel share the panel that takes its place.
         """
         f, shape = self.f, self.shape
         if found.whole == "false":
-            return lambda tile, column, width: "ptr null, i64 0"
+            return None
         end = f.add(block.start, block.depth)
         closing = f.is_("eq", end, self.depth)
         onward = f.select(closing, f.sub(block.last, block.first), "0")
         per_width = f.select(closing, "0", f.mul(end, str(shape.bytes)))
 
-        def soon(tile: str, column: str, width: str) -> str:
+        def panels_(tile: str, column: str, width: str) -> tuple[str, str]:
             later = f.add(column, onward)
             there = f.both(found.whole, f.is_("slt", later, self.columns))
             offset = f.add(f.mul(later, found.per_column), f.mul(width, per_width))
             share = f.div(f.add(f.mul(width, str(shape.bytes)), f.sub(count, "1")), count)
             start = f.add(offset, f.mul(tile, f.mul(share, block.depth)))
-            place = f.at(found.base, f.select(there, start, "0"))
-            return f"ptr {place}, i64 {f.select(there, share, '0')}"
+            return f.at(found.base, f.select(there, start, "0")), f.select(there, share, "0")
 
-        return soon
+        return panels_
 
     def _tile(
         self,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wend.compiler.blocking import (
+    GROUP,
     Block,
     Group,
+    Later,
     Panels,
     Room,
     Rows,
@@ -143,4 +145,22 @@ class Operands:
             f.select(f.either(stands, along), "0", unit),
             f.select(stands, "0", str(packed_apart(shape))),
             f.select(stands, left.line, "0"),
+            self._later(group, source, stands, along),
         )
+
+    def _later(self, group: Group, source: str, stands: str, along: str) -> Later:
+        """Rows to fetch: of the next tile if they stand, for the next group if they are packed."""
+        f, shape, left = self.f, self.shape, self.left
+        size = SOURCES[self.dtype][1]
+        shared = f.both(stands, along)
+        tiles = f.select(shared, "1", str(GROUP))
+        first = f.add(f.mul(group.each, tiles), f.minimum(group.more, tiles))
+        # Rows one after the other, with little between them; or steps far apart.
+        tile = shape.rows * size
+        length = f.mul(group.block.depth, str(size))
+        near = f.is_("ule", left.line, f.mul(length, "2"))
+        step = f.select(near, str(2 * tile), "0")
+        step = f.select(f.is_("ule", left.line, length), str(tile), step)
+        across = f.is_("eq", left.line, str(size))
+        step = f.select(shared, step, f.select(across, left.step, "0"))
+        return Later(f.at(source, f.mul(first, left.line)), left.line, step, shared, tiles)

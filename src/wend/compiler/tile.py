@@ -4,13 +4,14 @@ A tile is `rows` rows by `width` vectors. In each step of depth it multiplies on
 row of the left operand, spread over a vector, with one row of the right operand's panel.
 
     void tile_RxW(a, a_row, a_step, b, b_step, depth, before, before_row, out, out_row, valid,
-                  soon, soon_step)
+                  soon, soon_step, soon_halved)
 
     a + i * a_row + k * a_step     element (i, k) of the left operand
     b + k * b_step                 W vectors, one after the other
     before                         null, or what is added to the result
     valid                          how many lanes of the last vector are there, 1 to all
-    soon + k * soon_step           what later tiles read, fetched into the second-level cache
+    soon + (k >> soon_halved) * soon_step   what later tiles read, fetched into the second-level
+                                   cache
 
 All strides are in bytes.
 """
@@ -151,6 +152,7 @@ def _limited(f: Routine, lanes: int, number: str) -> str:
 
 def _tile(shape: Shape, rows: int, width: int) -> str:
     names = "a a_row a_step b b_step depth before before_row out out_row valid soon soon_step"
+    names += " soon_halved"
     pointers = {"a", "b", "before", "out", "soon"}
     parameters = [("ptr" if name in pointers else "i64", name) for name in names.split()]
     f = Routine(tile_name(rows, width), parameters, internal=True)
@@ -219,16 +221,16 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
     lines = ["%a"] + [f.at("%a", f.mul("%a_row", str(row))) for row in range(1, rows)]
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
     sums = ["zeroinitializer"] * (rows * width * steps)
-    a, b, soon = "0", "%b", "%soon"
+    a, b = "0", "%b"
     for start, stop, count in [("0", whole, steps), (whole, "%depth", 1)]:
         if start == stop:
             break
         with f.turns(start, stop, str(count)) as loop:
             a_now, b_now = loop.carry("i64", a), loop.carry("ptr", b)
-            soon_now = loop.carry("ptr", soon)
             now = [loop.carry(shape.vector, x) for x in sums]
             at_a, at_b = a_now, b_now
-            fetch(f, soon_now, level=2)
+            number = f.let(f"lshr i64 {loop.index}, %soon_halved")
+            fetch(f, f.at("%soon", f.mul(number, "%soon_step")), level=2)
             for step in range(count):
                 part = slice(step * rows * width, (step + 1) * rows * width)
                 fresh = multiply_step(f, shape, lines, at_a, at_b, now[part], width)
@@ -237,8 +239,7 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
                 at_a, at_b = f.add(at_a, "%a_step"), f.at(at_b, "%b_step")
             loop.become(a_now, at_a)
             loop.become(b_now, at_b)
-            loop.become(soon_now, f.at(soon_now, f.mul("%soon_step", str(count))))
-        a, b, soon, sums = a_now, b_now, soon_now, now
+        a, b, sums = a_now, b_now, now
         if count == 1:
             break
     while len(sums) > rows * width:
