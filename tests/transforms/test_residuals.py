@@ -106,6 +106,13 @@ def test_less_is_saved(always, own_trie):
     assert x.grad.isfinite().all()
 
 
+def test_gelu_saves_its_operand_alone(own_trie):
+    x = torch.ones(64, 64, requires_grad=True)
+    y = F.gelu(x * 2)
+    torch.synchronize()
+    assert saved_arrays(y) == x.numel() * 4
+
+
 def test_a_graph_may_be_passed_twice(always):
     leaves = tensors()
     loss = network(*leaves).sum()

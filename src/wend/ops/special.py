@@ -71,6 +71,26 @@ class Erfc(Special):
         return (g * (ops.exp(-x * x) * (-2 / math.sqrt(math.pi))),)
 
 
+class NormalGate(Special):
+    """y = x * Phi(x), Phi the normal distribution's cumulative function.
+
+    An op of its own for its gradient: g times one function of x, which leaves nothing to be kept
+    but x. That of the formula's parts needs Phi(x) as well, as much memory again.
+    """
+
+    def reference(self, x: Array) -> Array:
+        return x * (0.5 * (1 + _scipy("erf")(x * math.sqrt(0.5))))
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        share = b.add(b.constant(1.0, x), b.erf(b.mul(x, b.constant(math.sqrt(0.5), x))))
+        return b.mul(x, b.mul(b.constant(0.5, x), share))
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        share = 0.5 * (1 + ops.erf(x * math.sqrt(0.5)))
+        density = ops.exp(-0.5 * (x * x)) * math.sqrt(0.5 / math.pi)
+        return (g * (share + x * density),)
+
+
 class Erfinv(Special):
     """y with erf(y) = input; NaN outside [-1, 1]."""
 

@@ -73,7 +73,7 @@ def gelu(input: V, approximate: str) -> V:
     (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016). Raises ArgumentError for others.
     """
     if approximate == "none":
-        return input * (0.5 * (1 + ops.erf(input * math.sqrt(0.5))))
+        return ops.normal_gate(input)
     if approximate != "tanh":
         raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
     inner = math.sqrt(2 / math.pi) * (input + 0.044715 * (input * input * input))
