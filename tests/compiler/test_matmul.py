@@ -49,8 +49,12 @@ def test_all_small_sizes(rows, dtype):
 
 
 @pytest.mark.parametrize(
-    "shape", [(1, 1300, 401), (13, 600, 817), (40, 1025, 100), (70, 40, 1000), (32, 3300, 90)]
-)
+    "shape",
+    [
+        (1, 1300, 401), (13, 600, 817), (40, 1025, 100), (70, 40, 1000), (32, 3300, 90),
+        (140, 20, 2 * 9840), (13, 1, 70_000), (200, 300, 700), (75, 1100, 60),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_blocks_of_depth_and_columns(shape, dtype):
     for left, right in ways(*shape, dtype):
