@@ -1,4 +1,5 @@
 # ruff: noqa: F401
 """Weight normalization."""
 
-from wend.frontend.nn.renormalized import remove_weight_norm, weight_norm
+from wend.frontend.nn.renormalized import remove_weight_norm
+from wend.frontend.nn.renormalized import weight_norm as weight_norm
