@@ -8,6 +8,18 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # what tests of several folders share
 
 
+def pytest_configure(config):
+    """Hypothesis sets no deadline: on a busy machine the first example may take long.
+
+    A profile must be there before `given` is applied. The smoke tests need none, and no import.
+    """
+    if config.option.markexpr != "smoke":
+        import hypothesis
+
+        hypothesis.settings.register_profile("wend", deadline=None, print_blob=True)
+        hypothesis.settings.load_profile("wend")
+
+
 def pytest_ignore_collect(collection_path, config):
     """`-m smoke` does not import test files that have no smoke test (some load PyTorch)."""
     if config.option.markexpr == "smoke" and collection_path.suffix == ".py":
@@ -22,14 +34,6 @@ def pytest_pycollect_makeitem(collector, name, obj):
         if not any(mark.name == "smoke" for mark in marks):
             return []
     return None
-
-
-def pytest_collection_modifyitems():
-    """Hypothesis sets no deadline: on a busy machine the first example may take long."""
-    hypothesis = sys.modules.get("hypothesis")
-    if hypothesis is not None:
-        hypothesis.settings.register_profile("wend", deadline=None, print_blob=True)
-        hypothesis.settings.load_profile("wend")
 
 
 @pytest.fixture

@@ -753,9 +753,9 @@ def le(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> 
 def le_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input <= other."""
 def lerp(input: Tensor, end: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = input + weight * (end - input)."""
+    """y = input + weight * (end - input), counted from the end that is nearer."""
 def lerp_(input: Tensor, end: Tensor, weight: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = input + weight * (end - input)."""
+    """y = input + weight * (end - input), counted from the end that is nearer."""
 def less(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input < other."""
 def less_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -784,9 +784,9 @@ def log2_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the logarithm of input to base 2."""
 def log_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the natural logarithm of input."""
-def log_softmax(input: Tensor, dim: _int | None = None, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+def log_softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow."""
-def logaddexp(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+def logaddexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = log(exp(input) + exp(other)), without overflow in between."""
 def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = log2(2 ** input + 2 ** other), without overflow in between."""
@@ -847,7 +847,7 @@ def max_pool2d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequen
     """y = the greatest element of each window."""
 def max_pool3d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int | None = None, padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = the greatest element of each window."""
-def maximum(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the larger of input and other; NaN if either is."""
 def mean(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """y = sum of x over `dim` / number of elements summed."""
@@ -866,7 +866,7 @@ def min(input: Tensor, dim: _int | None, keepdim: _bool = False) -> _values_indi
 @overload
 def min(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
-def minimum(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the smaller of input and other; NaN if either is."""
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = x @ w for matrices. x: (n, m)   mat2: (m, p)   ->   (n, p)."""
@@ -1093,7 +1093,7 @@ def sinh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sinh(input)."""
 def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
-def softmax(input: Tensor, dim: _int | None = None, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
+def softmax(input: Tensor, dim: _int, dtype: _dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = exp(x) / sum of exp(x) along dim."""
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
     """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""

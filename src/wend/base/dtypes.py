@@ -14,7 +14,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from wend.base.errors import ArgumentTypeError, DTypeError
+from wend.base.errors import ArgumentTypeError, DataRefused, DTypeError
 
 BOOL: Final = 0
 INT: Final = 1
@@ -162,7 +162,7 @@ def from_numpy(given: Any) -> DType:
     if dtype is not None:
         return dtype
     if not array_type.isnative:
-        raise ArgumentTypeError(
+        raise DataRefused(
             f"from_numpy: {array_type} is not in this machine's byte order; "
             "convert with array.astype(array.dtype.newbyteorder('='))"
         )

@@ -32,6 +32,14 @@ class DTypeError(WendError, RuntimeError):
     """An element type that the op does not take."""
 
 
+class DTypeNotImplemented(DTypeError, NotImplementedError):
+    """An element type that the op has no rule for: PyTorch raises NotImplementedError."""
+
+
+class DTypeOfOperator(DTypeNotImplemented, TypeError):
+    """An element type that an operator of Python is not for: PyTorch raises TypeError."""
+
+
 class DeviceError(WendError, RuntimeError):
     """A device that is not there, or operands on different devices."""
 
@@ -74,6 +82,14 @@ class ArgumentError(WendError, ValueError):
 
 class ValueRefused(ArgumentError, RuntimeError):
     """A value that is not allowed, and that PyTorch refuses with RuntimeError."""
+
+
+class DataRefused(ArgumentTypeError, ValueRefused):
+    """What is no number or array; PyTorch's error is TypeError, ValueError or RuntimeError."""
+
+
+class ValuesRefused(ExecutionError, ValueError):
+    """Values out of an op's range, found when they are computed."""
 
 
 class IndexOutOfRange(WendError, IndexError):

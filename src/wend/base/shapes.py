@@ -82,12 +82,27 @@ def _checked_ints(sizes: Iterable[SupportsIndex]) -> Iterator[int]:
         yield number
 
 
+def int_of(value: Any) -> int:
+    """An extent, a dim or a count as an int. Raises TypeError, for a bool too (as PyTorch does)."""
+    if isinstance(value, bool):
+        raise TypeError("a bool is no int here")
+    return operator.index(value)
+
+
 def normalize_dim(dim: int, rank: int, op: str = "dim") -> int:
-    """dim counted from 0. A 0-d tensor counts as having one dim. Raises DimError.
+    """dim counted from 0. A 0-d tensor counts as having one dim.
 
     op: the public name of the op, for the message
+    Raises DimError if it is out of range, ArgumentTypeError if it is no int.
     """
     bound = rank or 1
+    if type(dim) is not int:
+        try:
+            dim = int_of(dim)
+        except TypeError:
+            raise ArgumentTypeError(
+                f"{op}: a dim must be an int, not {type(dim).__name__}"
+            ) from None
     if -bound <= dim < bound:
         return dim if dim >= 0 else dim + bound
     of = "a 0-d tensor" if rank == 0 else f"a tensor of {rank} dim{'s' * (rank > 1)}"

@@ -541,7 +541,7 @@ class Tensor:
     def bernoulli(self, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
         """1 with probability input (or p), else 0; the dtype of `input`."""
     def bernoulli_(self, p: Any = 0.5, *, generator: Any = None) -> Tensor:
-        """Fill with 1 (probability p) and 0."""
+        """Fill with 1 (probability p) and 0. Raises as `probability`."""
     def bfloat16(self) -> Tensor:
         """This tensor as torch.bfloat16."""
     def bincount(self, weights: Any = None, minlength: _int = 0) -> Any:
@@ -583,7 +583,7 @@ class Tensor:
     def byte(self) -> Tensor:
         """This tensor as torch.uint8."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Any = None) -> Tensor:
-        """Fill with Cauchy numbers."""
+        """Fill with Cauchy numbers. Raises ValueRefused unless sigma > 0."""
     def ceil(self) -> Tensor:
         """y = the smallest integer that is not below input."""
     def ceil_(self) -> Tensor:
@@ -803,7 +803,7 @@ class Tensor:
     def expm1_(self) -> Tensor:
         """y = e ** input - 1, exact near 0."""
     def exponential_(self, lambd: _float = 1.0, *, generator: Any = None) -> Tensor:
-        """Fill with exponential numbers of rate lambd."""
+        """Fill with exponential numbers of rate lambd. Raises ValueRefused unless lambd > 0."""
     def fill_(self, value: Any) -> Tensor:
         """Overwrite every element by `value`, a number or a 0-d tensor."""
     def fill_diagonal_(self, fill_value: Any, wrap: _bool = False) -> Tensor:
@@ -1031,9 +1031,9 @@ class Tensor:
     def le_(self, other: Tensor | _Number) -> Tensor:
         """y = input <= other."""
     def lerp(self, end: Tensor, weight: Tensor | _Number) -> Tensor:
-        """y = input + weight * (end - input)."""
+        """y = input + weight * (end - input), counted from the end that is nearer."""
     def lerp_(self, end: Tensor, weight: Tensor | _Number) -> Tensor:
-        """y = input + weight * (end - input)."""
+        """y = input + weight * (end - input), counted from the end that is nearer."""
     def less(self, other: Tensor | _Number) -> Tensor:
         """y = input < other."""
     def less_(self, other: Tensor | _Number) -> Tensor:
@@ -1063,10 +1063,10 @@ class Tensor:
     def log_(self) -> Tensor:
         """y = the natural logarithm of input."""
     def log_normal_(self, mean: _float = 1.0, std: _float = 2.0, *, generator: Any = None) -> Tensor:
-        """Fill with numbers whose logarithm is normal."""
-    def log_softmax(self, dim: _int | None = None, dtype: _dtype | None = None) -> Tensor:
+        """Fill with numbers whose logarithm is normal. Raises ValueRefused unless std > 0."""
+    def log_softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow."""
-    def logaddexp(self, other: Tensor | _Number) -> Tensor:
+    def logaddexp(self, other: Tensor) -> Tensor:
         """y = log(exp(input) + exp(other)), without overflow in between."""
     def logaddexp2(self, other: Tensor) -> Tensor:
         """y = log2(2 ** input + 2 ** other), without overflow in between."""
@@ -1129,7 +1129,7 @@ class Tensor:
     @overload
     def max(self, other: Tensor | _Number) -> Tensor:
         """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
-    def maximum(self, other: Tensor | _Number) -> Tensor:
+    def maximum(self, other: Tensor) -> Tensor:
         """y = the larger of input and other; NaN if either is."""
     def mean(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """y = sum of x over `dim` / number of elements summed."""
@@ -1148,7 +1148,7 @@ class Tensor:
     @overload
     def min(self, other: Tensor | _Number) -> Tensor:
         """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
-    def minimum(self, other: Tensor | _Number) -> Tensor:
+    def minimum(self, other: Tensor) -> Tensor:
         """y = the smaller of input and other; NaN if either is."""
     def mm(self, mat2: Tensor) -> Tensor:
         """y = x @ w for matrices. x: (n, m)   mat2: (m, p)   ->   (n, p)."""
@@ -1444,7 +1444,7 @@ class Tensor:
         """y = sinh(input)."""
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
         """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
-    def softmax(self, dim: _int | None = None, dtype: _dtype | None = None) -> Tensor:
+    def softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """y = exp(x) / sum of exp(x) along dim."""
     def sort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
         """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""
@@ -1536,7 +1536,7 @@ class Tensor:
     @overload
     def tile(self, *dims: _int) -> Tensor:
         """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
-    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+    def to(self) -> Tensor:
         """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
     def to_dense(self, *args: Any) -> Tensor:
         """This tensor: it is real and dense, and nothing about it is put off."""

@@ -114,6 +114,8 @@ class Primitive(PrimitiveBase):
     pairs_batches: ClassVar[bool] = False  # leading dims of the operands belong together
     joins: ClassVar[bool] = False  # puts its operands behind one another
     of_one: ClassVar[str] = ""  # the op of one example, where this one asks for a batch dim
+    of_number: ClassVar[Any] = None  # makes a tensor of the first operand, if all are numbers
+    numbers_inside: ClassVar[bool] = False  # Wend's own rules call it with numbers, users do not
     differentiable: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float"})
     functions: ClassVar[tuple[str, ...]] = ()
@@ -159,7 +161,10 @@ class Primitive(PrimitiveBase):
         REGISTRY[cls.name] = cls
         cls.function = make_function(cls.name, Binder(cls.name, cls), cls)
         setattr(ops, cls.name, cls.function)
-        publish(cls.function, cls.functions, cls.methods)
+        public = cls.function
+        if cls.numbers_inside:
+            public = make_function(cls.name, Binder(cls.name, cls, tensors_only=True), cls)
+        publish(public, cls.functions, cls.methods)
         for operator in cls.operators:
             _hot.set_operator(operator, cls.function)
         _publish_inplace(cls)

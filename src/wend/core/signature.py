@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import operator
 import re
 import struct
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import Any
 
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.base.shapes import int_of
 from wend.core import _hot
 from wend.core._hot import CallPlan, Tensor
 from wend.core.symbolic import SymInt, SymNumber, category_of
@@ -111,10 +111,8 @@ def exact_key(value: Any) -> Any:
 def _as_int(name: str, p: Param, value: Any) -> Any:
     if type(value) is int or isinstance(value, SymInt):
         return value
-    if isinstance(value, bool):
-        return int(value)
     try:
-        return operator.index(value)
+        return int_of(value)
     except TypeError:
         raise ArgumentTypeError(
             f"{name}: argument '{p.name}' must be int, not {type(value).__name__}"
@@ -122,8 +120,12 @@ def _as_int(name: str, p: Param, value: Any) -> Any:
 
 
 def _as_ints(name: str, p: Param, value: Any) -> tuple[Any, ...]:
+    if hasattr(value, "__index__") and not hasattr(value, "__len__"):
+        return (_as_int(name, p, value),)
     if isinstance(value, (list, tuple)):
-        return tuple(_as_int(name, p, v) for v in value)
+        # As PyTorch does, only the first item is looked at.
+        rest = (int(v) if type(v) is bool else _as_int(name, p, v) for v in value[1:])
+        return (*(_as_int(name, p, v) for v in value[:1]), *rest)
     if isinstance(value, Tensor):
         if value.dim() == 1:
             return tuple(value.tolist())
@@ -142,13 +144,11 @@ def _as_attr(name: str, p: Param, value: Any) -> Any:
         return None
     if kind in ("dim", "int"):
         return _as_int(name, p, value)
-    if kind == "ints":
-        return _as_ints(name, p, value if not isinstance(value, int) else (value,))
-    if kind == "dims":
-        return _as_ints(name, p, (value,) if isinstance(value, int) else value)
+    if kind in ("ints", "dims"):
+        return _as_ints(name, p, value)
     if kind == "bool":
-        if isinstance(value, (bool, int)):
-            return bool(value)
+        if isinstance(value, bool):
+            return value
         raise ArgumentTypeError(
             f"{name}: argument '{p.name}' must be bool, not {type(value).__name__}"
         )
@@ -158,7 +158,7 @@ def _as_attr(name: str, p: Param, value: Any) -> Any:
         )
     if kind == "dtype":
         if value in _PYTHON_DTYPES:
-            return _PYTHON_DTYPES[value]()
+            return _PYTHON_DTYPES[value]
         if not isinstance(value, DType):
             raise ArgumentTypeError(
                 f"{name}: argument '{p.name}' must be a dtype, not {type(value).__name__}"
@@ -169,13 +169,9 @@ def _as_attr(name: str, p: Param, value: Any) -> Any:
 
 
 def _python_dtypes() -> dict[Any, Any]:
-    from wend.base import config, dtypes
+    from wend.base import dtypes
 
-    return {
-        float: config.get_default_dtype,
-        int: lambda: dtypes.int64,
-        bool: lambda: dtypes.bool_,
-    }
+    return {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_}
 
 
 _PYTHON_DTYPES = _python_dtypes()
@@ -186,9 +182,10 @@ TENSOR, FLOAT, INT, BOOL, TENSORS, INTS, COMPLEX, DEFAULT = range(8)
 class Binder:
     """Binds calls of one signature to primitives of one class."""
 
-    def __init__(self, name: str, cls: Any) -> None:
+    def __init__(self, name: str, cls: Any, tensors_only: bool = False) -> None:
         self.name = name
         self.cls = cls
+        self.tensors_only = tensors_only  # operands are no numbers
 
     @cached_property
     def params(self) -> tuple[Param, ...]:
@@ -262,6 +259,9 @@ class Binder:
         Raises ArgumentTypeError for arguments that do not fit the signature.
         """
         values = self.match(args, kwargs)
+        alone = self.cls.of_number is not None and not any(isinstance(v, Tensor) for v, _ in values)
+        if alone:
+            values[0] = (self.cls.of_number(values[0][0]), values[0][1])
         n_raw = len(args) + len(kwargs)
         attrs: dict[str, Any] = {}
         form: list[Any] = []
@@ -269,7 +269,7 @@ class Binder:
         call_args: list[Any] = []
         slots: list[tuple[int, int, Any]] = []  # (raw index, role, default or length)
         constants: list[tuple[int, Any]] = []
-        cacheable = True
+        cacheable = not alone
         for p, (value, raw) in zip(self.params, values, strict=True):
             if p.is_attr:
                 attrs[p.name] = _as_attr(self.name, p, value)
@@ -301,7 +301,9 @@ class Binder:
             if isinstance(value, Tensor):
                 tensors.append(value)
                 return "T"
-            number = _as_number(value) if kind == "operand" else None
+            # A 0-d array is no number: unlike one, it takes part in the promotion.
+            takes = kind == "operand" and not (self.tensors_only or hasattr(value, "__setitem__"))
+            number = _as_number(value) if takes else None
             if number is None:
                 raise self._wrong(p, value)
             args.append(number)
@@ -321,7 +323,7 @@ class Binder:
             args.append(_as_int(self.name, p, value))
             return "I"
         if kind in ("sizes", "sizes?"):
-            ints = _as_ints(self.name, p, value if not isinstance(value, int) else (value,))
+            ints = _as_ints(self.name, p, value)
             args.extend(ints)
             return ("S", len(ints))
         number = _as_number(value)
@@ -333,7 +335,7 @@ class Binder:
     def _wrong(self, p: Param, value: Any) -> ArgumentTypeError:
         wanted = {
             "tensors": "a list or tuple of Tensors",
-            "operand": "Tensor or number",
+            "operand": "Tensor" if self.tensors_only else "Tensor or number",
             "scalar": "number",
             "scalar?": "number",
         }.get(p.kind, "Tensor")

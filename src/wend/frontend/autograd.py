@@ -165,6 +165,8 @@ def grad(
         )
     roots = _tensors("grad", outputs)
     wanted = _tensors("grad", inputs)
+    if not wanted:
+        raise GraphError("grad: `inputs` is empty: there is nothing to differentiate by")
     _require_grad("grad", wanted)
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:

@@ -6,6 +6,7 @@ that a `zeros` in a loop costs a step and no memory until somebody looks at it.
 
 from __future__ import annotations
 
+import math
 import operator
 import warnings
 from typing import Any
@@ -18,8 +19,10 @@ from wend.base.errors import (
     ArgumentTypeError,
     DeviceError,
     DTypeError,
+    DTypeNotImplemented,
     ValueRefused,
 )
+from wend.base.shapes import int_of
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
@@ -112,7 +115,11 @@ class Options:
                     f"{op}: dtype {self.dtype} does not match dtype of out tensor ({out.dtype})"
                 )
         self.out = out
-        self.requires_grad = bool(requires_grad)
+        if not isinstance(requires_grad, bool):
+            raise ArgumentTypeError(
+                f"{op}: argument 'requires_grad' must be bool, not {type(requires_grad).__name__}"
+            )
+        self.requires_grad = requires_grad
 
 
 def finished(op: Any, made: Tensor, options: Options) -> Tensor:
@@ -307,7 +314,11 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
         if isinstance(size, Tensor):
             size = size.tolist()
     try:
-        return tuple(n if type(n) is int else operator.index(n) for n in size)
+        # As PyTorch does, only the first item may be no bool.
+        return tuple(
+            n if type(n) is int else operator.index(n) if i else int_of(n)
+            for i, n in enumerate(size)
+        )
     except TypeError:
         wrong = next((n for n in size if not is_index(n)), size) if _is_iterable(size) else size
         raise ArgumentTypeError(
@@ -319,7 +330,7 @@ def is_index(value: Any) -> bool:
     """Whether a value can stand for one extent: an int, or a 0-d tensor or array."""
     if isinstance(value, Tensor) or is_array(value):
         return bool(value.ndim == 0)
-    return hasattr(value, "__index__")
+    return hasattr(value, "__index__") and not isinstance(value, bool)
 
 
 def _is_iterable(value: Any) -> bool:
@@ -378,12 +389,28 @@ def checked_keywords(op: str, keywords: dict[str, Any]) -> dict[str, Any]:
     return keywords
 
 
+def check_fits(op: str, value: Any, dtype: DType) -> None:
+    """Raise ValueRefused for a number beyond what `dtype` holds; minus a uint's is wrapped."""
+    if dtype.category == dtypes.INT and not isinstance(value, complex):
+        info = dtypes.iinfo(dtype)
+        fits = (-info.max if info.min == 0 else info.min) <= value <= info.max
+    elif dtype.category == dtypes.FLOAT and isinstance(value, (int, float)):
+        fits = not dtypes.finfo(dtype).max < abs(value) < math.inf
+    else:
+        return
+    if not fits:
+        raise ValueRefused(f"{op}: {value} cannot be converted to {dtype} without overflow")
+
+
 def full(size: Any, fill_value: Any, **keywords: Any) -> Tensor:
     """y[...] = fill_value, of the number's type unless `dtype` says otherwise."""
     options = Options("full", **checked_keywords("full", keywords))
+    if is_index(size):
+        raise ArgumentTypeError("full: argument 'size' must be a tuple of ints, not one")
     extents = sizes_of("full", (size,))
     value = _number("full", fill_value)
     dtype = options.dtype or dtypes.of_python(type(value))
+    check_fits("full", value, dtype)
     return finished("full", ops.full(extents, value, dtype=dtype), options)
 
 
@@ -452,7 +479,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tenso
     if options.dtype is not None and options.dtype.category < dtypes.FLOAT:
         start, end, step = int(start), int(end), int(step)
     if options.dtype is dtypes.bool_:
-        raise DTypeError("arange: not implemented for torch.bool")
+        raise DTypeNotImplemented("arange: not implemented for torch.bool")
     integral = not any(isinstance(n, float) for n in (start, end, step))
     dtype = options.dtype or (dtypes.int64 if integral else dtypes.get_default_dtype())
     count = arange_count(start, end, step)

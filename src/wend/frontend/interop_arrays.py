@@ -15,7 +15,7 @@ import numpy as np
 
 from wend.base import dtypes
 from wend.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType, from_numpy, iinfo, promote_types
-from wend.base.errors import ArgumentError, ArgumentTypeError, ValueRefused
+from wend.base.errors import ArgumentError, ArgumentTypeError, DataRefused, ValueRefused
 
 __all__ = ["Op", "array_from_data", "cast_array", "identity", "infer_dtype", "spaced"]
 
@@ -187,7 +187,7 @@ def _number(leaf: Any, place: Any, op: Op) -> tuple[Any, DType]:
     for base, kind in PYTHON_NUMBERS.items():  # subclasses, such as the members of an IntEnum
         if isinstance(leaf, base):
             return base(leaf), dtypes.dtype_of_scalar_category(kind)
-    raise ArgumentTypeError(
+    raise DataRefused(
         f"{op.name}: {place()} is a {type(leaf).__name__}, and the elements of a tensor are numbers"
     )
 
@@ -280,7 +280,7 @@ def spaced(
         raise ArgumentTypeError(f"{op}: steps must be an int, not {type(steps).__name__}")
     count = int(steps)
     if count < 0:
-        raise ArgumentError(f"{op}: number of steps must be non-negative, got {count}")
+        raise ValueRefused(f"{op}: number of steps must be non-negative, got {count}")
     is_complex = isinstance(start, complex) or isinstance(end, complex)
     if dtype is None:
         dtype = dtypes.dtype_of_scalar_category(COMPLEX if is_complex else FLOAT)

@@ -6,10 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import DType
+from wend.base.dtypes import DType, from_numpy
 from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 
-__all__ = ["KIND_CPU", "Capsule", "array_from_dlpack", "array_of_buffer", "is_array", "sharable"]
+__all__ = [
+    "KIND_CPU",
+    "Capsule",
+    "array_from_dlpack",
+    "array_of_buffer",
+    "common_dtype",
+    "is_array",
+    "sharable",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -17,6 +25,11 @@ Array = np.ndarray[Any, Any]
 def is_array(value: object) -> bool:
     """Whether it is a NumPy array."""
     return isinstance(value, np.ndarray)
+
+
+def common_dtype(dtype: DType, array: Array) -> DType:
+    """The element type in which NumPy computes arrays of `dtype` and of the array's type."""
+    return from_numpy(np.promote_types(dtype.numpy, array.dtype))
 
 
 def sharable(op: str, array: Array) -> Array:

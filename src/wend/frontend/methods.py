@@ -11,7 +11,7 @@ from wend.base import dtypes
 from wend.base.devices import device as Device
 from wend.base.devices import usable
 from wend.base.dtypes import DType
-from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeError
+from wend.base.errors import ArgumentTypeError, DataRefused, DTypeError, GraphError, ShapeError
 from wend.base.shapes import Size
 from wend.core import _hot
 from wend.core._hot import Tensor
@@ -134,7 +134,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     for dtype_name, title in _TYPE_NAMES.items():
         if title == word or (word == "" and dtype_name == "float32"):
             return _converted(self, dtypes.NAMES[dtype_name], False)
-    raise ArgumentTypeError(f"type: invalid type: {name!r}")
+    raise DataRefused(f"type: invalid type: {name!r}")
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
@@ -179,6 +179,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
             )
         return copy_(self, value)
     aliasing.check_writable(self, "fill_")
+    creation.check_fits("fill_", value, self.dtype)
     aliasing.assign(self, ops.full(tuple(self.shape), value, dtype=self.dtype), fill_)
     return self
 
@@ -532,7 +533,7 @@ Tensor.__reversed__ = reversed_
 Tensor.where = where_method
 Tensor.positive = positive
 Tensor.__torch_function__ = default_torch_function
-_hot.set_operator("__pos__", ops.identity)
+_hot.set_operator("__pos__", ops.positive)
 for _name in ("resolve_conj", "resolve_neg", "conj", "to_dense", "coalesce"):
     setattr(Tensor, _name, _named(_name, _itself))
 Tensor.T = _hot.OpProperty(ops.reverse_dims)

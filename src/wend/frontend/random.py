@@ -7,20 +7,24 @@ depend on what is fused, batched or left out.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from wend.base import random_state
 from wend.base.devices import usable
-from wend.base.dtypes import float32, float64, iinfo, int64, uint8
-from wend.base.errors import ArgumentTypeError, ValueRefused
+from wend.base.dtypes import BOOL, DType, finfo, float32, float64, iinfo, int64, uint8
+from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError, ValueRefused
 from wend.base.random_state import RandomState
+from wend.base.shapes import int_of
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.aliasing import assign
 from wend.frontend.creation import Options, finished, sizes_of, tensor
+from wend.ops.elementwise import FLOATING
+from wend.ops.numeric import require
 
 __all__ = [
     "Generator",
@@ -218,8 +222,7 @@ def randint(*args: Any, **keywords: Any) -> Tensor:
     generator = keywords.pop("generator", None)
     dtype = keywords.pop("dtype", None) or int64
     options = Options("randint", dtype=dtype, **keywords)
-    if low >= high:
-        raise ValueRefused(f"randint: expects 'from' < 'to', but got from={low} >= to={high}")
+    check_range("randint", low, high, dtype)
     shape = sizes_of("randint", (size,))
     seed, offset = reserve(generator, _count(shape))
     made = ops.random_integers(shape, low, high, seed, offset, dtype=dtype)
@@ -243,7 +246,47 @@ def _randint_arguments(args: Any, keywords: dict[str, Any]) -> tuple[int, int, A
         low = rest.pop() if rest else 0
     if rest:
         raise ArgumentTypeError("randint: too many positional arguments")
-    return int(low), int(high), size
+    if isinstance(size, int):
+        raise ArgumentTypeError("randint: argument 'size' must be a tuple of ints, not int")
+    return _int("randint", "low", low), _int("randint", "high", high), size
+
+
+def _int(op: str, name: str, value: Any) -> int:
+    try:
+        number = int_of(value)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"{op}: argument '{name}' must be int, not {type(value).__name__}"
+        ) from None
+    if not -(2**63) <= number < 2**63:
+        raise ArgumentError(f"{op}: {name} is {number}, which needs more than 64 bits")
+    return number
+
+
+def check_range(op: str, low: int, high: int, dtype: DType) -> None:
+    """Raise ValueRefused unless there are numbers low <= y < high, and `dtype` holds them.
+
+    Warns of those that a float type cannot tell from their neighbours.
+    """
+    if low >= high:
+        raise ValueRefused(f"{op}: expects 'from' < 'to', but got from={low} >= to={high}")
+    exact = 0
+    if dtype.is_floating_point:
+        most, exact = finfo(dtype).max, 2 ** digits_of(dtype)
+        least = -most
+    elif dtype.category == BOOL:
+        least, most = 0, 1
+    else:
+        least, most = iinfo(dtype).min, iinfo(dtype).max
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        if not least <= bound <= most:
+            raise ValueRefused(f"{op}: {name} is {bound}, which is out of bounds for {dtype}")
+        if exact and not -exact <= bound <= exact:
+            warnings.warn(
+                f"{op}: {name} is {bound}; beyond 2**{digits_of(dtype)} {dtype} cannot tell "
+                "integers apart",
+                stacklevel=3,
+            )
 
 
 def randint_like(input: Tensor, *bounds: int, **keywords: Any) -> Tensor:
@@ -255,20 +298,35 @@ def randint_like(input: Tensor, *bounds: int, **keywords: Any) -> Tensor:
 
 
 def randperm(n: int, **keywords: Any) -> Tensor:
-    """A random permutation of 0..n-1, int64 unless dtype is given."""
+    """A random permutation of 0..n-1, int64 unless dtype is given.
+
+    Raises ValueRefused if n is negative, or the type cannot hold n - 1 exactly.
+    """
+    n = _int("randperm", "n", n)
     generator = keywords.pop("generator", None)
     dtype = keywords.pop("dtype", None) or int64
     options = Options("randperm", dtype=dtype, **keywords)
     if n < 0:
         raise ValueRefused(f"randperm: n must be non-negative, and is {n}")
+    require("randperm", frozenset({"int", "float"}), dtype)
+    most = 2 ** digits_of(dtype) if dtype.is_floating_point else iinfo(dtype).max
+    if n - 1 > most:
+        raise ValueRefused(f"randperm: {dtype} cannot hold the numbers below {n}")
     seed, offset = reserve(generator, n)
     order = ops.argsort(ops.random_bits((n,), seed, offset))
     return finished(_same, ops.cast(order, dtype) if dtype is not int64 else order, options)
 
 
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, **keywords: Any) -> Tensor:
-    """Normal numbers with the given means and deviations (numbers or tensors)."""
+    """Normal numbers with the given means and deviations (numbers or tensors).
+
+    Raises ValueRefused for a negative deviation, ValuesRefused (when computed) for a tensor's.
+    """
     generator = keywords.pop("generator", None)
+    if isinstance(std, Tensor):
+        std = ops.within(std, 0.0, math.inf, fault="normal: expects all elements of std >= 0.0")
+    elif not std >= 0:
+        raise ValueRefused(f"normal: expects std >= 0.0, but found std {std}")
     if size is None:
         shape = tuple(
             ops.broadcast_tensors(mean, std)[0].shape
@@ -283,8 +341,11 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, **keywords: Any) -
 
 
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any = None) -> Tensor:
-    """1 with probability input (or p), else 0; the dtype of `input`."""
-    chance = input if p is None else p
+    """1 with probability input (or p), else 0; the dtype of `input`.
+
+    Raises as `probability`.
+    """
+    chance = probability("bernoulli", input if p is None else p)
     seed, offset = reserve(generator, input.numel())
     dtype = input.dtype if input.dtype.is_floating_point else None
     drawn = ops.uniform(tuple(input.shape), seed, offset, dtype=dtype)
@@ -292,6 +353,20 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
     if out is not None:
         return _hot.slot("call_out")(_same, (made,), {"out": out})  # type: ignore[no-any-return]
     return made
+
+
+def probability(op: str, p: Any) -> Any:
+    """A number or tensor that lies from 0 to 1.
+
+    Raises ValueRefused for another number, ValuesRefused (when computed) for a tensor's element,
+    DTypeNotImplemented for a tensor of bools or ints.
+    """
+    if isinstance(p, Tensor):
+        require(op, FLOATING, p.dtype)
+        return ops.within(p, fault=f"{op}: expects probabilities from 0 to 1")
+    if not 0 <= p <= 1:
+        raise ValueRefused(f"{op}: expects p to be in [0, 1], but got p={p}")
+    return p
 
 
 def multinomial(
@@ -360,36 +435,51 @@ def uniform_(
     """Fill with uniform numbers from..to."""
     low = kw.pop("from", kw.pop("a", from_))
     to = kw.pop("b", to)
-    if low > to:
+    require("uniform_", FLOATING, self.dtype)
+    if not low <= to:
         raise ValueRefused(
             f"uniform_: expects to return a [from, to) range, but found {low} > {to}"
         )
+    most = finfo(self.dtype).max
+    if not (-most <= low and to <= most and to - low <= most):
+        raise ValueRefused(f"uniform_: from {low} to {to} is out of bounds for {self.dtype}")
     made = _drawn(self, ops.uniform_between, low, to, generator=generator)
     return _fill(self, _unit(self, generator) * (to - low) + low if made is None else made)
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with normal numbers."""
-    if std < 0:
+    if not std >= 0:
         raise ValueRefused(f"normal_: expects std >= 0.0, but found std {std}")
     made = _drawn(self, ops.normal, mean, std, generator=generator)
     return _fill(self, _normal(self, generator) * std + mean if made is None else made)
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
-    """Fill with 1 (probability p) and 0."""
+    """Fill with 1 (probability p) and 0. Raises as `probability`."""
+    p = probability("bernoulli_", p)
     return _fill(self, _unit(self, generator) < p)
 
 
+def _continuous(op: str, x: Tensor, name: str, scale: float) -> None:
+    """Check the tensor and the scale of a continuous distribution."""
+    if not x.dtype.is_floating_point:
+        raise DTypeError(f"{op}: the distribution is continuous, and {x.dtype} is no float type")
+    if not scale > 0:
+        raise ValueRefused(f"{op}: expects {name} > 0.0, but found {name}={scale}")
+
+
 def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Fill with exponential numbers of rate lambd."""
+    """Fill with exponential numbers of rate lambd. Raises ValueRefused unless lambd > 0."""
+    _continuous("exponential_", self, "lambda", lambd)
     return _fill(self, -ops.log1p(-_unit(self, generator)) / lambd)
 
 
 def log_normal_(
     self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None
 ) -> Tensor:
-    """Fill with numbers whose logarithm is normal."""
+    """Fill with numbers whose logarithm is normal. Raises ValueRefused unless std > 0."""
+    _continuous("log_normal_", self, "std", std)
     made = _drawn(self, ops.log_normal_draw, mean, std, generator=generator)
     return _fill(self, (_normal(self, generator) * std + mean).exp() if made is None else made)
 
@@ -397,13 +487,20 @@ def log_normal_(
 def cauchy_(
     self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None
 ) -> Tensor:
-    """Fill with Cauchy numbers."""
+    """Fill with Cauchy numbers. Raises ValueRefused unless sigma > 0."""
+    _continuous("cauchy_", self, "sigma", sigma)
     return _fill(self, ((_unit(self, generator) - 0.5) * math.pi).tan() * sigma + median)
 
 
 def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
-    """Fill with the number of trials up to the first success."""
-    tail = math.log1p(-p) if p < 1 else -math.inf
+    """Fill with the number of trials up to the first success.
+
+    Raises ValueRefused unless 0 < p < 1.
+    """
+    require("geometric_", frozenset({"int", "float"}), self.dtype)
+    if not 0 < p < 1:
+        raise ValueRefused(f"geometric_: expects p to be in (0, 1), but got p={p}")
+    tail = math.log1p(-p)
     return _fill(self, (ops.log1p(-_unit(self, generator)) / tail).ceil().clamp(min=1))
 
 
@@ -414,12 +511,18 @@ def random_(self: Tensor, *bounds: int, generator: Any = None, **kw: Any) -> Ten
         low, high = bounds
     else:
         low, high = 0, bounds[0] if bounds else _range_of(self)
+    check_range("random_", low, high, self.dtype)
     return _fill(self, randint(low, high, tuple(self.shape), generator=generator))
+
+
+def digits_of(dtype: DType) -> int:
+    """Binary digits of a float type's significand."""
+    return 1 - math.frexp(finfo(dtype).eps)[1] + 1
 
 
 def _range_of(x: Tensor) -> int:
     if x.dtype.is_floating_point:
-        return 2 ** {2: 11, 4: 24, 8: 53}[x.dtype.itemsize]
+        return 2 ** digits_of(x.dtype)
     return 2 if x.dtype.category == 0 else int(iinfo(x.dtype).max)
 
 

@@ -8,6 +8,7 @@ from wend.base import config, dtypes
 from wend.base.devices import CPU, usable
 from wend.base.errors import (
     ArgumentTypeError,
+    DataRefused,
     DTypeError,
     GraphError,
     WendError,
@@ -20,7 +21,7 @@ from wend.core.provenance import current_site, module_path
 from wend.core.symbolic import SymInt, SymNumber
 from wend.frontend import aliasing, creation
 from wend.frontend import rhythm as _rhythm  # noqa: F401  (fills a slot of the core)
-from wend.frontend.interop_memory import is_array
+from wend.frontend.interop_memory import common_dtype, is_array
 from wend.ops import indexing, subscript
 from wend.runtime import plans as _plans  # noqa: F401  (fills the core's slots)
 
@@ -110,7 +111,7 @@ def iterate(x: Tensor) -> Any:
 def contains(x: Tensor, element: Any) -> bool:
     """Whether any element equals `element`."""
     if not isinstance(element, (Tensor, bool, int, float, complex)):
-        raise ArgumentTypeError(
+        raise DataRefused(
             f"contains: Tensor.__contains__ only supports Tensor or scalar, "
             f"but you passed in a {type(element)}"
         )
@@ -119,7 +120,7 @@ def contains(x: Tensor, element: Any) -> bool:
 
 def size_of_dim(x: Tensor, dim: Any) -> int:
     """Extent of one dim; raises DimError."""
-    return int(x.shape[normalize_dim(int(dim), x.dim(), "size")])
+    return int(x.shape[normalize_dim(dim, x.dim(), "size")])
 
 
 # -- operators and overrides ----------------------------------------------------------------
@@ -130,8 +131,12 @@ def operator(name: str, function: Any, x: Tensor, y: Any, swap: bool) -> Any:
     if isinstance(y, (bool, int, float, complex, SymInt, SymNumber)):
         return function(y, x) if swap else function(x, y)
     if type(y).__module__ == "numpy" and hasattr(y, "dtype"):
-        # NumPy's numbers are as weak as Python's.
-        y = creation.as_tensor(y) if is_array(y) else y.item()
+        if is_array(y):  # NumPy's rules, in which an array of no dims is no weaker than others
+            dtype = common_dtype(x.dtype, y)
+            x = x if name.startswith("__i") else ops.cast(x, dtype)
+            y = creation.as_tensor(y, dtype=dtype)
+        else:  # NumPy's numbers are as weak as Python's
+            y = y.item()
         return function(y, x) if swap else function(x, y)
     if hasattr(type(y), "__torch_function__"):
         return function(y, x) if swap else function(x, y)
@@ -179,6 +184,11 @@ def call_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     if isinstance(out, Tensor):
         write_out(name, out, result)
         return out
+    targets = out if isinstance(out, (tuple, list)) else (out,)
+    wrong = next((t for t in targets if not isinstance(t, Tensor)), None)
+    if wrong is not None or isinstance(result, Tensor):
+        kind = type(out if wrong is None else wrong).__name__
+        raise ArgumentTypeError(f"{name}: argument 'out' must be Tensor, not {kind}")
     for target, value in zip(out, result, strict=True):
         write_out(name, target, value)
     return type(result)(out) if not hasattr(result, "_make") else result._make(out)
@@ -213,7 +223,12 @@ def write_out(name: str, out: Tensor, result: Tensor) -> None:
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Make this leaf require grad, or not.  Raises GraphError for a tensor with a history."""
-    flag = bool(requires_grad)
+    if not isinstance(requires_grad, bool):
+        raise ArgumentTypeError(
+            "requires_grad_: argument 'requires_grad' must be bool, not "
+            f"{type(requires_grad).__name__}"
+        )
+    flag = requires_grad
     value = _hot.refreshed(self)
     if flag and value.buffer is None and value.error is not None:
         raise value.error

@@ -20,6 +20,7 @@ from wend.ops.elementwise import (
     Grads,
     V,
     is_number,
+    tensor_of,
     zeros_like,
 )
 
@@ -30,6 +31,7 @@ class Add(Elementwise):
     smooth = True
 
     signature = "input: operand, other: operand"
+    of_number = staticmethod(tensor_of)
     operators = ("__add__",)
     reflected = True
     inplace = ("add_",)
@@ -45,6 +47,7 @@ class Sub(Elementwise):
     smooth = True
 
     signature = "input: operand, other: operand"
+    of_number = staticmethod(tensor_of)
     operators = ("__sub__",)
     reflected = True
     inplace = ("sub_",)
@@ -76,6 +79,7 @@ class Mul(Elementwise):
     smooth = True
 
     signature = "input: operand, other: operand"
+    of_number = staticmethod(tensor_of)
     functions = methods = ("mul", "multiply")
     operators = ("__mul__",)
     reflected = True
@@ -90,6 +94,7 @@ class Div(Elementwise):
     """y = input / other, the true quotient: ints are divided as floats."""
 
     signature = "input: operand, other: operand"
+    of_number = staticmethod(tensor_of)
     operators = ("__truediv__",)
     reflected = True
     inplace = ("div_",)
@@ -136,6 +141,7 @@ class IntegerDivision(Elementwise, abstract=True):
 class FloorDivide(IntegerDivision):
     """y = floor(input / other), in Python's sense. Raises ExecutionError for ints over 0."""
 
+    of_number = staticmethod(tensor_of)
     functions = methods = ("floor_divide",)
     operators = ("__floordiv__",)
     reflected = True

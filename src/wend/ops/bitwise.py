@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wend.base import dtypes
+from wend.base.dtypes import FLOAT, DType
+from wend.base.errors import DTypeOfOperator
 from wend.core.primitive import NO_GRADIENT
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise import INTEGRAL, Array, Elementwise
@@ -59,6 +61,12 @@ class BitwiseNot(Bitwise):
     operators = ("__invert__",)
     inplace = True
     reference = staticmethod(np.invert)
+
+    def check_dtype(self, common: DType) -> None:
+        if common.category >= FLOAT:
+            raise DTypeOfOperator(
+                f"{self.name}: `~` is for bool and int tensors, and not implemented for {common}"
+            )
 
 
 class Shift(Bitwise, abstract=True):

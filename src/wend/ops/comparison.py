@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from wend.base import dtypes
-from wend.core.primitive import NO_GRADIENT
+from wend.core._hot import Tensor
+from wend.core.primitive import NO_GRADIENT, ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise import Array, Elementwise
 
@@ -33,6 +36,25 @@ class Ne(Comparison):
     functions = methods = ("ne", "not_equal")
     operators = ("__ne__",)
     reference = staticmethod(np.not_equal)
+
+
+def _of_complex(compare: Any, unlike: bool) -> Any:
+    """How a tensor of real numbers compares with a complex number; see OpFunction.general."""
+
+    def general(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        number = kwargs.get("other", args[-1] if args else None)
+        if type(number) is not complex or not isinstance(args[0], Tensor):
+            return NotImplemented
+        if args[0].dtype.is_complex:
+            return NotImplemented
+        found = compare(args[0], number.real)
+        return found if number.imag == 0 else ops.fill_like(found, unlike)
+
+    return general
+
+
+Eq.function.general = _of_complex(Eq.function, False)
+Ne.function.general = _of_complex(Ne.function, True)
 
 
 class Lt(Comparison):

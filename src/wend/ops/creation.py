@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
-from wend.base.errors import DTypeError, ShapeError, ValueRefused
+from wend.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
 from wend.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec
 from wend.core.symbolic import hints
 from wend.ops.views import ANY_DTYPE
@@ -71,7 +71,7 @@ class Arange(Primitive):
         category = max(start.category, end.category, step.category, dtypes.INT)
         dtype = self.dtype or dtypes.dtype_of_scalar_category(category)
         if dtype.category not in (dtypes.INT, dtypes.FLOAT):
-            raise DTypeError(f"arange: not implemented for {dtype}")
+            raise DTypeNotImplemented(f"arange: not implemented for {dtype}")
         return Spec((count,), dtype)
 
     def reference(self, start: Any, end: Any, step: Any, count: int) -> np.ndarray:

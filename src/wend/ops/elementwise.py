@@ -16,12 +16,12 @@ import numpy as np
 
 from wend.base import dtypes
 from wend.base.dtypes import CATEGORY_NAMES, DType
-from wend.base.errors import ArgumentTypeError, DTypeError
+from wend.base.errors import ArgumentTypeError, DTypeNotImplemented
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import SymInt, SymNumber, broadcast_shapes
 from wend.ops.builder import Builder, Value
 
-__all__ = ["Elementwise", "Grads", "V", "is_number", "promoted", "zeros_like"]
+__all__ = ["Elementwise", "Grads", "V", "is_number", "promoted", "tensor_of", "zeros_like"]
 
 V = Any  #: a Tensor, or a run-time number, while a rule is traced
 Grads = tuple[Any, ...]
@@ -41,6 +41,13 @@ def is_number(operand: V) -> bool:
 def zeros_like(x: V) -> V:
     """Zeros of x's shape and dtype, whatever x holds (0 * x would keep its NaNs)."""
     return ops.fill_like(x, 0)
+
+
+def tensor_of(operand: V) -> V:
+    """A number as a 0-d tensor of its own type; anything else as it is."""
+    if type(operand) not in (bool, int, float, complex):
+        return operand
+    return ops.full((), operand, dtype=dtypes.of_python(type(operand)))
 
 
 def promoted(*operands: V) -> DType:
@@ -177,7 +184,9 @@ class Elementwise(Primitive, abstract=True):
         """Raise DTypeError if the op does not take operands of this dtype."""
         if CATEGORY_NAMES[common.category] not in self.supports:
             taken = " and ".join(c for c in CATEGORY_NAMES if c in self.supports)
-            raise DTypeError(f"{self.name}: not implemented for {common}: takes {taken} tensors")
+            raise DTypeNotImplemented(
+                f"{self.name}: not implemented for {common}: takes {taken} tensors"
+            )
 
     # -- the other rules that the family gives --------------------------------------------------
 

@@ -34,7 +34,7 @@ class _AlongDim(Primitive, abstract=True):
         """The number of indices. Raises ShapeError, DTypeError."""
         check_index_dtype(self.name, index.dtype)
         if len(index.shape) > 1:
-            raise ShapeError(
+            raise ElementOutOfRange(
                 f"{self.name}: index is supposed to be a vector, and has shape {hints(index.shape)}"
             )
         return index.shape[0] if index.shape else 1

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from wend.base.dtypes import BOOL, INT, int64, uint8
+from wend.base.dtypes import BOOL, FLOAT, INT, int64, uint8
 from wend.base.errors import ArgumentTypeError, DimError, IndexOutOfRange
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
@@ -249,7 +249,7 @@ def _read_other(item: Any, values: Values) -> int:
         return SELECT
     shape = getattr(item, "shape", None)
     if shape is not None and len(shape):  # an array of another library
-        return _read_tensor(_as_tensor(item), values)
+        return _read_tensor(_whole(_as_tensor(item)), values)
     if shape is not None and str(getattr(item, "dtype", "")) == "bool":
         if type(item).__name__ == "ndarray":
             return TRUE if item else FALSE
@@ -265,9 +265,13 @@ def _read_other(item: Any, values: Values) -> int:
 
 
 def _of_sequence(item: Any) -> Any:
-    """A list (or a range, ...) as an index tensor; an empty one is of ints."""
-    index = _as_tensor(item if isinstance(item, (list, tuple)) else list(item))
-    return ops.cast(index, int64) if 0 in tuple(index.shape) else index
+    """A list (or a range, ...) as an index tensor."""
+    return _whole(_as_tensor(item if isinstance(item, (list, tuple)) else list(item)))
+
+
+def _whole(index: Any) -> Any:
+    """Floats that are no tensor's as ints, towards zero: what PyTorch makes of such a list."""
+    return ops.cast(index, int64) if index.dtype.category == FLOAT else index
 
 
 def _wrong_item(item: Any) -> IndexOutOfRange:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import CATEGORY_NAMES, DType, bfloat16, float16, float32
-from wend.base.errors import DTypeError
+from wend.base.errors import DTypeNotImplemented
 
 Array = Any  #: an ndarray
 FLOATING = frozenset({"float"})
@@ -44,7 +44,7 @@ def require(op: str, supports: Iterable[str], *dtypes: DType) -> None:
     for dtype in dtypes:
         if CATEGORY_NAMES[dtype.category] not in supports:
             takes = ", ".join(sorted(supports))
-            raise DTypeError(f"{op}: not implemented for {dtype}: it takes {takes}")
+            raise DTypeNotImplemented(f"{op}: not implemented for {dtype}: it takes {takes}")
 
 
 def sum_accurately(x: Array, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wend.base.dtypes import DType, float64, from_numpy, int64
-from wend.base.errors import ShapeError
+from wend.base.dtypes import DType, bool_, float64, from_numpy, int64
+from wend.base.errors import DTypeNotImplemented, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints
@@ -73,6 +73,8 @@ class _Cumulative(Scan, abstract=True):
     accumulate: ClassVar[Any]
 
     def result_dtype(self, dtype: DType) -> DType:
+        if self.dtype is bool_:
+            raise DTypeNotImplemented(f"{self.name}: not implemented for {bool_}")
         return summed_dtype(dtype, self.dtype)
 
     def reference(self, x: Array) -> Array:

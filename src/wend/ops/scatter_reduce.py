@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ArgumentError
+from wend.base.errors import ValueRefused
 from wend.core.primitive import Sample, Spec, ops
 from wend.ops.gather import IntoElements, scatter_samples, unfitted
 from wend.ops.numeric import widen
@@ -30,9 +30,13 @@ class ScatterReduce(IntoElements):
     methods = ("scatter_reduce",)
     inplace = True
 
+    def __init__(self, attrs: dict[str, Any], form: tuple[Any, ...]) -> None:
+        name = attrs["reduce"]  # PyTorch takes the short names, too
+        super().__init__({**attrs, "reduce": {"max": "amax", "min": "amin"}.get(name, name)}, form)
+
     def infer(self, x: Spec, index: Spec, src: Spec) -> Spec:
         if self.reduce not in _REDUCTIONS:
-            raise ArgumentError(
+            raise ValueRefused(
                 f"scatter_reduce: reduce argument must be one of {', '.join(_REDUCTIONS)}, "
                 f"not {self.reduce!r}"
             )

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import int32, int64
-from wend.base.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
+from wend.base.errors import (
+    ArgumentError,
+    DTypeError,
+    DTypeNotImplemented,
+    ExecutionError,
+    ShapeError,
+    ValueRefused,
+)
 from wend.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.numeric import widen
@@ -74,7 +81,7 @@ class Searchsorted(Primitive):
     def after_equals(self) -> bool:
         """Whether a value goes behind elements equal to it."""
         if self.side not in (None, "left", "right"):
-            raise ArgumentError(
+            raise ValueRefused(
                 f"searchsorted: side can only be 'left' or 'right' but got {self.side!r}"
             )
         if self.side == "left" and self.right:
@@ -201,7 +208,9 @@ class Histc(Primitive):
         if bins < 1:
             raise ShapeError(f"histc: bins must be > 0, but got {bins}")
         if not x.dtype.is_floating_point:
-            raise DTypeError(f"histc: not implemented for {x.dtype}; convert with .float()")
+            raise DTypeNotImplemented(
+                f"histc: not implemented for {x.dtype}; convert with .float()"
+            )
         return Spec((bins,), x.dtype)
 
     def reference(self, x: np.ndarray, bins: int, low: Any, high: Any) -> np.ndarray:

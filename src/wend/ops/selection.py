@@ -56,6 +56,7 @@ class Extremum(Elementwise, abstract=True):
     """The larger or smaller of two; NaN if either is. A tie shares the gradient."""
 
     signature = "input, other: operand"
+    numbers_inside = True
 
 
 class Maximum(Extremum):

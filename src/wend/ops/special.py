@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ExecutionError
+from wend.base.errors import ExecutionError, ValuesRefused
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise import Array, Elementwise, Grads, V, zeros_like
@@ -231,29 +231,67 @@ class Polygamma(Special):
         yield Sample(1, self.draw(rng, 0, ()))
 
 
+class Within(Special):
+    """y = input, all of whose elements lie from low to high, and are NaN only if `nan`.
+
+    Raises ValuesRefused (when the value is computed) if not, with the text `fault`.
+    """
+
+    signature = (
+        "input, low: attr = 0.0, high: attr = 1.0, nan: bool = False, "
+        "fault: str = 'values must lie from 0 to 1'"
+    )
+    domain = (0.05, 0.95)
+    grad_name = "AliasBackward0"
+    fallible = True
+    low: float
+    high: float
+    nan: bool
+    fault: str
+
+    def reference(self, x: Array) -> Array:
+        outside = (x < self.low) | (x > self.high)
+        if np.any(outside if self.nan else outside | np.isnan(x)):
+            raise ValuesRefused(self.fault)
+        return x
+
+    def emit(self, b: Builder, x: Value) -> Value:
+        low, high = (b.constant(bound, x) for bound in (self.low, self.high))
+        inside = b.bitwise_and(b.ge(x, low), b.le(x, high))
+        b.require(b.bitwise_or(inside, b.ne(x, x)) if self.nan else inside, self.fault)
+        return x
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g,)
+
+
 class BinaryCrossEntropyTerm(Special):
     """y = -(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100.
 
     Its gradient is no derivative of that: it stays finite at 0 and 1, where the logarithms'
-    bounds would stop it (as in PyTorch). Raises ExecutionError unless 0 <= input <= 1.
+    bounds would stop it (as in PyTorch). Raises ExecutionError unless all
+    elements of both lie from 0 to 1.
     """
 
     signature = "input, target"
     domain = ((0.05, 0.95), (0.0, 1.0))
     grad_name = "BinaryCrossEntropyBackward0"
     fallible = True
-    fault = "binary_cross_entropy: all elements of input should be between 0 and 1"
+    fault = "binary_cross_entropy: all elements of {} should be between 0 and 1"
 
     def reference(self, x: Array, target: Array) -> Array:
-        if not np.all((x >= 0) & (x <= 1)):
-            raise ExecutionError(self.fault)
+        for name, values in (("input", x), ("target", target)):
+            if not np.all((values >= 0) & (values <= 1)):
+                raise ExecutionError(self.fault.format(name))
         return -(
             target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)
         )
 
     def emit(self, b: Builder, x: Value, target: Value) -> Value:
         least, zero, one = (b.constant(c, x) for c in (-100, 0, 1))
-        b.require(b.bitwise_and(b.ge(x, zero), b.le(x, one)), self.fault)
+        for name, value in (("input", x), ("target", target)):
+            inside = b.bitwise_and(b.ge(value, zero), b.le(value, one))
+            b.require(inside, self.fault.format(name))
         hit = b.mul(target, b.maximum(b.log(x), least))
         miss = b.mul(b.sub(one, target), b.maximum(b.log1p(b.neg(x)), least))
         return b.neg(b.add(hit, miss))

@@ -252,6 +252,7 @@ class Logaddexp(Elementwise):
     """y = log(exp(input) + exp(other)), without overflow in between."""
 
     signature = "input, other: operand"
+    numbers_inside = True
     functions = methods = ("logaddexp",)
     supports = FLOATING
     reference = staticmethod(np.logaddexp)

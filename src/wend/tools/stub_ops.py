@@ -8,6 +8,7 @@ classes and modules that these lines go into have members called `int`, `float` 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from wend.core._hot import OpFunction
@@ -78,7 +79,10 @@ def op_lines(name: str, function: OpFunction, is_method: bool, results: Results)
         primitive = getattr(one, "cls", None)
         alone = function.inplace or primitive is None
         returned = "Tensor" if alone else results.type_of(primitive)
-        for parameters in _forms(one.params, is_method, returned):
+        params = one.params
+        if getattr(one, "tensors_only", False):
+            params = tuple(replace(p, kind="tensor") for p in params)
+        for parameters in _forms(params, is_method, returned):
             forms.append((parameters, returned))
     forms = list(dict.fromkeys(forms))
     document = first_line(function)

@@ -93,7 +93,7 @@ def _tensor_members(results: Results) -> Iterator[str]:
     for name, value in sorted(vars(Tensor).items()):
         if name in native:
             continue
-        if isinstance(value, OpFunction) and getattr(value, "general", None) is not None:
+        if isinstance(value, OpFunction) and value.general and not value.primitive.elementwise:
             yield f"def {name}(self, *args: Any, **kwargs: Any) -> Tensor:"
             yield f"    {first_line(value)}"
         elif isinstance(value, OpFunction):

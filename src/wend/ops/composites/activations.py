@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT
-from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.dtypes import FLOAT, INT, get_default_dtype, uint8
+from wend.base.errors import ArgumentError, DTypeError, DTypeNotImplemented, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import widened
 from wend.ops.elementwise import V
+from wend.ops.numeric import require
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})
@@ -32,19 +33,26 @@ def _activation(
     grad_name: str = "",
     required: tuple[Any, ...] = (),
     example: tuple[Any, ...] = (),
+    ints: str = "",
     **facts: Any,
 ) -> Callable[[Callable[..., V]], Any]:
     """A composite that nn.functional publishes; the body sees float tensors, halves as float32.
 
     required, example: the further arguments of all samples, of one more sample
+    ints: what integers are: refused (""), taken as they are ("same"), converted first ("float")
     """
 
     def declare(body: Callable[..., V]) -> Any:
         name = body.__name__
 
         def guarded(input: V, *rest: Any) -> V:
+            if input.dtype.category == INT and ints:
+                x = ops.cast(input, get_default_dtype()) if ints == "float" else input
+                return ops.cast(body(x, *rest), x.dtype)
             if input.dtype.category < FLOAT:
-                raise DTypeError(f"{name}: not implemented for {input.dtype}; takes float tensors")
+                raise DTypeNotImplemented(
+                    f"{name}: not implemented for {input.dtype}; takes float tensors"
+                )
             y = body(widened(input), *rest)
             return y if y.dtype is input.dtype else ops.cast(y, input.dtype)
 
@@ -106,11 +114,15 @@ def logsigmoid(input: V) -> V:
 
 
 def _elu(x: V, alpha: V, scale: V, inner: V) -> V:
-    """scale * (x if x > 0 else alpha * (exp(inner * x) - 1)); x = 0 belongs to the latter."""
-    positive = x > 0
+    """scale * (x if x > 0 else alpha * (exp(inner * x) - 1)).
+
+    At 0 the slope is that of the latter, and the second derivative 0, as in PyTorch.
+    """
+    negative = x < 0
     # The branch not taken must stay finite: its gradient is multiplied by 0.
-    below = ops.where(positive, 0, x)
-    return ops.where(positive, x * scale, alpha * scale * ops.expm1(below * inner))
+    below = ops.where(negative, x, 0)
+    straight = ops.where(x > 0, x * scale, x * (alpha * scale * inner))
+    return ops.where(negative, alpha * scale * ops.expm1(below * inner), straight)
 
 
 @_activation("input, alpha: scalar = 1.0", example=(0.5,))
@@ -133,6 +145,7 @@ def celu(input: V, alpha: V) -> V:
 
 @_activation(
     grad_name="DivBackward0",
+    ints="float",
     grad_nodes=lambda n, x: n.Div(x, n.Add(n.Abs(x), None)),
 )
 def softsign(input: V) -> V:
@@ -142,6 +155,7 @@ def softsign(input: V) -> V:
 
 @_activation(
     grad_name="SubBackward0",
+    ints="float",
     grad_nodes=lambda n, x: n.Sub(x, n.Tanh(x)),
 )
 def tanhshrink(input: V) -> V:
@@ -158,13 +172,17 @@ def leaky_relu(input: V, negative_slope: V) -> V:
     return ops.where(input > 0, input, input * negative_slope)
 
 
-@_activation("input, min_val: scalar = -1.0, max_val: scalar = 1.0", example=(-0.5, 2.0))
+@_activation(
+    "input, min_val: scalar = -1.0, max_val: scalar = 1.0", example=(-0.5, 2.0), ints="same"
+)
 def hardtanh(input: V, min_val: V, max_val: V) -> V:
     """y = x between min_val and max_val, which bound it; gradient 0 at and beyond them."""
+    if input.dtype is uint8:  # PyTorch takes it if min_val is not negative
+        raise DTypeNotImplemented("hardtanh: not implemented for torch.uint8; use clamp")
     return ops.where(input <= min_val, min_val, ops.where(input >= max_val, max_val, input))
 
 
-@_activation(grad_name="HardtanhBackward0")
+@_activation(grad_name="HardtanhBackward0", ints="same")
 def relu6(input: V) -> V:
     """y = min(max(x, 0), 6)."""
     return ops.where(input <= 0, 0, ops.where(input >= 6, 6, input))
@@ -200,7 +218,10 @@ def softshrink(input: V, lambd: V) -> V:
 
 
 @_activation(
-    "input, threshold: scalar, value: scalar", functions=("threshold",), required=(0.5, -2.0)
+    "input, threshold: scalar, value: scalar",
+    functions=("threshold",),
+    required=(0.5, -2.0),
+    ints="same",
 )
 def threshold(input: V, threshold: V, value: V) -> V:
     """y = x where x > threshold, else value."""
@@ -247,7 +268,13 @@ def prelu(input: V, weight: V) -> V:
                 f"{input.shape[1]} channels in dim 1"
             )
         weight = ops.reshape(weight, (channels, *(1,) * (rank - 2)))
-    return ops.where(input > 0, input, input * weight)
+    if weight.dtype is not input.dtype:
+        raise DTypeError(
+            f"prelu: input and weight must be of one dtype, not {input.dtype} and {weight.dtype}"
+        )
+    # PyTorch's first derivative at 0 is the weight's, its second derivatives there are 0.
+    at_zero = ops.where(input > 0, input, input * ops.detach(weight))
+    return ops.where(input < 0, input * weight, at_zero)
 
 
 def _glu_samples(rng: np.random.Generator) -> Samples:
@@ -263,6 +290,7 @@ def glu(input: V, dim: int) -> V:
     Raises ShapeError if dim is odd (Dauphin et al., Language Modeling with Gated Convolutional
     Networks, 2017).
     """
+    require("glu", FLOATING, input.dtype)
     if len(input.shape) == 0:
         raise ShapeError("glu: does not support 0-dimensional tensors")
     dim = normalize_dim(dim, len(input.shape), "glu")

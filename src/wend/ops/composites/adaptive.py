@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT, int64
-from wend.base.errors import DTypeError, ShapeError
+from wend.base.dtypes import int64
+from wend.base.errors import ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.composites.conv import as_batch
 from wend.ops.composites.pool import pool_nodes
 from wend.ops.composites.reduce import widened
+from wend.ops.numeric import FLOATING, require
 
 
 class Bins:
@@ -85,8 +86,7 @@ def adaptive_average(x: Any, out: tuple[Any, ...]) -> Any:
 
 
 def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Any:
-    if x.dtype.category < FLOAT:
-        raise DTypeError(f"{op}: not implemented for {x.dtype}: it takes float tensors")
+    require(op, FLOATING, x.dtype)
     x, batched = as_batch(op, x, nd)
     _require_content(op, x)
     y = adaptive_average(x, output_sizes(op, output_size, x.shape[2:]))
@@ -94,6 +94,7 @@ def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Any:
 
 
 def _adaptive_max(op: str, nd: int, x: Any, output_size: Any) -> Any:
+    require(op, FLOATING, x.dtype)
     x, batched = as_batch(op, x, nd)
     _require_content(op, x)
     size = x.shape[2:]

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
-from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend.core.primitive import Sample, ops
 from wend.core.symbolic import hints, numel
-from wend.ops.composites.losses import LEGACY, loss, reduced, same_sizes
+from wend.ops.composites.losses import LEGACY, loss, reduced, require_floats, same_sizes
 from wend.ops.composites.softmax import log_softmax_of
 from wend.ops.elementwise import V
 
@@ -37,17 +37,23 @@ def _checked_classes(name: str, input: V, target: V, dim: int) -> V:
     if len(input.shape) == 1 and len(target.shape) == 1 and target.shape[0] == 1:
         target = ops.reshape(target, ())
     want = input.shape[:dim] + input.shape[dim + 1 :]
+    if len(want) and (len(target.shape) == 0 or want[0] != target.shape[0]):
+        given = target.shape[0] if len(target.shape) else 0
+        raise ArgumentError(
+            f"{name}: expected input batch_size ({want[0]}) to match target batch_size ({given}): "
+            f"input {hints(input.shape)}, target {hints(target.shape)}"
+        )
     if len(target.shape) != len(want):
-        raise ShapeError(
+        refusal = ShapeError if len(want) else ValueRefused
+        raise refusal(
             f"{name}: expected a target of {len(want)} dims for an input of size "
             f"{hints(input.shape)}, got size {hints(target.shape)}"
         )
     for i, (n, m) in enumerate(zip(want, target.shape, strict=True)):
         if n != m:
-            which = "batch_size" if i == 0 else f"size in dim {i}"
-            raise ArgumentError(
-                f"{name}: expected input {which} ({n}) to match target {which} ({m}): input "
-                f"{hints(input.shape)}, target {hints(target.shape)}"
+            raise ValueRefused(
+                f"{name}: expected input size in dim {i} ({n}) to match target size in dim {i} "
+                f"({m}): input {hints(input.shape)}, target {hints(target.shape)}"
             )
     return ops.cast(target, dtypes.int64) if target.dtype is dtypes.uint8 else target
 
@@ -152,6 +158,7 @@ def nll_loss(input: V, target: V, weight: V, ignore_index: V, reduction: str) ->
     Raises ShapeError, ArgumentError, DTypeError; IndexOutOfRange for a class beyond the input's.
     """
     dim = _class_dim("nll_loss", input)
+    require_floats("nll_loss", input)
     _checked_weight("nll_loss", weight, input.shape[dim])
     target = _checked_classes("nll_loss", input, target, dim)
     picked = _Picked(target, weight, ignore_index, input.dtype)
@@ -197,6 +204,7 @@ def cross_entropy(
             f"{name}: label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
         )
     dim = _class_dim(name, input)
+    require_floats(name, input)
     _checked_weight(name, weight, input.shape[dim])
     scores = log_softmax_of(input, dim)
     if target.dtype.category >= dtypes.FLOAT and len(target.shape) == len(input.shape):
@@ -220,7 +228,7 @@ def _of_probabilities(
     scores: V, target: V, weight: V, reduction: str, smoothing: float, dim: int
 ) -> V:
     if not same_sizes(scores, target):
-        raise ArgumentError(
+        raise ValueRefused(
             f"cross_entropy: a target of probabilities must have the input's size "
             f"{hints(scores.shape)}, not {hints(target.shape)}"
         )
@@ -265,6 +273,7 @@ def multi_margin_loss(input: V, target: V, p: int, margin: V, weight: V, reducti
     if len(input.shape) == 0:  # one class
         input = ops.unsqueeze(input, 0)
     dim = _class_dim(name, input)
+    require_floats(name, input)
     if len(input.shape) > 2:
         raise ShapeError(f"{name}: expected an input of 1 or 2 dims, not {hints(input.shape)}")
     classes = input.shape[dim]

@@ -14,6 +14,7 @@ from wend.base.errors import DTypeError, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import category_of, hints, numel
+from wend.ops.numeric import require
 from wend.ops.strided import arange
 from wend.ops.sugar import sugar
 from wend.ops.views import ANY_DTYPE
@@ -73,6 +74,7 @@ def _linspace(op: str, start: Any, end: Any, steps: Any, dtype: Any) -> Any:
     """The numbers in float64, between ends that are in `dtype`."""
     if steps < 0:
         raise ShapeError(f"{op}: number of steps must be non-negative, and is {steps}")
+    require(op, frozenset({"int", "float"}), dtype or dtypes.get_default_dtype())
     start, end = (
         ops.cast(ops.full((), number, dtype=dtype), dtypes.float64) for number in (start, end)
     )

@@ -8,12 +8,18 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
-from wend.base.errors import ArgumentTypeError, DTypeError, ExecutionError, ValueRefused
+from wend.base.errors import (
+    ArgumentTypeError,
+    DTypeError,
+    DTypeNotImplemented,
+    ExecutionError,
+    ValueRefused,
+)
 from wend.core import _hot
 from wend.core.primitive import Composite, Sample, composite, ops, overload
 from wend.core.symbolic import category_of
 from wend.ops import arithmetic, rounding, selection
-from wend.ops.elementwise import REAL, V, is_number, promoted
+from wend.ops.elementwise import REAL, V, is_number, promoted, tensor_of
 
 Samples = Iterator[Sample]
 
@@ -52,6 +58,7 @@ def _scaled_samples(rng: np.random.Generator) -> Samples:
     "input: operand, other: operand, *, alpha: scalar",
     grad_name="AddBackward0",
     samples=_scaled_samples,
+    of_number=staticmethod(tensor_of),
 )
 def add_scaled(input: V, other: V, alpha: V) -> V:
     """y = input + alpha * other. Raises DTypeError for a float alpha of ints."""
@@ -62,6 +69,7 @@ def add_scaled(input: V, other: V, alpha: V) -> V:
     "input: operand, other: operand, *, alpha: scalar",
     grad_name="SubBackward0",
     samples=_scaled_samples,
+    of_number=staticmethod(tensor_of),
 )
 def sub_scaled(input: V, other: V, alpha: V) -> V:
     """y = input - alpha * other. Raises DTypeError for a float alpha of ints."""
@@ -114,6 +122,7 @@ def _rounded_samples(rng: np.random.Generator) -> Samples:
     grad_name="DivBackward2",
     samples=_rounded_samples,
     grad_nodes=lambda n, x, other, _: n.Div2(x, other),
+    of_number=staticmethod(tensor_of),
 )
 def div_rounded(input: V, other: V, rounding_mode: str | None) -> V:
     """y = input / other, rounded: rounding_mode None, "trunc" (towards zero) or "floor"."""
@@ -147,7 +156,7 @@ def round_decimals(input: V, decimals: int) -> V:
     if decimals == 0:
         return ops.round(input)
     if input.dtype.category < dtypes.FLOAT:
-        raise DTypeError(f"round: decimals are not implemented for {input.dtype}")
+        raise DTypeNotImplemented(f"round: decimals are not implemented for {input.dtype}")
     ten = float(10 ** abs(decimals))
     if decimals < 0:
         return ops.round(input / ten) * ten
@@ -233,7 +242,9 @@ _EXPONENTS = (2, 3, 4, -1, -2, 0.5, -0.5)
 def _intern_special(cls: Any, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:
     """Refuse the exponents that the general op is for: the next form of `pow` takes them."""
     exponent = attrs["exponent"]
-    if type(exponent) not in (int, float) or exponent not in _EXPONENTS:
+    if type(exponent) is not bool and (
+        type(exponent) not in (int, float) or exponent not in _EXPONENTS
+    ):
         raise ArgumentTypeError(f"pow: exponent {exponent!r} is not among {_EXPONENTS}")
     return Composite.intern.__func__(cls, attrs, form)  # type: ignore[attr-defined]
 
@@ -242,6 +253,8 @@ def _special_samples(rng: np.random.Generator) -> Samples:
     for exponent in _EXPONENTS:
         yield Sample(rng.uniform(0.5, 2.0, size=(3, 4)), exponent)
     yield Sample(rng.uniform(0.5, 2.0, size=()), 2.0)
+    yield Sample(rng.uniform(0.5, 2.0, size=(3,)), True)
+    yield Sample(rng.uniform(0.5, 2.0, size=(3,)), False)
 
 
 @composite(
@@ -254,8 +267,15 @@ def _special_samples(rng: np.random.Generator) -> Samples:
 def pow_special(input: V, exponent: float) -> V:
     """y = input ** exponent, for exponents that need only products, quotients and roots.
 
+    exponent: one of _EXPONENTS, or a bool: masks have no other powers.
+
     Raises ArgumentError for ints to a negative int.
     """
+    if exponent is True:
+        return ops.clone(input)
+    if exponent is False:
+        known = input.dtype is not dtypes.bool_
+        return arithmetic.Pow.function(input, 0) if known else ops.fill_like(input, True)
     common = promoted(input, exponent)
     x = input if input.dtype is common else ops.cast(input, common)
     if exponent == 0.5:

@@ -10,6 +10,7 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import ops
 from wend.core.symbolic import broadcast_shapes, hints, numel
 from wend.ops.elementwise import is_number
+from wend.ops.numeric import require
 from wend.ops.sugar import sugar
 
 
@@ -159,7 +160,8 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     input: 1-d, ints, not negative   ->   y: as many as the greatest element + 1, or minlength
     Raises ShapeError, DTypeError.
     """
-    if len(input.shape) != 1 or input.dtype.category >= FLOAT or input.dtype.category == BOOL:
+    require("bincount", frozenset({"int"}), input.dtype)
+    if len(input.shape) != 1:
         raise ShapeError(
             "bincount: only supports 1-d non-negative integral inputs, not "
             f"{input.dtype} of shape {hints(input.shape)}"

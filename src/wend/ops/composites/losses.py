@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT
-from wend.base.errors import ArgumentError
+from wend.base.dtypes import FLOAT, bool_
+from wend.base.errors import ArgumentError, DTypeError, ValueRefused
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import widened
-from wend.ops.elementwise import V, is_number, promoted
+from wend.ops.elementwise import FLOATING, V, is_number, promoted
+from wend.ops.numeric import require
 
 Samples = Iterator[Sample]
 LEGACY = "size_average: attr = None, reduce: attr = None, reduction: str = 'mean'"
@@ -142,6 +143,11 @@ def same_sizes(a: V, b: V) -> bool:
     return len(a.shape) == len(b.shape) and all(m == n for m, n in pairs)
 
 
+def require_floats(name: str, *tensors: V) -> None:
+    """Raise DTypeNotImplemented if all are bools and ints."""
+    require(name, FLOATING, promoted(*tensors))
+
+
 def _warn_of_broadcast(input: V, target: V) -> None:
     """Warn, as PyTorch does, that a target will be broadcast: it is mostly a mistake."""
     if same_sizes(input, target):
@@ -180,7 +186,10 @@ def _weigh(name: str, values: V, weight: V, reduction: str, input: V) -> V:
 @loss(f"input, target, {LEGACY}, weight: tensor? = None", weighted(), "MseLossBackward0")
 def mse_loss(input: V, target: V, reduction: str, weight: V) -> V:
     """y = (input - target)^2. With weights the mean is weighted."""
+    require_floats("mse_loss", input, target)
     _warn_of_broadcast(input, target)
+    if target.dtype is bool_:  # of masks there is no difference
+        target = ops.cast(target, input.dtype)
     total = ops.square(input - target)
     if weight is not None and reduction == "mean":
         return _weigh("mse_loss", total, weight, "sum", input) / ops.sum(weight)
@@ -207,10 +216,11 @@ def l1_loss(input: V, target: V, reduction: str, weight: V) -> V:
 def smooth_l1_loss(input: V, target: V, reduction: str, beta: float) -> V:
     """y = d^2 / (2 beta) where |d| < beta, else |d| - beta / 2; d = input - target.
 
-    Raises ArgumentError for a negative beta (Girshick, Fast R-CNN, 2015).
+    Raises ValueRefused for a negative beta (Girshick, Fast R-CNN, 2015).
     """
     if beta < 0:
-        raise ArgumentError(f"smooth_l1_loss: beta must not be negative, not {beta}")
+        raise ValueRefused(f"smooth_l1_loss: beta must not be negative, not {beta}")
+    require_floats("smooth_l1_loss", input, target)
     _warn_of_broadcast(input, target)
     d = input - target
     distance = ops.abs(d)
@@ -228,10 +238,11 @@ def smooth_l1_loss(input: V, target: V, reduction: str, beta: float) -> V:
 def huber_loss(input: V, target: V, reduction: str, delta: float, weight: V) -> V:
     """y = d^2 / 2 where |d| <= delta, else delta (|d| - delta / 2); d = input - target.
 
-    Raises ArgumentError unless delta is positive (Huber, 1964).
+    Raises ValueRefused unless delta is positive (Huber, 1964).
     """
     if delta <= 0:
-        raise ArgumentError(f"huber_loss: delta must be positive, not {delta}")
+        raise ValueRefused(f"huber_loss: delta must be positive, not {delta}")
+    require_floats("huber_loss", input, target)
     _warn_of_broadcast(input, target)
     d = input - target
     distance = ops.abs(d)
@@ -265,7 +276,11 @@ def kl_div(input: V, target: V, reduction: str, log_target: bool) -> V:
     """y = target * (log(target) - input), the input a log-probability.
 
     log_target: the target is one too. reduction: also "batchmean", the sum over the first extent.
+    Raises DTypeError for bools and ints.
     """
+    for x in (input, target):
+        if x.dtype.category < FLOAT:
+            raise DTypeError(f"kl_div: takes float tensors, not {x.dtype}; convert with .float()")
     if log_target:
         y = ops.exp(target) * (target - input)
     else:
@@ -291,9 +306,16 @@ def kl_div(input: V, target: V, reduction: str, log_target: bool) -> V:
 def binary_cross_entropy(input: V, target: V, weight: V, reduction: str) -> V:
     """y = -(target log(input) + (1 - target) log(1 - input)), input a probability.
 
-    weight: broadcast to the shape. Raises ArgumentError if the sizes differ.
+    weight: broadcast to the shape. Raises ArgumentError if the sizes differ, DTypeError if the
+    dtypes do, ExecutionError (when computed) for elements below 0 or above 1.
     """
-    _require_same_sizes("binary_cross_entropy", input, target)
+    name = "binary_cross_entropy"
+    _require_same_sizes(name, input, target)
+    require_floats(name, input)
+    if target.dtype is not input.dtype:
+        raise DTypeError(
+            f"{name}: the target must be of the input's dtype {input.dtype}, not {target.dtype}"
+        )
     y = ops.binary_cross_entropy_term(input, target)
     return reduced("binary_cross_entropy", y if weight is None else y * weight, reduction)
 
@@ -319,6 +341,11 @@ def binary_cross_entropy_with_logits(
     """
     name = "binary_cross_entropy_with_logits"
     _require_same_sizes(name, input, target)
+    require_floats(name, input)
+    if target.dtype.category < FLOAT:
+        raise DTypeError(
+            f"{name}: the target must be a float tensor, not {target.dtype}; convert with .float()"
+        )
     softplus = ops.logaddexp(-input, 0.0)
     if pos_weight is not None:
         softplus = softplus * (1 + (pos_weight - 1) * target)
@@ -421,10 +448,12 @@ def gaussian_nll_loss(input: V, target: V, var: V, full: bool, eps: V, reduction
     var: a number, or of the input's shape, which may lack the last dim or have one dim of size 1.
     full: add log(2 pi) / 2. Raises ArgumentError for another shape.
     """
+    fault = "gaussian_nll_loss: var has negative entry/entries"
     if is_number(var):
         var = ops.fill_like(input, var)
     elif not same_sizes(var, input):
         var = _one_variance_a_row(input, var)
+    var = ops.within(var, 0.0, math.inf, True, fault)
     # The bound is no part of the function: its gradient passes.
     var = var + ops.stop_gradient(ops.clamp(var, min=eps) - var)
     y = 0.5 * (ops.log(var) + ops.square(input - target) / var)

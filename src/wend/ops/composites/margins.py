@@ -128,10 +128,16 @@ def triplet_margin_loss(
 
     swap: the negative's distance is to anchor or positive, whichever is nearer
     (Balntas et al., Learning shallow convolutional feature descriptors with triplet losses, 2016).
-    Raises ArgumentError unless margin is positive.
+    Raises ArgumentError unless margin is positive, ShapeError for unlike numbers of dims.
     """
     if margin <= 0:
         raise ArgumentError(f"triplet_margin_loss: margin must be greater than 0, got {margin}")
+    ranks = [len(x.shape) for x in (anchor, positive, negative)]
+    if len(set(ranks)) > 1:
+        raise ShapeError(
+            "triplet_margin_loss: anchor, positive and negative must have the same number of "
+            f"dims, not {ranks[0]}, {ranks[1]} and {ranks[2]}"
+        )
     near = ops.pairwise_distance(anchor, positive, p, eps)
     far = ops.pairwise_distance(anchor, negative, p, eps)
     if swap:

@@ -12,7 +12,8 @@ from wend.base import dtypes
 from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.forms import publish
-from wend.ops.elementwise import V, is_number, promoted
+from wend.ops.elementwise import FLOATING, V, is_number, promoted
+from wend.ops.numeric import require
 
 Samples = Iterator[Sample]
 
@@ -82,8 +83,13 @@ def _lerp_samples(rng: np.random.Generator) -> Samples:
     grad_nodes=lambda n, x, end, weight: None if is_number(weight) else n.Lerp1(x, end, weight),
 )
 def lerp(input: V, end: V, weight: V) -> V:
-    """y = input + weight * (end - input)."""
-    return input + (end - input) * weight
+    """y = input + weight * (end - input), counted from the end that is nearer."""
+    require("lerp", FLOATING, input.dtype)
+    if end.dtype is not input.dtype:
+        raise DTypeError(f"lerp: end must be of input's dtype {input.dtype}, not {end.dtype}")
+    way = end - input
+    at = ops.full((), weight, dtype=way.dtype) if is_number(weight) else weight
+    return ops.where(ops.lt(ops.abs(at), 0.5), input + way * weight, end - way * (1 - weight))
 
 
 # -- functions of one tensor ---------------------------------------------------------------------

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import int64
-from wend.base.errors import ArgumentError, DTypeError, ExecutionError, ShapeError
+from wend.base.errors import DTypeError, ExecutionError, ShapeError, ValueRefused
 from wend.base.shapes import normalize_dim
 from wend.core._hot import Tensor, value_of
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
-from wend.ops.basic import Identity
 from wend.ops.sugar import sugar
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -35,33 +34,6 @@ def _check_levels(op: str, q: np.ndarray[Any, Any]) -> None:
         raise ExecutionError(f"{op}: q values must be in the range [0, 1]")
 
 
-class QuantileLevels(Identity):
-    """y = q, all of which lies between 0 and 1.
-
-    Raises ExecutionError (when the value is computed) if not; op: whose error it is.
-    """
-
-    name = "quantile_levels"
-    signature = "input, op: str = 'quantile'"
-    supports = frozenset({"float"})
-    fallible = True
-    op: str
-
-    def reference(self, x: Any) -> Any:
-        """The operand itself, if it is right."""
-        _check_levels(self.op, x)
-        return x
-
-    def batch(self, batched: tuple[bool, ...], size: Any, x: Any) -> Any:
-        """The same op, elementwise as it is."""
-        return ops.quantile_levels(x, self.op)
-
-    def samples(self, rng: Any) -> Iterator[Sample]:
-        """Some levels, and one."""
-        yield Sample(rng.random(3))
-        yield Sample(np.array(0.5), op="nanquantile")
-
-
 @composite(
     "input, q, dim: dim = None, keepdim: bool = False, *, interpolation: str = 'linear', "
     "skip_nan: bool = False",
@@ -77,7 +49,7 @@ def quantiles(
     """The q-th quantiles along `dim` (of all elements without it), q's dim first.
 
     q: 0-d or 1-d, from 0 to 1   interpolation: what lies between two elements
-    A slice with a NaN gives NaN, unless skip_nan. Raises ArgumentError, ShapeError, DTypeError,
+    A slice with a NaN gives NaN, unless skip_nan. Raises ValueRefused, ShapeError, DTypeError,
     ExecutionError (when the value is computed) if q is out of range.
     """
     op = "nanquantile" if skip_nan else "quantile"
@@ -90,12 +62,14 @@ def quantiles(
         rows = ops.movedim(input, axis, -1) if rank else ops.unsqueeze(input, 0)
         kept = tuple(1 if d == axis else n for d, n in enumerate(input.shape))
     n = rows.shape[-1]
-    if n == 0:
-        raise ShapeError(f"{op}: input tensor must be non-empty along the dim")
+    if any(extent == 0 for extent in input.shape):
+        raise ShapeError(
+            f"{op}: input tensor must be non-empty, and is of size {hints(input.shape)}"
+        )
     values = ops.sort(rows, -1)[0]  # NaN sorts last
     known = ops.sum(ops.cast(ops.logical_not(ops.isnan(values)), int64), -1, True)
     last = ops.clamp(known - 1, min=0) if skip_nan else ops.full_like(known, n - 1)
-    levels = ops.quantile_levels(q, op)
+    levels = ops.within(q, fault=f"{op}: q values must be in the range [0, 1]")
     found = _between(values, _ranks(levels, last, values.dtype), interpolation)
     if not skip_nan:
         found = ops.where(known < n, float("nan"), found)
@@ -114,7 +88,7 @@ def _check(op: str, input: Any, q: Any, interpolation: str) -> None:
     if len(q.shape) > 1:
         raise ShapeError(f"{op}: q must be a scalar or 1D tensor, not {hints(q.shape)}")
     if interpolation not in METHODS:
-        raise ArgumentError(
+        raise ValueRefused(
             f"{op}: interpolation must be one of {', '.join(METHODS)}, but got {interpolation!r}"
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from wend.base.dtypes import float32, float64
-from wend.base.errors import ArgumentError, DTypeError
+from wend.base.errors import DTypeError, ValueRefused
 from wend.base.random_state import RandomState, current
 from wend.core import _hot
 from wend.core.primitive import Sample, composite, ops
@@ -190,10 +190,10 @@ def dropout_draw(input: Any, p: Any, scale: Any, seed: Any, offset: Any) -> Any:
 def dropout(input: Any, p: float = 0.5, train: bool = True, *, generator: Any = None) -> Any:
     """y = x * mask / (1 - p), each element of the mask 0 with probability p; y = x if not train.
 
-    Raises ArgumentError unless 0 <= p <= 1.
+    Raises ValueRefused unless 0 <= p <= 1.
     """
     if not 0.0 <= p <= 1.0:
-        raise ArgumentError(f"dropout: probability has to be between 0 and 1, but got {p}")
+        raise ValueRefused(f"dropout: probability has to be between 0 and 1, but got {p}")
     if not train or p == 0.0:
         return input
     scale = 0.0 if p == 1.0 else 1.0 / (1.0 - p)

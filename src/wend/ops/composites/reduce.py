@@ -167,6 +167,8 @@ def logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     """y = log(sum of exp(x) over `dim`), without overflow; -inf over nothing."""
     x = widened(input if input.dtype.category >= FLOAT else ops.cast(input, float32))
     out = input.dtype if input.dtype.category >= FLOAT else float32
+    if dim is None:
+        raise ArgumentTypeError("logsumexp: argument 'dim' must be a tuple of ints, not None")
     axes = reduced_axes(dim, len(x.shape), "logsumexp")
     if not axes:
         return ops.clone(ops.cast(x, out))
@@ -330,7 +332,8 @@ def norm_of(op: str, x: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | Non
     elif p == 1:
         y = summed(ops.abs(x), axes, keepdim)
     elif p == 0:
-        y = summed(ops.abs(ops.sign(ops.abs(x))), axes, keepdim)
+        size = ops.abs(x)
+        y = summed(ops.where(ops.isnan(size), 1, ops.abs(ops.sign(size))), axes, keepdim)
     elif math.isinf(p):
         fold = ops.amax if p > 0 else ops.amin
         y = fold(ops.abs(x), axes, keepdim) if axes else ops.abs(x)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from wend.base.dtypes import FLOAT, DType, float32, int64
+from wend.base.dtypes import FLOAT, DType, float32, int64, uint8
 from wend.base.errors import ArgumentError, NotImplementedInWend, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, sym_max
@@ -18,6 +18,7 @@ from wend.ops.composites.adaptive import adaptive_average
 from wend.ops.composites.conv import per_dim
 from wend.ops.composites.pool import pool_nodes
 from wend.ops.composites.reduce import widened
+from wend.ops.numeric import FLOATING, require
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 _MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area")
@@ -234,6 +235,8 @@ def interpolate(
     empty extents, NotImplementedInWend for a mode that does not fit the rank.
     """
     _check_mode(input, mode, align_corners, antialias)
+    if input.dtype is not uint8 or mode == "area":
+        require("interpolate", FLOATING, input.dtype)
     axes = _axes(input, size, scale_factor, bool(align_corners), bool(recompute_scale_factor))
     if mode == "area":
         return adaptive_average(input, tuple(axis.out for axis in axes))

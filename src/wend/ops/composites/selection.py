@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import COMPLEX, bool_, int64
-from wend.base.errors import ArgumentError, DTypeError, ShapeError
+from wend.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops, overload
 from wend.core.symbolic import broadcast_shapes, category_of, hints, numel
@@ -231,7 +231,7 @@ def scatter_with(input: Any, dim: int, index: Any, src: Any, reduce: str) -> Any
     """y = input, with y[index[i, j], j] combined with src[i, j] by "add" or "multiply"."""
     kinds = {"add": "sum", "multiply": "prod"}
     if reduce not in kinds:
-        raise ArgumentError(f"scatter: reduce argument must be add or multiply, not {reduce!r}")
+        raise ValueRefused(f"scatter: reduce argument must be add or multiply, not {reduce!r}")
     if is_number(src):
         src = ops.full(index.shape, src, dtype=input.dtype)
     return ops.scatter_reduce(input, dim, index, src, kinds[reduce])

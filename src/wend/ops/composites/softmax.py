@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
 from wend.base.dtypes import FLOAT, DType, float64
-from wend.base.errors import DTypeError
+from wend.base.errors import DTypeNotImplemented
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.reduce import widened
@@ -16,7 +15,7 @@ from wend.ops.elementwise import V
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})  # of the input, unless dtype says what to convert it to
-_SIGNATURE = "input, dim: dim = None, dtype: dtype = None"
+_SIGNATURE = "input, dim: int, dtype: dtype = None"
 
 
 def _samples(rng: np.random.Generator) -> Samples:
@@ -31,23 +30,15 @@ def _samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(3, 4)), 1, dtype=float64)
 
 
-def _prepared(name: str, input: V, dim: int | None, dtype: DType | None) -> tuple[V, int, DType]:
+def _prepared(name: str, input: V, dim: int, dtype: DType | None) -> tuple[V, int, DType]:
     """(input in the dtype of the computation, dim counted from 0, dtype of the result)."""
-    rank = len(input.shape)
-    if dim is None:
-        warnings.warn(
-            f"Implicit dimension choice for {name} has been deprecated. "
-            "Change the call to include dim=X as an argument.",
-            stacklevel=2,
-        )
-        dim = 0 if rank in (0, 1, 3) else 1
     out = dtype or input.dtype
     if out.category < FLOAT:
-        raise DTypeError(
+        raise DTypeNotImplemented(
             f"{name}: not implemented for {out}; pass dtype= or convert the input with .float()"
         )
     x = input if out is input.dtype else ops.cast(input, out)
-    return widened(x), normalize_dim(dim, rank, name), out
+    return widened(x), normalize_dim(dim, len(input.shape), name), out
 
 
 def _narrowed(y: V, out: DType) -> V:
@@ -76,7 +67,7 @@ def _softmax(x: V, dim: int) -> V:
     supports=FLOATING,
     grad_nodes=lambda n, x, _, dtype: n.Softmax(x if dtype is None else n.ToCopy(x)),
 )
-def softmax(input: V, dim: int | None, dtype: DType | None) -> V:
+def softmax(input: V, dim: int, dtype: DType | None) -> V:
     """y = exp(x) / sum of exp(x) along dim.
 
     dtype: the input is converted to it first. Raises DTypeError for bool and ints without it.
@@ -93,7 +84,7 @@ def softmax(input: V, dim: int | None, dtype: DType | None) -> V:
     supports=FLOATING,
     grad_nodes=lambda n, x, *_: n.Softmax(n.Neg(x)),
 )
-def softmin(input: V, dim: int | None, dtype: DType | None) -> V:
+def softmin(input: V, dim: int, dtype: DType | None) -> V:
     """y = exp(-x) / sum of exp(-x) along dim."""
     x, dim, out = _prepared("softmin", input, dim, dtype)
     return _narrowed(_softmax(-x, dim), out)
@@ -108,7 +99,7 @@ def softmin(input: V, dim: int | None, dtype: DType | None) -> V:
     supports=FLOATING,
     grad_nodes=lambda n, x, _, dtype: n.LogSoftmax(x if dtype is None else n.ToCopy(x)),
 )
-def log_softmax(input: V, dim: int | None, dtype: DType | None) -> V:
+def log_softmax(input: V, dim: int, dtype: DType | None) -> V:
     """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow.
 
     dtype: the input is converted to it first. Raises DTypeError for bool and ints without it.

@@ -71,7 +71,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
     if isinstance(split_size_or_sections, (list, tuple)):
         return split_with_sizes(tensor, split_size_or_sections, dim)
     size = split_size_or_sections
-    if size is None or isinstance(size, (float, str)):
+    if size is None or isinstance(size, (float, str, bool)):
         raise ArgumentTypeError(
             f"split: split_size must be int or a list of ints, not {type(size).__name__}"
         )
@@ -115,6 +115,8 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
     if not len(input.shape):
         raise ShapeError("chunk: expects at least a 1-dimensional tensor")
+    if isinstance(chunks, bool):
+        raise ArgumentTypeError("chunk: argument 'chunks' must be int, not bool")
     if chunks <= 0:
         raise ShapeError(f"chunk: expects `chunks` to be greater than 0, got: {chunks}")
     dim = normalize_dim(dim, len(input.shape), "chunk")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from wend.frontend.nn._core import Tensor, empty_like, ops, zeros_like
-from wend.frontend.nn.functional._extended import with_inplace, without
+import warnings
+from typing import Any
+
+from wend.frontend.nn._core import Tensor, empty_like, make_function, ops, zeros_like
+from wend.frontend.nn.functional._extended import with_inplace
 
 __all__ = [
     "celu",
@@ -33,6 +36,33 @@ __all__ = [
     "threshold_",
 ]
 
+
+def _with_any_dim(op: Any) -> Any:
+    """The op, for which a dim is chosen, with a warning, where none is given."""
+    function = make_function(op.__name__, op.binder, op.primitive)
+
+    def of_some_dim(
+        input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+    ) -> Any:
+        if dim is None:
+            warnings.warn(
+                f"Implicit dimension choice for {op.__name__} has been deprecated. "
+                "Change the call to include dim=X as an argument.",
+                stacklevel=_stacklevel,
+            )
+            dim = 0 if input.dim() in (0, 1, 3) else 1
+        return op(input, dim, dtype)
+
+    def general(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = (len(args) == 2 and args[1] is not None) or kwargs.get("dim") is not None
+        if given and len(args) < 3 and "_stacklevel" not in kwargs:
+            return NotImplemented
+        return of_some_dim(*args, **kwargs)
+
+    function.general = general
+    return function
+
+
 celu = with_inplace(ops.celu)
 elu = with_inplace(ops.elu)
 hardsigmoid = with_inplace(ops.hardsigmoid)
@@ -46,9 +76,9 @@ selu = with_inplace(ops.selu)
 silu = with_inplace(ops.silu)
 threshold = with_inplace(ops.threshold)
 
-log_softmax = without(ops.log_softmax, "_stacklevel")
-softmax = without(ops.softmax, "_stacklevel")
-softmin = without(ops.softmin, "_stacklevel")
+log_softmax = _with_any_dim(ops.log_softmax)
+softmax = _with_any_dim(ops.softmax)
+softmin = _with_any_dim(ops.softmin)
 
 
 def relu_(input: Tensor) -> Tensor:

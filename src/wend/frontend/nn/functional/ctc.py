@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.base.dtypes import float32, float64
+from wend.base.errors import DTypeNotImplemented, ValueRefused
 from wend.frontend.nn._core import Tensor, ops, tensor
 
 __all__ = ["ctc_loss"]
@@ -24,18 +26,30 @@ def ctc_loss(
     """-log of the probability of all alignments of the targets (Graves et al., 2006), reduced.
 
     log_probs: (T, N, C) or (T, C)   targets: (N, S), or all targets in one row
-    The mean divides each loss by its target's length.
+    The mean divides each loss by its target's length. The gradient is, as PyTorch's, that of
+    scores of which log_probs are the log_softmax, also where they are none.
+    Raises DTypeNotImplemented, ValueRefused for lengths and a blank that do not fit.
     """
+    if log_probs.dtype not in (float32, float64):
+        raise DTypeNotImplemented(f"ctc_loss: not implemented for {log_probs.dtype}")
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     single = log_probs.dim() == 2
     if single:
         log_probs = log_probs.unsqueeze(1)
-    steps, sizes = _lengths(input_lengths), _lengths(target_lengths)
+    longest, batch, classes = log_probs.shape
+    steps = _lengths("input_lengths", input_lengths, batch, longest)
+    bound = targets.shape[1] if targets.dim() == 2 else targets.numel()
+    sizes = _lengths("target_lengths", target_lengths, batch, bound)
+    if not 0 <= blank < classes:
+        raise ValueRefused(f"ctc_loss: blank must be one of the {classes} labels, and is {blank}")
     rows = _target_rows(targets, sizes)
     losses = []
     for n, (row, count) in enumerate(zip(rows, steps, strict=True)):
-        losses.append(_negative_log(log_probs[:count, n], row, blank))
+        scores = log_probs[:count, n]
+        # Adds 0, with the gradient that makes log_softmax's of what follows.
+        mass = ops.exp(ops.clamp(scores, max=80)).sum()
+        losses.append(_negative_log(scores, row, blank) + (mass - mass.detach()))
     loss = ops.stack(losses)
     impossible = 0.0 if zero_infinity else float("inf")
     loss = loss.masked_fill(loss > -_NEVER / 10, impossible)
@@ -47,10 +61,19 @@ def ctc_loss(
     return loss.squeeze(0) if single else loss
 
 
-def _lengths(lengths: Any) -> list[int]:
+def _lengths(name: str, lengths: Any, batch: int, bound: int) -> list[int]:
+    """One length per example, from 0 to bound. Raises ValueRefused."""
     if isinstance(lengths, Tensor):
         lengths = lengths.tolist()
-    return list(lengths) if isinstance(lengths, (list, tuple)) else [lengths]
+    found = list(lengths) if isinstance(lengths, (list, tuple)) else [lengths]
+    if len(found) != batch:
+        raise ValueRefused(f"ctc_loss: {name} has {len(found)} lengths for {batch} examples")
+    for length in found:
+        if not isinstance(length, int):
+            raise ValueRefused(f"ctc_loss: {name} must be ints, and one is {length}")
+        if not 0 <= length <= bound:
+            raise ValueRefused(f"ctc_loss: {name} must lie from 0 to {bound}, and one is {length}")
+    return found
 
 
 def _target_rows(targets: Tensor, sizes: list[int]) -> list[list[int]]:

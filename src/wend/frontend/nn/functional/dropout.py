@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
+from wend.base.errors import ValueRefused
 from wend.frontend.nn._core import Tensor, empty_like, ops
 
 __all__ = [
@@ -21,7 +22,7 @@ _dropout = ops.dropout
 
 def _checked(p: float) -> None:
     if not 0.0 <= p <= 1.0:
-        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        raise ValueRefused(f"dropout: probability has to be between 0 and 1, but got {p}")
 
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
