@@ -1536,7 +1536,7 @@ class Tensor:
     @overload
     def tile(self, *dims: _int) -> Tensor:
         """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
-    def to(self) -> Tensor:
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
     def to_dense(self, *args: Any) -> Tensor:
         """This tensor: it is real and dense, and nothing about it is put off."""

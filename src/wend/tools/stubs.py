@@ -93,7 +93,8 @@ def _tensor_members(results: Results) -> Iterator[str]:
     for name, value in sorted(vars(Tensor).items()):
         if name in native:
             continue
-        if isinstance(value, OpFunction) and value.general and not value.primitive.elementwise:
+        elementwise = getattr(getattr(value, "primitive", None), "elementwise", False)
+        if isinstance(value, OpFunction) and value.general and not elementwise:
             yield f"def {name}(self, *args: Any, **kwargs: Any) -> Tensor:"
             yield f"    {first_line(value)}"
         elif isinstance(value, OpFunction):
