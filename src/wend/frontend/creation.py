@@ -437,8 +437,9 @@ def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
         given = (source, value) if op == "full_like" else (source,)
         return _hot.slot("torch_function")(globals()[op], given, keywords)  # type: ignore[no-any-return]
     options = Options(op, **checked_keywords(op, keywords))
-    made = ops.full(tuple(source.shape), value, dtype=options.dtype or source.dtype)
-    return finished(op, made, options)
+    dtype = options.dtype or source.dtype
+    check_fits(op, value, dtype)
+    return finished(op, ops.full(tuple(source.shape), value, dtype=dtype), options)
 
 
 def empty_like(input: Tensor, **keywords: Any) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 from wend.base import random_state
 from wend.base.devices import usable
 from wend.base.dtypes import BOOL, DType, finfo, float32, float64, iinfo, int64, uint8
-from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError, ValueRefused
+from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeNotImplemented, ValueRefused
 from wend.base.random_state import RandomState
 from wend.base.shapes import int_of
 from wend.core import _hot
@@ -464,7 +464,9 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
 def _continuous(op: str, x: Tensor, name: str, scale: float) -> None:
     """Check the tensor and the scale of a continuous distribution."""
     if not x.dtype.is_floating_point:
-        raise DTypeError(f"{op}: the distribution is continuous, and {x.dtype} is no float type")
+        raise DTypeNotImplemented(
+            f"{op}: the distribution is continuous, and {x.dtype} is no float type"
+        )
     if not scale > 0:
         raise ValueRefused(f"{op}: expects {name} > 0.0, but found {name}={scale}")
 

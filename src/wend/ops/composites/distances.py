@@ -9,7 +9,7 @@ import numpy as np
 
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes
-from wend.ops.elementwise import V
+from wend.ops.elementwise import V, promoted
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})
@@ -62,8 +62,10 @@ def _similarity_samples(rng: np.random.Generator) -> Samples:
 def cosine_similarity(x1: V, x2: V, dim: int, eps: V) -> V:
     """y = (x1 . x2) / (max(|x1|, eps) max(|x2|, eps)) along dim, of the common shape."""
     shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
+    common = promoted(x1, x2)
     units = []
     for x in (x1, x2):
+        x = x if x.dtype is common else ops.cast(x, common)
         x = ops.expand(x, shape)  # a dim that is broadcast counts in the norm
         units.append(x / ops.clamp(ops.norm(x, 2, dim, True), min=eps))
     return ops.sum(units[0] * units[1], dim)

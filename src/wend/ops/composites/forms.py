@@ -294,3 +294,4 @@ def pow_special(input: V, exponent: float) -> V:
 
 publish("pow", pow_special, arithmetic.Pow)
 _hot.set_operator("__pow__", ops.pow)
+_hot.set_operator("__ipow__", _hot.Tensor.pow_)
