@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from wend.base.dtypes import DType
+from wend.base.dtypes import DType, bool_, float64, int64
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.shapes import int_of
 from wend.core import _hot
@@ -168,13 +168,7 @@ def _as_attr(name: str, p: Param, value: Any) -> Any:
     return value
 
 
-def _python_dtypes() -> dict[Any, Any]:
-    from wend.base import dtypes
-
-    return {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_}
-
-
-_PYTHON_DTYPES = _python_dtypes()
+_PYTHON_DTYPES = {float: float64, int: int64, bool: bool_}
 # How a raw argument is read again by the core (see CallPlan in _hot.py).
 TENSOR, FLOAT, INT, BOOL, TENSORS, INTS, COMPLEX, DEFAULT = range(8)
 

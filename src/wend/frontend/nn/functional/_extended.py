@@ -56,15 +56,3 @@ def with_indices(op: Any, both: Any) -> Any:
         return (both if wanted else op)(*args, **kwargs)
 
     return extended(op, "return_indices", handle)
-
-
-def without(op: Any, *names: str) -> Any:
-    """The op with keywords that it takes and does not use."""
-    function = make_function(op.__name__, op.binder, op.primitive)
-
-    def general(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        kept = {key: value for key, value in kwargs.items() if key not in names}
-        return NotImplemented if len(kept) == len(kwargs) else op(*args, **kept)
-
-    function.general = general
-    return function
