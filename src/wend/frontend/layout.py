@@ -7,6 +7,7 @@ rule from input strides to output strides.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from wend.base.dtypes import DType
@@ -20,8 +21,8 @@ from wend.ops.reshapes import Reshape
 from wend.ops.views import Reinterpret
 
 Layout = tuple[tuple[int, ...], int]
-_CACHE: dict[Any, tuple[tuple[int, ...], int, Any]] = {}
-_VIEWABLE: dict[Any, bool] = {}  # whether a reshape of a tensor so laid out is a view
+
+MOST_KEPT = 4096  # layouts, and whether they allow a view
 
 
 class View(Reshape):
@@ -44,7 +45,7 @@ def layout_of(handle: Tensor) -> Layout:
         return handle._layout  # type: ignore[no-any-return]
     alias = handle.alias
     if alias is None or alias.base is None:
-        return tuple(contiguous_strides(handle.value.type.shape)), 0
+        return _dense(handle.value.type), 0
     return _laid_out(alias)
 
 
@@ -64,17 +65,18 @@ def _laid_out(alias: Any) -> Layout:
         (strides, offset), here = layout_of(root), type_
     for alias in reversed(new):
         args = tuple(alias.args) if alias.args is not None else ()
-        key = (alias.prim, args, here, strides, offset)
-        found = _CACHE.get(key)
-        if found is None:
-            if len(_CACHE) > 4096:
-                _CACHE.clear()
-            found = _CACHE[key] = _through(alias.prim, args, here, strides, offset)
+        found = _through(alias.prim, args, here, strides, offset)
         strides, offset, here = found
         alias.layout = (type_, given, found)
     return strides, offset
 
 
+@lru_cache(MOST_KEPT)
+def _dense(type_: Any) -> tuple[int, ...]:
+    return contiguous_strides(type_.shape)
+
+
+@lru_cache(MOST_KEPT)
 def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any:
     if isinstance(prim, Reinterpret):
         return *prim.rescaled(type_.dtype, strides, offset), prim.typed([type_], [])[1][0]
@@ -91,15 +93,13 @@ def viewable(prim: Any, x: Tensor, args: Any) -> bool:
     """Whether the reshape `prim` of `x` can share x's elements."""
     _hot.refreshed(x)
     strides, _ = layout_of(x)
-    key = (prim, tuple(args or ()), x.value.type, strides)
-    found = _VIEWABLE.get(key)
-    if found is None:
-        if len(_VIEWABLE) > 4096:
-            _VIEWABLE.clear()
-        arranged = prim.arrange([None], list(key[1]))[1:]
-        derived = prim.strides(tuple(key[2].shape), strides, *arranged)
-        found = _VIEWABLE[key] = derived is not None
-    return found
+    return _is_view(prim, tuple(args or ()), x.value.type, strides)
+
+
+@lru_cache(MOST_KEPT)
+def _is_view(prim: Any, args: Any, type_: Any, strides: tuple[int, ...]) -> bool:
+    arranged = prim.arrange([None], list(args))[1:]
+    return prim.strides(tuple(type_.shape), strides, *arranged) is not None
 
 
 def check_view(prim: Any, x: Tensor, args: Any) -> None:
