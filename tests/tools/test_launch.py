@@ -140,6 +140,10 @@ def test_a_missing_method_is_noted(python, tmp_path, write):
         pytest.skip("the front end has no device yet")
     assert "torch.device.tipe: not part of Wend" in done.stderr
     assert "near: torch.device.type" in done.stderr
+    script = write("import torch\nclass M(torch.Tensor): pass\nM([1.0]).expandas(3)\n")
+    done = python("-m", "wend", "run", script, cwd=tmp_path, check=False)
+    assert "torch.Tensor.expandas: not part of Wend" in done.stderr
+    assert "near: torch.Tensor.expand_as" in done.stderr
 
 
 def test_safe_path_is_honoured(python, tmp_path, write):

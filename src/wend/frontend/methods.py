@@ -532,6 +532,8 @@ Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined
 Tensor.__reversed__ = reversed_
 Tensor.where = where_method
 Tensor.positive = positive
+for _name in ("__div__", "__rdiv__", "__idiv__"):  # Python 2's names, which PyTorch keeps
+    setattr(Tensor, _name, getattr(Tensor, _name.replace("div", "truediv")))
 Tensor.__torch_function__ = default_torch_function
 _hot.set_operator("__pos__", ops.positive)
 for _name in ("resolve_conj", "resolve_neg", "conj", "to_dense", "coalesce"):

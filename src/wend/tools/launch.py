@@ -127,5 +127,7 @@ def _annotate(error: BaseException) -> None:
     if not isinstance(error, AttributeError) or error.name is None or error.obj is None:
         return
     kind = error.obj if isinstance(error.obj, type) else type(error.obj)
+    # A user's subclass of Tensor lacks what Tensor lacks; one of Module's may have lost its own.
+    kind = next((base for base in kind.__mro__ if base.__name__ == "Tensor"), kind)
     if kind.__module__.split(".")[0] == "wend":
         error.add_note(missing_from_class(kind, error.name, "wend"))
