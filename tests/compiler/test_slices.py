@@ -34,8 +34,35 @@ def last_plan():
     return RECENT[-1][0]
 
 
+def a_slice_each(monkeypatch):
+    """Each flush plans a slice, as little as can be."""
+    monkeypatch.setattr(tiers, "SHARE", 1e-9)
+    monkeypatch.setattr(tiers, "MOST_REST", 0.0)
+
+
+def test_planning_rests_after_what_has_taken_long(monkeypatch):
+    """Parts of slices that take longer than short flushes must not be taken in each of them."""
+    now = [0.0]
+    spent = []
+
+    class Slow:
+        planned = False
+
+        def plan(self, seconds):
+            spent.append(0.001)
+            now[0] += 0.001
+
+    monkeypatch.setattr(tiers.time, "perf_counter", lambda: now[0])
+    for name in ("_planned_last", "_rests_until"):
+        monkeypatch.setattr(tiers, name, 0.0)
+    while now[0] < 1.0:
+        now[0] += 0.0003  # a flush
+        tiers.plan_a_slice(Slow(), tiers.LONGEST)
+    assert 0.08 <= sum(spent) <= 0.101
+
+
 def test_a_flush_does_no_more_of_a_plan_than_its_share(monkeypatch):
-    monkeypatch.setattr(tiers, "SHARE", 0.0)
+    a_slice_each(monkeypatch)
     x = torch.linspace(-1, 1, 7)
     expected = chain(x, 20).tolist()
     for _ in range(6):
@@ -53,7 +80,7 @@ def test_a_flush_does_no_more_of_a_plan_than_its_share(monkeypatch):
 
 
 def test_coming_to_rest_includes_planning(monkeypatch):
-    monkeypatch.setattr(tiers, "SHARE", 0.0)
+    a_slice_each(monkeypatch)
     x = torch.linspace(-1, 1, 5)
     for _ in range(3):
         chain(x, 5).tolist()
@@ -70,7 +97,7 @@ def test_a_failure_while_planning_leaves_the_reference(monkeypatch):
         yield
         raise ValueError("broken")
 
-    monkeypatch.setattr(tiers, "SHARE", 0.0)
+    a_slice_each(monkeypatch)
     x = torch.linspace(-1, 1, 5)
     for _ in range(3):
         expected = chain(x, 4).tolist()

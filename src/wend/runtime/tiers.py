@@ -152,23 +152,27 @@ class TieredPlan:
 
 #: How much of the time that goes by planning may take, and seconds at a time in short flushes.
 SHARE, LONGEST = 0.1, 0.004
+#: Seconds that planning rests at most after a slice that has taken more than its share: what a
+#: slice does cannot be parted, and may take as long as a short flush.
+MOST_REST = 0.2
 _under_way: weakref.WeakSet[TieredPlan] = weakref.WeakSet()
-_planned_last = time.perf_counter()
+_planned_last = _rests_until = time.perf_counter()
 
 
 def plan_a_slice(compilation: Any, longest: float) -> None:
     """Go on with planning, for a small part of the time that has gone by since the last slice.
 
-    longest: seconds that it takes at most
+    longest: seconds after which no other part of the slice begins
     """
-    global _planned_last
-    if compilation.planned:
-        return
+    global _planned_last, _rests_until
     now = time.perf_counter()
+    if compilation.planned or now < _rests_until:
+        return
     try:
         compilation.plan(min(SHARE * (now - _planned_last), longest))
     finally:
         _planned_last = time.perf_counter()
+        _rests_until = _planned_last + min((_planned_last - now) / SHARE, MOST_REST)
 
 
 def finish_planning() -> None:
