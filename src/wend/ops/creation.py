@@ -42,7 +42,10 @@ class Full(Primitive):
 
     def reference(self, size: Any, fill_value: Any) -> np.ndarray:
         dtype = self.dtype or dtypes.of_python(type(fill_value))
-        return np.full(tuple(size), np.asarray(fill_value).astype(dtype.numpy))
+        value = np.asarray(fill_value).astype(dtype.numpy)
+        if not any(value.tobytes()):  # the system clears memory only when it is used
+            return np.zeros(tuple(size), dtype.numpy)
+        return np.full(tuple(size), value)
 
     def batch(self, batched: Any, size: Any, *params: Any) -> Any:
         raise AssertionError("full has no operands: it never meets a batch")

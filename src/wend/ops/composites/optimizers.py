@@ -50,8 +50,13 @@ def _faded(average: Any) -> Any:
     Where gradients stay 0 it would become subnormal and remain so: each step would take several
     times as long, for what is nothing beside any parameter.
     """
+    return _no_less(ops.abs(average), average)
+
+
+def _no_less(size: Any, average: Any) -> Any:
+    """A decaying average, 0 where its size is not that of a normal number."""
     least = finfo(float64 if average.dtype is float64 else float32).smallest_normal
-    return ops.where(ops.lt(ops.abs(average), least), 0.0, average)
+    return ops.where(ops.lt(size, least), 0.0, average)
 
 
 def _towards(old: Any, new: Any, weight: Any) -> Any:
@@ -60,7 +65,8 @@ def _towards(old: Any, new: Any, weight: Any) -> Any:
 
 
 def _mean_square(old: Any, grad: Any, beta: Any) -> Any:
-    return _faded(ops.add(ops.mul(old, beta), ops.mul(ops.mul(grad, grad), 1 - beta)))
+    mean = ops.add(ops.mul(old, beta), ops.mul(ops.mul(grad, grad), 1 - beta))
+    return _no_less(mean, mean)  # none is below 0
 
 
 # --- SGD -------------------------------------------------------------------------------------
