@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import wend as torch
@@ -47,6 +48,23 @@ def test_what_requires_no_grad_is_known():
         assert not h.requires_grad and not c.requires_grad
         h, c = cell(torch.randn(2, 4), (torch.zeros(2, 3), torch.zeros(2, 3)))
         assert h.requires_grad and c.requires_grad
+
+
+def test_an_op_whose_types_take_turns():
+    x = torch.randn(2, 4, requires_grad=True)
+    weights = {n: torch.randn(n, 4, requires_grad=True) for n in (3, 5, 7)}
+    with own_trie(sealed=True):
+        for n in (3, 5, 3, 5, 5, 7, 3, 7, 5, 3):
+            made = torch.nn.functional.linear(x, weights[n])
+            assert made.shape == (2, n) and made.requires_grad
+            assert [part.shape for part in made.chunk(n, dim=1)] == [(2, 1)] * n
+            low, high = torch.aminmax(made[:, : n - 2], dim=0)
+            assert low.shape == high.shape == (n - 2,)
+        with pytest.raises(RuntimeError):
+            torch.nn.functional.linear(x[:, :3], weights[3])
+        np.testing.assert_allclose(
+            made.detach().numpy(), x.detach().numpy() @ weights[3].detach().numpy().T, rtol=1e-5
+        )
 
 
 def test_results_come_in_the_container_of_the_op():

@@ -175,6 +175,34 @@ def test_groups_run_on_addresses_compute_what_single_ops_compute(loss_of, ran, m
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("wait", [False, True], ids=["at once", "later"])
+def test_groups_that_have_run_let_go_of_what_was_pending(wait, ran, monkeypatch):
+    """All of it would wait for the collector, and the next flush take other memory."""
+    begun: list[weakref.ref[object]] = []
+    real = regions.execution_of
+
+    def watched(*given):
+        begun.append(weakref.ref(found := real(*given)))
+        return found
+
+    monkeypatch.setattr(regions, "execution_of", watched)
+    p = parameters()
+    gc.disable()
+    try:
+        with config.override(compile=True, wait=True):
+            for _ in range(3):
+                with own_trie(sealed=True):
+                    loss = tree_loss(random.Random(1), p)
+                    if wait:
+                        loss.item()
+                    loss.backward()
+                    del loss
+        assert begun and ran and all(ran), "it must have been run by groups"
+        assert begun[-1]() is None
+    finally:
+        gc.enable()
+
+
 @pytest.fixture
 def singly(ran, monkeypatch):
     """Nothing is run by regions; how many ops of the last flush were left by the native loop."""

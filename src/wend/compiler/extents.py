@@ -319,41 +319,7 @@ class Extents:
 
         row: what earlier visits asked for, computed at once (see `tabulate.Row`)
         """
-        atoms: dict[int, int] = {}
-        late: dict[Poly, int] = {}
-        places, place = self.row.places, self.row.place
-        n = len(row)
-
-        def atom_value(atom: int) -> int:
-            found = atoms.get(atom)
-            if found is None:
-                key = self.atoms[atom]
-                if key[0] == "dim":
-                    found = int(types[key[1]].shape[key[2]])
-                elif key[0] == "arg":
-                    found = int(args[key[1]])
-                else:
-                    found = int(symbolic.apply_binary(key[0], value(key[1]), value(key[2])))
-                atoms[atom] = found
-            return found
-
-        def value(p: Poly) -> int:
-            k = places.get(p)
-            if k is None:
-                k = place(p)
-            if k < n and (known := row[k]) != NONE:
-                return known
-            total = late.get(p)
-            if total is None:
-                total = 0
-                for monomial, factor in p:
-                    for atom in monomial:
-                        factor *= atom_value(atom)
-                    total += factor
-                late[p] = total
-            return total
-
-        return value
+        return Evaluator(self, types, args, row)
 
     def show(self, p: Poly) -> str:
         """p for people."""
@@ -376,6 +342,62 @@ class Extents:
         if key[0] == "free":
             return f"s{atom}"
         return f"e{atom}"
+
+
+class Evaluator:
+    """A function from polynomials to numbers, for the sizes of one visit (`Extents.evaluator`).
+
+    An object, for functions that call each other are garbage that only the collector finds.
+    """
+
+    __slots__ = (
+        "_args",
+        "_atoms",
+        "_known",
+        "_late",
+        "_meanings",
+        "_n",
+        "_place",
+        "_places",
+        "_types",
+    )
+
+    def __init__(self, extents: Extents, types: Any, args: Any, known: Sequence[int]) -> None:
+        self._types, self._args = types, args
+        self._known, self._n = known, len(known)
+        self._meanings = extents.atoms
+        self._places, self._place = extents.row.places, extents.row.place
+        self._atoms: dict[int, int] = {}
+        self._late: dict[Poly, int] = {}
+
+    def __call__(self, p: Poly) -> int:
+        k = self._places.get(p)
+        if k is None:
+            k = self._place(p)
+        if k < self._n and (known := self._known[k]) != NONE:
+            return known
+        total = self._late.get(p)
+        if total is None:
+            total = 0
+            for monomial, factor in p:
+                for atom in monomial:
+                    factor *= self._atom(atom)
+                total += factor
+            self._late[p] = total
+        return total
+
+    def _atom(self, atom: int) -> int:
+        found = self._atoms.get(atom)
+        if found is None:
+            key = self._meanings[atom]
+            if key[0] == "dim":
+                found = int(self._types[key[1]].shape[key[2]])
+            elif key[0] == "arg":
+                found = int(self._args[key[1]])
+            else:
+                found = int(symbolic.apply_binary(key[0], self(key[1]), self(key[2])))
+            self._atoms[atom] = found
+        return found
 
 
 def is_real(expr: Expr) -> bool:

@@ -162,6 +162,10 @@ cdef class PrimitiveBase:
     cdef list last_more
     cdef Program last_program
     cdef object last_outs
+    cdef TensorType other_t0
+    cdef TensorType other_t1
+    cdef TensorType other_t2
+    cdef object other_outs
     cdef public tuple size_mask
     cdef public tuple categories
     cdef dict __dict__
@@ -346,6 +350,9 @@ cdef extern from "_shim.h":
     Alias fresh_alias "(struct __pyx_obj_4wend_4core_4_hot_Alias *)wend_fresh_alias" ()
     TensorType fresh_tensortype "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_fresh_type" ()
     Record fresh_record "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_fresh_record" ()
+    # Objects whose class is known: nothing is checked.
+    TensorType as_type "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)Py_NewRef" (object o)
+    Tensor handle_at "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)wend_handle_at" (list items, Py_ssize_t i)
 
 cdef extern from "_shim.h":
     int ask_value "WEND_ASK_VALUE" (Tensor handle)
@@ -423,12 +430,12 @@ cdef bint at_hand_all(Trace trace, list handles) except -1
 cdef bint same_operands(list types, list handles) except -1
 @cython.locals(k=Py_ssize_t, h=Tensor)
 cdef bint any_requires_grad(list handles) except -1
-@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, parts=list, more=list,
-               h=Tensor)
+@cython.locals(serial="long long", grad=bint, many=bint, step=Record, v=Value, t=Tensor,
+               parts=list, more=list, h=Tensor, k=Py_ssize_t)
 cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values)
 cdef append_value(Trace trace, Value v, bint grad)
-@cython.locals(fresh=list, v=Value, t=Tensor)
+@cython.locals(fresh=list, v=Value, t=Tensor, k=Py_ssize_t)
 cdef list fresh_handles(tuple types, bint watched)
 @cython.locals(start=Py_ssize_t, length=Py_ssize_t, k=Py_ssize_t, t=Tensor, found=list, args=list)
 cdef attach_parts(object parts, tuple outs, Tensor h0, PrimitiveBase prim)

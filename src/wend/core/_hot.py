@@ -663,6 +663,10 @@ class PrimitiveBase:
         self.memo = {}
         self.epoch = EPOCH
         self.last_n = -1
+        self.other_t0 = None  # operands of the same kinds, of types met before the last ones,
+        self.other_t1 = None
+        self.other_t2 = None
+        self.other_outs = None  # and what comes of them: models have few layers of unlike widths
         size_mask = []
         categories = []
         self.plain_form = True
@@ -725,6 +729,7 @@ class PrimitiveBase:
         """(program, result types) for operand types and run-time args; cold ones run the rule."""
         if self.epoch != EPOCH:
             self.last_n = -1
+            self.other_t0 = None
             self.memo.clear()
             self.programs.clear()
             self.epoch = EPOCH
@@ -1791,6 +1796,14 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     ):
         out = prim.last_outs
     elif (
+        not prim.sized
+        and rest is None
+        and h0.value.type is prim.other_t0
+        and (n < 2 or h1.value.type is prim.other_t1)
+        and (n < 3 or h2.value.type is prim.other_t2)
+    ):
+        out = prim.other_outs
+    elif (
         h0.value.type.kind is prim.last_t0.kind
         and (n < 2 or h1.value.type.kind is prim.last_t1.kind)
         and (n < 3 or h2.value.type.kind is prim.last_t2.kind)
@@ -1807,11 +1820,15 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
             more,
             values,
         )
+        if more is None and not prim.sized:
+            prim.other_t0 = h0.value.type
+            prim.other_t1 = h1.value.type if n > 1 else None
+            prim.other_t2 = h2.value.type if n > 2 else None
+            prim.other_outs = out
     else:
         return None
-    if type(out) is not TensorType and type(out) is not tuple:
-        return None
-    if (type(out) is tuple) != prim.last_program.many:
+    many = prim.last_program.many
+    if out is None or (type(out) is tuple) != many:
         return None
     grad = (
         trace.mode.grad
@@ -1832,7 +1849,7 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     ):
         return None
     step = fresh_record()
-    if type(out) is tuple:
+    if many:
         parts = fresh_handles(out, False)
     else:
         v = fresh_value()
@@ -1854,16 +1871,16 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     step.requires_grad = grad
     push(trace.states, step)
     trace.ops += 1
-    if type(out) is tuple:
+    if many:
         step.many = True
         step.outs = out
-        step.n_out = len(out)
-        for t in parts:
-            append_value(trace, t.value, grad)
+        step.n_out = len(parts)
+        for k in range(len(parts)):
+            append_value(trace, handle_at(parts, k).value, grad)
         if prim.piece is not None:
             attach_parts(parts, out, h0, prim)
     else:
-        step.out_type = out
+        step.out_type = as_type(out)
         v.type = step.out_type
         append_value(trace, v, grad)
         t.value = v
@@ -1880,7 +1897,7 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         note_site(trace, step, code, current_lasti())
         if step.code is code:
             LAST_CODE[0] = code
-    if type(out) is not tuple:
+    if not many:
         return t
     wrap = prim.last_program.wrap
     return tuple(parts) if wrap is tuple else wrap(parts)
@@ -1904,12 +1921,12 @@ def fresh_handles(types, watched):
     watched: whether the collector is told of the values
     """
     fresh = []
-    for type_ in types:
+    for k in range(len(types)):
         v = Value.__new__(Value) if watched else fresh_value()
-        v.type = type_
+        v.type = as_type(types[k])
         t = fresh_tensor()
         t.value = v
-        fresh.append(t)
+        push(fresh, t)
     return fresh
 
 
@@ -2305,6 +2322,8 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
         prim.last_t1 = t1
         prim.last_t2 = t2
         prim.last_more = more
+        if prim.last_program is not program:
+            prim.other_t0 = None
         prim.last_program = program
         prim.last_outs = outs
     if state is not None:

@@ -143,6 +143,10 @@ class PrimitiveBase:
     size_mask: Any
     categories: Any
     last_n: Any
+    other_t0: Any
+    other_t1: Any
+    other_t2: Any
+    other_outs: Any
     piece_outs: Any
     piece_args: Any
     def setup(self, form: Any, is_view: Any, is_composite: Any, differentiable: Any) -> Any:

@@ -118,6 +118,8 @@ _STAND_INS = {
     "keep_memory": keep_memory,
     "roomy": roomy,
     "push": list.append,
+    "handle_at": list.__getitem__,
+    "as_type": lambda o: o,
     "drop_last": list.pop,
     "call_forward": call_forward,
     "install_module_call": install_module_call,

@@ -460,7 +460,8 @@ static inline int wend_untrack(PyObject *o)
 }
 
 /* An empty list with room for n items. `wend_push` appends to it, and doubles the room where there is
- * none: lists that grow by an eighth are moved again and again. */
+ * none: lists that grow by an eighth are moved again and again. The cyclic collector is not told of it:
+ * it would look at each item twice, all of what is pending, and what it is told of leads to no cycle. */
 static inline PyObject *wend_roomy(Py_ssize_t n)
 {
     PyObject *items = PyList_New(0);
@@ -473,6 +474,7 @@ static inline PyObject *wend_roomy(Py_ssize_t n)
         return PyErr_NoMemory();
     }
     list->allocated = n;
+    PyObject_GC_UnTrack(items);
     return items;
 }
 
@@ -493,6 +495,11 @@ WEND_INLINE int wend_push(PyObject *items, PyObject *item)
     list->ob_item[n] = Py_NewRef(item);
     Py_SET_SIZE(list, n + 1);
     return 0;
+}
+
+static inline PyObject *wend_handle_at(PyObject *items, Py_ssize_t i)
+{
+    return Py_NewRef(PyList_GET_ITEM(items, i));
 }
 
 /* The counterpart of `wend_push`: the room stays. */

@@ -1,6 +1,6 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Batch, Value, held
+from wend.core._hot cimport Batch, Value, held, untrack
 from wend.runtime._launch cimport Frame, address_of, launch_at
 from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
 

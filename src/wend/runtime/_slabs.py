@@ -160,6 +160,7 @@ def types_of(values):
     found = []
     for v in values:
         found.append(v.type)
+    untrack(found)  # long, and types are part of no cycle
     return found
 
 

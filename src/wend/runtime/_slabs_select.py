@@ -24,6 +24,11 @@ def select() -> ModuleType:
     below = _launch_select.select(), _sort_select.select()
     module = compiled(name) if all(map(is_compiled, below)) else None
     if module is None:
-        stand_ins = {"put": _launch_select.put, "get": _launch_select.get, "clear": clear}
+        stand_ins = {
+            "put": _launch_select.put,
+            "get": _launch_select.get,
+            "clear": clear,
+            "untrack": lambda o: 0,
+        }
         module = load_plain(name, stand_ins)
     return module

@@ -7,6 +7,7 @@ for all groups, side by side.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -236,7 +237,8 @@ class Family(_slabs.Rows):  # type: ignore[misc]
         assert type(layout) is Layout
         operands = run.sorter.operands_of(group.members[0])
         super().__init__(run.sorter, group.by_rows, len(operands), layout.n_results)
-        self.run, self.layout = run, layout
+        self.run = weakref.proxy(run)  # it leads here: all that was pending would not go by itself
+        self.layout = layout
         self.template, self.numbers = entry.template, entry.numbers
         self.node = group.node
         self.sources = operands
