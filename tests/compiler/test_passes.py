@@ -19,7 +19,7 @@ def network(x, weight, bias):
 
 
 @pytest.fixture
-def reference():
+def reference(own_trie):
     """The plan of a path with products, rows, views, a gather and their gradients."""
     torch.synchronize()
     x = torch.randn(3, 5)
