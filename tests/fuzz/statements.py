@@ -280,7 +280,11 @@ def changed(s: Scope) -> None:
         s.emit("with torch.no_grad():")
         s.emit(f"    {x.text}.{s.pick(('mul_(0.5)', 'sub_(0.1)'))}")
         return None
-    x = s.find(lambda v: v.writable and not v.leaf and v.storage not in s.viewed)
+    # A gradient that PyTorch was to keep has the shape of before, and `unsqueeze_` makes it crash.
+    kept = [line.split(".")[0].strip() for line in s.lines if line.endswith(".retain_grad()")]
+    x = s.find(
+        lambda v: v.writable and not v.leaf and v.storage not in s.viewed and v.text not in kept
+    )
     if x is None or any(f"{x.text}." in d for v in s.values for d in v.dims):
         return assignment(s)
     kind = s.integer(0, 3)

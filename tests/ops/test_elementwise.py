@@ -199,6 +199,17 @@ def test_forms_of_call(program, name):
     agree(*both(lambda t: program(t, t.tensor([1, -2, 3], dtype=getattr(t, name)))), 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [wend.float16, wend.bfloat16, wend.float32])
+@pytest.mark.parametrize("other", [0.1, wend.tensor(0.1), wend.tensor(0.1, dtype=wend.float64)])
+def test_comparisons_round_numbers_to_the_common_type(dtype, other):
+    x = wend.tensor([0.1, 0.2, -0.1], dtype=dtype)
+    assert (x == other).tolist() == [True, False, False]
+    assert (x >= other).tolist() == [True, True, False]
+    assert (other > x).tolist() == [False, False, True]
+    assert (x != other).tolist() == [False, True, True]
+    assert x.lt(other).tolist() == [False, False, True]
+
+
 @pytest.mark.parametrize("name", ["xlogy", "logaddexp2", "ldexp"])
 @pytest.mark.parametrize("other", ["int8", "uint8", "int64", "bfloat16", "float32", "float64"])
 def test_compositions_compute_in_the_common_type(name, other):

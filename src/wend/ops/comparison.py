@@ -14,10 +14,14 @@ from wend.ops.elementwise import Array, Elementwise
 
 
 class Comparison(Elementwise, abstract=True):
-    """Compares in the promoted dtype; everything but `ne` is False where an operand is NaN."""
+    """Compares in the promoted dtype; everything but `ne` is False where an operand is NaN.
+
+    Numbers and 0-d tensors are rounded to it, half types too: tensor(0.1) == 0.1 in each of them.
+    """
 
     signature = "input, other: operand"
     kind = "bool"
+    widens = False
     inplace = True
     vjp = NO_GRADIENT
 
