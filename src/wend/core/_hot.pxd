@@ -548,7 +548,9 @@ cdef class OpProperty:
 @cython.locals(trace=Trace, old=Value, value=Value)
 cpdef bint rebind_alone(Tensor handle, Tensor result) except -1
 cdef list SELECTS
+cdef list UNBOUND
 cdef list NARROWS
+cdef list UNEVENLY
 cdef dict SLICES
 cdef dict EVEN
 cdef Py_ssize_t MOST_PARTS

@@ -3157,18 +3157,26 @@ def rebind_alone(handle, result):
 
 
 SELECTS = []  # select(dim) for the first dims
-NARROWS = []  # narrow(dim)
+UNBOUND = []  # select(dim), for the parts that unbind gives
+NARROWS = []  # narrow(dim), for parts of one length
+UNEVENLY = []  # narrow(dim), for parts of several lengths
 SLICES = {}  # 4 * dim + 2 * (start given) + (end given) -> slice(dim)
 FULL = slice(None, None, None)
 EVEN = {}  # 8 * count + dim -> the op that cuts a dim into so many equal parts
 MOST_PARTS = 16  # that are cut off by one op
 
 
-def set_index_primitives(selects, slices, narrows):
-    """What `getitem` and `PartsFunction` record for ints, slices and parts."""
+def set_index_primitives(selects, slices):
+    """What `getitem` records for ints and slices."""
     SELECTS.extend(selects)
     SLICES.update(slices)
-    NARROWS.extend(narrows)
+
+
+def set_part_primitives(unbound, evenly, unevenly):
+    """What `PartsFunction` records for parts, per dim."""
+    UNBOUND.extend(unbound)
+    NARROWS.extend(evenly)
+    UNEVENLY.extend(unevenly)
 
 
 def even_parts(x, dim, count):
@@ -3199,7 +3207,7 @@ def uneven_parts(x, dim, lengths):
     start = 0
     made = []
     for length in lengths:
-        made.append(record(NARROWS[dim], 1, x, None, None, None, [start, length], None))
+        made.append(record(UNEVENLY[dim], 1, x, None, None, None, [start, length], None))
         start += length
     return tuple(made)
 
@@ -3264,7 +3272,7 @@ class PartsFunction:
         if n == 0:
             return None
         if self.kind == P_UNBIND:
-            prim = SELECTS[dim]
+            prim = UNBOUND[dim]
             return tuple([record(prim, 1, x, None, None, None, [k], None) for k in range(n)])
         if self.kind == P_SPLIT and (type(by) is list or type(by) is tuple):
             return uneven_parts(x, dim, by)

@@ -1862,8 +1862,10 @@ def dispatch(function: Any, args: Any, nargs: Any, kwnames: Any) -> Any:
     """Entry of all calls from C."""
 def rebind_alone(handle: Any, result: Any) -> _bool:
     """Rebind a handle that shares its data with nobody, where no gradients are recorded."""
-def set_index_primitives(selects: Any, slices: Any, narrows: Any) -> Any:
-    """What `getitem` and `PartsFunction` record for ints, slices and parts."""
+def set_index_primitives(selects: Any, slices: Any) -> Any:
+    """What `getitem` records for ints and slices."""
+def set_part_primitives(unbound: Any, evenly: Any, unevenly: Any) -> Any:
+    """What `PartsFunction` records for parts, per dim."""
 class PartsFunction:
     """The callable behind `chunk`, `split` and `unbind`: no Python frame for plain calls."""
     plain: Any

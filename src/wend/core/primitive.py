@@ -124,7 +124,7 @@ class Primitive(PrimitiveBase):
     operators: ClassVar[tuple[str, ...]] = ()
     reflected: ClassVar[bool] = False
     grad_name: ClassVar[str] = ""
-    grad_names: ClassVar[dict[tuple[int, ...], str]] = {}  # where it depends on the ranks
+    cuts: bool = False  # one of several results that PyTorch makes by one node
     grad_name_along: ClassVar[str] = ""  # where a `dim` is given, if that is another name
     result: ClassVar[Any] = None
     n_outputs: ClassVar[int] = 1
@@ -192,6 +192,18 @@ class Primitive(PrimitiveBase):
         """The interned instance, attributes by name, defaults for those left out."""
         full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
         return cls.intern(full, form)
+
+    @classmethod
+    def part_of(cls, grad_name: str, form: tuple[Any, ...], **attrs: Any) -> Any:
+        """The op, for results that PyTorch cuts off together, by a node of that name."""
+        full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
+        key = (grad_name, form, *full.items())
+        found = cls._interned.get(key)
+        if found is None:
+            found = cls._interned[key] = cls(full, form)
+            found.grad_name = grad_name  # type: ignore[misc]
+            found.cuts = True
+        return found
 
     # -- the type rule ----------------------------------------------------------------------
 

@@ -177,7 +177,12 @@ def fill_(self: Tensor, value: Any) -> Tensor:
                 f"fill_: only supports 0-dimension value tensor but got tensor with "
                 f"{value.dim()} dimensions."
             )
-        return copy_(self, value)
+        if value.dtype is not self.dtype:
+            value = ops.cast(value, self.dtype)
+        aliasing.check_writable(self, "fill_")
+        made = ops.clone(ops.expand(value, tuple(self.shape)))
+        aliasing.assign(self, subscript.overwritten(self, made), fill_)
+        return self
     aliasing.check_writable(self, "fill_")
     creation.check_fits("fill_", value, self.dtype)
     aliasing.assign(self, ops.full(tuple(self.shape), value, dtype=self.dtype), fill_)

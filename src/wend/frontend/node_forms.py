@@ -55,6 +55,11 @@ class Operand:
         """(op, its operands, its numbers) that made it; None for leaves and parts of ops."""
         return self._region.maker(self.id)  # type: ignore[no-any-return]
 
+    @property
+    def edges(self) -> list[Any]:
+        """Where the edges of the node go that made it."""
+        return self._region.edges_of(self.id)  # type: ignore[no-any-return]
+
 
 class Made:
     """A node: its name and where its edges go."""
@@ -80,6 +85,16 @@ class Result:
         return Result(self.made, number)
 
 
+class Elsewhere:
+    """The result of a node of another op, the one at position `k`."""
+
+    __slots__ = ("k", "result")
+
+    def __init__(self, k: int, result: Result) -> None:
+        self.k = k
+        self.result = result
+
+
 class Builder:
     """Makes nodes by name: `n.Sum1(x)` is a SumBackward1; None where no edge wants a gradient."""
 
@@ -95,7 +110,9 @@ class Builder:
     def node(self, name: str, *edges: Any) -> Result | None:
         """A node of that very name."""
         wanted = [
-            e if isinstance(e, Result) or (isinstance(e, Operand) and e.active) else None
+            e
+            if isinstance(e, (Result, Elsewhere)) or (isinstance(e, Operand) and e.active)
+            else None
             for e in edges
         ]
         if not any(e is not None for e in wanted):
@@ -193,6 +210,15 @@ class Laid:
             for n, m, s in zip(self.shape, shape[lead:], self.strides, strict=True)
         ]
         return Laid(self.n, self.n.Expand(self.edge), shape, own)
+
+    def diagonal(self, i: int, j: int) -> Laid:
+        """The diagonal of two dims, at the place of the first."""
+        kept = [d for d in range(len(self.shape)) if d not in (i, j)]
+        shape = [*(self.shape[d] for d in kept), self.shape[i]]
+        strides = [*(self.strides[d] for d in kept), self.strides[i] + self.strides[j]]
+        order = [*range(len(kept))]
+        order.insert(i, len(kept))
+        return Laid(self.n, self.n.Diagonal(self.edge), shape, strides).permute(order)
 
     def unsqueeze(self, dim: int) -> Laid:
         """A dim of extent 1 put in."""

@@ -16,7 +16,7 @@ from wend.core._hot import Leaf, Segment, Tensor, Value
 from wend.core.graph import PathGraph
 from wend.core.provenance import Site, site_of
 from wend.core.symtrace import template
-from wend.frontend.node_forms import Made, Operand, Result, form_of
+from wend.frontend.node_forms import Elsewhere, Made, Operand, Result, form_of
 from wend.frontend.removable import RemovableHandle
 from wend.transforms.differentiate import differentiable_ids
 from wend.transforms.hooks import Extra, NodeHooks, handle_of, node_hooks_of_leaf
@@ -92,6 +92,24 @@ class Region:
             return None
         return prim, [self.operand(j) for j in inputs], self.args_at(k)
 
+    def part_at(self, k: int) -> tuple[int, int]:
+        """(position of the first part, which one this is) of what was cut off at `k`.
+
+        Parts are recorded one after the other, each with where it starts.
+        """
+        path, number = self.path, 0
+        s = bisect_right(path.node_of_state, k) - 1
+        while s > 0:
+            here, before = path.states[s], path.states[s - 1]
+            if before.prim is not here.prim or (before.operand_indices() != here.operand_indices()):
+                break
+            start, *length = self.args[before.arg0 : before.arg0 + len(here.prim.size_mask)]
+            if start + (length[0] if length else 1) != self.args[here.arg0]:
+                break
+            s -= 1
+            number += 1
+        return path.node_of_state[s], number
+
     def operand(self, i: int) -> Operand:
         """A value of the path, as rules for nodes see it."""
         shape = None
@@ -100,6 +118,25 @@ class Region:
         active = i in differentiable_ids(self.path)
         rank = len(self.path.shape_of(i)) if shape is None else len(shape)
         return Operand(i, active, rank, shape, self)
+
+    def edges_at(self, k: int) -> list[Operand | None]:
+        """Where the edges go of the one node that the op at `k` is."""
+        _, prim, inputs, _ = self.op_at(k)
+        operands = [self.operand(i) for i in _differentiated(self, k, prim, inputs)]
+        found = [x if x.active else None for x in operands]
+        if prim.name in _OF_NUMBERS and len(found) == 1:
+            found.append(None)  # PyTorch makes a tensor of the number
+        return found
+
+    def edges_of(self, i: int) -> list[Any]:
+        """Where the edges go of the node that a value is the first result of."""
+        k = self.path.producer[i]
+        form = self.form_at(k)
+        if form is None:
+            return list(self.edges_at(k))
+        if not isinstance(form[0], Result):
+            return [form[0]]
+        return [Elsewhere(k, e) if isinstance(e, Result) else e for e in form[0].made.edges]
 
     def value_type(self, i: int) -> Any:
         """The type of a value with a dense index."""
@@ -134,7 +171,9 @@ class Node:
 
     def name(self) -> str:
         """The node's name, such as 'MulBackward0'."""
-        return type(self).__name__
+        name = type(self).__name__
+        plain = self._made is None or any(map(str.isdigit, name))
+        return name if plain else f"torch::autograd::{name}"  # those that PyTorch did not generate
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -142,21 +181,15 @@ class Node:
         region = Region(self._anchor)
         if self._made is not None:
             return tuple([_edge_to(self._anchor, region, self._low, e) for e in self._made.edges])
-        _, prim, inputs, outputs = region.op_at(self._low)
+        _, _, inputs, outputs = region.op_at(self._low)
         record = self._record(region, outputs)
         if record is not None:
             return tuple(
                 (None, 0) if j is None else _edge(self._anchor, region, inputs[j])
                 for j in record.edges
             )
-        active = differentiable_ids(region.path)
-        found = [
-            _edge(self._anchor, region, i) if i in active else (None, 0)
-            for i in _differentiated(region, self._low, prim, inputs)
-        ]
-        if prim.name in _OF_NUMBERS and len(found) == 1:
-            found.append((None, 0))  # PyTorch makes a tensor of the number
-        return tuple(found)
+        found = region.edges_at(self._low)
+        return tuple([_edge_to(self._anchor, region, self._low, e) for e in found])
 
     @staticmethod
     def _record(region: Region, outputs: tuple[int, ...]) -> Any:
@@ -165,9 +198,11 @@ class Node:
 
     def _hooks(self, create: bool = True) -> NodeHooks | None:
         region = Region(self._anchor)
-        _, _, _, outputs = region.op_at(self._low)
+        _, prim, _, outputs = region.op_at(self._low)
         if self._made is not None:
             _result_of(self, 0, region)
+        if prim.cuts:
+            raise GraphError(f"{self.name()}: has no hooks; register them on the parts")
         table = region.extras(create)
         extra = table.get(outputs[0])
         if extra is None:
@@ -266,39 +301,38 @@ def _differentiated(region: Region, low: int, prim: Any, inputs: tuple[int, ...]
     return [i for i, g in zip(inputs, rule.outputs) if g is not None]
 
 
-def _name_of(region: Region, prim: Any, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> str:
+def _name_of(region: Region, prim: Any, outputs: tuple[int, ...]) -> str:
     if prim.calls_user:
         record = Node._record(region, outputs)
         if record is not None:
             return str(record.name)
     if prim.grad_name_along and prim.dim is not None:
         return str(prim.grad_name_along)
-    if prim.grad_names:
-        ranks = tuple(len(region.path.shape_of(i)) for i in inputs)
-        return str(prim.grad_names.get(ranks, prim.grad_name))
     return str(prim.grad_name)
 
 
 def _node_at(anchor: Value, region: Region, k: int, made: Made | None = None) -> Node:
-    low, prim, inputs, outputs = region.op_at(k)
+    low, prim, _, outputs = region.op_at(k)
     key = (region.origin, low, 0 if made is None else made.place)
     found = _NODES.get(key)
     if found is None:
         if region.values is not None and outputs[0] >= 0:
             anchor = region.values[outputs[0]]
-        name = _name_of(region, prim, inputs, outputs) if made is None else made.name
+        name = _name_of(region, prim, outputs) if made is None else made.name
         found = _NODES[key] = _class_of(name)(anchor, low, made)
     return found
 
 
 def _edge_to(
-    anchor: Value, region: Region, k: int, target: Operand | Result | None
+    anchor: Value, region: Region, k: int, target: Operand | Result | Elsewhere | None
 ) -> tuple[Node | None, int]:
     """The edge to what an entry of a form stands for, of the op at `k`."""
     if target is None:
         return None, 0
     if isinstance(target, Operand):
         return _edge(anchor, region, target.id)
+    if isinstance(target, Elsewhere):
+        return _edge_to(anchor, region, target.k, target.result)
     return _node_at(anchor, region, k, target.made), target.number
 
 
@@ -312,6 +346,8 @@ def _edge(anchor: Value, region: Region, i: int) -> tuple[Node | None, int]:
     form = region.form_at(k)
     if form is not None:
         return _edge_to(anchor, region, k, form[number])
+    if region.op_at(k)[1].cuts:
+        k, number = region.part_at(k)
     return _node_at(anchor, region, k), number
 
 
@@ -376,7 +412,11 @@ def value_of_edge(edge: GradientEdge) -> Tensor:
     if isinstance(node, AccumulateGrad):
         return node.variable
     region = Region(node._anchor)
-    i = region.op_at(node._low)[3][_result_of(node, edge.output_nr, region)]
+    if region.op_at(node._low)[1].cuts:
+        first = bisect_right(region.path.node_of_state, node._low) - 1
+        i = region.path.states[first + edge.output_nr].first
+    else:
+        i = region.op_at(node._low)[3][_result_of(node, edge.output_nr, region)]
     if region.values is not None and i >= 0:
         return _hot.wrap(region.values[i])
     segment = region.segment

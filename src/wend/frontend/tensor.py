@@ -103,8 +103,6 @@ def iterate(x: Tensor) -> Any:
     """The parts along the first dim."""
     if x.dim() == 0:
         raise ArgumentTypeError("iteration over a 0-d tensor")
-    if type(x) is Tensor:
-        return iter([x[k] for k in range(x.shape[0])])
     return iter(ops.unbind(x, 0))
 
 
@@ -407,7 +405,6 @@ _hot.set_index_primitives(
         for a in (0, 1)
         for b in (0, 1)
     },
-    [ops.narrow.primitive.of(("T", "I", "I"), dim=d) for d in _INDEXED_DIMS],
 )
 indexing.set_readers(creation.as_tensor, _read_int)
 _METHODS = {

@@ -55,6 +55,26 @@ class Variable(StopGradient):
     labels_leaf = True
 
 
+def written(src: Any) -> list[Any]:
+    """Edges of the node that wrote `src` over a tensor, but for the first, that tensor's own."""
+    maker = src.maker
+    if maker is None:
+        return [src]
+    op, operands, _ = maker
+    if not operands:
+        return [None]
+    if op.name not in _FITTING:
+        return src.edges[1:]  # type: ignore[no-any-return]
+    # An assignment: its value was copied, or else brought to dtype and shape of the tensor.
+    while maker is not None and maker[0].name in _FITTING:
+        src, copied = maker[1][0], maker[0].name in _FITTING[:2]
+        maker = None if copied else src.maker
+    return [src]
+
+
+_FITTING = ("clone", "identity", "expand", "reshape", "cast")
+
+
 class Graft(Primitive):
     """y = data, with the gradient going to `history`: a value overwritten through `detach()`."""
 
@@ -96,8 +116,22 @@ class Overwrite(Graft):
     """y = data, in the place of `history`, which nothing of y depends on any more."""
 
     name = "overwrite"
-    grad_name = "FillBackward0"
     formal_gradient = False
+
+    @staticmethod
+    def grad_nodes(n: Any, data: Any, history: Any) -> Any:
+        """Named by what was written: a number, drawn numbers, or a tensor."""
+        maker = data.maker
+        if maker is not None and not maker[1]:
+            name = maker[0].grad_name
+            if maker[0].name == "full":
+                name = "FillBackward2" if maker[2][-1] else "ZeroBackward0"
+            return n.node(name, history)
+        if maker is not None and maker[0].name == "clone":
+            number = maker[1][0].maker  # `fill_` has expanded it
+            if number is not None and number[0].name == "expand" and not number[1][0].rank:
+                return n.Fill3(history, number[1][0])
+        return n.node("CopyBackwards", history, *written(data))
 
     def vjp(self, g: Any, y: Any, data: Any, history: Any) -> tuple[Any, ...]:
         """Zeros for the history: it keeps requiring a gradient, as in PyTorch."""

@@ -1,4 +1,7 @@
-"""The adjoints of the views of a part: the input with that part replaced by `src`."""
+"""The adjoints of the views of a part: the input with that part replaced by `src`.
+
+They are what writes through views are made of; the public functions are composites of them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 from wend.base.errors import ShapeError
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints
+from wend.ops.basic import written
 from wend.ops.slicing import counted_index, real_dim, replaced, slice_bounds, zeros_of
 from wend.ops.strided import check_strided, diagonal_bounds, diagonal_dims
 from wend.ops.views import ANY_DTYPE, Shape
@@ -64,6 +68,11 @@ class PartScatter(Primitive, abstract=True):
         self.part(x, *sizes)[...] = src
         return x
 
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, src: Any, *how: Any) -> Any:
+        """A write through a view: the edges of what was written follow that to the input."""
+        return n.node("CopySlices", x, *written(src))
+
     def vjp(self, g: Any, y: Any, x: Any, src: Any, *sizes: Any) -> Any:
         g_src = ops.cast(self.viewed(g, *sizes), src.dtype)
         return self.again(g, zeros_of(src), *sizes), g_src
@@ -74,8 +83,6 @@ class SliceScatter(PartScatter):
 
     signature = "input, src, dim: int = 0, start: size? = None, end: size? = None, step: size = 1"
     dim: int
-    functions = ("slice_scatter",)
-    methods = ("slice_scatter",)
 
     def part_shape(self, shape: Shape, start: Any, end: Any, step: Any) -> Shape:
         dim = real_dim(self.dim, len(shape), self.name)
@@ -113,8 +120,6 @@ class SelectScatter(PartScatter):
 
     signature = "input, src, dim: int, index: size"
     dim: int
-    functions = ("select_scatter",)
-    methods = ("select_scatter",)
 
     def part_shape(self, shape: Shape, index: Any) -> Shape:
         dim = real_dim(self.dim, len(shape), self.name)
@@ -151,8 +156,6 @@ class DiagonalScatter(PartScatter):
     signature = "input, src, offset: size = 0, dim1: int = 0, dim2: int = 1"
     dim1: int
     dim2: int
-    functions = ("diagonal_scatter",)
-    methods = ("diagonal_scatter",)
 
     def part_shape(self, shape: Shape, offset: Any) -> Shape:
         dim1, dim2 = diagonal_dims(self.name, self.dim1, self.dim2, len(shape))
@@ -191,7 +194,6 @@ class StridedScatter(PartScatter):
     """
 
     signature = "input, src, size: sizes, stride: sizes, storage_offset: size? = None"
-    grad_name = "AsStridedScatterBackward0"
 
     def part_shape(self, shape: Shape, size: Any, stride: Any, offset: Any) -> Shape:
         check_strided(self.name, shape, size, stride, 0 if offset is None else offset)

@@ -17,6 +17,7 @@ from wend.base.errors import ArgumentTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.contract import same_dtype
+from wend.ops.composites.product_nodes import einsum_nodes
 from wend.ops.numeric import NUMERIC
 
 Labels = tuple[int, ...]
@@ -211,6 +212,17 @@ def _arranged(x: Any, labels: Labels, out: Labels, extents: dict[int, Any]) -> A
     return x
 
 
+def _nodes(n: Any, equation: str, operands: list[Any]) -> Any:
+    """The nodes of one or two operands; of more PyTorch's order depends on what is installed."""
+    if len(operands) > 2:
+        return None
+    terms, given = parse_equation(equation)
+    labels = [_spelled(own, x.rank, 0) for own, x in zip(terms, operands, strict=True)]
+    out = _output(equation, given, labels)
+    rest = sorted({label for own in labels for label in own} - set(out), key=name_of)
+    return einsum_nodes(n, operands, labels, out, rest)
+
+
 def _einsum_samples(rng: Any) -> Iterator[Sample]:
     def sample(equation: str, *shapes: tuple[int, ...]) -> Sample:
         return Sample(equation, *(rng.normal(size=s) for s in shapes))
@@ -238,6 +250,7 @@ def _einsum_samples(rng: Any) -> Iterator[Sample]:
     functions=("einsum",),
     samples=_einsum_samples,
     supports=NUMERIC,
+    grad_nodes=_nodes,
 )
 def einsum(equation: str, operands: Any) -> Any:
     """y = sum of products of the operands' elements over the letters not in the output.

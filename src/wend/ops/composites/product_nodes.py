@@ -97,3 +97,56 @@ def tensordot_nodes(n: Any, a: Any, b: Any, dims: Any) -> Any:
     x = n.laid(a).permute((*rows, *of_a)).reshape((prod(a.shape[d] for d in rows), inner))
     w = n.laid(b).permute((*of_b, *columns)).reshape((inner, prod(b.shape[d] for d in columns)))
     return n.View(n.Mm(x.edge, w.edge))
+
+
+def einsum_nodes(n: Any, operands: list[Any], labels: list[Any], out: Any, rest: list[int]) -> Any:
+    """The nodes of einsum over one or two operands; rest: the labels that are summed over."""
+    order = [*out, *rest]
+    first, *second = [
+        _by_labels(n.laid(x), own, order) for x, own in zip(operands, labels, strict=True)
+    ]
+    if not second:
+        return n.Sum1(first.edge) if rest else first.edge
+    rank, summed = len(order), range(len(out), len(order))
+    both = [d for d in summed if first.shape[d] != 1 and second[0].shape[d] != 1]
+    x, w = (
+        _summed(n, v, [d for d in summed if v.shape[d] != 1 and d not in both])
+        for v in (first, second[0])
+    )
+    if not both:
+        y = n.Mul(x.edge, w.edge)
+        return n.View(y) if rest else y
+    apart = [d for d in range(rank) if d not in both]
+    pairs = [d for d in apart if x.shape[d] != 1 and w.shape[d] != 1]
+    left = [d for d in apart if d not in pairs and x.shape[d] != 1]
+    right = [d for d in apart if d not in pairs and d not in left]
+
+    def stacked(v: Any, *groups: list[int], unused: list[int]) -> Any:
+        moved = v.permute([*(d for group in groups for d in group), *unused])
+        return moved.reshape([prod(v.shape[d] for d in group) for group in groups]).edge
+
+    x, w = stacked(x, pairs, left, both, unused=right), stacked(w, pairs, both, right, unused=left)
+    y = n.Permute(n.View(n.Bmm(x, w)))
+    return n.View(y)
+
+
+def _by_labels(x: Any, labels: Any, order: list[int]) -> Any:
+    """x with a dim per label, in this order."""
+    labels = list(labels)
+    for label in dict.fromkeys(labels):
+        while labels.count(label) > 1:
+            i = labels.index(label)
+            j = labels.index(label, i + 1)
+            x = x.diagonal(i, j)
+            del labels[j]
+    for label in order:
+        if label not in labels:
+            x = x.unsqueeze(len(labels))
+            labels.append(label)
+    return x.permute([labels.index(label) for label in order])
+
+
+def _summed(n: Any, x: Any, dims: list[int]) -> Any:
+    if not dims:
+        return x
+    return n.made(n.Sum1(x.edge), [1 if d in dims else m for d, m in enumerate(x.shape)])

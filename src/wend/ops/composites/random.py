@@ -61,7 +61,7 @@ def _sized_samples(*parameters: Any) -> Any:
 
 
 def _sized(
-    name: str, parameters: str, doc: str, *sample: Any
+    name: str, parameters: str, doc: str, *sample: Any, grad_name: str = ""
 ) -> Callable[[Callable[..., Any]], Any]:
     """A composite draw: the body gets (size, parameters, seed, offset, compute dtype)."""
 
@@ -80,6 +80,7 @@ def _sized(
             samples=_sized_samples(*sample),
             random=True,
             differentiable=False,
+            grad_name=grad_name,
         )(rule)
 
     return bind
@@ -90,7 +91,14 @@ def _positive_unit(size: Any, seed: Any, offset: Any, dtype: Any) -> Any:
     return ops.sub(1, ops.uniform(size, seed, offset, dtype=dtype))
 
 
-@_sized("uniform_between", "low: scalar, high: scalar", "y: uniform in [low, high).", -1.0, 2.0)
+@_sized(
+    "uniform_between",
+    "low: scalar, high: scalar",
+    "y: uniform in [low, high).",
+    -1.0,
+    2.0,
+    grad_name="UniformBackward0",
+)
 def _uniform_between(size: Any, low: Any, high: Any, seed: Any, offset: Any, dtype: Any) -> Any:
     u = ops.uniform(size, seed, offset, dtype=dtype)
     # Where rounding would reach the high end the low one is as good.

@@ -15,6 +15,7 @@ from wend.core.symbolic import broadcast_shapes, category_of, hints, numel
 from wend.ops.elementwise import is_number
 from wend.ops.gather import ScatterSrc, ScatterValue
 from wend.ops.index_dim import IndexAdd
+from wend.ops.scatters import DiagonalScatter, SelectScatter, SliceScatter
 from wend.ops.views import ANY_DTYPE
 
 
@@ -352,3 +353,26 @@ def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
     n = input.shape[dim]
     place = ops.where(ops.lt(full[1], 0), full[1] + n, full[1])
     return ops.gather(full[0], dim, place)
+
+
+# --- the input with a part of it replaced: writes through views are made of the primitives ------
+
+
+def _part_scatter(of: Any) -> None:
+    def body(*params: Any) -> Any:
+        return getattr(ops, of.name)(*params)
+
+    body.__doc__, body.__module__ = of.__doc__, __name__
+    composite(
+        of.signature,
+        name=f"{of.name}_of",
+        functions=(of.name,),
+        methods=(of.name,),
+        grad_name=f"{of.__name__}Backward0",
+        supports=ANY_DTYPE,
+        samples=lambda rng: of.samples(None, rng),
+    )(body)
+
+
+for _scatter in (SliceScatter, SelectScatter, DiagonalScatter):
+    _part_scatter(_scatter)

@@ -53,7 +53,33 @@ class EvenParts(Composite):
         yield Sample(rng.normal(size=(2, 0)), 2, 1)
 
 
+_hot.set_part_primitives(
+    [ops.select.primitive.part_of("UnbindBackward0", ("T", "I"), dim=d) for d in range(6)],
+    *(
+        [ops.narrow.primitive.part_of(name, ("T", "I", "I"), dim=d) for d in range(6)]
+        for name in ("SplitBackward0", "SplitWithSizesBackward0")
+    ),
+)
 _hot.set_slot("even_parts", lambda count, dim: EvenParts.of(("T",), count=count, dim=dim))
+
+
+def _cut(name: str, input: Any, dim: int, lengths: Sequence[Any]) -> Parts:
+    """Views of parts of these lengths, which PyTorch makes by one node of that name."""
+    parts: list[Any] = []
+    start = 0
+    for length in lengths:
+        if _in_rules(input):
+            parts.append(ops.narrow(input, dim, start, length))
+        else:
+            prim = ops.narrow.primitive.part_of(name, ("T", "I", "I"), dim=dim)
+            parts.append(_hot.record_list(prim, [input], [start, length]))
+        start = start + length
+    return tuple(parts)
+
+
+def _in_rules(x: Any) -> bool:
+    """Whether x stands for a tensor, or is of a class that has its own ways: no part by itself."""
+    return type(x) is not _hot.Tensor or _hot.current_trace().symbolic is not None
 
 
 @sugar(functions=("split",), methods=("split",))
@@ -67,10 +93,13 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
     if not len(tensor.shape):
         raise ShapeError("split: expects at least a 1-dimensional tensor")
     dim = normalize_dim(dim, len(tensor.shape), "split")
-    n = tensor.shape[dim]
     if isinstance(split_size_or_sections, (list, tuple)):
         return split_with_sizes(tensor, split_size_or_sections, dim)
-    size = split_size_or_sections
+    return _split("SplitBackward0", tensor, split_size_or_sections, dim)
+
+
+def _split(name: str, tensor: Any, size: Any, dim: int) -> Parts:
+    n = tensor.shape[dim]
     if size is None or isinstance(size, (float, str, bool)):
         raise ArgumentTypeError(
             f"split: split_size must be int or a list of ints, not {type(size).__name__}"
@@ -81,7 +110,9 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
             f"{size} and dim {dim} has size {n}"
         )
     starts = range(0, n, size) if n != 0 else (0,)
-    return tuple(ops.slice(tensor, dim, a, a + size) for a in starts)
+    if _in_rules(tensor):
+        return tuple(ops.slice(tensor, dim, a, a + size) for a in starts)
+    return _cut(name, tensor, dim, [min(size, n - a) for a in starts])
 
 
 @sugar(functions=("split_with_sizes",), methods=("split_with_sizes",))
@@ -101,11 +132,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Pa
             f"split_with_sizes: expects split_sizes to sum exactly to {n} (input tensor's size at "
             f"dimension {dim}), but got split_sizes={hints(split_sizes)}"
         )
-    parts, start = [], 0
-    for size in split_sizes:
-        parts.append(ops.narrow(input, dim, start, size))
-        start = start + size
-    return tuple(parts)
+    return _cut("SplitWithSizesBackward0", input, dim, split_sizes)
 
 
 @sugar(functions=("chunk",), methods=("chunk",))
@@ -123,20 +150,26 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     n = input.shape[dim]
     if n % chunks == 0:
         size = n // chunks
-        return tuple(ops.narrow(input, dim, k * size, size) for k in range(chunks))
+        return _cut("SplitBackward0", input, dim, [size] * chunks)
     return ops.split(input, (n + chunks - 1) // chunks, dim)  # type: ignore[no-any-return]
 
 
 @sugar(functions=("unsafe_chunk",), methods=("unsafe_chunk",))
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     """As `chunk`."""
-    return ops.chunk(input, chunks, dim)  # type: ignore[no-any-return]
+    if _in_rules(input) or not input.shape or chunks <= 0:
+        return ops.chunk(input, chunks, dim)  # type: ignore[no-any-return]
+    n = input.shape[normalize_dim(dim, len(input.shape), "chunk")]
+    return unsafe_split(input, max((n + chunks - 1) // chunks, 1), dim)
 
 
 @sugar(functions=("unsafe_split",), methods=("unsafe_split",))
 def unsafe_split(tensor: Any, split_size: Any, dim: int = 0) -> Parts:
     """As `split`."""
-    return ops.split(tensor, split_size, dim)  # type: ignore[no-any-return]
+    if _in_rules(tensor) or not tensor.shape or isinstance(split_size, (list, tuple)):
+        return ops.split(tensor, split_size, dim)  # type: ignore[no-any-return]
+    dim = normalize_dim(dim, len(tensor.shape), "split")
+    return _split("UnsafeSplitBackward0", tensor, split_size, dim)
 
 
 @sugar(functions=("unsafe_split_with_sizes",), methods=("unsafe_split_with_sizes",))
