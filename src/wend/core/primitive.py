@@ -194,15 +194,15 @@ class Primitive(PrimitiveBase):
         return cls.intern(full, form)
 
     @classmethod
-    def part_of(cls, grad_name: str, form: tuple[Any, ...], **attrs: Any) -> Any:
-        """The op, for results that PyTorch cuts off together, by a node of that name."""
+    def named(cls, grad_name: str, form: tuple[Any, ...], **attrs: Any) -> Any:
+        """The op under another name for its node: the same op in all but this."""
         full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
         key = (grad_name, form, *full.items())
         found = cls._interned.get(key)
         if found is None:
             found = cls._interned[key] = cls(full, form)
             found.grad_name = grad_name  # type: ignore[misc]
-            found.cuts = True
+            found.cuts = cls.view  # PyTorch cuts such parts off together, by one node
         return found
 
     # -- the type rule ----------------------------------------------------------------------

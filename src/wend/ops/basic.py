@@ -55,24 +55,16 @@ class Variable(StopGradient):
     labels_leaf = True
 
 
-def written(src: Any) -> list[Any]:
-    """Edges of the node that wrote `src` over a tensor, but for the first, that tensor's own."""
-    maker = src.maker
-    if maker is None:
-        return [src]
-    op, operands, _ = maker
-    if not operands:
-        return [None]
-    if op.name not in _FITTING:
-        return src.edges[1:]  # type: ignore[no-any-return]
-    # An assignment: its value was copied, or else brought to dtype and shape of the tensor.
-    while maker is not None and maker[0].name in _FITTING:
-        src, copied = maker[1][0], maker[0].name in _FITTING[:2]
-        maker = None if copied else src.maker
-    return [src]
-
-
-_FITTING = ("clone", "identity", "expand", "reshape", "cast")
+def assigned(src: Any) -> Any:
+    """What was assigned, before it was copied, or brought to dtype and shape of the target."""
+    given, maker = src, src.maker
+    if maker is not None and maker[0].name in ("clone", "identity"):
+        return maker[1][0]
+    for name in ("expand", "reshape", "cast"):
+        maker = given.maker
+        if maker is not None and maker[0].name == name and (name != "reshape" or given is not src):
+            given = maker[1][0]
+    return given
 
 
 class Graft(Primitive):
@@ -131,7 +123,7 @@ class Overwrite(Graft):
             number = maker[1][0].maker  # `fill_` has expanded it
             if number is not None and number[0].name == "expand" and not number[1][0].rank:
                 return n.Fill3(history, number[1][0])
-        return n.node("CopyBackwards", history, *written(data))
+        return n.node("CopyBackwards", history, assigned(data))
 
     def vjp(self, g: Any, y: Any, data: Any, history: Any) -> tuple[Any, ...]:
         """Zeros for the history: it keeps requiring a gradient, as in PyTorch."""

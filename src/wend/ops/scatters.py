@@ -13,7 +13,7 @@ import numpy as np
 from wend.base.errors import ShapeError
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints
-from wend.ops.basic import written
+from wend.ops.basic import assigned
 from wend.ops.slicing import counted_index, real_dim, replaced, slice_bounds, zeros_of
 from wend.ops.strided import check_strided, diagonal_bounds, diagonal_dims
 from wend.ops.views import ANY_DTYPE, Shape
@@ -22,6 +22,9 @@ from wend.ops.views import ANY_DTYPE, Shape
 def with_batch(x: Any, is_batched: bool, size: Any) -> Any:
     """x with a batch axis at dim 0, whether it came with one or not."""
     return x if is_batched else ops.expand_to(x, (size, *x.shape), (0,))
+
+
+ASSIGNED = "AssignedBackward0"  # by `x[...] = src`; else a view was changed in place
 
 
 class PartScatter(Primitive, abstract=True):
@@ -70,8 +73,10 @@ class PartScatter(Primitive, abstract=True):
 
     @staticmethod
     def grad_nodes(n: Any, x: Any, src: Any, *how: Any) -> Any:
-        """A write through a view: the edges of what was written follow that to the input."""
-        return n.node("CopySlices", x, *written(src))
+        """A write to a view: the edges of the op in place but its first, or what is assigned."""
+        if n.op.grad_name == ASSIGNED or src.maker is None:
+            return n.node("CopySlices", x, assigned(src))
+        return n.node("CopySlices", x, *src.edges[1:])
 
     def vjp(self, g: Any, y: Any, x: Any, src: Any, *sizes: Any) -> Any:
         g_src = ops.cast(self.viewed(g, *sizes), src.dtype)

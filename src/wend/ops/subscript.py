@@ -17,6 +17,7 @@ from wend.core.symbolic import hints
 from wend.ops.elementwise import is_number
 from wend.ops.indexing import Plan, Source, Step, Values, plan_of, read_key
 from wend.ops.reshapes import Unsqueeze
+from wend.ops.scatters import ASSIGNED, SelectScatter, SliceScatter
 from wend.ops.slicing import Select, Slice, counted_index, replaced, slice_bounds
 from wend.ops.sugar import sugar
 from wend.ops.views import Alias
@@ -168,6 +169,10 @@ def check_mask(mask: Any, x: Any, dim: int) -> None:
 # --- x[key] = value -------------------------------------------------------------
 
 
+#: What `x[i] = row` records.
+_ROW = SelectScatter.named(ASSIGNED, ("T", "T", "I"), dim=0)
+
+
 def setitem(x: Any, key: Any, value: Any) -> Any:
     """The value of x after `x[key] = value`.
 
@@ -180,11 +185,12 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
         if dims and -dims[0] <= key < dims[0]:
             # What a loop that fills a tensor does: there is nothing to work out.
             if type(value) is float:
-                return ops.select_scatter(x, ops.full(dims[1:], value, dtype=type_.dtype), 0, key)
+                value = ops.full(dims[1:], value, dtype=type_.dtype)
+                return _hot.record_list(_ROW, [x, value], [key])
             if type(value) is Tensor:
                 row = _hot.refreshed(value).type
                 if row.dtype is type_.dtype and row.dims == dims[1:]:
-                    return ops.select_scatter(x, value, 0, key)
+                    return _hot.record_list(_ROW, [x, value], [key])
     if not isinstance(value, Tensor) and not is_number(value):
         value = _number(value, x)
     structure, values = read_key(key)
@@ -200,8 +206,10 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
             part = ops.clone(part)
         if not any(step.op in ("select", "slice") for step in plan.steps):
             part = overwritten(wholes[-1], part)
+    first = not plan.sources and _hot.current_trace().symbolic is None
     for step, whole in zip(reversed(plan.steps), reversed(wholes[: len(plan.steps)])):
-        part = _put_back(step, whole, part, values)
+        part = _put_back(step, whole, part, values, first)
+        first = first and step.op not in ("select", "slice")
     return part
 
 
@@ -244,13 +252,22 @@ def _without_leading_ones(value: Any, rank: int) -> Any:
     return ops.reshape(value, shape[cut:]) if cut else value
 
 
-def _put_back(step: Step, whole: Any, part: Any, values: Values) -> Any:
-    """whole, with the part that the step views replaced."""
+def _put_back(step: Step, whole: Any, part: Any, values: Values, first: bool) -> Any:
+    """whole, with the part that the step views replaced; first: by what is assigned."""
     dim = step.dim
     if step.op == "select":
-        return ops.select_scatter(whole, part, dim, values[step.slots[0]])
+        index = values[step.slots[0]]
+        if not first:
+            return ops.select_scatter(whole, part, dim, index)
+        prim = SelectScatter.named(ASSIGNED, ("T", "T", "I"), dim=dim)
+        return _hot.record_list(prim, [whole, part], [index])
     if step.op == "slice":
-        return ops.slice_scatter(whole, part, dim, *_slice_of(step, values))
+        bounds = _slice_of(step, values)
+        if not first:
+            return ops.slice_scatter(whole, part, dim, *bounds)
+        form = ("T", "T", *[None if b is None else "I" for b in bounds])
+        prim = SliceScatter.named(ASSIGNED, form, dim=dim)
+        return _hot.record_list(prim, [whole, part], [b for b in bounds if b is not None])
     if step.op == "unsqueeze":
         return ops.squeeze(part, dim)
     return part

@@ -54,9 +54,9 @@ class EvenParts(Composite):
 
 
 _hot.set_part_primitives(
-    [ops.select.primitive.part_of("UnbindBackward0", ("T", "I"), dim=d) for d in range(6)],
+    [ops.select.primitive.named("UnbindBackward0", ("T", "I"), dim=d) for d in range(6)],
     *(
-        [ops.narrow.primitive.part_of(name, ("T", "I", "I"), dim=d) for d in range(6)]
+        [ops.narrow.primitive.named(name, ("T", "I", "I"), dim=d) for d in range(6)]
         for name in ("SplitBackward0", "SplitWithSizesBackward0")
     ),
 )
@@ -71,7 +71,7 @@ def _cut(name: str, input: Any, dim: int, lengths: Sequence[Any]) -> Parts:
         if _in_rules(input):
             parts.append(ops.narrow(input, dim, start, length))
         else:
-            prim = ops.narrow.primitive.part_of(name, ("T", "I", "I"), dim=dim)
+            prim = ops.narrow.primitive.named(name, ("T", "I", "I"), dim=dim)
             parts.append(_hot.record_list(prim, [input], [start, length]))
         start = start + length
     return tuple(parts)
