@@ -378,6 +378,10 @@ class Tensor:
         """Call the op on plain tensors; results become instances of the subclass."""
     @property
     def _backward_hooks(self) -> Any: ...
+    @property
+    def _base(self) -> Tensor | None: ...
+    def _is_view(self) -> _bool:
+        """Whether this tensor is a view of another one."""
     def _repr_html_(self) -> _str:
         """What a notebook shows of a tensor."""
     def _typed_storage(self) -> Any:

@@ -173,9 +173,28 @@ def is_channels_last(x: Tensor) -> bool:
     """Whether a 4-d tensor's elements lie with the channels innermost."""
     if x.dim() != 4:
         return False
-    _, c, h, w = x.shape
-    strides, _ = layout_of(x)
-    return tuple(strides) == (h * w * c, 1, w * c, c)
+    shape, (strides, _) = x.shape, layout_of(x)
+    expected = 1
+    for d in (1, 3, 2, 0):
+        if shape[d] != 1:
+            if strides[d] != expected:
+                return False
+            expected *= shape[d]
+    return True
+
+
+def base_of(self: Tensor) -> Tensor | None:
+    """The tensor that this one is a view of; None if it is no view."""
+    alias = self.alias
+    base = None if alias is None else alias.base
+    if base is None or "hidden" in base.__dict__:
+        return None
+    return base
+
+
+def is_view(self: Tensor) -> bool:
+    """Whether this tensor is a view of another one."""
+    return base_of(self) is not None
 
 
 def stride(self: Tensor, dim: int | None = None) -> Any:
@@ -204,3 +223,5 @@ _hot.set_slot("check_view", check_view)
 _hot.set_slot("attach_reshape", attach_reshape)
 for _function in (is_contiguous, stride, storage_offset, contiguous):
     setattr(Tensor, _function.__name__, _function)
+for _name, _member in {"_base": property(base_of), "_is_view": is_view}.items():
+    setattr(Tensor, _name, _member)
