@@ -172,6 +172,15 @@ def test_inference_tensors_cannot_be_saved():
         assert (w - y).requires_grad
 
 
+def test_inference_tensors_have_no_version():
+    with torch.inference_mode():
+        x = torch.ones(2)
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="do not track a version counter"):
+        x._version  # noqa: B018  # reading it is the point
+    assert torch.ones(2).add_(1)._version == 1
+
+
 def test_inference_between_training_steps():
     """Parameters that are looked at in inference mode are as trainable as before."""
     w = leaf(torch, 1.0, 2.0)

@@ -1067,6 +1067,8 @@ class Tensor:
 
     @property
     def _version(self):
+        if self.value.inference:
+            raise GraphError("_version: inference tensors do not track a version counter")
         if self.alias is not None and self.alias.base is not None:
             return self.alias.base.version
         return self.version
