@@ -15,9 +15,8 @@ SIZES = (3, 9, 5, 40, 2, 17, 70, 4, 12, 33, 8)
 
 @pytest.fixture(autouse=True)
 def compiled(monkeypatch):
-    """Machine code from the first run, and regions whatever the tests before have left."""
+    """Machine code from the first run, and regions whatever is new."""
     monkeypatch.setattr(structure, "STRIKES", 1000)
-    monkeypatch.setattr(structure.BOOK, "pause", 0)
     with config.override(verify=False, compile=True, wait=True), torch.autobatch(True):
         yield
 

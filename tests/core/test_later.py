@@ -26,7 +26,6 @@ def by_groups(request, monkeypatch):
     monkeypatch.setattr(strands, "PASSED", 0)
     monkeypatch.setattr(regions, "RAISES", True)
     monkeypatch.setattr(structure, "STRIKES", 1000)
-    monkeypatch.setattr(structure.BOOK, "pause", 0)  # whatever the tests before have met
     counts = {"groups": 0, "nodes": 0}
 
     def counted(name: str, method: Callable[..., object]) -> Callable[..., object]:
@@ -289,7 +288,6 @@ def test_a_gradient_of_zeros_that_reads_nothing_is_handed_on():
 def test_a_gradient_that_nobody_reads_keeps_no_flush_from_running_by_groups(fetch, monkeypatch):
     """Its step waits in the trace of the next flush, which only another executor could run."""
     monkeypatch.setattr(structure, "STRIKES", 1000)
-    monkeypatch.setattr(structure.BOOK, "pause", 0)
     ran = []
     real = regions.run_regions
     monkeypatch.setattr(plans, "run_regions", lambda *given: ran.append(real(*given)) or ran[-1])

@@ -135,7 +135,6 @@ def ran(monkeypatch):
     monkeypatch.setattr(plans, "run_regions", watched)
     monkeypatch.setattr(regions, "RAISES", True)
     monkeypatch.setattr(structure, "STRIKES", 1000)
-    monkeypatch.setattr(structure.BOOK, "pause", 0)
     return outcomes
 
 
@@ -207,7 +206,6 @@ def test_groups_that_have_run_let_go_of_what_was_pending(wait, ran, monkeypatch)
 def singly(ran, monkeypatch):
     """Nothing is run by regions; how many ops of the last flush were left by the native loop."""
     monkeypatch.setattr(structure.BOOK, "pause", 1 << 40)
-    monkeypatch.setattr(structure.SINGLES, "pause", 0)
     structure.SINGLES.clear()
     left: list[int] = []
     real = alone.Alone.forward
@@ -402,9 +400,6 @@ def test_slices_of_other_bounds_share_a_template_and_have_their_own_extents(ran)
 
 def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):
     """Making structure ready that does not come back would cost time and memory."""
-    monkeypatch.setattr(structure.BOOK, "pause", 0)
-    monkeypatch.setattr(structure.BOOK, "strikes", 0)
-    monkeypatch.setattr(structure.BOOK, "next_pause", structure.PAUSE)
     functions = [torch.sin, torch.exp, torch.tanh, torch.sigmoid, torch.relu]
     with own_trie(sealed=True):
         for seed in range(structure.STRIKES + 3):

@@ -119,7 +119,7 @@ REFUSED = {
     "logsumexp of no dim": (
         lambda ns: ns.logsumexp(ns.ones(2), dim=None), errors.ArgumentTypeError, "not None"),
     "a negative power of ints": (
-        lambda ns: ns.tensor([1, 2], dtype=ns.uint8) ** -1, errors.ExecutionError,
+        lambda ns: (ns.tensor([1, 2], dtype=ns.uint8) ** -1).tolist(), errors.ExecutionError,
         "Integers to negative integer powers are not allowed"),
     "bernoulli beyond 1": (
         lambda ns: ns.bernoulli(ns.tensor([1.5])).item(), errors.ValuesRefused,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base import dtypes
+from wend.base import config, dtypes
 from wend.base.errors import (
     ArgumentTypeError,
     DTypeError,
@@ -197,6 +197,17 @@ def test_in_place_keeps_the_dtype_and_the_handle():
 @pytest.mark.parametrize("name", ["int64", "float32", "float64"])
 def test_forms_of_call(program, name):
     agree(*both(lambda t: program(t, t.tensor([1, -2, 3], dtype=getattr(t, name)))), 1e-5)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_negative_number_is_no_power_of_bytes(compiled):
+    """Nor after others were, for which the call was bound."""
+    with config.override(compile=compiled, wait=compiled):
+        x = wend.tensor([1, 2, 3], dtype=wend.uint8)
+        assert (x**7).tolist() == [1, 128, 139]
+        for exponent in (-1, -7):
+            with pytest.raises(ExecutionError, match="negative integer powers"):
+                (x**exponent).tolist()
 
 
 @pytest.mark.parametrize("dtype", [wend.float16, wend.bfloat16, wend.float32])

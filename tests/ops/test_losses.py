@@ -56,11 +56,6 @@ def test_softmax_of_large_scores():
     close(ops.log_softmax(x, 1), torch.log_softmax(torch.tensor(x.tolist()), 1), 1e-6)
 
 
-def test_softmax_without_dim_warns():
-    with pytest.warns(UserWarning, match="Implicit dimension choice for softmax"):
-        ops.softmax(wend.ones(2, 3))
-
-
 def test_halves_are_summed_in_float32():
     """In float16 the sum of 70 000 exponentials would be infinite."""
     y = ops.softmax(wend.zeros(70_000, dtype=wend.float16), 0)

@@ -50,6 +50,14 @@ def user_site() -> tuple[Any, int]:
     return None, 0
 
 
+def user_level() -> int:
+    """The `stacklevel` at which a warning of the caller's names the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _hot.is_internal(frame.f_code):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def current_site() -> Site:
     """The user's line that is running, with the module path if a module is being called."""
     code, lasti = user_site()

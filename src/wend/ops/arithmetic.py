@@ -352,6 +352,13 @@ class Pow(Elementwise):
 
     fault: ClassVar[str] = "pow: Integers to negative integer powers are not allowed."
 
+    def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
+        """A number keeps its sign, which uint8 has none of."""
+        (base, exponent), out = super().dtypes_of(*operands)
+        if out is dtypes.uint8 and 1 not in self._tensors:
+            exponent = dtypes.int64
+        return (base, exponent), out
+
     def _int_power(self, x: Array, exponent: Array) -> Array:
         negative = exponent < 0
         if isinstance(exponent, np.generic) and negative:
@@ -369,6 +376,7 @@ class Pow(Elementwise):
     def emit(self, b: Builder, x: Value, exponent: Value) -> Value:
         if not b.dtype(x).is_floating_point and 1 not in self._tensors:  # a number, not a tensor
             b.require(b.ge(exponent, b.constant(0, exponent)), self.fault)
+            exponent = b.convert(exponent, b.dtype(x))
         return b.pow(x, exponent)
 
     def vjp(self, g: V, y: V, x: V, exponent: V) -> Grads:

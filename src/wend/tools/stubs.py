@@ -91,7 +91,7 @@ def _tensor_members(results: Results) -> Iterator[str]:
     """What upper layers and ops add to Tensor, by name."""
     native = _native_names()
     for name, value in sorted(vars(Tensor).items()):
-        if name in native:
+        if name in native or getattr(value, "__name__", name) in native:  # or under another name
             continue
         elementwise = getattr(getattr(value, "primitive", None), "elementwise", False)
         if isinstance(value, OpFunction) and value.general and not elementwise:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from wend.core.provenance import user_level
 from wend.frontend.nn._core import Tensor, empty_like, make_function, ops, zeros_like
 from wend.frontend.nn.functional._extended import with_inplace
 
@@ -48,7 +49,7 @@ def _with_any_dim(op: Any) -> Any:
             warnings.warn(
                 f"Implicit dimension choice for {op.__name__} has been deprecated. "
                 "Change the call to include dim=X as an argument.",
-                stacklevel=_stacklevel,
+                stacklevel=user_level(),  # `_stacklevel` knows only PyTorch's frames
             )
             dim = 0 if input.dim() in (0, 1, 3) else 1
         return op(input, dim, dtype)
