@@ -1,5 +1,7 @@
 """What the tests of the core and of what runs its flushes share."""
 
+import gc
+
 import pytest
 
 from wend.runtime import structure
@@ -13,7 +15,8 @@ def whatever_the_tests_before_have_left(monkeypatch):
     No tensor retains its gradient: some wait for the collector, and flushes of which something is
     differentiated later are not run by groups as long as there are any.
     """
-    monkeypatch.setattr(hooks, "_RETAINED", {})
+    if hooks.retaining():
+        gc.collect()
     for book in (structure.BOOK, structure.SINGLES):
         monkeypatch.setattr(book, "pause", 0)
         monkeypatch.setattr(book, "strikes", 0)

@@ -219,7 +219,7 @@ _hot.set_retained(_RETAINED)
 def retain_grad(handle: Any) -> None:
     """Let `handle.grad` be set in backward passes, whatever the handle's value is then."""
     key = id(handle)
-    if key not in _RETAINED:
+    if not retains_grad(handle):
         _RETAINED[key] = weakref.ref(handle, lambda _: _RETAINED.pop(key, None))
 
 
