@@ -52,7 +52,8 @@ def test_all_small_sizes(rows, dtype):
     "shape",
     [
         (1, 1300, 401), (13, 600, 817), (40, 1025, 100), (70, 40, 1000), (32, 3300, 90),
-        (140, 20, 2 * 9840), (13, 1, 70_000), (200, 300, 700), (75, 1100, 60),
+        (140, 20, 2 * 9840), (13, 1, 70_000), (200, 300, 700), (75, 1100, 60), (700, 5, 200),
+        (30, 54, 230),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -226,7 +227,7 @@ def bias_and_rectify(f, site):
 
 
 @pytest.mark.parametrize("depth", [0, 3, 40, 1100])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("turned", ["", "right", "both"])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 10), (3, 61), (9, 64), (20, 401)])
 def test_epilogue(rows, columns, depth, turned):
     text = matmul.epilogue("finish", "float32", bias_and_rectify)
@@ -234,6 +235,8 @@ def test_epilogue(rows, columns, depth, turned):
     left, right, bias = normal(1, 2, rows, depth), normal(2, 2, depth, columns), normal(3, columns)
     if turned:
         right = np.ascontiguousarray(right.swapaxes(1, 2)).swapaxes(1, 2)
+    if turned == "both":
+        left = np.ascontiguousarray(left.swapaxes(1, 2)).swapaxes(1, 2)
     out = np.full((2, rows, columns), 7, "f")
     state = np.array([bias.ctypes.data, out.ctypes.data, columns, rows * columns], np.int64)
     sums = np.empty_like(out)
@@ -250,7 +253,7 @@ def test_epilogue(rows, columns, depth, turned):
 
 
 def test_epilogue_of_few_rows():
-    test_epilogue(4, 900, 300, False)
+    test_epilogue(4, 900, 300, "")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

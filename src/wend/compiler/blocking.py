@@ -24,7 +24,10 @@ from wend.compiler.tile import Shape
 __all__ = [
     "COLUMN_PANELS",
     "DEPTH",
+    "DIRECT_ROWS",
     "GROUP",
+    "LARGE",
+    "LARGE_ROWS",
     "Block",
     "Group",
     "Later",
@@ -46,6 +49,9 @@ DEPTH = 1024
 COLUMN_PANELS = 4
 #: Tiles whose rows are packed together.
 GROUP = 8
+#: Up to so many rows read the right operand as it stands, where that is possible. A large one is
+#: packed for fewer: its rows lie pages apart, and each tile reads them anew.
+DIRECT_ROWS, LARGE_ROWS, LARGE = "128", "24", 1 << 20
 
 
 @dataclass(frozen=True)

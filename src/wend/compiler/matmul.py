@@ -61,6 +61,9 @@ from functools import cache
 from wend.compiler.blocking import (
     COLUMN_PANELS,
     DEPTH,
+    DIRECT_ROWS,
+    LARGE,
+    LARGE_ROWS,
     Multiply,
     Room,
     arguments,
@@ -75,7 +78,7 @@ from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
 from wend.compiler.streams import streamed, streams
 from wend.compiler.tile import EPILOGUE, Shape, lane_mask, tiles
-from wend.compiler.turned import pays, turn_tile, turned
+from wend.compiler.turned import crossed, pays, turn_tile, turned
 
 __all__ = [
     "PACK",
@@ -101,9 +104,6 @@ PRODUCT = (
 ).split()
 PACK = "right packed depth columns right_step right_column batch0 batch1 right0 right1".split()
 
-# Up to so many rows read the right operand as it stands, where that is possible. A large one is
-# packed for fewer: its rows lie pages apart, and each tile reads them anew.
-_DIRECT_ROWS, _LARGE_ROWS, _LARGE = "128", "24", 1 << 20
 # While a chunk of so many bytes is used, the next one is fetched into the second-level cache.
 _CHUNK_BYTES = 1 << 17
 
@@ -259,17 +259,18 @@ def _product(shape: Shape, dtype: str) -> str:
     accumulate = f.is_("ne", a["accumulate"], "0")
     rows = f.sub(a["last_row"], a["first_row"])
     part_columns = f.sub(a["last_column"], a["first_column"])
-    large = f.is_("sge", f.mul(a["depth"], a["right_step"]), str(_LARGE))
-    few = f.is_("sle", rows, f.select(large, _LARGE_ROWS, _DIRECT_ROWS))
+    large = f.is_("sge", f.mul(a["depth"], a["right_step"]), str(LARGE))
+    few = f.is_("sle", rows, f.select(large, LARGE_ROWS, DIRECT_ROWS))
     along = f.both(f.is_("eq", a["left_step"], size), f.is_("eq", a["right_step"], size))
     along = f.both(along, f.let(f"xor i1 {packed}, true"))
     along = f.both(along, f.is_("ne", a["right_column"], size))  # else of one step: panels stand
     dotted = f.both(along, f.is_("sle", rows, str(FEW_ROWS)))
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
-    turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"], a["depth"]))
+    turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"]))
     narrow = Narrow.of(f, shape, dtype, a, packed)
     mirrored = f.both(narrow.dotted, f.let(f"xor i1 {dotted}, true"))
-    turned_ = f.either(turned_, narrow.turned)
+    crossed_ = f.both(crossed(f, shape, dtype, rows, a), f.let(f"xor i1 {packed}, true"))
+    turned_ = f.either(f.either(turned_, crossed_), narrow.turned)
     special = f.either(f.either(dotted, mirrored), turned_)
     streamed_ = "false"
     if SOURCES[dtype][0] == shape.element:
@@ -290,9 +291,8 @@ def _product(shape: Shape, dtype: str) -> str:
             f"i64 {a['first_row']}, i64 {a['last_row']}, "
             f"i64 {a['first_column']}, i64 {a['last_column']}, ptr {out}, i64 {a['out_row']}"
         )
-        rest = (
-            f"i1 {accumulate}, ptr {a['epilogue']}, ptr {a['state']}, i64 {told[0]}, i64 {told[1]}"
-        )
+        told_ = f"ptr {a['state']}, i64 {told[0]}, i64 {told[1]}"
+        rest = f"i1 {accumulate}, ptr {a['epilogue']}, {told_}"
         with f.when(dotted):
             f.line(
                 f"call void @dots(ptr {left.base}, i64 {left.line}, ptr {right.base}, "
@@ -300,11 +300,22 @@ def _product(shape: Shape, dtype: str) -> str:
                 f"ptr {room.tile})"
             )
         with f.when(turned_):
-            f.line(
-                f"call void @turned(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
-                f"ptr {right.base}, i64 {narrow.line}, i64 {narrow.step}, i64 {a['depth']}, "
-                f"{part}, {rest}, ptr {a['scratch']})"
-            )
+            blocks = f.ceil_div(a["depth"], DEPTH)
+            blocks = f.select(f.is_("eq", blocks, "0"), "1", blocks)
+            with f.loop("0", blocks) as index:
+                onward = f.add(index, "1")
+                start = f.div(f.mul(a["depth"], index), blocks)
+                steps = f.sub(f.div(f.mul(a["depth"], onward), blocks), start)
+                x, y = f.mul(start, left.step), f.mul(start, narrow.step)
+                closing = f.is_("eq", onward, blocks)
+                more = f.either(accumulate, f.is_("ne", index, "0"))
+                f.line(
+                    f"call void @turned(ptr {f.at(left.base, x)}, i64 {left.line}, "
+                    f"i64 {left.step}, ptr {f.at(right.base, y)}, i64 {narrow.line}, "
+                    f"i64 {narrow.step}, i64 {steps}, {part}, i1 {more}, "
+                    f"ptr {f.select(closing, a['epilogue'], 'null', 'ptr')}, {told_}, "
+                    f"ptr {a['scratch']})"
+                )
         with f.when(streamed_):
             f.line(
                 f"call void @streamed(ptr {left.base}, i64 {left.line}, i64 {left.step}, "

@@ -53,8 +53,7 @@ class Narrow:
         kept = f.is_("eq", a["epilogue"], "null", "ptr")
         dotted = f.both(f.both(few, along), f.both(f.both(fits, deep), kept))
         beside = f.both(f.is_("eq", a["left_row"], size), f.let(f"xor i1 {along}, true"))
-        shallow = str(panel_capacity(shape) // (shape.panel + shape.lanes))
-        turned = f.both(f.both(partly, beside), f.is_("sle", a["depth"], shallow))
+        turned = f.both(partly, beside)
         return Narrow(dotted, turned, line, step)
 
     def columns(self, f: Routine, shape: Shape, a: dict[str, str], base: str, room: str) -> Matrix:

@@ -24,6 +24,9 @@ __all__ = ["Matrix", "Operands", "pack_panel"]
 
 #: Rows of a right operand that are packed for all panels of a block before the next ones.
 _PIECE = 8
+#: Bytes from the first to the last step of a left operand that is read as it stands, though its
+#: steps lie apart: with the panels it stays in the second-level cache.
+_NEAR = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,11 @@ class Operands:
         along = f.is_("eq", left.step, str(size))
         stands = "false"
         if element == shape.element:
-            # One panel does not pay for packing.
+            # One panel does not pay for packing, nor do rows side by side that stay in the cache.
             single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
-            stands = f.either(along, single)
+            across = f.is_("eq", left.line, str(size))
+            small = f.is_("ule", f.mul(block.depth, left.step), str(_NEAR))
+            stands = f.either(f.either(along, single), f.both(across, small))
         with f.when(f.let(f"xor i1 {stands}, true")):
             f.line(
                 f"call void @pack_left(ptr {source}, i64 {left.line}, i64 {left.step}, "

@@ -95,7 +95,8 @@ class Source:
 
     def every_second(self, f: Routine, x: str, y: str) -> str:
         """Elements 0, 2, 4, ... of two vectors."""
-        return _shuffle(f, self.shape, x, y, list(range(0, 2 * self.shape.lanes, 2)))
+        lanes = self.shape.lanes
+        return _shuffle(f, self.shape, x, y, list(range(0, 2 * lanes, 2)), lanes)
 
 
 def pack_right(shape: Shape, dtype: str) -> str:
@@ -106,14 +107,13 @@ def pack_right(shape: Shape, dtype: str) -> str:
         "pack_right", [("ptr" if n in pointers else "i64", n) for n in names], internal=True
     )
     source = Source(shape, dtype)
-    block = f.let(f"alloca [{shape.lanes} x {shape.vector}], align 64")
     across = f.is_("eq", "%column", str(source.size))
     with f.when(across):
         _copy_rows(f, source)
         f.leave_when("true")
     down = f.is_("eq", "%step", str(source.size))
     with f.when(down):
-        _transpose(f, source, block)
+        _transpose(f, source)
         f.leave_when("true")
     row = f.mul("%width", str(shape.size))
     last = f.sub("%columns", "1")
@@ -142,56 +142,86 @@ def _copy_rows(f: Routine, source: Source) -> None:
                     f.store(shape.vector, x, f.at(to, w * shape.bytes), shape.size)
 
 
-def _transpose(f: Routine, source: Source, block: str) -> None:
-    """Steps lie side by side: transpose blocks of lanes x lanes in registers."""
+def _transpose(f: Routine, source: Source) -> None:
+    """Steps lie side by side: transpose blocks in registers, lanes x lanes, then smaller ones."""
     shape = source.shape
-    lanes = shape.lanes
+    lanes, few = shape.lanes, 16 // shape.size
     row = f.mul("%width", str(shape.size))
     last = f.sub("%columns", "1")
     whole = f.mul(f.div("%depth", str(lanes)), str(lanes))
-    rest = f.sub("%depth", whole)
-    mask = lane_mask(f, lanes, rest)
+    nearly = f.mul(f.div("%depth", str(few)), str(few))
+    rest = f.sub("%depth", nearly)
+    mask = lane_mask(f, few, rest)
     with f.loop("0", "%width", str(lanes)) as n:
         lines = [
             f.at("%source", f.mul(f.minimum(f.add(n, str(i)), last), "%column"))
             for i in range(lanes)
         ]
         to = f.at("%panel", f.mul(n, str(shape.size)))
+
+        def put(x: str, step: str, to: str = to) -> None:
+            f.store(shape.vector, x, f.at(to, f.mul(step, row)), shape.size)
+
         with f.loop("0", whole, str(lanes)) as k:
             offset = f.mul(k, str(source.size))
             rows = [source.vector(f, f.at(line, offset)) for line in lines]
             for i, x in enumerate(transposed(f, shape, rows)):
-                f.store(shape.vector, x, f.at(to, f.mul(f.add(k, str(i)), row)), shape.size)
+                put(x, f.add(k, str(i)))
+        with f.loop(whole, nearly, str(few)) as k:
+            for i, x in enumerate(_few_steps(f, source, lines, k, few, None)):
+                put(x, f.add(k, str(i)))
         with f.when(f.is_("ne", rest, "0")):
-            offset = f.mul(whole, str(source.size))
-            rows = [source.vector(f, f.at(line, offset), mask) for line in lines]
-            for i, x in enumerate(transposed(f, shape, rows)):
-                f.store(shape.vector, x, f.at(block, i * shape.bytes), shape.size)
-            with f.loop("0", rest) as j:
-                x = f.load(shape.vector, f.at(block, f.mul(j, str(shape.bytes))), shape.size)
-                f.store(shape.vector, x, f.at(to, f.mul(f.add(whole, j), row)), shape.size)
+            found = _few_steps(f, source, lines, nearly, few, mask)
+            for i, x in enumerate(found[:-1]):
+                with f.when(f.is_("slt", str(i), rest)):
+                    put(x, f.add(nearly, str(i)))
 
 
-def transposed(f: Routine, shape: Shape, rows: list[str]) -> list[str]:
-    """A square of vectors, transposed: blocks change places, each half as large as the last."""
-    lanes, rows = len(rows), list(rows)
-    block = lanes // 2
+def _few_steps(
+    f: Routine, source: Source, lines: list[str], k: str, few: int, mask: str | None
+) -> list[str]:
+    """Vectors of `few` steps of all lines: pieces of 16 bytes are put together, then transposed."""
+    shape = source.shape
+    offset = f.mul(k, str(source.size))
+    parts = [source.vector(f, f.at(line, offset), mask, few) for line in lines]
+    # Vector j holds lines j, few + j, 2 * few + j, ...
+    rows, width = [parts[j::few] for j in range(few)], few
+    while width < shape.lanes:
+        order = list(range(2 * width))
+        rows = [
+            [_shuffle(f, shape, x, y, order, width) for x, y in zip(row[::2], row[1::2])]
+            for row in rows
+        ]
+        width *= 2
+    return transposed(f, shape, [x for row in rows for x in row], shape.lanes)
+
+
+def transposed(f: Routine, shape: Shape, rows: list[str], lanes: int = 0) -> list[str]:
+    """Squares of vectors side by side, transposed: blocks change places, each half as large.
+
+    lanes: of a vector, a multiple of the number of rows; 0 for one square
+    """
+    rows = list(rows)
+    lanes = lanes or len(rows)
+    block = len(rows) // 2
     while block:
         # Lane numbers from `lanes` on mean the second operand.
         odd = [(lane // block) % 2 for lane in range(lanes)]
         upper = [lanes + lane - block if odd[lane] else lane for lane in range(lanes)]
         lower = [lanes + lane if odd[lane] else lane + block for lane in range(lanes)]
-        for i in range(lanes):
+        for i in range(len(rows)):
             if not (i // block) % 2:
                 pair = rows[i], rows[i + block]
-                rows[i], rows[i + block] = (_shuffle(f, shape, *pair, m) for m in (upper, lower))
+                rows[i], rows[i + block] = (
+                    _shuffle(f, shape, *pair, m, lanes) for m in (upper, lower)
+                )
         block //= 2
     return rows
 
 
-def _shuffle(f: Routine, shape: Shape, x: str, y: str, order: list[int]) -> str:
-    """Lanes of two vectors, which have as many as there are in `order`."""
-    kind = f"<{len(order)} x {shape.element}>"
+def _shuffle(f: Routine, shape: Shape, x: str, y: str, order: list[int], lanes: int) -> str:
+    """Those lanes of two vectors, which have `lanes` each."""
+    kind = f"<{lanes} x {shape.element}>"
     listed = ", ".join(f"i32 {lane}" for lane in order)
     return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{listed}>")
 

@@ -8,7 +8,7 @@ stands, and packs the other operand, which often is much smaller. Its tiles are 
                 last_row, first_column, last_column, out, out_row, accumulate, epilogue, state,
                 at0, at1, scratch)
 
-Strides are in bytes, `accumulate` is an i1.
+Strides are in bytes, `accumulate` is an i1, the depth is at most a block's.
 
 Products of few columns, which would fill a part of a tile, go this way too, if the rows of their
 left operand lie side by side; if they lie along the depth, they are dot products (`narrow`).
@@ -16,17 +16,19 @@ left operand lie side by side; if they lie along the depth, they are dot product
 
 from __future__ import annotations
 
-from wend.compiler.blocking import Multiply, Room, panel_capacity
+from wend.compiler.blocking import DIRECT_ROWS, LARGE, Multiply, Room, panel_capacity
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, transposed
 from wend.compiler.routine import Routine
 from wend.compiler.streams import streams
 from wend.compiler.tile import EPILOGUE, Shape, lane_mask, parameters
 
-__all__ = ["pays", "turn_tile", "turned"]
+__all__ = ["crossed", "pays", "turn_tile", "turned"]
 
 # With more rows, packing the right operand costs little.
 _ROWS = 256
+# Of operands that both lie transposed: rows that are few, steps that are many.
+_FEW, _DEEP = 64, 256
 
 _PARAMETERS = (
     "left left_row left_step right right_column right_step depth first_row last_row "
@@ -34,7 +36,7 @@ _PARAMETERS = (
 )
 
 
-def pays(f: Routine, shape: Shape, dtype: str, rows: str, columns: str, depth: str) -> str:
+def pays(f: Routine, shape: Shape, dtype: str, rows: str, columns: str) -> str:
     """Whether a product had better be turned (an i1), if its operands lie along the depth."""
     if SOURCES[dtype][0] != shape.element:
         return "false"  # a left operand that must be widened is packed in blocks of depth
@@ -44,8 +46,32 @@ def pays(f: Routine, shape: Shape, dtype: str, rows: str, columns: str, depth: s
         f.is_("sle", f.sub(full, rows), str(shape.lanes * 5 // 8)),
         f.is_("sle", rows, str(_ROWS)),
         f.is_("slt", f.mul(rows, "3"), f.mul(columns, "2")),
-        f.is_("sle", depth, str(panel_capacity(shape) // (shape.panel + shape.lanes))),
     ]
+    return _all(f, conditions)
+
+
+def crossed(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> str:
+    """Whether both operands lie transposed, and the transpose needs less packing (an i1).
+
+    The right one is read as it stands, and the left one's rows are moved by vectors.
+    """
+    if SOURCES[dtype][0] != shape.element:
+        return "false"
+    size = str(shape.size)
+    # Turning the tiles costs less than packing what few rows need, or turning what many steps need.
+    much = f.both(f.is_("sle", rows, str(_FEW)), f.is_("sge", a["depth"], str(_FEW // 2)))
+    conditions = [
+        f.is_("eq", a["left_row"], size),
+        f.is_("ne", a["left_step"], size),
+        f.is_("eq", a["right_step"], size),
+        f.is_("ne", a["right_column"], size),
+        f.is_("sge", rows, str(shape.lanes)),
+        f.either(much, f.is_("sge", a["depth"], str(_DEEP))),
+    ]
+    return _all(f, conditions)
+
+
+def _all(f: Routine, conditions: list[str]) -> str:
     found = conditions[0]
     for condition in conditions[1:]:
         found = f.both(found, condition)
@@ -70,7 +96,10 @@ def turned(shape: Shape, dtype: str) -> str:
         f.store(kind, word, f.at(state, 8 * i), 8)
     left = Matrix("%right", "%right_column", "%right_step")
     right = Matrix("%left", "%left_row", "%left_step")
-    few = f.is_("eq", "%left_row", size)  # rows lie side by side, and are read as they stand
+    count = f.sub("%last_column", "%first_column")
+    large = f.is_("sge", f.mul("%depth", "%left_step"), str(LARGE))
+    few = f.is_("sle", count, f.select(large, str(shape.panel), DIRECT_ROWS))
+    few = f.both(few, f.is_("eq", "%left_row", size))  # side by side: they are read as they stand
     operands = Operands(f, shape, dtype, room, left, right, "%last_row", few)
     # All of the depth at once, for as many columns as there is room.
     each = f.select(f.is_("eq", "%depth", "0"), "1", "%depth")
@@ -78,8 +107,8 @@ def turned(shape: Shape, dtype: str) -> str:
     chunk = f.mul(f.div(columns, str(shape.panel)), str(shape.panel))
     # For one panel the other operand is never packed.
     chunk = f.select(f.is_("eq", "%right_step", size), chunk, str(shape.panel))
-    columns, rows = f.sub("%last_column", "%first_column"), f.sub("%last_row", "%first_row")
-    streamed = f.both(few, streams(f, columns, rows, "%depth", right.step))
+    rows = f.sub("%last_row", "%first_row")
+    streamed = f.both(few, streams(f, count, rows, "%depth", right.step))
     with f.when(streamed):
         f.line(
             f"call void @streamed(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
