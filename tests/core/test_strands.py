@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -260,6 +261,21 @@ def test_passes_through_some_strands(woven):
         np.testing.assert_allclose(p[name].grad, q[name].grad, rtol=1e-9, atol=1e-12)
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         losses[0].backward()
+
+
+def test_a_graph_goes_without_the_collector_though_a_pass_used_a_part_of_it_only(woven):
+    def left() -> int:
+        return sum(type(x) is unravel.Woven for x in gc.get_objects())
+
+    gc.collect()
+    before = left()
+    gc.disable()
+    try:
+        results(unused, examples(), True)
+        assert woven["backward"] > 0
+        assert left() == before
+    finally:
+        gc.enable()
 
 
 def test_a_value_of_another_call_is_computed_when_it_is_needed(woven):

@@ -38,13 +38,14 @@ def leave(weave: Weave, members: list[Batch], *done: Any) -> None:
     """
     pattern = weave.pattern
     woven = Woven(weave, members, *done)
-    segment = Segment(_hot.fresh_serial(), woven.path)
+    path = woven.path()
+    segment = Segment(_hot.fresh_serial(), path)
     segment.origin = members[-1].serial
     inputs: dict[int, Any] = {}
     segment.inputs = inputs
     _slabs.leave_rows(members, segment, inputs, pattern.reads, weave.open, pattern.stride)
     segment.saved = {}
-    woven.path.wait(woven)
+    path.wait(woven)
     woven.note_depth(segment, members[-1])
 
 
@@ -125,10 +126,12 @@ class Woven:
             frozenset()
         )  # nodes that passes through all strands have used up
         self.spent_in: dict[int, set[int]] = {}  # and through some, by strand
-        states, stride, args = weave.pattern.states, self.stride, self.args
-        types = [_slabs.types_of(b.values) for b in members]
-        self.types = types
-        self.path = LazyPath(lambda: (copies_of(states, stride, args), flat(types), flat(args)))
+        self.types = [_slabs.types_of(b.values) for b in members]
+
+    def path(self) -> LazyPath:
+        """The paths of all strands.  It leads here; a way back would be a cycle."""
+        states, stride, args, types = self.weave.pattern.states, self.stride, self.args, self.types
+        return LazyPath(lambda: (copies_of(states, stride, args), flat(types), flat(args)))
 
     def note_depth(self, segment: Segment, batch: Batch) -> None:
         """Warn of a history that grows through flushes whose backward pass has run."""
