@@ -169,6 +169,28 @@ def unused(p: Params, x: torch.Tensor) -> torch.Tensor:
     return x.square().sum()
 
 
+def scored(p: Params, x: torch.Tensor) -> torch.Tensor:
+    """A turn that nothing but parameters goes into: all of its backward pass is put off."""
+    answers, losses = torch.tensor([[1], [2]]), []
+    for k in range(2):
+        rows = torch.nn.functional.embedding(torch.tensor([k, 3]), p["table"]).unsqueeze(1)
+        scores = (x * rows[k]) @ p["head"].T
+        losses.append(torch.nn.functional.cross_entropy(scores, answers[k]))
+        if scores.argmax() > 0:
+            break
+    return torch.stack(losses).sum()
+
+
+def test_what_is_put_off_is_machine_code_where_ops_asked_for_equal_extents(woven):
+    structure.BOOK.templates.clear()
+    assert_same(scored, examples())
+    assert woven["backward"] > 0
+    templates = structure.BOOK.templates.values()
+    tails = [t.tail.plan for each in templates for t in (each, *each.variants.values()) if t.tail]
+    assert tails
+    assert all(getattr(plan, "fault", None) is None for plan in tails)
+
+
 def test_what_is_not_used_has_no_gradient(woven):
     assert_same(unused, examples())
     assert woven["backward"] > 0

@@ -15,7 +15,7 @@ from wend.base.devices import CPU
 from wend.core import _hot
 from wend.core._hot import Batch, Value
 from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
-from wend.core.symbolic import ARG, Expr, args_in, substitute
+from wend.core.symbolic import ARG, DIM, Expr, args_in, substitute
 from wend.runtime.calls import run_at_once
 from wend.runtime.structure import LEAF_GRAD, ops_of
 from wend.runtime.tiers import TieredExecutor
@@ -428,6 +428,11 @@ def tail_of(
             return e
         return (e[0], *[over_border(x) for x in e[1:]])
 
+    def is_shown(e: Expr) -> bool:
+        if type(e) is not tuple or e in rows or e[0] == ARG:
+            return True
+        return e[0] != DIM and all(is_shown(x) for x in e[1:])
+
     own.nodes = [
         Node(
             node.prim,
@@ -441,11 +446,33 @@ def tail_of(
     ]
     own.inner = len(made)
     own.same = [k for k, i in enumerate(border) if i in path.same]
+    shown = [
+        (op, over_border(a), over_border(b), on)
+        for op, a, b, on in asked_of(path)
+        if is_shown(a) and is_shown(b)
+    ]
+    every = range(max((k for _, a, b, _ in shown for k in args_in(a) | args_in(b)), default=-1) + 1)
+    n = len(border)
+    own.asked = [(shown, tuple(range(n)), (0,) * n, tuple([(ARG, k) for k in every]))]
     for o in made:
         exprs = tuple([over_border(e) for e in extents(path.shapes, o)])
         own.shapes[names[o]] = (exprs, dtype_of(path.shapes[o]))
     settle(own)
     return Function(own, [names[i] for i in outputs], own.types, numbers)
+
+
+def asked_of(path: PathGraph) -> list[tuple[Any, ...]]:
+    """What composites asked of extents, over those of the path's operands."""
+    found = []
+    for guards, ins, shifts, args in path.asked:
+
+        def dim_of(k: int, axis: int, ins: Any = ins, shifts: Any = shifts) -> Expr:
+            return (DIM, ins[k], axis + shifts[k])
+
+        for op, a, b, on in guards:
+            pair = [substitute(e, dim_of, args.__getitem__) for e in (a, b)]
+            found.append((op, *pair, on))
+    return found
 
 
 def type_at(path: PathGraph, i: int, types: list[Any], numbers: list[Any]) -> Any:
