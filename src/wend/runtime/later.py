@@ -181,7 +181,8 @@ class Ledger:
         arrays: what they read, of one run     known: all values that are the same for its members
         sizes: of the arrays' rows (one template serves all, but only rows of one size go together)
         """
-        key = (template, tuple(map(id, known)), sizes)
+        # One template serves all numbers; keys compare exact bits, hence as text.
+        key = (template, tuple(map(id, known)), sizes, repr(numbers) if numbers else None)
         have = self.tails.get(key)
         if have is None:
             slabs = [[array] for array in arrays]
