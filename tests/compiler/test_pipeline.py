@@ -130,6 +130,18 @@ def test_empty_and_single_extents(shape):
     compared(lambda: [torch.tanh(x) * 2 + 1, x.sum(), (x * x).sum(-1) if shape else x + 1])
 
 
+def test_a_temporary_without_elements_may_be_all_there_is():
+    """The gradient of an empty slice is read under a mask, from memory that must be there."""
+    for n, m, expected in ((4, 5, 6.0), (6, 0, 3.0), (6, 5, 6.0)):
+        x = torch.tensor([1.5], dtype=torch.float64, requires_grad=True)
+        w = torch.ones(m, n, dtype=torch.float64, requires_grad=True)
+        wide = w * 1
+        wide.copy_(x)
+        part = x[:-1]
+        ((x * x).mean() + (wide * wide).mean() + (part * part).mean()).backward()
+        assert x.grad.tolist() == [expected]
+
+
 @pytest.mark.parametrize(
     "dtype", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float64", "bfloat16"]
 )

@@ -18,7 +18,7 @@ from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.parts import NO_EDGE, Schedule, schedule
 from wend.compiler.split import Form
 from wend.runtime import _bind_select, _launch_select
-from wend.runtime.arena import Placing
+from wend.runtime.arena import ALIGNMENT, Placing
 from wend.runtime.launcher import launcher as _launch
 
 __all__ = ["CALL_WORDS", "START", "Skeleton"]
@@ -185,6 +185,8 @@ class Skeleton:
         room: int = self.tables.measure(_launch.address_of(terms), row, sizes)
         wanted = words[n_names : n_names + n]
         total = self.placing.place_at(row, sizes, sizes + 8 * n, wanted)
+        if n > 1:  # what is empty has an address too: a masked load from it reads its base
+            total = max(total, ALIGNMENT)
         return words, int(words[n - 1]), room, total
 
     def _number_table(self, packable: tuple[int, ...]) -> None:
