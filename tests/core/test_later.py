@@ -334,3 +334,18 @@ def test_backward_passes_of_fibers_take_turns(seed, by_groups):
         found = torch.batched(train)(list(range(7)))
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-12)
+
+
+def test_a_gradient_is_no_memory_of_the_flush():
+    """The gradient of a sum is that of its terms: another pass through the flush clears it."""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    with own_trie(sealed=True), torch.autobatch(True):
+        y = x + torch.tensor([0.5, 0.25])
+        y.tolist()
+        z = y * y
+        z.tolist()
+        z.sum().backward(retain_graph=True)
+        first, x.grad = x.grad, None
+        (z * z).sum().backward()
+        assert first.tolist() == [3.0, 4.5]
+        assert x.grad.tolist() == [4 * 1.5**3, 4 * 2.25**3]

@@ -10,7 +10,7 @@ import numpy as np
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.execution import Forward, dense
 from wend.runtime.families import is_wide
-from wend.runtime.later import Ledger, run_tail
+from wend.runtime.later import Ledger, apart_from, run_tail
 from wend.runtime.templates import Template
 
 _sort: Any = _sort_select.select()
@@ -218,7 +218,7 @@ class Execution(Forward):
                 wide = is_wide(g.dtype)
                 sorter.scatter(members, k, size, _launch.address_of(g), group.by_rows, wide)
             else:
-                self.add_to(operands[k], g)
+                self.add_to(operands[k], apart_from(arrays, g))
         if template.late:
             made = iter(found[len(template.targets) :])
             kept = [arrays[i] if i >= 0 else next(made) for i in template.border]

@@ -253,4 +253,15 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
         for x, t in zip(arrays, template.tail_types, strict=True)
     ]
     found: list[Any] = template.tail(arrays, types, numbers)  # type: ignore[misc]
-    return found
+    return [apart_from(arrays, g) for g in found]
+
+
+def apart_from(arrays: list[Any], g: Any) -> Any:
+    """A gradient in memory of its own, not in that of the arrays it was made from.
+
+    These may be memory of the flush, which another pass through it writes to.
+    """
+    for array in arrays:
+        if type(array) is np.ndarray and np.may_share_memory(array, g):
+            return np.array(g)
+    return g
