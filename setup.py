@@ -72,7 +72,14 @@ def extensions() -> list[Any]:
         include_dirs=[str(CORE), str(RUNTIME)],
         depends=[
             str(RUNTIME / name)
-            for name in ("_launch.pxd", "_launch_shim.h", "_sort_shim.h", "_blocks.h", "_pool.h")
+            for name in (
+                "_launch.pxd",
+                "_launch_shim.h",
+                "_sort_shim.h",
+                "_blocks.h",
+                "_lots.h",
+                "_pool.h",
+            )
         ],
         extra_compile_args=core.extra_compile_args,
         extra_link_args=LINK if os.name == "nt" else [*LINK, "-pthread"],

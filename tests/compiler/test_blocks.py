@@ -1,7 +1,9 @@
-"""Memory of large results: at cache lines, and used again."""
+"""Memory of large results, and of the reference's arrays: where it lies, and used again."""
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy._core.multiarray import get_handler_name
 from tests.tries import own_trie
 
@@ -60,6 +62,67 @@ def test_what_cannot_be_had_is_an_error_and_leaves_numpy_as_it_was():
     with pytest.raises(MemoryError):
         launcher.large((1 << 46,), DTYPE)
     assert get_handler_name(np.empty(1 << 20)) != "wend"
+
+
+#: Bytes of an array that lies in a lot.
+MIDDLING = 400_000
+
+
+def in_lots(*sizes):
+    return launcher.in_lots(lambda: [np.empty(n, np.uint8) for n in sizes])
+
+
+@compiled
+def test_arrays_of_middling_size_lie_in_lots_and_others_do_not():
+    small, one, other, large = in_lots(1000, MIDDLING, MIDDLING, 10 << 20)
+    assert {get_handler_name(x) for x in (small, one, other, large)} == {"wend lots"}
+    assert abs(one.ctypes.data - other.ctypes.data) < 4 << 20
+    assert one.ctypes.data % 64 == 0
+    assert one.ctypes.data % 4096 != other.ctypes.data % 4096
+    assert get_handler_name(np.empty(3)) != "wend lots"
+
+
+@compiled
+def test_lots_are_left_when_the_call_raises():
+    with pytest.raises(ZeroDivisionError):
+        launcher.in_lots(lambda: 1 // 0)
+    assert get_handler_name(np.empty(1 << 20)) != "wend lots"
+
+
+@compiled
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 12), st.sampled_from([0, 9, 131_072, 300_000, 2 << 20, 3 << 20])),
+        max_size=60,
+    )
+)
+def test_no_two_arrays_share_memory(steps):
+    """Arrays come, go, and change their size; each keeps what was written to it."""
+    held = {}
+    for k, (place, size) in enumerate(steps):
+        if place in held and k % 3 == 0:
+            array, value = held[place]
+            have = array.size
+            array.resize(size, refcheck=False)
+            array[have:] = value
+        else:
+            held.pop(place, None)
+            held[place] = (in_lots(size)[0], k % 251)
+            held[place][0][...] = k % 251
+        if k % 7 == 0:
+            launcher.trim_lots()
+        for array, value in held.values():
+            assert (array == value).all()
+
+
+@compiled
+def test_the_reference_computes_in_lots():
+    with own_trie(), config.override(compile=False):
+        x = torch.tensor(np.ones(MIDDLING // 4, np.float32))
+        y = x + 1
+        y.sum().item()
+        assert get_handler_name(y.value.buffer) == "wend lots"
 
 
 def test_results_lie_in_them(monkeypatch):

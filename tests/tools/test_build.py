@@ -32,6 +32,7 @@ def build(tmp_path):
     (runtime / "_launch.pxd").touch()
     (runtime / "_launch_shim.h").touch()
     (runtime / "_blocks.h").touch()
+    (runtime / "_lots.h").touch()
     (runtime / "_pool.h").touch()
     (runtime / "_sort.py").write_text("x = 5\n")
     (runtime / "_sort.pxd").touch()

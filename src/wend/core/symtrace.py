@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Program, TensorType
 from wend.core.graph import Graph, Node, Shapes
@@ -91,7 +92,8 @@ class Recorder:
         trace = _hot.current_trace()
         before, trace.symbolic = trace.symbolic, self
         try:
-            return body()
+            with CollectionPaused():
+                return body()
         finally:
             trace.symbolic = before
 

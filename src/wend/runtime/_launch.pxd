@@ -20,6 +20,9 @@ cdef extern from "_launch_shim.h":
     void set_threads "wend_set_threads" (int n)
     void set_array_api "wend_set_array_api" (object capsule)
     object make_large "wend_make_large" (object empty, object shape, object dtype)
+    object enter_lots "wend_enter_lots" ()
+    int leave_lots "wend_leave_lots" (object before) except -1
+    void give_lots_back "wend_trim_lots" ()
 
 cdef extern from "_sort_shim.h":
     void copy "wend_copy" (long long target, long long source, Py_ssize_t n)

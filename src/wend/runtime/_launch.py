@@ -97,6 +97,20 @@ def large(shape, dtype):
     return make_large(SLOTS["empty"], shape, dtype)
 
 
+def in_lots(function, *given):
+    """Call it; what arrays NumPy makes meanwhile lie close together, in huge pages (`_lots.h`)."""
+    before = enter_lots()
+    try:
+        return function(*given)
+    finally:
+        leave_lots(before)
+
+
+def trim_lots():
+    """Give what is free there back to the system."""
+    give_lots_back()
+
+
 def use_threads(n):
     """How many threads share the parts of a kernel."""
     set_threads(n)

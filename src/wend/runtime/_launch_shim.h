@@ -2,7 +2,7 @@
 #pragma once
 #include <Python.h>
 #include <stdint.h>
-#include "_blocks.h"
+#include "_lots.h"
 #include "_pool.h"
 
 #define WEND_LAUNCH_COMPILED 1

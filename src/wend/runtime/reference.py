@@ -14,6 +14,7 @@ from wend.core._hot import Batch, Segment, Storage
 from wend.core.graph import Node, PathGraph, path_at
 from wend.core.provenance import locate
 from wend.runtime.donation import Lending, may_write
+from wend.runtime.launcher import launcher
 from wend.runtime.runners import Runner, runner_of
 from wend.transforms.differentiate import saved_ids
 from wend.transforms.history import note_history
@@ -135,7 +136,7 @@ class ReferencePlan:
                 if config.settings.verify:
                     self.compute_verified(env, types, batch.args)
                 else:
-                    self.compute(env, types, batch.args)
+                    launcher.in_lots(self.compute, env, types, batch.args)
             except KeyboardInterrupt as stop:
                 interrupt = stop
             except Exception:

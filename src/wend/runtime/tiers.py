@@ -147,6 +147,7 @@ class TieredPlan:
             self.track = self.compiled.track
             COUNTS["compiled"] += 1
             if self.seconds >= LONG:
+                launcher.trim_lots()
                 give_back()
 
 
