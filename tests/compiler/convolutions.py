@@ -40,6 +40,9 @@ GEOMETRIES = [
     (17, 4, 6, (4, 4), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1),
     (5, 140, 520, (7, 8), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 1),
     (7, 12, 10, (6, 5), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), 2),
+    # Transformed, if there are filters enough of what is computed, and images.
+    (7, 32, 49, (13, 8), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1),
+    (2, 49, 65, (11, 40), (3, 3), (1, 1), (1, 1), (0, 3, 2, -1), 1),
 ]
 # fmt: on
 
@@ -160,25 +163,32 @@ class Case:
         """Room for the sums of several images."""
         return self.sums(conv.bundle_sums(rows, self.dtype), np.nan)
 
+    def transformed(self):
+        """Room for the weight and for images, transformed."""
+        sizes = len(self.w) // self.groups, *self.w.shape[1:]
+        spread = conv.spread_sums(*sizes[:2], sizes[2] * sizes[3], self.dtype)
+        kind = matmul.accumulator(self.dtype)
+        self.room = aligned(2 * self.w.size, kind), aligned(spread, kind)
+        for array in self.room:
+            array[:] = np.nan
+        places = [array.ctypes.data for array in self.room]
+        return dict(zip(("workspace", "spread"), places, strict=True)) | {"batch": len(self.x)}
+
     def convolve(self, x=None, **more):
         out = self.sums(self.g.shape)
         bundle = self.bundle(len(self.w) // self.groups)
-        more["bundle"] = bundle.ctypes.data
+        more = self.transformed() | {"bundle": bundle.ctypes.data} | more
         block = self.block(conv.CONVOLVE, self.x if x is None else x, self.w, out, **more)
         return run("convolve", self.dtype, block, out)
 
     def convolve_input(self, g=None):
         out = self.sums(self.x.shape)
-        workspace = self.sums(self.w.size, np.nan)
         g = self.g if g is None else g
         phase = [-(-n // s) for n, s in zip(self.size, self.stride, strict=True)]
         partial = self.sums(conv.partial_sums(self.x.shape[1], phase[0] * phase[1]), np.nan)
         bundle = self.bundle(self.w.shape[1])
-        more = {
-            "workspace": workspace.ctypes.data,
-            "partial": partial.ctypes.data,
-            "bundle": bundle.ctypes.data,
-        }
+        more = {"partial": partial.ctypes.data, "bundle": bundle.ctypes.data}
+        more |= self.transformed()
         block = self.block(conv.CONVOLVE_INPUT, out, self.w, g, **more)
         return run("convolve_input", self.dtype, block, out)
 

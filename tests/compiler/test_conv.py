@@ -68,7 +68,7 @@ def negate(f, site):
     )
 
 
-@pytest.mark.parametrize("geometry", [GEOMETRIES[2], GEOMETRIES[5], GEOMETRIES[11]], ids=str)
+@pytest.mark.parametrize("geometry", [GEOMETRIES[k] for k in (2, 5, 11, -2, -1)], ids=str)
 def test_epilogue(geometry):
     case = Case(geometry)
     library = compile_module(matmul.epilogue("finish", "float32", negate), ["finish"])
@@ -78,6 +78,24 @@ def test_epilogue(geometry):
     state = np.array([out.ctypes.data, area * len(case.w), area * filters, area], np.int64)
     case.convolve(epilogue=library.address("finish"), state=state.ctypes.data)
     near(out, -case.forward())
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES[-2:], ids=str)
+def test_many_filters_and_squares_are_transformed(geometry):
+    case = Case(geometry)
+    whole = case.convolve()
+    assert not np.isnan(case.room[1][0])
+    # Some images of more give the same bits.
+    batch, case.x, case.g = len(case.x), case.x[:1], case.g[:1]
+    assert np.array_equal(case.convolve(batch=batch), whole[:1])
+    assert np.isnan(case.room[0]).sum() < case.room[0].size / 2
+    near(case.convolve(), case.forward())  # one image alone
+    assert np.isnan(case.room[1]).all()
+
+
+def test_transformed_in_two_blocks_of_depth():
+    case = Case((30, 1030, 48, (4, 4), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1))
+    near(case.convolve(), case.forward(), terms=case.w[0].size)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)

@@ -93,9 +93,14 @@ def small_images():
     return [x, w], torch.relu(F.conv2d(x, w, padding=1)) + F.conv2d(x, w, padding=1)
 
 
+def transformed_images():
+    x, w = normal(8, 64, 11, 14, grad=True), normal(64, 64, 3, 3, seed=1, grad=True)
+    return [x, w], F.conv2d(x, w, padding=1)
+
+
 PROGRAMS = [
     elementwise, rows, folds, looked_up, product, wide_product, batched_product, images, one_image,
-    many_channels, small_images,
+    many_channels, small_images, transformed_images,
 ]  # fmt: skip
 
 

@@ -27,23 +27,29 @@ CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may 
     accumulate epilogue state   as in `compiler.matmul`
     bundle                      `bundle_sums(filters, dtype)` of memory for this call
     origin                      what an epilogue is told of the first image
+    batch                       images of all parts
+    workspace                   twice as large as the weight
+    spread                      `spread_sums(...)` of memory for this call, aligned to 64 bytes
+    turned                      1 if `turn_weight(args)` has filled the workspace, else 0
+    first_filter last_filter    for which `turn_weight` does so; all: 0, filters
 
 An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
 
 CONVOLVE_INPUT      The rows and columns of `input` are dense; the strides of `out` may be any.
     out_row out_column      its other strides
-    workspace               as large as the weight
+    workspace               twice as large as the weight
     partial                 `partial_sums(...)` of memory for this call; not read with steps of 1
     bundle                  `bundle_sums(channels, dtype)` of memory for this call
     turned                  1 if `turn_weight(args)` has filled the workspace, else 0
     first_filter last_filter    of each group, for which `turn_weight` does so; all: 0, filters
+    batch spread                as above
 
 CONVOLVE_WEIGHT     The rows and columns of `out` are dense; the strides of `input` may be any.
     accumulate              1: add to what is in `weight`, else 0
     workspace               `weight_workspace(...)` bytes, aligned to 64 bytes
 
 With one dim, H = KH = 1. `convolve` is the product of the weight, (F, C * KH * KW), and the patches
-of an image, whose panels are packed block by block.
+of an image, whose panels are packed block by block; or what `compiler.winograd` makes of it.
 """
 
 from __future__ import annotations
@@ -71,6 +77,14 @@ from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.patches import pack_patches
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, tiles
+from wend.compiler.winograd import (
+    is_winograd,
+    join_image,
+    spread_image,
+    spread_weight,
+    spread_words,
+    winograd,
+)
 
 __all__ = [
     "ADD_PARTS",
@@ -84,6 +98,7 @@ __all__ = [
     "core_text",
     "partial_sums",
     "scratch_bytes",
+    "spread_sums",
 ]
 
 _COMMON = (
@@ -93,10 +108,12 @@ _COMMON = (
     "input_image input_channel input_row input_column weight_filter out_image out_channel "
 )
 CONVOLVE = (
-    _COMMON + "first_column last_column accumulate epilogue state bundle scratch origin"
+    _COMMON + "first_column last_column accumulate epilogue state bundle scratch origin "
+    "batch workspace spread turned first_filter last_filter"
 ).split()
 CONVOLVE_INPUT = (
-    _COMMON + "out_row out_column workspace partial bundle scratch turned first_filter last_filter"
+    _COMMON + "out_row out_column workspace partial bundle scratch turned first_filter last_filter "
+    "batch spread"
 ).split()
 CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch").split()
 
@@ -148,6 +165,11 @@ def bundle_sums(rows: Any, dtype: str) -> Any:
     return rows * bundle_columns(dtype)
 
 
+def spread_sums(channels: Any, filters: Any, taps: Any, dtype: str) -> Any:
+    """Sums that a convolution works in: how many. channels, filters: of a group; taps: KH * KW"""
+    return (channels + filters) * taps * spread_words(_of(dtype, None))
+
+
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
     """Bytes that a convolution needs to work in, whatever the sizes."""
     return scratch_size(_of(dtype, target))
@@ -180,8 +202,14 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         pack_patches(shape, dtype, CONVOLVE),
         convolve_direct(shape, dtype, CONVOLVE),
         share_tile(shape),
+        spread_weight(shape, dtype, CONVOLVE),
+        spread_image(shape, dtype, CONVOLVE),
+        join_image(shape, dtype, CONVOLVE),
+        winograd(shape, dtype, CONVOLVE),
         _convolve(shape, dtype),
     ]
+    if name == "convolve":
+        texts.append(_turn_weight(shape, dtype))
     if name == "convolve_input":
         texts += [
             scatter_phase(shape),
@@ -208,9 +236,21 @@ def _add_parts(shape: Shape) -> str:
     return f.text()
 
 
+def _turn_weight(shape: Shape, dtype: str) -> str:
+    """What comes before the parts of a convolution."""
+    f = Routine("turn_weight", [("ptr", "args")])
+    a = arguments(f, CONVOLVE, "")
+    with f.when(is_winograd(f, shape, dtype, a)):
+        f.line("call void @spread_filters(ptr %args)")
+    return f.text()
+
+
 def _convolve(shape: Shape, dtype: str) -> str:
     f = Routine("convolve", [("ptr", "args")])
     a = arguments(f, CONVOLVE, "input weight out epilogue state bundle scratch")
+    with f.when(is_winograd(f, shape, dtype, a)):
+        f.line("call void @winograd(ptr %args)")
+        f.leave_when("true")
     shared = f.let("alloca [6 x i64], align 8")
     size = SOURCES[dtype][1]
     for name in "input_image input_channel input_row input_column weight_filter".split():

@@ -19,6 +19,7 @@ from wend.compiler.direct import is_small
 from wend.compiler.packing import SOURCES
 from wend.compiler.routine import Routine
 from wend.compiler.tile import EPILOGUE, Shape, lane_mask, masked_load, masked_store
+from wend.compiler.winograd import is_winograd
 
 __all__ = ["convolve_input", "scatter_phase", "turn_weight"]
 
@@ -44,7 +45,7 @@ class _Phase:
 def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str]) -> str:
     """The function, see `compiler.conv`. inner: the words of `convolve`, which it calls."""
     f = Routine("convolve_input", [("ptr", "args")])
-    pointers = "input out weight workspace partial bundle scratch"
+    pointers = "input out weight workspace partial bundle scratch spread"
     a = arguments(f, names, pointers)
     block = f.let(f"alloca [{len(inner)} x i64], align 8")
     state = f.let("alloca [8 x i64], align 8")
@@ -96,6 +97,12 @@ def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str])
             "bundle": _integer(f, a["bundle"]),
             "scratch": _integer(f, a["scratch"]),
             "origin": "0",
+            "batch": a["batch"],
+            "workspace": _integer(f, a["workspace"]),
+            "spread": _integer(f, a["spread"]),
+            "turned": "1",
+            "first_filter": "0",
+            "last_filter": "0",
         }
         for i, name in enumerate(inner):
             f.store("i64", words[name], f.at(block, 8 * i), 8)
@@ -186,6 +193,9 @@ def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     a = arguments(f, names, "input out weight workspace partial bundle scratch")
     unit = str(SOURCES[dtype][1])
     taps = f.mul(a["kernel_height"], a["kernel_width"])
+    with f.when(_is_winograd(f, shape, dtype, a)):
+        _spread(f, shape, a)
+        f.leave_when("true")
     filter_bytes, channel_bytes = f.mul(a["weight_filter"], unit), f.mul(taps, unit)
     ordered = _ordered(f, shape, dtype, a)
     with (
@@ -208,6 +218,33 @@ def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
         with f.when(f.let(f"xor i1 {whole}, true")):
             _pick(f, dtype, a, moved, high, wide)
     return f.text()
+
+
+def _is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
+    """Whether `convolve` will transform what it gets: an i1."""
+    words = dict(a)
+    words |= {
+        "channels": a["filters"],
+        "filters": a["channels"],
+        "out_height": a["input_height"],
+        "out_width": a["input_width"],
+        "input_column": a["out_column"],
+    }
+    return is_winograd(f, shape, dtype, words)
+
+
+def _spread(f: Routine, shape: Shape, a: dict[str, str]) -> None:
+    """Fill the workspace as `winograd` wants it: (channels, filters), the taps in reverse."""
+    unit = shape.size
+    row, line = f.mul(a["weight_filter"], str(unit)), f.mul(a["filters"], str(unit))
+    with f.loop(a["first_filter"], a["last_filter"], str(_FILTERS)) as first:
+        count = f.minimum(f.sub(a["last_filter"], first), str(_FILTERS))
+        f.line(
+            f"call void @spread_weight(ptr {f.at(a['weight'], f.mul(first, row))}, "
+            f"i64 {9 * unit}, i64 {row}, i64 {a['channels']}, i64 {count}, "
+            f"ptr {f.at(a['workspace'], f.mul(first, str(unit)))}, i64 {line}, "
+            f"i64 {f.mul(line, a['channels'])}, i1 true)"
+        )
 
 
 @dataclass(frozen=True)

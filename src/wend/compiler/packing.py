@@ -18,7 +18,7 @@ from __future__ import annotations
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, masked_store
 
-__all__ = ["SOURCES", "Source", "pack_left", "pack_right", "transposed"]
+__all__ = ["SOURCES", "Source", "pack_left", "pack_right", "shuffled", "transposed"]
 
 # Steps of depth that are packed for all tiles before the next ones.
 _PIECE = 32
@@ -96,7 +96,7 @@ class Source:
     def every_second(self, f: Routine, x: str, y: str) -> str:
         """Elements 0, 2, 4, ... of two vectors."""
         lanes = self.shape.lanes
-        return _shuffle(f, self.shape, x, y, list(range(0, 2 * lanes, 2)), lanes)
+        return shuffled(f, self.shape, x, y, list(range(0, 2 * lanes, 2)), lanes)
 
 
 def pack_right(shape: Shape, dtype: str) -> str:
@@ -189,7 +189,7 @@ def _few_steps(
     while width < shape.lanes:
         order = list(range(2 * width))
         rows = [
-            [_shuffle(f, shape, x, y, order, width) for x, y in zip(row[::2], row[1::2])]
+            [shuffled(f, shape, x, y, order, width) for x, y in zip(row[::2], row[1::2])]
             for row in rows
         ]
         width *= 2
@@ -213,13 +213,13 @@ def transposed(f: Routine, shape: Shape, rows: list[str], lanes: int = 0) -> lis
             if not (i // block) % 2:
                 pair = rows[i], rows[i + block]
                 rows[i], rows[i + block] = (
-                    _shuffle(f, shape, *pair, m, lanes) for m in (upper, lower)
+                    shuffled(f, shape, *pair, m, lanes) for m in (upper, lower)
                 )
         block //= 2
     return rows
 
 
-def _shuffle(f: Routine, shape: Shape, x: str, y: str, order: list[int], lanes: int) -> str:
+def shuffled(f: Routine, shape: Shape, x: str, y: str, order: list[int], lanes: int) -> str:
     """Those lanes of two vectors, which have `lanes` each."""
     kind = f"<{lanes} x {shape.element}>"
     listed = ", ".join(f"i32 {lane}" for lane in order)

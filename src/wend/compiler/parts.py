@@ -193,13 +193,13 @@ def _weight(w: _Blocks) -> Poly:
 
 
 def _images(w: _Blocks, form: Form) -> Schedule:
-    """Images of a convolution; for its input's gradient the weight is turned first."""
+    """Images of a convolution; the weight may be turned first."""
     name, size = w.kernel.name, 8 if w.dtype == "float64" else 4
     weight = scale(_weight(w), size)
     stages, private = [], []
     changes: dict[str, Slot] = {}
-    if name == "convolve_input":
-        private = [weight]
+    if form.before:
+        private = [scale(weight, 2)]
         changes = {"workspace": Slot("private", 0, (NO_EDGE, ())), "turned": _word(1)}
         first = form.parts + 1
         turns = [

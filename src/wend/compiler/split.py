@@ -325,6 +325,7 @@ def _convolution(
             parts //= 2
     edges = _edges(images, parts, 1)
     turns: list[int] = []
-    if name == "convolve_input":  # all images read the weight with its taps turned
+    # All images read the weight with its taps turned, or transformed.
+    if name == "convolve_input" or (name == "convolve" and taps == 9):
         turns = _edges(filters, _pieces(PACKED * weight), 16)
     return Cut(Form("images", len(edges) - 1, 0, max(0, len(turns) - 1)), edges + turns)

@@ -23,7 +23,11 @@ ROLES = {
 }
 
 #: What else is called of a module.
-HELPERS = {"convolve_input": ["turn_weight"], "convolve_weight": ["add_parts"]}
+HELPERS = {
+    "convolve": ["turn_weight"],
+    "convolve_input": ["turn_weight"],
+    "convolve_weight": ["add_parts"],
+}
 
 
 def lower_convolution(low: Any, node: Node) -> bool:
@@ -73,8 +77,14 @@ def convolution(f: Function, op: Op) -> Kernel:
     words["last_filter"] = words["filters"]
     scratch = constant(conv.scratch_bytes(dtype.name))
     words["scratch"] = Slot("scratch", scratch, "scratch")
-    if name != "convolve":
-        words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
+    words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
+    if name != "convolve_weight":
+        taps = mul(sizes["kernel_height"], sizes["kernel_width"])
+        channels, filters = _Size(sizes["channels"]), _Size(sizes["filters"])
+        sums = conv.spread_sums(channels, filters, _Size(taps), dtype.name)
+        size = scale(_poly(sums), dtype.itemsize)
+        words["spread"] = Slot("scratch", size, "spread")
+        words["batch"] = Slot("extent", sizes["images"])
     rows = sizes["channels" if name == "convolve_input" else "filters"]
     bundle = scale(_poly(conv.bundle_sums(_Size(rows), dtype.name)), dtype.itemsize)
     words["bundle"] = Slot("scratch", bundle, "bundle")
@@ -174,7 +184,7 @@ def _poly(x: Any) -> Poly:
 def _workspace(name: str, sizes: dict[str, Poly], dtype: str) -> Poly:
     """Bytes that a gradient is computed with."""
     taps = mul(sizes["kernel_height"], sizes["kernel_width"])
-    if name == "convolve_input":
+    if name != "convolve_weight":
         whole = product([sizes["groups"], sizes["filters"], sizes["channels"], taps])
         return scale(whole, dtypes.float64.itemsize)
     sides = []

@@ -1,0 +1,376 @@
+"""Convolutions of 3 x 3 by fewer multiplications: Winograd's F(2 x 2, 3 x 3).
+
+The output falls into squares of 2 x 2, each of which sees 4 x 4 of the image. Both the kernel and
+these 16 numbers are transformed by sums and differences; then what were 36 multiplications for a
+square, channel and filter are 16: for each of the 16 places a matrix product of (filters, channels)
+and (channels, squares). Sums and differences of its results are the output (Lavin and Gray, 2015).
+
+    void winograd(args)                         all images of `convolve`, where `is_winograd`
+    void spread_filters(args)                   the kernels first_filter ... last_filter - 1
+    void spread_weight(weight, row, step, rows, depth, to, to_row, apart, flipped)
+    void spread_image(args, image, first, count, line, to, apart)
+    void join_image(args, sums, line, apart, first, count, at0, out, tile)
+
+In memory each of the 16 places is a plane, `apart` bytes from the next one. Transformed kernels are
+(filters, channels), images panels of squares side by side, sums (filters, squares). Squares of
+several images follow each other. Rounding errors are about those of the plain sums; but what is
+infinite makes NaN of all that its squares touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels
+from wend.compiler.bundles import pieces
+from wend.compiler.operands import Matrix, Operands
+from wend.compiler.packing import Source, shuffled
+from wend.compiler.routine import Routine
+from wend.compiler.tile import Shape, lane_mask, lane_range, masked_load, masked_store
+
+__all__ = ["is_winograd", "join_image", "spread_image", "spread_weight", "spread_words", "winograd"]
+
+#: Places of a square, and the side of what a square sees.
+PLACES, _SIDE = 16, 4
+#: Filters and channels, images, and squares of all of them from which on transforming pays. With so
+#: many filters all tiles are so high that they add in one order, whatever their width.
+_FILTERS, _CHANNELS, _IMAGES, _SQUARES = 48, 32, 2, 96
+#: Panels of squares that are multiplied before the next ones are transformed.
+_PANELS = 4
+
+
+def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
+    """Whether a convolution is computed this way: an i1.
+
+    a: words as `convolve` has them, strides in elements; `batch` are the images of all parts
+    """
+    if dtype != "float32" or shape.rows < 8:
+        return "false"
+    high, wide = _squares(f, a)
+    squares = f.mul(f.mul(high, wide), a["batch"])
+    positions = f.mul(f.mul(a["out_height"], a["out_width"]), a["batch"])
+    across, down = a["dilation_width"], a["dilation_height"]
+    found = f.is_("eq", across, down)
+    for relation, x, y in [
+        ("eq", f.mul(across, down), "1"),
+        ("eq", a["kernel_height"], "3"),
+        ("eq", a["kernel_width"], "3"),
+        ("eq", a["stride_height"], "1"),
+        ("eq", a["stride_width"], "1"),
+        ("eq", a["input_column"], "1"),
+        ("eq", a["groups"], "1"),
+        ("sge", a["filters"], str(_FILTERS)),
+        ("sge", a["channels"], str(_CHANNELS)),
+        ("sge", a["batch"], str(_IMAGES)),
+        ("sge", squares, str(_SQUARES)),
+        # Squares that reach beyond the edges: at most 3/5 of the multiplications must be left.
+        ("sle", f.mul(squares, "80"), f.mul(positions, "27")),
+    ]:
+        found = f.both(found, f.is_(relation, x, y))
+    return found
+
+
+def spread_words(shape: Shape) -> int:
+    """Accumulators for each channel and filter, and for each tap, that `winograd` works in."""
+    return 2 * (_PANELS * shape.panel + shape.lanes)
+
+
+def _squares(f: Routine, a: dict[str, str]) -> tuple[str, str]:
+    """Squares of an image: down and across."""
+    return f.ceil_div(a["out_height"], 2), f.ceil_div(a["out_width"], 2)
+
+
+def _backwards(f: Routine, a: dict[str, str]) -> str:
+    """Whether the taps lie in reverse order: an i1."""
+    return f.is_("slt", a["dilation_width"], "0")
+
+
+def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The convolution."""
+    f = Routine("winograd", [("ptr", "args")], internal=True)
+    a = arguments(f, names, "input out epilogue state scratch workspace spread")
+    room = Room.of(f, shape, a["scratch"])
+    unit = str(shape.size)
+    with f.when(f.is_("eq", a["turned"], "0")):
+        f.line("call void @spread_filters(ptr %args)")
+    high, wide = _squares(f, a)
+    squares = f.mul(high, wide)
+    columns = f.mul(squares, a["images"])
+    most = str(_PANELS * shape.panel)
+    image_bytes = f.mul(a["input_image"], unit)
+    depth_bytes = f.mul(a["channels"], unit)
+    plane = f.mul(a["filters"], depth_bytes)
+    with f.turns("0", columns) as chunks:
+        first = chunks.index
+        count = f.minimum(f.sub(columns, first), most)
+        left = f.sub(columns, f.add(first, count))
+        count = f.add(count, f.select(f.is_("sle", left, str(shape.lanes)), left, "0"))
+        chunks.step = count
+        # A plane more is one line more: else all of them were in the same places of a cache.
+        line = f.mul(f.ceil_div(count, shape.lanes), str(shape.bytes))
+        apart = f.add(f.mul(line, a["channels"]), str(shape.bytes))
+        sums_apart = f.add(f.mul(line, a["filters"]), str(shape.bytes))
+        sums = f.at(a["spread"], f.mul(apart, str(PLACES)))
+        with panels(f, shape, "0", count, count) as (column, width):
+            row = f.mul(width, str(shape.bytes))
+            valid = f.minimum(f.sub(count, column), f.mul(width, str(shape.lanes)))
+            place = f.at(a["spread"], f.mul(column, depth_bytes))
+            with pieces(f, squares, f.add(first, column), valid) as (image, at, before, some):
+                source = f.at(a["input"], f.mul(image, image_bytes))
+                to = f.at(place, f.mul(before, unit))
+                f.line(
+                    f"call void @spread_image(ptr %args, ptr {source}, i64 {at}, i64 {some}, "
+                    f"i64 {row}, ptr {to}, i64 {apart})"
+                )
+        with f.loop("0", str(PLACES)) as k:
+            left_ = Matrix(f.at(a["workspace"], f.mul(k, plane)), depth_bytes, unit)
+            base = f.at(a["spread"], f.mul(k, apart))
+            operands = Operands(f, shape, dtype, room, left_, left_, count, "false")
+
+            def found(block: Block, base: str = base) -> Panels:
+                return Panels(base, depth_bytes, f.mul(block.start, str(shape.bytes)))
+
+            Multiply(
+                f,
+                shape,
+                right=found,
+                left=operands.left_rows,
+                room=room,
+                part_rows=("0", a["filters"]),
+                part_columns=("0", count),
+                columns=count,
+                depth=a["channels"],
+                out=f.at(sums, f.mul(k, sums_apart)),
+                out_row=line,
+                accumulate="false",
+                epilogue="null",
+                state="null",
+                place=("0", "0"),
+                chunk=str(_PANELS * shape.panel + shape.lanes),
+            ).write()
+        with pieces(f, squares, first, count) as (image, at, before, some):
+            out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], unit)))
+            f.line(
+                f"call void @join_image(ptr %args, ptr {f.at(sums, f.mul(before, unit))}, "
+                f"i64 {line}, i64 {sums_apart}, i64 {at}, i64 {some}, "
+                f"i64 {f.add(image, a['origin'])}, ptr {out}, ptr {room.tile})"
+            )
+    return f.text()
+
+
+def spread_weight(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The functions that transform kernels: `row` bytes to the next row, `step` along the depth."""
+    f = Routine("spread_filters", [("ptr", "args")], internal=True)
+    a = arguments(f, names, "weight workspace")
+    unit = str(shape.size)
+    line = f.mul(a["channels"], unit)
+    row = f.mul(a["weight_filter"], unit)
+    with f.loop(a["first_filter"], a["last_filter"]) as i:
+        f.line(
+            f"call void @spread_weight(ptr {f.at(a['weight'], f.mul(i, row))}, i64 {row}, "
+            f"i64 {9 * shape.size}, i64 1, i64 {a['channels']}, "
+            f"ptr {f.at(a['workspace'], f.mul(i, line))}, i64 {line}, "
+            f"i64 {f.mul(line, a['filters'])}, i1 {_backwards(f, a)})"
+        )
+    return f.text() + "\n" + _spread_kernels(shape, Source(shape, dtype))
+
+
+def _spread_kernels(shape: Shape, source: Source) -> str:
+    words = "ptr weight, i64 row, i64 step, i64 rows, i64 depth, ptr to, i64 to_row, i64 apart"
+    given = _parameters(words)
+    f = Routine("spread_weight", [*given, ("i1", "flipped")], internal=True)
+    with f.loop("0", "%depth", str(shape.lanes)) as k, f.loop("0", "%rows") as i:
+        mask = lane_mask(f, shape.lanes, f.sub("%depth", k))
+        here = f.at("%weight", f.add(f.mul(i, "%row"), f.mul(k, "%step")))
+        taps = [source.gathered(f, f.at(here, t * shape.size), "%step", mask) for t in range(9)]
+        taps = [f.select("%flipped", y, x, shape.vector) for x, y in zip(taps, taps[::-1])]
+        rows = [_spread_taps(f, shape, taps[3 * r : 3 * r + 3]) for r in range(3)]
+        to = f.at("%to", f.add(f.mul(i, "%to_row"), f.mul(k, str(shape.size))))
+        by_column = [_spread_taps(f, shape, list(column)) for column in zip(*rows)]
+        for down in range(_SIDE):
+            for across in range(_SIDE):
+                place = f.at(to, f.mul("%apart", str(_SIDE * down + across)))
+                masked_store(f, shape, by_column[across][down], place, mask)
+    return f.text()
+
+
+def _parameters(words: str) -> list[tuple[str, str]]:
+    """Types and names of parameters, one pair after the other: "ptr args, i64 first"."""
+    return [(kind, name) for kind, name in (word.split() for word in words.split(", "))]
+
+
+def _sum(f: Routine, shape: Shape, x: str, y: str) -> str:
+    return f.let(f"fadd {shape.vector} {x}, {y}")
+
+
+def _difference(f: Routine, shape: Shape, x: str, y: str) -> str:
+    return f.let(f"fsub {shape.vector} {x}, {y}")
+
+
+def _spread_taps(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Three taps of a line -> four: x0, (x0 + x1 + x2) / 2, (x0 - x1 + x2) / 2, x2."""
+    half = ", ".join([f"{shape.element} 0.5"] * shape.lanes)
+    ends = f.let(f"fmul {shape.vector} {_sum(f, shape, x[0], x[2])}, <{half}>")
+    middle = f.let(f"fmul {shape.vector} {x[1]}, <{half}>")
+    return [x[0], _sum(f, shape, ends, middle), _difference(f, shape, ends, middle), x[2]]
+
+
+def _spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Four numbers of a line -> x0 - x2, x1 + x2, x2 - x1, x1 - x3."""
+    return [
+        _difference(f, shape, x[0], x[2]),
+        _sum(f, shape, x[1], x[2]),
+        _difference(f, shape, x[2], x[1]),
+        _difference(f, shape, x[1], x[3]),
+    ]
+
+
+def _join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Four sums -> the two neighbours that they make: x0 + x1 + x2, x1 - x2 - x3."""
+    return [
+        _sum(f, shape, _sum(f, shape, x[0], x[1]), x[2]),
+        _difference(f, shape, _difference(f, shape, x[1], x[2]), x[3]),
+    ]
+
+
+@contextmanager
+def _runs(f: Routine, shape: Shape, wide: str) -> Iterator[tuple[str, str, str, str]]:
+    """A loop over neighbours among squares: squares before, row and column of the first, count."""
+    top = f.div("%first", wide)
+    side = f.sub("%first", f.mul(top, wide))
+    with f.turns("0", "%count") as run:
+        y, x = run.carry("i64", top), run.carry("i64", side)
+        count = f.minimum(f.sub(wide, x), f.sub("%count", run.index))
+        count = f.minimum(count, str(shape.lanes))
+        run.step = count
+        right = f.add(x, count)
+        over = f.is_("eq", right, wide)
+        run.become(y, f.add(y, f.let(f"zext i1 {over} to i64")))
+        run.become(x, f.select(over, "0", right))
+        yield run.index, y, x, count
+
+
+def spread_image(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The function that transforms what `count` squares of an image see, of all channels."""
+    words = "ptr args, ptr image, i64 first, i64 count, i64 line, ptr to, i64 apart"
+    given = _parameters(words)
+    f = Routine("spread_image", given, internal=True)
+    a = arguments(f, names, "")
+    source = Source(shape, dtype)
+    lanes = shape.lanes
+    channel = f.mul(a["input_channel"], str(shape.size))
+    row = f.mul(a["input_row"], str(shape.size))
+    _, wide = _squares(f, a)
+    # Taps in reverse order begin two further on.
+    turned = f.select(_backwards(f, a), "2", "0")
+    with _runs(f, shape, wide) as (at, y, x, count):
+        top = f.sub(f.mul(y, "2"), f.add(a["pad_height"], turned))
+        side = f.sub(f.mul(x, "2"), f.add(a["pad_width"], turned))
+        starts = [part * lanes + away for away in (0, 2) for part in (0, 1)]
+        masks = []
+        for start in starts:
+            here = f.add(side, str(start))
+            masks.append(lane_range(f, lanes, f.sub("0", here), f.sub(a["input_width"], here)))
+        inside = [f.is_("ult", f.add(top, str(r)), a["input_height"]) for r in range(_SIDE)]
+        within = f.both(f.both(inside[0], inside[1]), f.both(inside[2], inside[3]))
+        stored = lane_mask(f, lanes, count)
+        corner = f.at("%image", f.add(f.mul(top, row), f.mul(side, str(shape.size))))
+        lines = [f.at(corner, f.mul(row, str(r))) for r in range(_SIDE)]
+        to = f.at("%to", f.mul(at, str(shape.size)))
+        none = f"<{lanes} x i1> zeroinitializer"
+        edge = f.let(f"xor i1 {within}, true")
+        for case in (within, edge):
+            chosen = [
+                masks
+                if case is within
+                else [f.let(f"select i1 {i}, <{lanes} x i1> {m}, {none}") for m in masks]
+                for i in inside
+            ]
+            with f.when(case), f.loop("0", a["channels"]) as c:
+                plane = f.mul(c, channel)
+                seen = []
+                for base, wanted in zip(lines, chosen):
+                    here = f.at(base, plane)
+                    read = [
+                        source.vector(f, f.at(here, start * shape.size), mask)
+                        for start, mask in zip(starts, wanted)
+                    ]
+                    seen.append(_halves(f, shape, read[:2]) + _halves(f, shape, read[2:]))
+                _spread_seen(f, shape, seen, f.at(to, f.mul(c, "%line")), stored)
+    return f.text()
+
+
+def _halves(f: Routine, shape: Shape, pair: list[str]) -> list[str]:
+    """The even and the odd elements of two vectors."""
+    n = shape.lanes
+    return [shuffled(f, shape, pair[0], pair[1], list(range(k, 2 * n, 2)), n) for k in (0, 1)]
+
+
+def _spread_seen(f: Routine, shape: Shape, seen: list[list[str]], to: str, stored: str) -> None:
+    """Transform 4 x 4 vectors, and store them in their planes."""
+    columns = [_spread_line(f, shape, list(column)) for column in zip(*seen)]
+    for down in range(_SIDE):
+        line = [column[down] for column in columns]
+        for across, x in enumerate(_spread_line(f, shape, line)):
+            place = f.at(to, f.mul("%apart", str(_SIDE * down + across)))
+            masked_store(f, shape, x, place, stored)
+
+
+def join_image(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The function that makes `count` squares of an image's output, for all filters."""
+    words = "ptr args, ptr sums, i64 line, i64 apart, i64 first, i64 count, i64 at0"
+    given = _parameters(words)
+    f = Routine("join_image", [*given, ("ptr", "out"), ("ptr", "tile")], internal=True)
+    a = arguments(f, names, "epilogue state")
+    lanes, unit = shape.lanes, str(shape.size)
+    channel = f.mul(a["out_channel"], unit)
+    _, wide = _squares(f, a)
+    handed = f.is_("ne", a["epilogue"], "null", "ptr")
+    # What an epilogue gets are tiles: of the upper rows, and behind them of the lower ones.
+    tile_row = str(shape.panel * shape.size)
+    below = str(shape.rows * shape.panel * shape.size)
+    line = f.select(handed, tile_row, channel)
+    with _runs(f, shape, wide) as (at, y, x, count):
+        top, side = f.mul(y, "2"), f.mul(x, "2")
+        length = f.minimum(f.mul(count, "2"), f.sub(a["out_width"], side))
+        two = f.is_("slt", f.add(top, "1"), a["out_height"])
+        lower = f.select(two, length, "0")
+        masks = [
+            lane_mask(f, lanes, f.sub(valid, str(part * lanes)))
+            for valid in (length, lower)
+            for part in (0, 1)
+        ]
+        position = f.add(f.mul(top, a["out_width"]), side)
+        next_ = f.select(handed, below, f.mul(a["out_width"], unit))
+        loaded = lane_mask(f, lanes, count)
+        both = [i // 2 + i % 2 * lanes for i in range(2 * lanes)]
+        woven = both[:lanes], both[lanes:]
+        with f.loop("0", a["filters"], str(shape.rows)) as first:
+            rows = f.minimum(f.sub(a["filters"], first), str(shape.rows))
+            out = f.at("%out", f.add(f.mul(first, channel), f.mul(position, unit)))
+            to = f.select(handed, "%tile", out, "ptr")
+            with f.loop("0", rows) as i:
+                here = f.add(f.mul(f.add(first, i), "%line"), f.mul(at, unit))
+                here = f.at("%sums", here)
+                places = [f.at(here, f.mul("%apart", str(k))) for k in range(PLACES)]
+                sums = [masked_load(f, shape, place, loaded) for place in places]
+                columns = [_join_line(f, shape, sums[k::_SIDE]) for k in range(_SIDE)]
+                into = f.at(to, f.mul(i, line))
+                for down in (0, 1):
+                    pair = _join_line(f, shape, [column[down] for column in columns])
+                    place = f.at(into, next_) if down else into
+                    for part in (0, 1):
+                        z = shuffled(f, shape, pair[0], pair[1], woven[part], lanes)
+                        mask = masks[2 * down + part]
+                        masked_store(f, shape, z, f.at(place, part * shape.bytes), mask)
+            for tile, columns_, column in (
+                ("%tile", length, position),
+                (f.at("%tile", below), lower, f.add(position, a["out_width"])),
+            ):
+                with f.when(f.both(handed, f.is_("ne", columns_, "0"))):
+                    f.line(
+                        f"call void {a['epilogue']}(ptr {tile}, i64 {rows}, i64 {columns_}, "
+                        f"i64 {first}, i64 {column}, i64 %at0, i64 0, ptr {a['state']})"
+                    )
+    return f.text()
