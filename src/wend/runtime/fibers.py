@@ -237,15 +237,16 @@ def _cancel(fibers: Sequence[Fiber], cause: BaseException) -> None:
 def run_alone(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[Any]:
     """Results of the calls, one after the other, with the same random numbers as together."""
     results = []
-    for k, (call, stream) in enumerate(zip(calls, streams, strict=True)):
-        before = random_state.swap(stream)
-        try:
-            results.append(call())
-        except BaseException as error:
-            mark(error, k)
-            raise
-        finally:
-            random_state.swap(before)
+    with CollectionSeldom():
+        for k, (call, stream) in enumerate(zip(calls, streams, strict=True)):
+            before = random_state.swap(stream)
+            try:
+                results.append(call())
+            except BaseException as error:
+                mark(error, k)
+                raise
+            finally:
+                random_state.swap(before)
     return results
 
 
