@@ -12,8 +12,10 @@ import wend
 from tries import own_trie
 from wend.base import config
 from wend.base.errors import ArgumentError, DimError, DTypeError, IndexOutOfRange, ShapeError
-from wend.core.primitive import REGISTRY, Composite, ops
+from wend.core import _hot
+from wend.core.primitive import REGISTRY, Composite, Primitive, ops
 from wend.core.symbolic import Guards, SymInt, evaluate
+from wend.ops.joining import Cat
 from wend.ops.reshapes import resolve_shape, view_strides
 
 torch = importlib.import_module("torch") if harness.HAS_TORCH else None
@@ -263,6 +265,17 @@ def test_gradients_hold_for_other_sizes(sizes):
 
 
 # -- creation and joining ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((3,), 0), ((2, 3), 0), ((2, 0), -1), ((1, 2, 3), 1)])
+@pytest.mark.parametrize("n", [16, 300])
+def test_what_is_written_down_for_many_tensors_is_what_the_rule_finds(shape, dim, n):
+    prim = Cat.of((("L", n),), dim=dim)
+    types = [_hot.value_of(wend.zeros(shape)).type] * n
+    written = prim.trace_rule(types, [])
+    traced = Primitive.trace_rule(prim, types, [])
+    assert written.guards == traced.guards
+    assert written.outs == traced.outs
 
 
 @pytest.mark.parametrize("join", [wend.cat, wend.stack], ids=["cat", "stack"])

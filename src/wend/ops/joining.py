@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import operator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,8 +12,9 @@ import numpy as np
 from wend.base.dtypes import DType, from_numpy, promote_types
 from wend.base.errors import ArgumentError, DimError, ShapeError
 from wend.base.shapes import normalize_dim, normalize_dims
+from wend.core._hot import Program
 from wend.core.primitive import Primitive, Sample, Spec, ops
-from wend.core.symbolic import hints, numel
+from wend.core.symbolic import ADD, DIM, EQ, hints, make, numel
 from wend.ops.numeric import accumulator, sum_accurately
 from wend.ops.scatters import with_batch
 from wend.ops.views import ANY_DTYPE, Shape
@@ -49,6 +52,24 @@ class Cat(Primitive):
             self._check(first, tensors[k].shape, dim, k)
         shape[dim] = total([tensors[k].shape[dim] for k in kept])
         return Spec(tuple(shape), promoted([t.dtype for t in tensors]))
+
+    def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
+        """As for any op; of many tensors of one type, what the rule comes to, without running it.
+
+        Lists whose length never comes back are met anew each time.
+        """
+        type_ = types[0] if len(types) >= MANY else None
+        if type_ is None or not type_.shape or any(t is not type_ for t in types):
+            return super().trace_rule(types, args)
+        rank = len(type_.shape)
+        dim = normalize_dim(self.dim, rank, "cat")
+        others = range(1, len(types))
+        fixed = [d for d in range(rank) if d != dim]
+        guards = tuple([(EQ, (DIM, 0, d), (DIM, k, d), True) for k in others for d in fixed])
+        shape: list[Any] = [(DIM, 0, d) for d in range(rank)]
+        extents: list[Any] = [(DIM, k, dim) for k in range(len(types))]
+        shape[dim] = total(extents, lambda a, b: make(ADD, a, b))
+        return Program(self, guards, ((tuple(shape), type_.dtype),))
 
     def joins_rows(self) -> bool:
         """Along dim 0, elements lie as before: one tensor's behind those of the others."""
@@ -115,13 +136,15 @@ class Cat(Primitive):
 
 #: Extents that are added one behind the other; rules recurse into sums, which must not nest deeper.
 RUN = 128
+#: Tensors of one type from which `Cat` writes its pattern down instead of running the rule on them.
+MANY = 16
 
 
-def total(extents: list[Any]) -> Any:
+def total(extents: list[Any], add: Callable[[Any, Any], Any] = operator.add) -> Any:
     """Sum of extents; of many, a sum of sums."""
     while len(extents) > 1:
         runs = [extents[k : k + RUN] for k in range(0, len(extents), RUN)]
-        extents = [sum(run[1:], run[0]) for run in runs]
+        extents = [functools.reduce(add, run) for run in runs]
     return extents[0]
 
 
