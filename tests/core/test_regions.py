@@ -13,7 +13,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import alone, families, later, plans, regions, structure
+from wend.runtime import alone, execution, families, later, plans, regions, structure
 
 Params = dict[str, "torch.Tensor"]
 
@@ -172,6 +172,41 @@ def test_groups_run_on_addresses_compute_what_single_ops_compute(loss_of, ran, m
         expected = run(loss_of, seed)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def weighted_loss(rng: random.Random, p: Params) -> torch.Tensor:
+    """Sums over rows, weighted: of some numbers of rows there are several at a depth, or one."""
+    found = []
+    for _ in range(6):
+        x = p["words"][rng.randrange(7)][None]
+        for _ in range(rng.randint(2, 6)):
+            rows = torch.cat([x @ p["square"], *[p["words"][:1] * x] * rng.randint(1, 3)])
+            x = (torch.softmax(rows, 0) * rows).sum(0, keepdim=True)
+        found.append(x)
+    return torch.cat(found).square().sum()
+
+
+def test_one_of_a_kind_runs_as_a_stack_of_one(ran, monkeypatch):
+    """Where machine code runs stacks of such members."""
+    taken = []
+    real = execution.Forward.entry_of_several
+    monkeypatch.setattr(
+        execution.Forward,
+        "entry_of_several",
+        lambda flush, group: taken.append(real(flush, group)) or taken[-1],
+    )
+    with config.override(compile=True, wait=True):
+        for seed in range(5):
+            taken.clear()
+            ran.clear()
+            with own_trie(sealed=True):
+                found = run(weighted_loss, seed)
+            assert ran and all(ran), "it must have been run by groups"
+            with own_trie(sealed=True), torch.autobatch(False):
+                expected = run(weighted_loss, seed)
+            for a, b in zip(found, expected, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+    assert any(entry is not None for entry in taken)
 
 
 @pytest.mark.parametrize("wait", [False, True], ids=["at once", "later"])

@@ -29,6 +29,9 @@ _slabs: Any = _slabs_select.select()
 Group = _slabs.Group
 
 _NOT_YET: Any = object()
+#: A region of which a flush has one is run like those that there are more of, by native code, if it
+#: reads no more than so many bytes: these are copied.
+MOST_COPIED = 1 << 14
 
 
 class Forward:
@@ -105,11 +108,14 @@ class Forward:
         rows: of all groups     most: of one
         """
         node = group.node
-        if False not in node.shared or not (node.rows or group.lift):
+        if False not in node.shared:
             return None
-        if group.alone and rows == group.n:  # the only one: it reads all of it where it lies
+        stacked = node.rows or group.lift
+        if stacked and group.alone and rows == group.n:
+            return None  # the only one: it reads all of it where it lies
+        entry = self.entry_of(group, None) if stacked else self.entry_of_several(group)
+        if entry is None:
             return None
-        entry = self.entry_of(group, None)
         if entry.layout is None:
             if not is_ready(entry.template):
                 return None
@@ -122,6 +128,25 @@ class Forward:
         if other is not None and other.template is entry.template:
             return other
         return Family(self, group, entry, rows, most)
+
+    def entry_of_several(self, group: Any) -> Entry | None:
+        """What runs more members like a group's only one, if it may run this one: a stack of one.
+
+        None if there have been no more, or its operands are better read where they lie.
+        """
+        node, first = group.node, group.members[0]
+        found: Entry | None = (node.template or {}).get(self.traits_of(group, False))
+        if found is None or type(found.layout) is not Layout:
+            return None
+        types = [self.values[at].type for at in self.sorter.operands_of(first)]
+        copied = [t.nbytes for t, same in zip(types, node.shared, strict=True) if not same]
+        return found if sum(copied) <= MOST_COPIED else None
+
+    def traits_of(self, group: Any, few: bool) -> tuple[bool, int, bool]:
+        """What tells a node's entries apart."""
+        node, first = group.node, group.members[0]
+        mask = node.mask if node.smooth or node.single else self.mask_of(first)
+        return few, mask, self.sorter.reached[first]
 
     def types_of(self, group: Any) -> list[Any]:
         """The types of what a group reads, of all its members together."""
@@ -139,10 +164,8 @@ class Forward:
 
         types: see `types_of`, if they are known
         """
-        node, first = group.node, group.members[0]
-        mask = node.mask if node.smooth or node.single else self.mask_of(first)
-        few = group.n == 1 if group.by_rows else group.lift == 0
-        short = (few, mask, self.sorter.reached[first])
+        node = group.node
+        short = self.traits_of(group, group.n == 1 if group.by_rows else group.lift == 0)
         if node.template is None:
             node.template = {}
         found: Entry | None = node.template.get(short)
