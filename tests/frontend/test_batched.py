@@ -514,6 +514,16 @@ def test_a_way_that_becomes_quicker_is_found():
     assert not any(ways[TRIALS:60]) and all(ways[100:200])
 
 
+def test_a_way_that_is_not_much_slower_is_tried_again_soon():
+    """A way may need some more batches until its machine code is there."""
+    now, weighing, ways = [0.0], Weighing(lambda: now[0]), []
+    for _ in range(60):
+        ways.append(weighing.choose(1))
+        now[0] += (1.5 if sum(ways) < TRIALS // 2 + 3 else 0.5) if ways[-1] else 1.0
+    assert [k for k, way in enumerate(ways[:40]) if way and k >= TRIALS][:3] == [20, 21, 22]
+    assert all(ways[23 : 23 + 15])
+
+
 def test_functions_are_weighed_by_their_code(halving):
     fn, _ = halving
     model = wend.nn.Linear(3, 1)

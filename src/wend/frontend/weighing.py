@@ -18,6 +18,9 @@ __all__ = ["Weighing", "weighing_of"]
 
 TRIALS = 12  # batches of which the ways take turns; the first two of them are not counted
 FIRST_PAUSE = 64  # batches until the slower way is tried again; each time twice as many
+# A way that is not much slower may be so because its machine code is not there yet: it is tried
+# again soon, some batches at a time, since the first of them are what it takes to get there.
+CLOSE, SOON, AT_A_TIME = 2.0, 8, 3
 
 
 class Weighing:
@@ -28,8 +31,9 @@ class Weighing:
         self.best: dict[bool, float] = {}  # seconds an example: together, one after the other
         self.waits = False  # whether calls of the last batch together had to wait for values
         self.batches = 0
-        self.retrial = TRIALS + FIRST_PAUSE
-        self.pause = FIRST_PAUSE
+        self.retrial = 0  # the batch from which on the slower way is tried again
+        self.pause = 0  # 0 until the ways are compared
+        self.slower = False  # the way that is tried again
         self.since: tuple[float, bool, int] | None = None  # start, way, examples of the last one
 
     def choose(self, examples: int) -> bool:
@@ -53,11 +57,19 @@ class Weighing:
         if self.batches < TRIALS or len(self.best) < 2:
             return self.batches % 2 == 0
         quicker = self.best[True] <= self.best[False]
+        close = self.best[not quicker] <= CLOSE * self.best[quicker]
+        if self.pause == 0:
+            self.pause = SOON if close else FIRST_PAUSE
+            self.retrial = self.batches + self.pause
         if self.batches < self.retrial:
             return quicker
-        self.pause *= 2
-        self.retrial = self.batches + self.pause
-        return not quicker
+        if self.batches == self.retrial:
+            self.slower = not quicker
+        way = self.slower
+        if not close or self.batches - self.retrial == AT_A_TIME - 1:
+            self.pause *= 2
+            self.retrial = self.batches + self.pause
+        return way
 
 
 _KNOWN: weakref.WeakKeyDictionary[Any, Weighing] = weakref.WeakKeyDictionary()
