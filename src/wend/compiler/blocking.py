@@ -195,6 +195,7 @@ class Multiply:
     out, out_row: where sums go     accumulate: an i1, whether they are added to what is there
     epilogue, state: pointers       place: two i64, handed to the epilogue
     chunk: columns in a chunk; "" for the usual number     whole: do not cut the depth
+    stands: whether rows of a block are read where they are (an i1), and tiles may be taller
     """
 
     f: Routine
@@ -214,6 +215,7 @@ class Multiply:
     place: tuple[str, str]
     chunk: str = ""
     whole: bool = False
+    stands: Callable[[Block], str] | None = None
 
     def write(self) -> None:
         """Append the loops."""
@@ -246,7 +248,8 @@ class Multiply:
         panels_ = self.right(block)
         rows = f.sub(self.part_rows[1], self.part_rows[0])
         # Tiles share the rows evenly: 9 rows are 5 and 4, not 8 and 1.
-        count = f.ceil_div(rows, shape.rows)
+        limit = self._limit(block)
+        count = f.div(f.add(rows, f.sub(limit, "1")), limit)
         with f.when(f.is_("ne", count, "0")):
             each = f.div(rows, count)
             more = f.sub(rows, f.mul(each, count))
@@ -270,6 +273,22 @@ class Multiply:
                     with panels(f, shape, block.first, block.last, self.columns) as at:
                         soon = fetched(later, loop.index, *at)
                         self._tile(block, panels_, given, row, height, *at, fresh, handed, soon)
+
+    def _limit(self, block: Block) -> str:
+        """The most rows in a tile: more where all panels are narrow, and rows are not packed."""
+        f, shape = self.f, self.shape
+        limit = str(shape.rows)
+        if self.stands is None:
+            return limit
+        stands = self.stands(block)
+        vectors = f.ceil_div(f.sub(self.columns, block.first), shape.lanes)
+        for width in range(1, shape.vectors):
+            # What two panels share is left over of a whole one.
+            narrow = f.is_("eq", vectors, str(width))
+            if width == 2:
+                narrow = f.either(narrow, f.is_("eq", vectors, "4"))
+            limit = f.select(f.both(stands, narrow), str(shape.tallest(width)), limit)
+        return limit
 
     def _fetched(
         self, block: Block, found: Panels, later: Later, count: str
@@ -331,6 +350,8 @@ class Multiply:
         f, shape = self.f, self.shape
         if found.whole == "false":
             return None
+        panel = str(shape.panel * shape.size)
+        share = f.div(f.add(panel, f.sub(count, "1")), count)
         end = f.add(block.start, block.depth)
         closing = f.is_("eq", end, self.depth)
         onward = f.select(closing, f.sub(block.last, block.first), "0")
@@ -340,7 +361,6 @@ class Multiply:
             later = f.add(column, onward)
             there = f.both(found.whole, f.is_("slt", later, self.columns))
             offset = f.add(f.mul(later, found.per_column), f.mul(width, per_width))
-            share = f.div(f.add(f.mul(width, str(shape.bytes)), f.sub(count, "1")), count)
             start = f.add(offset, f.mul(tile, f.mul(share, block.depth)))
             return f.at(found.base, f.select(there, start, "0")), f.select(there, share, "0")
 

@@ -44,7 +44,8 @@ def _lines(shape: Shape, width: int) -> str:
             with f.turns("0", "%length") as steps:
                 a_now, b_now = steps.carry("i64", a), steps.carry("ptr", b_line)
                 now = [steps.carry(shape.vector, x) for x in line_sums]
-                for name, x in zip(now, multiply_step(f, shape, rows, a_now, b_now, now, width)):
+                places = [f.at(row, a_now) for row in rows]
+                for name, x in zip(now, multiply_step(f, shape, places, b_now, now, width)):
                     steps.become(name, x)
                 steps.become(a_now, f.add(a_now, "%a_step"))
                 steps.become(b_now, f.at(b_now, "%b_step"))

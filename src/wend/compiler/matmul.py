@@ -265,6 +265,8 @@ def _product(shape: Shape, dtype: str) -> str:
     along = f.both(along, f.let(f"xor i1 {packed}, true"))
     along = f.both(along, f.is_("ne", a["right_column"], size))  # else of one step: panels stand
     dotted = f.both(along, f.is_("sle", rows, str(FEW_ROWS)))
+    short = f.both(f.is_("slt", a["depth"], "12"), f.is_("sge", a["columns"], str(shape.lanes)))
+    dotted = f.both(dotted, f.let(f"xor i1 {short}, true"))
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
     turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"]))
     narrow = Narrow.of(f, shape, dtype, a, packed)
@@ -349,6 +351,7 @@ def _product(shape: Shape, dtype: str) -> str:
                 state=a["state"],
                 place=told,
                 chunk=chunk,
+                stands=operands.stands,
             ).write()
     return f.text()
 

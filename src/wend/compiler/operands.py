@@ -119,21 +119,28 @@ class Operands:
             spare=self.room.panels,
         )
 
+    def stands(self, block: Block) -> str:
+        """Whether the left operand is read as it stands (an i1)."""
+        f, shape, left = self.f, self.shape, self.left
+        element, size = SOURCES[self.dtype]
+        if element != shape.element:
+            return "false"
+        along = f.is_("eq", left.step, str(size))
+        # One panel does not pay for packing, nor do rows side by side that stay in the cache.
+        single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
+        across = f.is_("eq", left.line, str(size))
+        small = f.is_("ule", f.mul(block.depth, left.step), str(_NEAR))
+        return f.either(f.either(along, single), f.both(across, small))
+
     def left_rows(self, group: Group) -> Rows:
         """Rows of the left operand: as they stand where steps lie side by side, or packed now."""
         f, shape, left = self.f, self.shape, self.left
-        element, size = SOURCES[self.dtype]
+        size = SOURCES[self.dtype][1]
         block = group.block
         offset = f.add(f.mul(group.row, left.line), f.mul(block.start, left.step))
         source = f.at(left.base, offset)
         along = f.is_("eq", left.step, str(size))
-        stands = "false"
-        if element == shape.element:
-            # One panel does not pay for packing, nor do rows side by side that stay in the cache.
-            single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
-            across = f.is_("eq", left.line, str(size))
-            small = f.is_("ule", f.mul(block.depth, left.step), str(_NEAR))
-            stands = f.either(f.either(along, single), f.both(across, small))
+        stands = self.stands(block)
         with f.when(f.let(f"xor i1 {stands}, true")):
             f.line(
                 f"call void @pack_left(ptr {source}, i64 {left.line}, i64 {left.step}, "

@@ -57,6 +57,8 @@ _KINDS = {"accumulate": "i1"} | dict.fromkeys(
 LINE = 64
 # A panel's row is fetched this many steps before it is used, by bytes of an element: measured.
 _AHEAD = {4: 24, 8: 8}
+# Tiles of so few steps fetch where they will store: measured.
+_SHALLOW = 8
 
 
 def parameters(names: str) -> list[tuple[str, str]]:
@@ -105,6 +107,12 @@ class Shape:
         """Columns of the widest panel."""
         return self.vectors * self.lanes
 
+    def tallest(self, width: int) -> int:
+        """Rows of the largest tile so many vectors wide, whose rows are read as they stand."""
+        if width == self.vectors:
+            return self.rows
+        return 2 * self.rows if width == 1 else self.rows * self.vectors // width
+
 
 def tile_name(rows: int, width: int) -> str:
     """The name of the function for a tile."""
@@ -112,10 +120,11 @@ def tile_name(rows: int, width: int) -> str:
 
 
 def tiles(shape: Shape) -> str:
-    """Functions for all tiles up to the largest, and their addresses, as `@tiles`."""
-    sizes = [(r + 1, w + 1) for r in range(shape.rows) for w in range(shape.vectors)]
-    table = ", ".join(f"ptr @{tile_name(*size)}" for size in sizes)
-    texts = [_tile(shape, *size) for size in sizes]
+    """Functions for all tiles up to the largest and the tallest; their addresses are `@tiles`."""
+    sizes = [(r + 1, w + 1) for r in range(shape.tallest(1)) for w in range(shape.vectors)]
+    made = [(rows, width) for rows, width in sizes if rows <= shape.tallest(width)]
+    table = ", ".join(f"ptr @{tile_name(*x)}" if x in made else "ptr null" for x in sizes)
+    texts = [_tile(shape, *size) for size in made]
     return f"@tiles = internal constant [{len(sizes)} x ptr] [{table}]\n\n" + "\n".join(texts)
 
 
@@ -156,6 +165,12 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
     pointers = {"a", "b", "before", "out", "soon"}
     parameters = [("ptr" if name in pointers else "i64", name) for name in names.split()]
     f = Routine(tile_name(rows, width), parameters, internal=True)
+    # Few steps are done before the stores could begin to wait for their cache lines.
+    with f.when(f.is_("sle", "%depth", str(_SHALLOW))):
+        for row in range(rows):
+            line = f.at("%out", f.mul("%out_row", str(row)))
+            for w in range(width):
+                fetch(f, f.at(line, w * shape.bytes), level=1, written=True)
     sums = _multiply(f, shape, rows, width)
     mask = lane_mask(f, shape.lanes, "%valid")
     masks = [None] * (width - 1) + [mask]
@@ -218,7 +233,10 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
     """The sums over the whole depth, row by row."""
     # Too few sums would wait for one another: small tiles take several steps of depth in a turn.
     steps = max(1, min(4, 12 // (rows * width)))
-    lines = ["%a"] + [f.at("%a", f.mul("%a_row", str(row))) for row in range(1, rows)]
+    bases = ["%a"] + [f.at("%a", f.mul("%a_row", str(row))) for row in range(8, rows, 8)]
+    odd = {count: f.mul("%a_row", str(count)) for count in range(3, min(rows, 8), 2)} | {
+        1: "%a_row"
+    }
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
     sums = ["zeroinitializer"] * (rows * width * steps)
     a, b = "0", "%b"
@@ -233,7 +251,9 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
             fetch(f, f.at("%soon", f.mul(number, "%soon_step")), level=2)
             for step in range(count):
                 part = slice(step * rows * width, (step + 1) * rows * width)
-                fresh = multiply_step(f, shape, lines, at_a, at_b, now[part], width)
+                fresh = multiply_step(
+                    f, shape, _rows_at(f, bases, odd, rows, at_a), at_b, now[part], width
+                )
                 for name, x in zip(now[part], fresh):
                     loop.become(name, x)
                 at_a, at_b = f.add(at_a, "%a_step"), f.at(at_b, "%b_step")
@@ -250,13 +270,29 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
     return sums
 
 
-def fetch(f: Text, pointer: str, level: int) -> None:
+def _rows_at(f: Routine, bases: list[str], odd: dict[int, str], rows: int, a: str) -> list[str]:
+    """Where each row is in this step: few registers, doubled in the addresses of loads."""
+    found = []
+    for row in range(rows):
+        if row % 8 == 0:
+            base = f.at(bases[row // 8], a)
+            found.append(base)
+            continue
+        count, times = row % 8, 1
+        while count % 2 == 0:
+            count, times = count // 2, times * 2
+        found.append(f.at(base, odd[count] if times == 1 else f.mul(odd[count], str(times))))
+    return found
+
+
+def fetch(f: Text, pointer: str, level: int, written: bool = False) -> None:
     """Begin to bring a cache line nearer: into the cache of the first level, or the second."""
-    f.line(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 {4 - level}, i32 1)")
+    kind = f"i32 {int(written)}, i32 {4 - level}, i32 1"
+    f.line(f"call void @llvm.prefetch.p0(ptr {pointer}, {kind})")
 
 
 def multiply_step(
-    f: Routine, shape: Shape, lines: list[str], a: str, b: str, sums: list[str], width: int
+    f: Routine, shape: Shape, places: list[str], b: str, sums: list[str], width: int
 ) -> list[str]:
     """The sums after one step of depth."""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
@@ -264,8 +300,8 @@ def multiply_step(
     for w in range(width):
         fetch(f, f.at(ahead, w * shape.bytes), level=1)
     result = []
-    for row, line in enumerate(lines):
-        one = f.load(shape.element, f.at(line, a), shape.size)
+    for row, place in enumerate(places):
+        one = f.load(shape.element, place, shape.size)
         factor = spread(f, shape, one)
         for w in range(width):
             result.append(
