@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape
@@ -140,6 +141,42 @@ class Rows:
     later: Later
 
 
+class _Soon(NamedTuple):
+    """What the tiles of some rows fetch: the tile of panel t begins at start + t * apart.
+
+    turns: of so many panels     bytes: to go on in a step of depth, halved so often
+    """
+
+    start: str
+    apart: str
+    turns: str
+    bytes: str
+    halved: str
+
+    def of(self, f: Routine, turn: str, place: str) -> str:
+        """The arguments of a tile."""
+        there = f.is_("slt", turn, self.turns)
+        place = f.select(there, place, self.start, "ptr")
+        return f"ptr {place}, i64 {f.select(there, self.bytes, '0')}, i64 {self.halved}"
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Tiles of the same rows: their left operand as arguments, first row, and height.
+
+    fresh: there are no sums yet     handed: the epilogue gets them
+    """
+
+    block: Block
+    panels: Panels
+    left: str
+    row: str
+    height: str
+    fresh: str
+    handed: str
+    soon: _Soon
+
+
 def packed_apart(shape: Shape) -> int:
     """Bytes from one packed tile of the left operand to the next."""
     return shape.rows * DEPTH * shape.size + shape.bytes
@@ -250,6 +287,7 @@ class Multiply:
         # Tiles share the rows evenly: 9 rows are 5 and 4, not 8 and 1.
         limit = self._limit(block)
         count = f.div(f.add(rows, f.sub(limit, "1")), limit)
+        whole = self._whole_until(block)
         with f.when(f.is_("ne", count, "0")):
             each = f.div(rows, count)
             more = f.sub(rows, f.mul(each, count))
@@ -270,9 +308,56 @@ class Multiply:
                     loop.become(left, f.at(left, apart))
                     step = f.add(found.step, f.mul(height, found.step_per_row))
                     given = f"ptr {left}, i64 {found.row}, i64 {step}"
-                    with panels(f, shape, block.first, block.last, self.columns) as at:
-                        soon = fetched(later, loop.index, *at)
-                        self._tile(block, panels_, given, row, height, *at, fresh, handed, soon)
+                    soon = fetched(later, loop.index)
+                    tile = _Tile(block, panels_, given, row, height, fresh, handed, soon)
+                    self._whole_panels(tile, whole)
+                    with panels(f, shape, whole, block.last, self.columns) as at:
+                        self._tile(tile, *at)
+
+    def _whole_until(self, block: Block) -> str:
+        """Where the columns of a block end that fill widest panels."""
+        f, shape = self.f, self.shape
+        panel = str(shape.panel)
+        left = f.sub(self.columns, block.first)
+        count = f.div(left, panel)
+        if shape.vectors > 2:  # the last of them may share what is left over: see `panels`
+            over = f.sub(left, f.mul(count, panel))
+            shared = f.both(f.is_("ne", over, "0"), f.is_("sle", over, str(shape.lanes)))
+            shared = f.both(shared, f.is_("ne", count, "0"))
+            count = f.sub(count, f.select(shared, "1", "0"))
+        count = f.minimum(count, f.div(f.sub(block.last, block.first), panel))
+        return f.add(block.first, f.mul(count, panel))
+
+    def _whole_panels(self, tile: _Tile, until: str) -> None:
+        """The tiles of some rows that are as wide as can be: little is computed for each."""
+        f, shape, found = self.f, self.shape, tile.panels
+        first = tile.block.first
+        function = self._function(tile.height, str(shape.vectors))
+        step = str(shape.vectors * shape.bytes)
+        if found.direct != "false":
+            step = f.select(found.direct, found.step, step)
+        offset = f.add(f.mul(first, found.per_column), f.mul(str(shape.vectors), found.per_width))
+        apart = f.mul(found.per_column, str(shape.panel))
+        first_panel = f.at(found.base, offset)
+        offset = f.add(f.mul(tile.row, self.out_row), f.mul(first, str(shape.size)))
+        first_out = f.at(self.out, offset)
+        with f.turns(first, until, str(shape.panel)) as loop:
+            panel, out = loop.carry("ptr", first_panel), loop.carry("ptr", first_out)
+            turn, ahead = loop.carry("i64", "0"), loop.carry("ptr", tile.soon.start)
+            self._call(
+                tile,
+                function,
+                panel,
+                step,
+                out,
+                loop.index,
+                (str(shape.panel), str(shape.lanes)),
+                tile.soon.of(f, turn, ahead),
+            )
+            loop.become(panel, f.at(panel, apart))
+            loop.become(out, f.at(out, shape.panel * shape.size))
+            loop.become(turn, f.add(turn, "1"))
+            loop.become(ahead, f.at(ahead, tile.soon.apart))
 
     def _limit(self, block: Block) -> str:
         """The most rows in a tile: more where all panels are narrow, and rows are not packed."""
@@ -292,8 +377,8 @@ class Multiply:
 
     def _fetched(
         self, block: Block, found: Panels, later: Later, count: str
-    ) -> Callable[[str, str, str, str], str]:
-        """What a tile fetches: arguments, of (where later rows begin, tile, column, width).
+    ) -> Callable[[str, str], _Soon]:
+        """What the tiles of some rows fetch, of (where later rows begin, tile).
 
         Of whole panels those that come next, else rows of later tiles: the processor foresees
         neither where the next chunk begins, nor rows of which it has seen but one.
@@ -301,21 +386,18 @@ class Multiply:
         rows = self._later_rows(block, later, count)
         panels_ = self._next_panels(block, found, count)
 
-        def fetched(base: str, tile: str, column: str, width: str) -> str:
-            values = rows(base, tile, column)
-            if panels_ is not None:
-                other = (*panels_(tile, column, width), "0")
-                kinds = ("ptr", "i64", "i64")
-                given = zip(other, values, kinds, strict=True)
-                values = tuple(self.f.select(found.whole, *each) for each in given)
-            return "ptr {}, i64 {}, i64 {}".format(*values)
+        def fetched(base: str, tile: str) -> _Soon:
+            soon = rows(base, tile)
+            if panels_ is None:
+                return soon
+            other, kinds = panels_(tile), ("ptr", "i64", "i64", "i64", "i64")
+            given = zip(other, soon, kinds, strict=True)
+            return _Soon(*(self.f.select(found.whole, *each) for each in given))
 
         return fetched
 
-    def _later_rows(
-        self, block: Block, later: Later, count: str
-    ) -> Callable[[str, str, str], tuple[str, ...]]:
-        """Address, bytes a step and halvings of the rows that a tile fetches.
+    def _later_rows(self, block: Block, later: Later, count: str) -> Callable[[str, str], _Soon]:
+        """Rows that a tile fetches.
 
         Rows that lie apart are fetched line by line: for two neighbouring tiles, which find theirs
         in one line, by all their panels, each some steps, so slowly that the loads do not wait.
@@ -326,24 +408,25 @@ class Multiply:
         step = f.select(later.shared, step, later.step)
         zeros = f.let(f"call i64 @llvm.ctlz.i64(i64 {panels_}, i1 true)")
         halved = f.select(later.shared, "0", f.sub("64", zeros))  # 2 ** halved <= 2 * panels
-        turns = f.select(later.shared, panels_, f.let(f"shl i64 1, {halved}"))
+        parts = f.let(f"shl i64 1, {halved}")
+        turns = f.select(later.shared, panels_, parts)
+        steps = f.let(f"lshr i64 {f.add(block.depth, f.sub(parts, '1'))}, {halved}")
 
-        def rows(base: str, tile: str, column: str) -> tuple[str, ...]:
-            turn = f.div(f.sub(column, block.first), str(self.shape.panel))
+        def rows(base: str, tile: str) -> _Soon:
             second = f.both(f.let(f"trunc i64 {tile} to i1"), f.let(f"xor i1 {later.shared}, true"))
-            turn = f.add(turn, f.select(second, panels_, "0"))
+            turn = f.select(second, panels_, "0")
             there = f.is_("slt", f.add(tile, later.tiles), count)
-            mine = f.both(there, f.is_("slt", turn, turns))
-            bytes_ = f.select(mine, step, "0")
-            start = f.let(f"lshr i64 {f.mul(turn, block.depth)}, {halved}")
-            return f.at(base, f.mul(start, bytes_)), bytes_, halved
+            bytes_ = f.select(there, step, "0")
+            apart = f.mul(steps, bytes_)
+            start = f.at(base, f.mul(turn, apart))
+            return _Soon(start, apart, f.sub(turns, turn), bytes_, halved)
 
         return rows
 
     def _next_panels(
         self, block: Block, found: Panels, count: str
-    ) -> Callable[[str, str, str], tuple[str, str]] | None:
-        """Address, and bytes a step, of what a tile fetches of whole panels.
+    ) -> Callable[[str], _Soon] | None:
+        """What a tile fetches of whole panels.
 
         The tiles of a panel share the panel that takes its place.
         """
@@ -354,33 +437,21 @@ class Multiply:
         share = f.div(f.add(panel, f.sub(count, "1")), count)
         end = f.add(block.start, block.depth)
         closing = f.is_("eq", end, self.depth)
-        onward = f.select(closing, f.sub(block.last, block.first), "0")
-        per_width = f.select(closing, "0", f.mul(end, str(shape.bytes)))
+        later = f.select(closing, block.last, block.first)
+        offset = f.select(closing, "0", f.mul(end, str(shape.vectors * shape.bytes)))
+        start = f.at(found.base, f.add(f.mul(later, found.per_column), offset))
+        turns = f.ceil_div(f.sub(self.columns, later), shape.panel)
+        apart = f.mul(found.per_column, str(shape.panel))
+        part = f.mul(share, block.depth)
 
-        def panels_(tile: str, column: str, width: str) -> tuple[str, str]:
-            later = f.add(column, onward)
-            there = f.both(found.whole, f.is_("slt", later, self.columns))
-            offset = f.add(f.mul(later, found.per_column), f.mul(width, per_width))
-            start = f.add(offset, f.mul(tile, f.mul(share, block.depth)))
-            return f.at(found.base, f.select(there, start, "0")), f.select(there, share, "0")
+        def panels_(tile: str) -> _Soon:
+            return _Soon(f.at(start, f.mul(tile, part)), apart, turns, share, "0")
 
         return panels_
 
-    def _tile(
-        self,
-        block: Block,
-        found: Panels,
-        left: str,
-        row: str,
-        height: str,
-        column: str,
-        width: str,
-        fresh: str,
-        handed: str,
-        soon: str,
-    ) -> None:
-        """One tile: look its function up by its extents, call it, and the epilogue."""
-        f, shape = self.f, self.shape
+    def _tile(self, tile: _Tile, column: str, width: str) -> None:
+        """A tile of any width."""
+        f, shape, found = self.f, self.shape, tile.panels
         offset = f.add(f.mul(column, found.per_column), f.mul(width, found.per_width))
         panel, step = f.at(found.base, offset), f.mul(width, str(shape.bytes))
         if found.direct != "false":
@@ -388,24 +459,45 @@ class Multiply:
             panel = f.select(f.both(found.direct, partial), found.spare, panel, "ptr")
             there = f.both(found.direct, f.let(f"xor i1 {partial}, true"))
             step = f.select(there, found.step, step)
-        offset = f.add(f.mul(row, self.out_row), f.mul(column, str(shape.size)))
-        out = f.at(self.out, offset)
-        before = f.select(fresh, "null", out, "ptr")
-        into = f.select(handed, self.room.tile, out, "ptr")
-        into_row = f.select(handed, str(shape.panel * shape.size), self.out_row)
+        offset = f.add(f.mul(tile.row, self.out_row), f.mul(column, str(shape.size)))
         columns = f.minimum(f.sub(self.columns, column), f.mul(width, str(shape.lanes)))
         valid = f.sub(columns, f.mul(f.sub(width, "1"), str(shape.lanes)))
-        number = f.add(f.mul(f.sub(height, "1"), str(shape.vectors)), f.sub(width, "1"))
-        function = f.load("ptr", f.at("@tiles", f.mul(number, "8")), 8)
+        turn = f.div(f.sub(column, tile.block.first), str(shape.panel))
+        soon = tile.soon.of(f, turn, f.at(tile.soon.start, f.mul(turn, tile.soon.apart)))
+        function, out = self._function(tile.height, width), f.at(self.out, offset)
+        self._call(tile, function, panel, step, out, column, (columns, valid), soon)
+
+    def _function(self, height: str, width: str) -> str:
+        """The function for a tile of that extent."""
+        f = self.f
+        number = f.add(f.mul(f.sub(height, "1"), str(self.shape.vectors)), f.sub(width, "1"))
+        return f.load("ptr", f.at("@tiles", f.mul(number, "8")), 8)
+
+    def _call(
+        self,
+        tile: _Tile,
+        function: str,
+        panel: str,
+        step: str,
+        out: str,
+        column: str,
+        there: tuple[str, str],
+        soon: str,
+    ) -> None:
+        """Call the function for a tile, and the epilogue. there: columns, lanes of the last one"""
+        f, shape, handed = self.f, self.shape, tile.handed
+        before = f.select(tile.fresh, "null", out, "ptr")
+        into = f.select(handed, self.room.tile, out, "ptr")
+        into_row = f.select(handed, str(shape.panel * shape.size), self.out_row)
         where = (
-            f"i64 {height}, i64 {columns}, i64 {row}, i64 {column}, "
+            f"i64 {tile.height}, i64 {there[0]}, i64 {tile.row}, i64 {column}, "
             f"i64 {self.place[0]}, i64 {self.place[1]}, ptr {self.state}"
         )
         with f.when(handed):
             f.line(f"call void {self.epilogue}(ptr null, {where})")
         f.line(
-            f"call void {function}({left}, ptr {panel}, i64 {step}, i64 {block.depth}, "
-            f"ptr {before}, i64 {self.out_row}, ptr {into}, i64 {into_row}, i64 {valid}, {soon})"
+            f"call void {function}({tile.left}, ptr {panel}, i64 {step}, i64 {tile.block.depth}, "
+            f"ptr {before}, i64 {self.out_row}, ptr {into}, i64 {into_row}, i64 {there[1]}, {soon})"
         )
         with f.when(handed):
             f.line(f"call void {self.epilogue}(ptr {self.room.tile}, {where})")

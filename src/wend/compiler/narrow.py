@@ -17,8 +17,9 @@ __all__ = ["Narrow"]
 
 #: Columns that are few for dot products, and how many times as many rows there must be.
 COLUMNS, TIMES = 8, 3
-#: Shorter dot products cost more to add up than to make.
-DEPTH = 32
+#: Shorter dot products cost more to add up than to make; tiles do many columns at once, so that
+#: there must be so many steps for each.
+DEPTH, STEPS = 32, 10
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Narrow:
         partly = f.both(many, f.is_("sle", a["columns"], str(shape.panel - shape.lanes // 2)))
         along = f.is_("eq", a["left_step"], size)
         deep = f.is_("sge", a["depth"], str(DEPTH))
+        deep = f.both(deep, f.is_("sge", a["depth"], f.mul(a["columns"], str(STEPS))))
         fits = f.is_("sle", f.mul(a["columns"], a["depth"]), str(panel_capacity(shape)))
         kept = f.is_("eq", a["epilogue"], "null", "ptr")
         dotted = f.both(f.both(few, along), f.both(f.both(fits, deep), kept))

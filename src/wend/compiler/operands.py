@@ -130,7 +130,8 @@ class Operands:
         single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
         across = f.is_("eq", left.line, str(size))
         small = f.is_("ule", f.mul(block.depth, left.step), str(_NEAR))
-        return f.either(f.either(along, single), f.both(across, small))
+        few = f.is_("sle", f.sub(block.last, block.first), str(3 * shape.panel))
+        return f.either(f.either(along, single), f.both(across, f.both(small, few)))
 
     def left_rows(self, group: Group) -> Rows:
         """Rows of the left operand: as they stand where steps lie side by side, or packed now."""

@@ -65,7 +65,9 @@ def crossed(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) 
         f.is_("ne", a["left_step"], size),
         f.is_("eq", a["right_step"], size),
         f.is_("ne", a["right_column"], size),
-        f.is_("sge", rows, str(shape.lanes)),
+        f.either(
+            f.is_("sge", rows, str(shape.lanes)), f.is_("sge", rows, f.mul(a["columns"], "2"))
+        ),
         f.either(much, f.is_("sge", a["depth"], str(_DEEP))),
     ]
     return _all(f, conditions)
