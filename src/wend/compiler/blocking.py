@@ -85,6 +85,8 @@ class Panels:
     """Where the panels of a block are, w vectors wide: base + column * per_column + w * per_width.
 
     whole: an i1; the panels of all columns and of all the depth are there
+    copied: an i1; widest panels are not there yet: the first tiles read them at `source` + column
+    elements, whose rows are `step` bytes apart, and pack them
     direct: an i1; they are read from a matrix as it stands, whose rows are `step` bytes apart,
     but for one that is not whole, which is packed at `spare`. Packed panels are dense.
     """
@@ -96,6 +98,8 @@ class Panels:
     step: str = "0"
     spare: str = "null"
     whole: str = "false"
+    copied: str = "false"
+    source: str = "null"
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,10 @@ class _Soon(NamedTuple):
         there = f.is_("slt", turn, self.turns)
         place = f.select(there, place, self.start, "ptr")
         return f"ptr {place}, i64 {f.select(there, self.bytes, '0')}, i64 {self.halved}"
+
+
+# LLVM's names of the types of its fields.
+_SOON = ("ptr", "i64", "i64", "i64", "i64")
 
 
 @dataclass(frozen=True)
@@ -310,7 +318,7 @@ class Multiply:
                     given = f"ptr {left}, i64 {found.row}, i64 {step}"
                     soon = fetched(later, loop.index)
                     tile = _Tile(block, panels_, given, row, height, fresh, handed, soon)
-                    self._whole_panels(tile, whole)
+                    self._whole_panels(tile, whole, f.is_("eq", loop.index, "0"))
                     with panels(f, shape, whole, block.last, self.columns) as at:
                         self._tile(tile, *at)
 
@@ -328,8 +336,11 @@ class Multiply:
         count = f.minimum(count, f.div(f.sub(block.last, block.first), panel))
         return f.add(block.first, f.mul(count, panel))
 
-    def _whole_panels(self, tile: _Tile, until: str) -> None:
-        """The tiles of some rows that are as wide as can be: little is computed for each."""
+    def _whole_panels(self, tile: _Tile, until: str, opening: str) -> None:
+        """The tiles of some rows that are as wide as can be: little is computed for each.
+
+        opening: an i1, that they are the first ones
+        """
         f, shape, found = self.f, self.shape, tile.panels
         first = tile.block.first
         function = self._function(tile.height, str(shape.vectors))
@@ -339,25 +350,33 @@ class Multiply:
         offset = f.add(f.mul(first, found.per_column), f.mul(str(shape.vectors), found.per_width))
         apart = f.mul(found.per_column, str(shape.panel))
         first_panel = f.at(found.base, offset)
+        soon = tile.soon
+        if found.copied != "false":
+            now = f.both(found.copied, opening)
+            height = f.minimum(tile.height, str(shape.rows))
+            place = f.at("@packing", f.mul(f.sub(height, "1"), "8"))
+            function = f.select(now, f.load("ptr", place, 8), function, "ptr")
+            # Where panels go to is told in the place of what is fetched.
+            goal = (first_panel, apart, until, "0", "0")
+            soon = _Soon(
+                *(f.select(now, x, y, k) for x, y, k in zip(goal, soon, _SOON, strict=True))
+            )
+            source = f.at(found.source, f.mul(first, str(shape.size)))
+            first_panel = f.select(now, source, first_panel, "ptr")
+            apart = f.select(now, str(shape.panel * shape.size), apart)
+            step = f.select(now, found.step, step)
         offset = f.add(f.mul(tile.row, self.out_row), f.mul(first, str(shape.size)))
         first_out = f.at(self.out, offset)
         with f.turns(first, until, str(shape.panel)) as loop:
             panel, out = loop.carry("ptr", first_panel), loop.carry("ptr", first_out)
-            turn, ahead = loop.carry("i64", "0"), loop.carry("ptr", tile.soon.start)
-            self._call(
-                tile,
-                function,
-                panel,
-                step,
-                out,
-                loop.index,
-                (str(shape.panel), str(shape.lanes)),
-                tile.soon.of(f, turn, ahead),
-            )
+            turn, ahead = loop.carry("i64", "0"), loop.carry("ptr", soon.start)
+            there = str(shape.panel), str(shape.lanes)
+            told = soon.of(f, turn, ahead)
+            self._call(tile, function, panel, step, out, loop.index, there, told)
             loop.become(panel, f.at(panel, apart))
             loop.become(out, f.at(out, shape.panel * shape.size))
             loop.become(turn, f.add(turn, "1"))
-            loop.become(ahead, f.at(ahead, tile.soon.apart))
+            loop.become(ahead, f.at(ahead, soon.apart))
 
     def _limit(self, block: Block) -> str:
         """The most rows in a tile: more where all panels are narrow, and rows are not packed."""
@@ -390,8 +409,7 @@ class Multiply:
             soon = rows(base, tile)
             if panels_ is None:
                 return soon
-            other, kinds = panels_(tile), ("ptr", "i64", "i64", "i64", "i64")
-            given = zip(other, soon, kinds, strict=True)
+            given = zip(panels_(tile), soon, _SOON, strict=True)
             return _Soon(*(self.f.select(found.whole, *each) for each in given))
 
         return fetched

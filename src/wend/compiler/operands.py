@@ -85,16 +85,19 @@ class Operands:
             here.step,
             here.spare,
             packed,
+            here.copied,
+            here.source,
         )
 
     def panels(self, block: Block, wanted: str = "true") -> Panels:
         """Panels of the right operand: as they stand if few rows need them, or packed now."""
         f, shape = self.f, self.shape
         element, size = SOURCES[self.dtype]
-        direct = "false"
+        direct = copied = "false"
         if element == shape.element:
             beside = f.is_("eq", self.right.line, str(size))
             direct = f.both(f.both(beside, self.few), wanted)
+            copied = f.both(f.both(beside, f.let(f"xor i1 {direct}, true")), wanted)
         source = f.at(self.right.base, f.mul(block.start, self.right.step))
         matrix = Matrix(source, self.right.line, self.right.step)
         bytes_ = f.mul(block.depth, str(shape.size))
@@ -105,7 +108,8 @@ class Operands:
             here = Matrix(f.at(source, f.mul(k, matrix.step)), matrix.line, matrix.step)
             with panels(f, shape, block.first, block.last, self.columns) as (column, width):
                 partial = is_partial(f, shape, column, width, self.columns)
-                with f.when(f.either(partial, f.let(f"xor i1 {direct}, true"))):
+                later = f.either(direct, f.both(copied, f.is_("eq", width, str(shape.vectors))))
+                with f.when(f.either(partial, f.let(f"xor i1 {later}, true"))):
                     place = f.mul(f.sub(column, block.first), bytes_)
                     place = f.at(self.room.panels, f.select(direct, "0", place))
                     place = f.at(place, f.mul(k, f.mul(width, str(shape.bytes))))
@@ -117,6 +121,8 @@ class Operands:
             direct=direct,
             step=self.right.step,
             spare=self.room.panels,
+            copied=copied,
+            source=source,
         )
 
     def stands(self, block: Block) -> str:

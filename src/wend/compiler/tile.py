@@ -13,6 +13,9 @@ row of the left operand, spread over a vector, with one row of the right operand
     soon + (k >> soon_halved) * soon_step   what later tiles read, fetched into the second-level
                                    cache
 
+    void packing_R(...)            the same with a whole panel, which is copied on the way: its rows
+                                   go to `soon`, one after the other
+
 All strides are in bytes.
 """
 
@@ -114,9 +117,9 @@ class Shape:
         return 2 * self.rows if width == 1 else self.rows * self.vectors // width
 
 
-def tile_name(rows: int, width: int) -> str:
+def tile_name(rows: int, width: int, packing: bool = False) -> str:
     """The name of the function for a tile."""
-    return f"tile_{rows}x{width}"
+    return f"packing_{rows}" if packing else f"tile_{rows}x{width}"
 
 
 def tiles(shape: Shape) -> str:
@@ -125,7 +128,13 @@ def tiles(shape: Shape) -> str:
     made = [(rows, width) for rows, width in sizes if rows <= shape.tallest(width)]
     table = ", ".join(f"ptr @{tile_name(*x)}" if x in made else "ptr null" for x in sizes)
     texts = [_tile(shape, *size) for size in made]
-    return f"@tiles = internal constant [{len(sizes)} x ptr] [{table}]\n\n" + "\n".join(texts)
+    heights = range(1, shape.rows + 1)
+    texts += [_tile(shape, rows, shape.vectors, packing=True) for rows in heights]
+    packing = ", ".join(f"ptr @{tile_name(rows, 0, packing=True)}" for rows in heights)
+    return (
+        f"@tiles = internal constant [{len(sizes)} x ptr] [{table}]\n"
+        f"@packing = internal constant [{shape.rows} x ptr] [{packing}]\n\n" + "\n".join(texts)
+    )
 
 
 def lane_mask(f: Routine, lanes: int, valid: str) -> str:
@@ -159,19 +168,19 @@ def _limited(f: Routine, lanes: int, number: str) -> str:
     return spread_integer(f, lanes, f.minimum(number, str(lanes)))
 
 
-def _tile(shape: Shape, rows: int, width: int) -> str:
+def _tile(shape: Shape, rows: int, width: int, packing: bool = False) -> str:
     names = "a a_row a_step b b_step depth before before_row out out_row valid soon soon_step"
     names += " soon_halved"
     pointers = {"a", "b", "before", "out", "soon"}
     parameters = [("ptr" if name in pointers else "i64", name) for name in names.split()]
-    f = Routine(tile_name(rows, width), parameters, internal=True)
+    f = Routine(tile_name(rows, width, packing), parameters, internal=True)
     # Few steps are done before the stores could begin to wait for their cache lines.
     with f.when(f.is_("sle", "%depth", str(_SHALLOW))):
         for row in range(rows):
             line = f.at("%out", f.mul("%out_row", str(row)))
             for w in range(width):
                 fetch(f, f.at(line, w * shape.bytes), level=1, written=True)
-    sums = _multiply(f, shape, rows, width)
+    sums = _multiply(f, shape, rows, width, packing)
     mask = lane_mask(f, shape.lanes, "%valid")
     masks = [None] * (width - 1) + [mask]
     nothing = f.is_("eq", "%before", "null", "ptr")
@@ -229,7 +238,7 @@ def masked_store(f: Routine, shape: Shape, value: str, pointer: str, mask: str |
     )
 
 
-def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
+def _multiply(f: Routine, shape: Shape, rows: int, width: int, packing: bool) -> list[str]:
     """The sums over the whole depth, row by row."""
     # Too few sums would wait for one another: small tiles take several steps of depth in a turn.
     steps = max(1, min(4, 12 // (rows * width)))
@@ -247,9 +256,13 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
             a_now, b_now = loop.carry("i64", a), loop.carry("ptr", b)
             now = [loop.carry(shape.vector, x) for x in sums]
             at_a, at_b = a_now, b_now
-            number = f.let(f"lshr i64 {loop.index}, %soon_halved")
-            fetch(f, f.at("%soon", f.mul(number, "%soon_step")), level=2)
+            if not packing:
+                number = f.let(f"lshr i64 {loop.index}, %soon_halved")
+                fetch(f, f.at("%soon", f.mul(number, "%soon_step")), level=2)
             for step in range(count):
+                if packing:
+                    place = f.mul(f.add(loop.index, str(step)), str(width * shape.bytes))
+                    _copy(f, shape, at_b, f.at("%soon", place), width)
                 part = slice(step * rows * width, (step + 1) * rows * width)
                 fresh = multiply_step(
                     f, shape, _rows_at(f, bases, odd, rows, at_a), at_b, now[part], width
@@ -268,6 +281,13 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int) -> list[str]:
         sums = [f.let(f"fadd {shape.vector} {x}, {y}") for x, y in zip(sums[:half], sums[half:])]
         sums += rest
     return sums
+
+
+def _copy(f: Routine, shape: Shape, source: str, to: str, width: int) -> None:
+    """Copy a row of a panel."""
+    for w in range(width):
+        x = f.load(shape.vector, f.at(source, w * shape.bytes), shape.size)
+        f.store(shape.vector, x, f.at(to, w * shape.bytes), shape.size)
 
 
 def _rows_at(f: Routine, bases: list[str], odd: dict[int, str], rows: int, a: str) -> list[str]:
