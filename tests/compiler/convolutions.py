@@ -204,7 +204,8 @@ class Case:
         )
         workspace = aligned(size, np.uint8)
         workspace[:] = 255  # not a number
-        more["workspace"] = workspace.ctypes.data
+        more = self.transformed() | more | {"workspace": workspace.ctypes.data}
+        del more["batch"]
         x = self.x if x is None else x
         block = self.block(conv.CONVOLVE_WEIGHT, x, out, self.g, **more)
         return run("convolve_weight", self.dtype, block, out)

@@ -85,6 +85,8 @@ def test_many_filters_and_squares_are_transformed(geometry):
     case = Case(geometry)
     whole = case.convolve()
     assert not np.isnan(case.room[1][0])
+    near(case.convolve_weight(accumulate=1), case.to_weight() + 7)
+    assert not np.isnan(case.room[1][0])
     # Some images of more give the same bits.
     batch, case.x, case.g = len(case.x), case.x[:1], case.g[:1]
     assert np.array_equal(case.convolve(batch=batch), whole[:1])
@@ -96,6 +98,7 @@ def test_many_filters_and_squares_are_transformed(geometry):
 def test_transformed_in_two_blocks_of_depth():
     case = Case((30, 1030, 48, (4, 4), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1))
     near(case.convolve(), case.forward(), terms=case.w[0].size)
+    near(case.convolve_weight(), case.to_weight())
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)

@@ -47,6 +47,7 @@ CONVOLVE_INPUT      The rows and columns of `input` are dense; the strides of `o
 CONVOLVE_WEIGHT     The rows and columns of `out` are dense; the strides of `input` may be any.
     accumulate              1: add to what is in `weight`, else 0
     workspace               `weight_workspace(...)` bytes, aligned to 64 bytes
+    spread                  as above
 
 With one dim, H = KH = 1. `convolve` is the product of the weight, (F, C * KH * KW), and the patches
 of an image, whose panels are packed block by block; or what `compiler.winograd` makes of it.
@@ -85,6 +86,7 @@ from wend.compiler.winograd import (
     spread_words,
     winograd,
 )
+from wend.compiler.winograd_weight import winograd_weight
 
 __all__ = [
     "ADD_PARTS",
@@ -115,7 +117,7 @@ CONVOLVE_INPUT = (
     _COMMON + "out_row out_column workspace partial bundle scratch turned first_filter last_filter "
     "batch spread"
 ).split()
-CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch").split()
+CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch spread").split()
 
 WORDS = {
     "convolve": CONVOLVE,
@@ -167,7 +169,10 @@ def bundle_sums(rows: Any, dtype: str) -> Any:
 
 def spread_sums(channels: Any, filters: Any, taps: Any, dtype: str) -> Any:
     """Sums that a convolution works in: how many. channels, filters: of a group; taps: KH * KW"""
-    return (channels + filters) * taps * spread_words(_of(dtype, None))
+    shape = _of(dtype, None)
+    return (
+        (channels + filters) * spread_words(shape) + (channels + shape.lanes) * filters * 2
+    ) * taps
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
@@ -187,7 +192,10 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
     shape = _of(dtype, target)
     if name == "convolve_weight":
         texts = [
+            tiles(shape),
             pack_right(shape, dtype),
+            pack_left(shape, dtype),
+            winograd_weight(shape, dtype, CONVOLVE_WEIGHT),
             weight_direct(shape, dtype, CONVOLVE_WEIGHT),
             line_tiles(shape),
             pad_image(shape, dtype, CONVOLVE_WEIGHT),

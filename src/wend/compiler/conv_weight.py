@@ -3,7 +3,8 @@
 Its transpose, (C * KH * KW, F), is the product of the image seen through each tap, as it lies, and
 the gradient of the output, whose panels are packed. The image is copied first where its edges are
 missing (padding) or its type is narrower; sums are kept in the workspace and turned in the end.
-Several small images are one block of depth, so that their sums are fetched and stored once.
+Several small images are one block of depth, so that their sums are fetched and stored once. That of
+many kernels of 3 x 3 is the matter of `compiler.winograd_weight`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from wend.compiler.operands import Matrix, pack_panel
 from wend.compiler.packing import SOURCES, Source, transposed
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, lane_range, masked_load, masked_store
+from wend.compiler.winograd_weight import is_winograd_weight
 
 __all__ = ["COPIED", "convolve_weight", "pad_image"]
 
@@ -38,6 +40,9 @@ def convolve_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     """The function, see `compiler.conv`."""
     f = Routine("convolve_weight", [("ptr", "args")])
     a = arguments(f, names, "input out weight workspace scratch")
+    with f.when(is_winograd_weight(f, shape, dtype, a)):
+        f.line("call void @winograd_weight(ptr %args)")
+        f.leave_when("true")
     size = str(SOURCES[dtype][1])
     for name in "input_image input_channel input_row input_column out_image out_channel".split():
         a[name] = f.mul(a[name], size)

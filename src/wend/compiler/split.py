@@ -32,6 +32,8 @@ FMA, CHEAP, DEAR, BYTE, PACKED = 0.02, 0.04, 0.4, 0.06, 0.5
 GRAIN = 64
 #: Rows of a product for which it pays to pack the other operand once more.
 ROWS = 320
+#: Channels for which it pays to transform the gradient of a convolution's output once more.
+CHANNELS = 256
 #: A fold's copies may have so many elements per element of the loops.
 COPIES = 1 / 16
 
@@ -307,8 +309,9 @@ def _convolution(
     if parts < 2:
         return _WHOLE
     if name == "convolve_weight" and images * area < 2 * channels * taps and groups == 1:
-        # Each part packs the gradient of the output, which is small.
-        parts = min(parts, max(2, channels * taps // ROWS))
+        # Each part packs the gradient of the output, which is small, or transforms it.
+        fit = channels // CHANNELS if taps == 9 else channels * taps // ROWS
+        parts = min(parts, max(2, fit))
         edges = _edges(channels, parts, 8)
         return Cut(Form("channels", len(edges) - 1), edges)
     if images == 1:

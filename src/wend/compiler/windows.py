@@ -78,12 +78,11 @@ def convolution(f: Function, op: Op) -> Kernel:
     scratch = constant(conv.scratch_bytes(dtype.name))
     words["scratch"] = Slot("scratch", scratch, "scratch")
     words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
+    channels, filters = _Size(sizes["channels"]), _Size(sizes["filters"])
+    taps = _Size(mul(sizes["kernel_height"], sizes["kernel_width"]))
+    sums = _poly(conv.spread_sums(channels, filters, taps, dtype.name))
+    words["spread"] = Slot("scratch", scale(sums, dtype.itemsize), "spread")
     if name != "convolve_weight":
-        taps = mul(sizes["kernel_height"], sizes["kernel_width"])
-        channels, filters = _Size(sizes["channels"]), _Size(sizes["filters"])
-        sums = conv.spread_sums(channels, filters, _Size(taps), dtype.name)
-        size = scale(_poly(sums), dtype.itemsize)
-        words["spread"] = Slot("scratch", size, "spread")
         words["batch"] = Slot("extent", sizes["images"])
     rows = sizes["channels" if name == "convolve_input" else "filters"]
     bundle = scale(_poly(conv.bundle_sums(_Size(rows), dtype.name)), dtype.itemsize)

@@ -29,15 +29,34 @@ from wend.compiler.packing import Source, shuffled
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, lane_range, masked_load, masked_store
 
-__all__ = ["is_winograd", "join_image", "spread_image", "spread_weight", "spread_words", "winograd"]
+__all__ = [
+    "PLACES",
+    "SIDE",
+    "chunk_of",
+    "difference",
+    "halves",
+    "is_winograd",
+    "is_worth",
+    "join_image",
+    "parameters",
+    "runs",
+    "spread_image",
+    "spread_weight",
+    "spread_words",
+    "squares_of",
+    "total",
+    "winograd",
+]
 
 #: Places of a square, and the side of what a square sees.
-PLACES, _SIDE = 16, 4
+PLACES, SIDE = 16, 4
 #: Filters and channels, images, and squares of all of them from which on transforming pays. With so
 #: many filters all tiles are so high that they add in one order, whatever their width.
 _FILTERS, _CHANNELS, _IMAGES, _SQUARES = 48, 32, 2, 96
-#: Panels of squares that are multiplied before the next ones are transformed.
-_PANELS = 4
+#: Panels of squares that are multiplied before the next ones are transformed: few, as what they are
+#: transformed to should stay in the second-level cache, but for so large weights that have no room
+#: there and are read each time.
+_PANELS, _LARGE = 4, 1 << 15
 
 
 def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
@@ -45,15 +64,26 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
 
     a: words as `convolve` has them, strides in elements; `batch` are the images of all parts
     """
-    if dtype != "float32" or shape.rows < 8:
+    if not _has_tiles(shape, dtype):
         return "false"
-    high, wide = _squares(f, a)
-    squares = f.mul(f.mul(high, wide), a["batch"])
-    positions = f.mul(f.mul(a["out_height"], a["out_width"]), a["batch"])
-    across, down = a["dilation_width"], a["dilation_height"]
-    found = f.is_("eq", across, down)
+    found = f.is_("eq", f.mul(a["dilation_height"], a["dilation_width"]), "1")
+    found = f.both(found, f.is_("sge", a["batch"], str(_IMAGES)))
+    return f.both(found, is_worth(f, shape, dtype, a, a["batch"]))
+
+
+def _has_tiles(shape: Shape, dtype: str) -> bool:
+    return dtype == "float32" and shape.rows >= 8
+
+
+def is_worth(f: Routine, shape: Shape, dtype: str, a: dict[str, str], images: str) -> str:
+    """Whether squares and channels are many enough, and the kernel is 3 x 3: an i1."""
+    if not _has_tiles(shape, dtype):
+        return "false"
+    high, wide = squares_of(f, a)
+    squares = f.mul(f.mul(high, wide), images)
+    positions = f.mul(f.mul(a["out_height"], a["out_width"]), images)
+    found = f.is_("eq", a["dilation_height"], a["dilation_width"])
     for relation, x, y in [
-        ("eq", f.mul(across, down), "1"),
         ("eq", a["kernel_height"], "3"),
         ("eq", a["kernel_width"], "3"),
         ("eq", a["stride_height"], "1"),
@@ -62,7 +92,6 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
         ("eq", a["groups"], "1"),
         ("sge", a["filters"], str(_FILTERS)),
         ("sge", a["channels"], str(_CHANNELS)),
-        ("sge", a["batch"], str(_IMAGES)),
         ("sge", squares, str(_SQUARES)),
         # Squares that reach beyond the edges: at most 3/5 of the multiplications must be left.
         ("sle", f.mul(squares, "80"), f.mul(positions, "27")),
@@ -76,9 +105,19 @@ def spread_words(shape: Shape) -> int:
     return 2 * (_PANELS * shape.panel + shape.lanes)
 
 
-def _squares(f: Routine, a: dict[str, str]) -> tuple[str, str]:
+def squares_of(f: Routine, a: dict[str, str]) -> tuple[str, str]:
     """Squares of an image: down and across."""
     return f.ceil_div(a["out_height"], 2), f.ceil_div(a["out_width"], 2)
+
+
+def chunk_of(f: Routine, shape: Shape, a: dict[str, str], columns: str, first: str) -> str:
+    """How many squares from `first` on, out of `columns`, are transformed before they are used."""
+    large = f.is_("sgt", f.mul(a["filters"], a["channels"]), str(_LARGE))
+    most = f.select(large, str(_PANELS * shape.panel), str(shape.panel))
+    count = f.minimum(f.sub(columns, first), most)
+    left = f.sub(columns, f.add(first, count))
+    # None of a single vector: the one before takes it.
+    return f.add(count, f.select(f.is_("sle", left, str(shape.lanes)), left, "0"))
 
 
 def _backwards(f: Routine, a: dict[str, str]) -> str:
@@ -94,18 +133,15 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
     unit = str(shape.size)
     with f.when(f.is_("eq", a["turned"], "0")):
         f.line("call void @spread_filters(ptr %args)")
-    high, wide = _squares(f, a)
+    high, wide = squares_of(f, a)
     squares = f.mul(high, wide)
     columns = f.mul(squares, a["images"])
-    most = str(_PANELS * shape.panel)
     image_bytes = f.mul(a["input_image"], unit)
     depth_bytes = f.mul(a["channels"], unit)
     plane = f.mul(a["filters"], depth_bytes)
     with f.turns("0", columns) as chunks:
         first = chunks.index
-        count = f.minimum(f.sub(columns, first), most)
-        left = f.sub(columns, f.add(first, count))
-        count = f.add(count, f.select(f.is_("sle", left, str(shape.lanes)), left, "0"))
+        count = chunk_of(f, shape, a, columns, first)
         chunks.step = count
         # A plane more is one line more: else all of them were in the same places of a cache.
         line = f.mul(f.ceil_div(count, shape.lanes), str(shape.bytes))
@@ -178,7 +214,7 @@ def spread_weight(shape: Shape, dtype: str, names: list[str]) -> str:
 
 def _spread_kernels(shape: Shape, source: Source) -> str:
     words = "ptr weight, i64 row, i64 step, i64 rows, i64 depth, ptr to, i64 to_row, i64 apart"
-    given = _parameters(words)
+    given = parameters(words)
     f = Routine("spread_weight", [*given, ("i1", "flipped")], internal=True)
     with f.loop("0", "%depth", str(shape.lanes)) as k, f.loop("0", "%rows") as i:
         mask = lane_mask(f, shape.lanes, f.sub("%depth", k))
@@ -188,54 +224,56 @@ def _spread_kernels(shape: Shape, source: Source) -> str:
         rows = [_spread_taps(f, shape, taps[3 * r : 3 * r + 3]) for r in range(3)]
         to = f.at("%to", f.add(f.mul(i, "%to_row"), f.mul(k, str(shape.size))))
         by_column = [_spread_taps(f, shape, list(column)) for column in zip(*rows)]
-        for down in range(_SIDE):
-            for across in range(_SIDE):
-                place = f.at(to, f.mul("%apart", str(_SIDE * down + across)))
+        for down in range(SIDE):
+            for across in range(SIDE):
+                place = f.at(to, f.mul("%apart", str(SIDE * down + across)))
                 masked_store(f, shape, by_column[across][down], place, mask)
     return f.text()
 
 
-def _parameters(words: str) -> list[tuple[str, str]]:
+def parameters(words: str) -> list[tuple[str, str]]:
     """Types and names of parameters, one pair after the other: "ptr args, i64 first"."""
     return [(kind, name) for kind, name in (word.split() for word in words.split(", "))]
 
 
-def _sum(f: Routine, shape: Shape, x: str, y: str) -> str:
+def total(f: Routine, shape: Shape, x: str, y: str) -> str:
+    """x + y, of vectors"""
     return f.let(f"fadd {shape.vector} {x}, {y}")
 
 
-def _difference(f: Routine, shape: Shape, x: str, y: str) -> str:
+def difference(f: Routine, shape: Shape, x: str, y: str) -> str:
+    """x - y, of vectors"""
     return f.let(f"fsub {shape.vector} {x}, {y}")
 
 
 def _spread_taps(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """Three taps of a line -> four: x0, (x0 + x1 + x2) / 2, (x0 - x1 + x2) / 2, x2."""
     half = ", ".join([f"{shape.element} 0.5"] * shape.lanes)
-    ends = f.let(f"fmul {shape.vector} {_sum(f, shape, x[0], x[2])}, <{half}>")
+    ends = f.let(f"fmul {shape.vector} {total(f, shape, x[0], x[2])}, <{half}>")
     middle = f.let(f"fmul {shape.vector} {x[1]}, <{half}>")
-    return [x[0], _sum(f, shape, ends, middle), _difference(f, shape, ends, middle), x[2]]
+    return [x[0], total(f, shape, ends, middle), difference(f, shape, ends, middle), x[2]]
 
 
 def _spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """Four numbers of a line -> x0 - x2, x1 + x2, x2 - x1, x1 - x3."""
     return [
-        _difference(f, shape, x[0], x[2]),
-        _sum(f, shape, x[1], x[2]),
-        _difference(f, shape, x[2], x[1]),
-        _difference(f, shape, x[1], x[3]),
+        difference(f, shape, x[0], x[2]),
+        total(f, shape, x[1], x[2]),
+        difference(f, shape, x[2], x[1]),
+        difference(f, shape, x[1], x[3]),
     ]
 
 
 def _join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """Four sums -> the two neighbours that they make: x0 + x1 + x2, x1 - x2 - x3."""
     return [
-        _sum(f, shape, _sum(f, shape, x[0], x[1]), x[2]),
-        _difference(f, shape, _difference(f, shape, x[1], x[2]), x[3]),
+        total(f, shape, total(f, shape, x[0], x[1]), x[2]),
+        difference(f, shape, difference(f, shape, x[1], x[2]), x[3]),
     ]
 
 
 @contextmanager
-def _runs(f: Routine, shape: Shape, wide: str) -> Iterator[tuple[str, str, str, str]]:
+def runs(f: Routine, shape: Shape, wide: str) -> Iterator[tuple[str, str, str, str]]:
     """A loop over neighbours among squares: squares before, row and column of the first, count."""
     top = f.div("%first", wide)
     side = f.sub("%first", f.mul(top, wide))
@@ -254,17 +292,17 @@ def _runs(f: Routine, shape: Shape, wide: str) -> Iterator[tuple[str, str, str, 
 def spread_image(shape: Shape, dtype: str, names: list[str]) -> str:
     """The function that transforms what `count` squares of an image see, of all channels."""
     words = "ptr args, ptr image, i64 first, i64 count, i64 line, ptr to, i64 apart"
-    given = _parameters(words)
+    given = parameters(words)
     f = Routine("spread_image", given, internal=True)
     a = arguments(f, names, "")
     source = Source(shape, dtype)
     lanes = shape.lanes
     channel = f.mul(a["input_channel"], str(shape.size))
     row = f.mul(a["input_row"], str(shape.size))
-    _, wide = _squares(f, a)
+    _, wide = squares_of(f, a)
     # Taps in reverse order begin two further on.
     turned = f.select(_backwards(f, a), "2", "0")
-    with _runs(f, shape, wide) as (at, y, x, count):
+    with runs(f, shape, wide) as (at, y, x, count):
         top = f.sub(f.mul(y, "2"), f.add(a["pad_height"], turned))
         side = f.sub(f.mul(x, "2"), f.add(a["pad_width"], turned))
         starts = [part * lanes + away for away in (0, 2) for part in (0, 1)]
@@ -272,11 +310,11 @@ def spread_image(shape: Shape, dtype: str, names: list[str]) -> str:
         for start in starts:
             here = f.add(side, str(start))
             masks.append(lane_range(f, lanes, f.sub("0", here), f.sub(a["input_width"], here)))
-        inside = [f.is_("ult", f.add(top, str(r)), a["input_height"]) for r in range(_SIDE)]
+        inside = [f.is_("ult", f.add(top, str(r)), a["input_height"]) for r in range(SIDE)]
         within = f.both(f.both(inside[0], inside[1]), f.both(inside[2], inside[3]))
         stored = lane_mask(f, lanes, count)
         corner = f.at("%image", f.add(f.mul(top, row), f.mul(side, str(shape.size))))
-        lines = [f.at(corner, f.mul(row, str(r))) for r in range(_SIDE)]
+        lines = [f.at(corner, f.mul(row, str(r))) for r in range(SIDE)]
         to = f.at("%to", f.mul(at, str(shape.size)))
         none = f"<{lanes} x i1> zeroinitializer"
         edge = f.let(f"xor i1 {within}, true")
@@ -296,12 +334,12 @@ def spread_image(shape: Shape, dtype: str, names: list[str]) -> str:
                         source.vector(f, f.at(here, start * shape.size), mask)
                         for start, mask in zip(starts, wanted)
                     ]
-                    seen.append(_halves(f, shape, read[:2]) + _halves(f, shape, read[2:]))
+                    seen.append(halves(f, shape, read[:2]) + halves(f, shape, read[2:]))
                 _spread_seen(f, shape, seen, f.at(to, f.mul(c, "%line")), stored)
     return f.text()
 
 
-def _halves(f: Routine, shape: Shape, pair: list[str]) -> list[str]:
+def halves(f: Routine, shape: Shape, pair: list[str]) -> list[str]:
     """The even and the odd elements of two vectors."""
     n = shape.lanes
     return [shuffled(f, shape, pair[0], pair[1], list(range(k, 2 * n, 2)), n) for k in (0, 1)]
@@ -310,28 +348,28 @@ def _halves(f: Routine, shape: Shape, pair: list[str]) -> list[str]:
 def _spread_seen(f: Routine, shape: Shape, seen: list[list[str]], to: str, stored: str) -> None:
     """Transform 4 x 4 vectors, and store them in their planes."""
     columns = [_spread_line(f, shape, list(column)) for column in zip(*seen)]
-    for down in range(_SIDE):
+    for down in range(SIDE):
         line = [column[down] for column in columns]
         for across, x in enumerate(_spread_line(f, shape, line)):
-            place = f.at(to, f.mul("%apart", str(_SIDE * down + across)))
+            place = f.at(to, f.mul("%apart", str(SIDE * down + across)))
             masked_store(f, shape, x, place, stored)
 
 
 def join_image(shape: Shape, dtype: str, names: list[str]) -> str:
     """The function that makes `count` squares of an image's output, for all filters."""
     words = "ptr args, ptr sums, i64 line, i64 apart, i64 first, i64 count, i64 at0"
-    given = _parameters(words)
+    given = parameters(words)
     f = Routine("join_image", [*given, ("ptr", "out"), ("ptr", "tile")], internal=True)
     a = arguments(f, names, "epilogue state")
     lanes, unit = shape.lanes, str(shape.size)
     channel = f.mul(a["out_channel"], unit)
-    _, wide = _squares(f, a)
+    _, wide = squares_of(f, a)
     handed = f.is_("ne", a["epilogue"], "null", "ptr")
     # What an epilogue gets are tiles: of the upper rows, and behind them of the lower ones.
     tile_row = str(shape.panel * shape.size)
     below = str(shape.rows * shape.panel * shape.size)
     line = f.select(handed, tile_row, channel)
-    with _runs(f, shape, wide) as (at, y, x, count):
+    with runs(f, shape, wide) as (at, y, x, count):
         top, side = f.mul(y, "2"), f.mul(x, "2")
         length = f.minimum(f.mul(count, "2"), f.sub(a["out_width"], side))
         two = f.is_("slt", f.add(top, "1"), a["out_height"])
@@ -355,7 +393,7 @@ def join_image(shape: Shape, dtype: str, names: list[str]) -> str:
                 here = f.at("%sums", here)
                 places = [f.at(here, f.mul("%apart", str(k))) for k in range(PLACES)]
                 sums = [masked_load(f, shape, place, loaded) for place in places]
-                columns = [_join_line(f, shape, sums[k::_SIDE]) for k in range(_SIDE)]
+                columns = [_join_line(f, shape, sums[k::SIDE]) for k in range(SIDE)]
                 into = f.at(to, f.mul(i, line))
                 for down in (0, 1):
                     pair = _join_line(f, shape, [column[down] for column in columns])
