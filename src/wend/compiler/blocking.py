@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from wend.compiler.ahead import SOON, Soon, ahead
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape
 
@@ -145,29 +145,6 @@ class Rows:
     later: Later
 
 
-class _Soon(NamedTuple):
-    """What the tiles of some rows fetch: the tile of panel t begins at start + t * apart.
-
-    turns: of so many panels     bytes: to go on in a step of depth, halved so often
-    """
-
-    start: str
-    apart: str
-    turns: str
-    bytes: str
-    halved: str
-
-    def of(self, f: Routine, turn: str, place: str) -> str:
-        """The arguments of a tile."""
-        there = f.is_("slt", turn, self.turns)
-        place = f.select(there, place, self.start, "ptr")
-        return f"ptr {place}, i64 {f.select(there, self.bytes, '0')}, i64 {self.halved}"
-
-
-# LLVM's names of the types of its fields.
-_SOON = ("ptr", "i64", "i64", "i64", "i64")
-
-
 @dataclass(frozen=True)
 class _Tile:
     """Tiles of the same rows: their left operand as arguments, first row, and height.
@@ -182,7 +159,7 @@ class _Tile:
     height: str
     fresh: str
     handed: str
-    soon: _Soon
+    soon: Soon
 
 
 def packed_apart(shape: Shape) -> int:
@@ -305,7 +282,9 @@ class Multiply:
                 row = f.add(f.add(self.part_rows[0], f.mul(group, each)), taller)
                 tiles = f.sub(last, group)
                 found = self.left(Group(block, row, tiles, each, f.sub(more, taller)))
-                fetched = self._fetched(block, panels_, found.later, count)
+                fetched = ahead(
+                    f, shape, block, panels_, found.later, count, (self.columns, self.depth)
+                )
                 with f.turns(group, last) as loop:
                     row, left = loop.carry("i64", row), loop.carry("ptr", found.base)
                     later = loop.carry("ptr", found.later.base)
@@ -358,9 +337,7 @@ class Multiply:
             function = f.select(now, f.load("ptr", place, 8), function, "ptr")
             # Where panels go to is told in the place of what is fetched.
             goal = (first_panel, apart, until, "0", "0")
-            soon = _Soon(
-                *(f.select(now, x, y, k) for x, y, k in zip(goal, soon, _SOON, strict=True))
-            )
+            soon = Soon(*(f.select(now, x, y, k) for x, y, k in zip(goal, soon, SOON, strict=True)))
             source = f.at(found.source, f.mul(first, str(shape.size)))
             first_panel = f.select(now, source, first_panel, "ptr")
             apart = f.select(now, str(shape.panel * shape.size), apart)
@@ -369,14 +346,14 @@ class Multiply:
         first_out = f.at(self.out, offset)
         with f.turns(first, until, str(shape.panel)) as loop:
             panel, out = loop.carry("ptr", first_panel), loop.carry("ptr", first_out)
-            turn, ahead = loop.carry("i64", "0"), loop.carry("ptr", soon.start)
+            turn, later = loop.carry("i64", "0"), loop.carry("ptr", soon.start)
             there = str(shape.panel), str(shape.lanes)
-            told = soon.of(f, turn, ahead)
+            told = soon.of(f, turn, later)
             self._call(tile, function, panel, step, out, loop.index, there, told)
             loop.become(panel, f.at(panel, apart))
             loop.become(out, f.at(out, shape.panel * shape.size))
             loop.become(turn, f.add(turn, "1"))
-            loop.become(ahead, f.at(ahead, soon.apart))
+            loop.become(later, f.at(later, soon.apart))
 
     def _limit(self, block: Block) -> str:
         """The most rows in a tile: more where all panels are narrow, and rows are not packed."""
@@ -393,79 +370,6 @@ class Multiply:
                 narrow = f.either(narrow, f.is_("eq", vectors, "4"))
             limit = f.select(f.both(stands, narrow), str(shape.tallest(width)), limit)
         return limit
-
-    def _fetched(
-        self, block: Block, found: Panels, later: Later, count: str
-    ) -> Callable[[str, str], _Soon]:
-        """What the tiles of some rows fetch, of (where later rows begin, tile).
-
-        Of whole panels those that come next, else rows of later tiles: the processor foresees
-        neither where the next chunk begins, nor rows of which it has seen but one.
-        """
-        rows = self._later_rows(block, later, count)
-        panels_ = self._next_panels(block, found, count)
-
-        def fetched(base: str, tile: str) -> _Soon:
-            soon = rows(base, tile)
-            if panels_ is None:
-                return soon
-            given = zip(panels_(tile), soon, _SOON, strict=True)
-            return _Soon(*(self.f.select(found.whole, *each) for each in given))
-
-        return fetched
-
-    def _later_rows(self, block: Block, later: Later, count: str) -> Callable[[str, str], _Soon]:
-        """Rows that a tile fetches.
-
-        Rows that lie apart are fetched line by line: for two neighbouring tiles, which find theirs
-        in one line, by all their panels, each some steps, so slowly that the loads do not wait.
-        """
-        f = self.f
-        panels_ = f.ceil_div(f.sub(block.last, block.first), self.shape.panel)
-        step = f.div(f.add(later.step, f.sub(panels_, "1")), panels_)
-        step = f.select(later.shared, step, later.step)
-        zeros = f.let(f"call i64 @llvm.ctlz.i64(i64 {panels_}, i1 true)")
-        halved = f.select(later.shared, "0", f.sub("64", zeros))  # 2 ** halved <= 2 * panels
-        parts = f.let(f"shl i64 1, {halved}")
-        turns = f.select(later.shared, panels_, parts)
-        steps = f.let(f"lshr i64 {f.add(block.depth, f.sub(parts, '1'))}, {halved}")
-
-        def rows(base: str, tile: str) -> _Soon:
-            second = f.both(f.let(f"trunc i64 {tile} to i1"), f.let(f"xor i1 {later.shared}, true"))
-            turn = f.select(second, panels_, "0")
-            there = f.is_("slt", f.add(tile, later.tiles), count)
-            bytes_ = f.select(there, step, "0")
-            apart = f.mul(steps, bytes_)
-            start = f.at(base, f.mul(turn, apart))
-            return _Soon(start, apart, f.sub(turns, turn), bytes_, halved)
-
-        return rows
-
-    def _next_panels(
-        self, block: Block, found: Panels, count: str
-    ) -> Callable[[str], _Soon] | None:
-        """What a tile fetches of whole panels.
-
-        The tiles of a panel share the panel that takes its place.
-        """
-        f, shape = self.f, self.shape
-        if found.whole == "false":
-            return None
-        panel = str(shape.panel * shape.size)
-        share = f.div(f.add(panel, f.sub(count, "1")), count)
-        end = f.add(block.start, block.depth)
-        closing = f.is_("eq", end, self.depth)
-        later = f.select(closing, block.last, block.first)
-        offset = f.select(closing, "0", f.mul(end, str(shape.vectors * shape.bytes)))
-        start = f.at(found.base, f.add(f.mul(later, found.per_column), offset))
-        turns = f.ceil_div(f.sub(self.columns, later), shape.panel)
-        apart = f.mul(found.per_column, str(shape.panel))
-        part = f.mul(share, block.depth)
-
-        def panels_(tile: str) -> _Soon:
-            return _Soon(f.at(start, f.mul(tile, part)), apart, turns, share, "0")
-
-        return panels_
 
     def _tile(self, tile: _Tile, column: str, width: str) -> None:
         """A tile of any width."""
