@@ -76,6 +76,7 @@ def extensions() -> list[Any]:
                 "_launch.pxd",
                 "_launch_shim.h",
                 "_sort_shim.h",
+                "_arrays.h",
                 "_blocks.h",
                 "_lots.h",
                 "_pool.h",

@@ -31,6 +31,7 @@ def build(tmp_path):
     (runtime / "_launch.py").write_text("x = 4\n")
     (runtime / "_launch.pxd").touch()
     (runtime / "_launch_shim.h").touch()
+    (runtime / "_arrays.h").touch()
     (runtime / "_blocks.h").touch()
     (runtime / "_lots.h").touch()
     (runtime / "_pool.h").touch()

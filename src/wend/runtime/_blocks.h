@@ -10,13 +10,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "_arrays.h"
 
 #if defined(_WIN32)
 
-static void wend_set_array_api(PyObject *capsule) { (void)capsule; }
+static void wend_use_blocks(void **functions) { (void)functions; }
 
-static PyObject *wend_make_large(PyObject *empty, PyObject *shape, PyObject *dtype) {
-    return PyObject_CallFunctionObjArgs(empty, shape, dtype, NULL);
+static PyObject *wend_make_large(PyObject *shape, PyObject *dtype) {
+    return wend_make_array(wend_empty, shape, dtype);
 }
 
 #else
@@ -159,25 +160,20 @@ static wend_handler wend_blocks = {
 static PyObject *wend_blocks_capsule = NULL;
 static PyObject *(*wend_set_numpy_handler)(PyObject *) = NULL;
 
-/* capsule: NumPy's table of C functions */
-static void wend_set_array_api(PyObject *capsule) {
-    void **table = (void **)PyCapsule_GetPointer(capsule, NULL);
-    if (table == NULL) {
-        PyErr_Clear();
-        return;
-    }
+/* functions: NumPy's table of C functions */
+static void wend_use_blocks(void **functions) {
     wend_blocks_capsule = PyCapsule_New(&wend_blocks, "mem_handler", NULL);
-    wend_set_numpy_handler = (PyObject *(*)(PyObject *))table[304]; /* PyDataMem_SetHandler */
+    wend_set_numpy_handler = (PyObject *(*)(PyObject *))functions[304]; /* PyDataMem_SetHandler */
 }
 
 /* empty(shape, dtype), its elements in a block. */
-static PyObject *wend_make_large(PyObject *empty, PyObject *shape, PyObject *dtype) {
+static PyObject *wend_make_large(PyObject *shape, PyObject *dtype) {
     PyObject *before = NULL, *made, *ours;
     if (wend_blocks_capsule != NULL) {
         before = wend_set_numpy_handler(wend_blocks_capsule);
         if (before == NULL) return NULL;
     }
-    made = PyObject_CallFunctionObjArgs(empty, shape, dtype, NULL);
+    made = wend_make_array(wend_empty, shape, dtype);
     if (before != NULL) {
         PyObject *type, *value, *trace;
         PyErr_Fetch(&type, &value, &trace);

@@ -7,7 +7,7 @@ from wend.core._hot cimport (
 
 cdef extern from "_launch_shim.h":
     bint COMPILED "WEND_LAUNCH_COMPILED"
-    void set_array_type "wend_set_array_type" (object cls)
+    void set_arrays "wend_set_arrays" (object cls, object api, object empty)
     long long array_data "wend_array_data" (object array)
     bint array_owned "wend_array_owned" (object array)
     Py_ssize_t references "wend_references" (object x)
@@ -18,8 +18,9 @@ cdef extern from "_launch_shim.h":
     void patch "wend_patch" (long long patches, Py_ssize_t n, long long table)
     void run_kernels "wend_run_kernels" (long long code, Py_ssize_t n, bint release, long long scratch, Py_ssize_t room)
     void set_threads "wend_set_threads" (int n)
-    void set_array_api "wend_set_array_api" (object capsule)
-    object make_large "wend_make_large" (object empty, object shape, object dtype)
+    object make_array "wend_make_array" (object make, object shape, object dtype)
+    object make_large "wend_make_large" (object shape, object dtype)
+    object part_of "wend_part_of" (object array, object shape, object dtype, long long offset, object strides)
     object enter_lots "wend_enter_lots" ()
     int leave_lots "wend_leave_lots" (object before) except -1
     void give_lots_back "wend_trim_lots" ()
@@ -70,18 +71,23 @@ cdef class Track:
     cdef public Frame frame
     cdef public dict frames
 
-@cython.locals(v=Value, data="long long", packs=dict, start="long long", table="long long")
+@cython.locals(v=Value, data="long long", packs=dict, start="long long", table="long long",
+               i=Py_ssize_t, place="long long", home="long long", offset="long long",
+               private="long long", words=tuple, patience="long long", word="long long",
+               kept_word="long long", else_word="long long")
 cdef weigh(Frame frame, list values, long long arena)
 
 cpdef long long address_of(object array) except? -2
-@cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t)
+@cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t,
+               word="long long", category=int)
 cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers,
                     tuple words) except -2
 
 cdef fit(Frame frame, tuple words)
 
 @cython.locals(v=Value, at="long long", start="long long", data="long long", made=list, kept=list,
-               step=tuple, row=tuple, k=Py_ssize_t)
+               step=tuple, row=tuple, k=Py_ssize_t, i=Py_ssize_t, word="long long", category=int,
+               place="long long")
 cpdef list launch(Frame frame, list values, list types, list args, long long arena, list touched)
 
 @cython.locals(v=Value)
@@ -166,19 +172,20 @@ cpdef int run(Track track, Batch batch) except -2
 @cython.locals(v=Value)
 cdef tuple sizes_of(Frame frame, list values, list args)
 
-@cython.locals(v=Value, give=tuple, made=list, shown=list, types=list, arena="long long")
+@cython.locals(v=Value, made=list, shown=list, types=list, arena="long long", i=Py_ssize_t,
+               source=int, k=Py_ssize_t)
 cpdef int run_bound(Track track, Frame frame, Batch batch, list values, list args) except -2
 
 cpdef long long take_arena(Frame frame) except -1
 
-@cython.locals(v=Value, shown=list, source=int, k=Py_ssize_t)
+@cython.locals(v=Value, shown=list, source=int, k=Py_ssize_t, offset="long long")
 cpdef list show(Frame frame, list values, list made)
 
 @cython.locals(v=Value)
 cdef source_of(Frame frame, list values, list made, list shown, int source, Py_ssize_t k)
 
 @cython.locals(v=Value, slim=Value, segment=Segment, older=Segment, inputs=dict, saved=dict,
-               types=list, deep=bint, source=int, k=Py_ssize_t)
+               types=list, deep=bint, source=int, k=Py_ssize_t, at=Py_ssize_t)
 cpdef keep_segment(Track track, Frame frame, Batch batch, list values, list made, list shown)
 
 @cython.locals(k=Py_ssize_t, n=Py_ssize_t)

@@ -86,15 +86,14 @@ class Track:
         self.frames = {}
 
 
-def use_arrays(cls, api):
-    """Tell the C helpers which class arrays are of, and NumPy's C functions."""
-    set_array_type(cls)
-    set_array_api(api)
+def use_arrays(cls, api, empty):
+    """Tell the C helpers which class arrays are of, NumPy's C functions, and `numpy.empty`."""
+    set_arrays(cls, api, empty)
 
 
 def large(shape, dtype):
     """`numpy.empty`, in memory that begins at a cache line, and is used again (`_blocks.h`)."""
-    return make_large(SLOTS["empty"], shape, dtype)
+    return make_large(shape, dtype)
 
 
 def in_lots(function, *given):
@@ -173,7 +172,7 @@ def launch(frame, values, types, args, arena, touched):
         if make is None:
             made.append(None)
         else:
-            array = make(shape, dtype)
+            array = make_array(make, shape, dtype)
             made.append(array)
             put(at, array_data(array))
         at += 8
@@ -202,7 +201,7 @@ def launch(frame, values, types, args, arena, touched):
             for k, i, make, shape, dtype, place in step[1]:
                 array = None if touched is None else donated(values, i)
                 if array is None:
-                    array = make(shape, dtype)
+                    array = make_array(make, shape, dtype)
                 made[k] = array
                 put(table + place, array_data(array))
         patch(frame.patches, frame.n_patches, table)
@@ -631,10 +630,10 @@ def run_bound(track, frame, batch, values, args):
             return -1
         if frame.shows:
             shown = show(frame, values, made)
-        for give in frame.gives:
-            v = values[give[0]]
+        for i, source, k in frame.gives:
+            v = values[i]
             if v.buffer is None:
-                v.buffer = source_of(frame, values, made, shown, give[1], give[2])
+                v.buffer = source_of(frame, values, made, shown, source, k)
         if track.roots:
             keep_segment(track, frame, batch, values, made, shown)
     except Exception as fault:  # of a host step, as a rule: the reference raises it with its line
@@ -678,7 +677,9 @@ def show(frame, values, made):
     for source, k, whole, shape, dtype, offset, strides in frame.shows:
         array = source_of(frame, values, made, None, source, k)
         if not whole:
-            array = frame.owner.part(array, shape, dtype, offset, strides)
+            if array_data(array) == -1:
+                array = frame.owner.dense(array)
+            array = part_of(array, shape, dtype, offset, strides)
         if source == LEAF and values[k].extra is not None:
             array = array.copy()
         shown.append(array)
@@ -700,15 +701,15 @@ def source_of(frame, values, made, shown, source, k):
 def keep_segment(track, frame, batch, values, made, shown):
     """Keep what a later backward pass from the results needs."""
     segment = None
-    for i in track.roots:
-        v = values[i]
+    for at in track.roots:
+        v = values[at]
         if not v.requires_grad or v.leaf is not None:
             continue
         if segment is None:
             # Numbered by its end: a segment of another thread that this one uses is older.
             segment = Segment(fresh_serial(), track.path)
         v.segment = segment
-        v.seg_index = i
+        v.seg_index = at
     if segment is None:
         return
     segment.origin = batch.serial
@@ -720,7 +721,8 @@ def keep_segment(track, frame, batch, values, made, shown):
     inputs = {}
     deep = False
     for i in track.grad_leaves:
-        v = values[i]
+        at = i
+        v = values[at]
         slim = held(v.type, None)
         slim.leaf = v.leaf
         slim.segment = v.segment
@@ -739,7 +741,8 @@ def keep_segment(track, frame, batch, values, made, shown):
             if v.extra is not None:
                 array = array.copy()
         if type_ is None:
-            v = values[i]
+            at = i
+            v = values[at]
             type_ = v.type
         saved[i] = (type_, array)
     segment.saved = saved
@@ -754,7 +757,8 @@ def same_sizes(leaves, types, values, places, sizes, args):
     """Whether the leaves have these types and the args at these places these values."""
     n = len(leaves)
     for k in range(n):
-        v = values[leaves[k]]
+        at = leaves[k]
+        v = values[at]
         if v.type is not types[k]:
             return False
     n = len(sizes)

@@ -7,37 +7,14 @@
 
 #define WEND_LAUNCH_COMPILED 1
 
-/* The head of NumPy's array object, which is the same in all versions of its binary interface;
-   `wend_array_data` is checked against the array's own words before it is used. */
-typedef struct {
-    PyObject_HEAD
-    char *data;
-    int nd;
-    Py_ssize_t *dimensions;
-    Py_ssize_t *strides;
-    PyObject *base;
-    PyObject *descr;
-    int flags;
-} wend_array;
-
-static PyTypeObject *wend_array_type = NULL;
-
-static void wend_set_array_type(PyObject *cls) {
-    Py_INCREF(cls);
-    wend_array_type = (PyTypeObject *)cls;
-}
-
-/* Address of the elements of a C-contiguous, aligned array; -1 for anything else. */
-static inline long long wend_array_data(PyObject *array) {
-    if (Py_TYPE(array) != wend_array_type) return -1;
-    wend_array *a = (wend_array *)array;
-    if ((a->flags & 0x101) != 0x101) return -1;
-    return (long long)(intptr_t)a->data;
-}
-
-/* Whether an array has its elements to itself: it owns them, and they may be written. */
-static inline int wend_array_owned(PyObject *array) {
-    return wend_array_data(array) != -1 && (((wend_array *)array)->flags & 0x404) == 0x404;
+/* Tell what arrays are: NumPy's class, the capsule of its C functions, and `numpy.empty`. */
+static void wend_set_arrays(PyObject *cls, PyObject *capsule, PyObject *empty) {
+    void **functions = (void **)PyCapsule_GetPointer(capsule, NULL);
+    wend_use_arrays(cls, empty, functions);
+    if (functions != NULL)
+        wend_use_blocks(functions);
+    else
+        PyErr_Clear();
 }
 
 static inline Py_ssize_t wend_references(PyObject *object) { return Py_REFCNT(object); }
