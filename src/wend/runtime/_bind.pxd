@@ -7,7 +7,7 @@ cdef extern from "_slabs_shim.h":
 
 cdef long long ALIGNMENT
 
-cdef long long NONE
+cdef long long NONE, LARGEST
 cdef double LIMIT
 cdef int DIM, ARG, SUM, FLOORDIV, MOD, MIN, MAX, EQ, NE, LT, LE, GT, GE
 
@@ -20,24 +20,42 @@ cpdef evaluate(long long code, Py_ssize_t n, object types, list args, long long 
 @cython.cdivision(False)
 cdef long long apply(int op, long long a, long long b) except? -1
 
-@cython.locals(numbers=list, places=tuple, work=double, k=Py_ssize_t, key=tuple, packs=bint,
-               more=list, left="long long", at=Py_ssize_t, number="long long", leading=Py_ssize_t)
-cpdef cut_kernels(list rows, long long row, double worth, long long most_rows, object value, list forms,
-                  list edges, list packable)
+@cython.locals(numbers=list, places="long long", work=double, least=double, k=Py_ssize_t, key=tuple,
+               packs=bint, more=list, left="long long", right="long long", number="long long",
+               leading=Py_ssize_t,
+               count=Py_ssize_t, c=Py_ssize_t, n="long long", step="long long")
+cpdef cut_kernels(list cutters, long long words, long long row, long long most_rows, object value,
+                  dict forms, list edges, list packable)
+
+@cython.locals(x="long long", y="long long")
+cdef long long product_of(long long row, long long places, Py_ssize_t i, Py_ssize_t j,
+                          Py_ssize_t k) except? -1
+
+@cython.locals(least="long long", number="long long", k=Py_ssize_t)
+cpdef long long least_of(long long row, long long places, Py_ssize_t n) except? -1
+
+@cython.locals(tuples=list, numbers=list, count=Py_ssize_t, number="long long", k=Py_ssize_t)
+cpdef list gather(long long row, long long places, tuple counts)
 
 @cython.locals(total="long long", k="long long", count="long long", place="long long",
                end="long long")
 cpdef long long lay_in_order(long long order, Py_ssize_t n, long long places, long long sizes,
                              long long ends) except -1
 
+@cython.locals(total="long long", k=Py_ssize_t)
+cpdef long long sum_of(long long numbers, Py_ssize_t n) except? -1
+
 cdef class Tables:
     cdef object kept
     cdef public long long polys, spans, moves, wanted, scratch, memory, relative, terms, placed
+    cdef public long long writes
     cdef public Py_ssize_t n_polys, n_spans, n_moves, n_wanted, n_scratch, n_memory, n_relative
-    cdef public Py_ssize_t n_terms, n_placed
+    cdef public Py_ssize_t n_terms, n_placed, n_writes
 
     @cython.locals(k=Py_ssize_t, at="long long", number="long long")
     cpdef bint evaluate(self, long long row, Py_ssize_t n, list edges, long long terms) except -1
+    @cython.locals(total="long long", k=Py_ssize_t)
+    cpdef long long total(self, long long terms) except? -1
     @cython.locals(first="long long", at="long long", edge="long long", factor="long long",
                    move="long long", k=Py_ssize_t)
     cpdef derive(self, list edges, long long terms)

@@ -8,6 +8,7 @@ Compiled by Cython with the types in `_bind.pxd`; runs as plain Python too, on t
 
 ALIGNMENT = 64
 NONE = -(1 << 63)  # see `compiler.tabulate`, which writes programs as well
+LARGEST = (1 << 63) - 1
 LIMIT = 9e18  # of numbers that fit into 64 bits
 DIM, ARG, SUM, FLOORDIV, MOD, MIN, MAX = 0, 1, 2, 5, 6, 8, 9
 EQ, NE, LT, LE, GT, GE = 20, 21, 22, 23, 24, 25
@@ -86,34 +87,42 @@ def apply(op, a, b):
     return a > b if op == GT else a >= b
 
 
-def cut_kernels(rows, row, worth, most_rows, value, forms, edges, packable):
+def cut_kernels(cutters, words, row, most_rows, value, forms, edges, packable):
     """Find how kernels are cut where polynomials have the numbers of a row.
 
     row        its address
-    rows       (which kernel, its step, cutter, places of its numbers, whether its right operand
-               may be packed for good)
-    worth      nanoseconds from which on a kernel is cut at all
+    words      address of what is known of the cutters, one behind the other: which kernel, its
+               step, from what product of its leading numbers on it is cut, whether its right
+               operand may be packed for good, how many numbers lead, how many there are, and their
+               places in the row
     most_rows  of a product whose right operand is packed for good
     value      a function from polynomials to numbers
-    forms      of all kernels, `edges` of their parts, `packable` steps: filled in
+    forms      of kernels that do not stay whole, `edges` of their parts, and `packable` steps: all
+               filled in
     """
-    for n, step, cutter, places, packs in rows:
-        leading = cutter.leading
-        work = cutter.cost
-        k = 0
-        for at in places:
-            number = get(row + 8 * at)
+    for c in range(len(cutters)):
+        n = get(words)
+        least = get(words + 16)
+        packs = get(words + 24) != 0
+        leading = get(words + 32)
+        count = get(words + 40)
+        step = get(words + 8)
+        places = words + 48
+        words = places + 8 * count
+        work = 1.0
+        numbers = None  # no object is made, or looked at, of a kernel that stays whole
+        for k in range(count):
+            number = get(row + 8 * get(places + 8 * k))
             if number == NONE:  # which has no value, or a very large one
                 work = LIMIT
-            elif k < leading:
+                numbers = [value(p) for p in cutters[c].polys]
+                break
+            if k < leading:
                 work *= number
-            k += 1
-        if work < worth and not packs:
-            continue
-        numbers = [get(row + 8 * at) for at in places]
-        if NONE in numbers:
-            numbers = [value(p) for p in cutter.polys]
-        if work >= worth:
+        if work >= least:
+            if numbers is None:
+                numbers = [get(row + 8 * get(places + 8 * k)) for k in range(count)]
+            cutter = cutters[c]
             key = tuple(numbers)
             found = cutter.known.get(key)
             if found is None:
@@ -123,9 +132,52 @@ def cut_kernels(rows, row, worth, most_rows, value, forms, edges, packable):
                 forms[n] = form
                 edges += more
         if packs:
-            left = numbers[0] * numbers[3] * numbers[4]
-            if 0 < left <= most_rows and numbers[1] * numbers[2] > 0:
+            if numbers is None:
+                left = product_of(row, places, 0, 3, 4)
+                right = product_of(row, places, 1, 2, 2)  # above 0 if both are
+            else:
+                left = numbers[0] * numbers[3] * numbers[4]
+                right = numbers[1] * numbers[2]
+            if 0 < left <= most_rows and right > 0:
                 packable.append(step)
+
+
+def product_of(row, places, i, j, k):
+    """The product of three of the numbers of a row that have these places."""
+    x = get(row + 8 * get(places + 8 * i))
+    y = get(row + 8 * get(places + 8 * j))
+    return x * y * get(row + 8 * get(places + 8 * k))
+
+
+def least_of(row, places, n):
+    """The least of n numbers of a row, none of which is below 0; NONE if one has no value.
+
+    places: address of where they are
+    """
+    least = LARGEST
+    for k in range(n):
+        number = get(row + 8 * get(places + 8 * k))
+        if number < least:
+            least = number
+    return least
+
+
+def gather(row, places, counts):
+    """Numbers of a row, in tuples of so many; None if one has no value.
+
+    places: address of where they are, one behind the other
+    """
+    tuples = []
+    for count in counts:
+        numbers = []
+        for k in range(count):
+            number = get(row + 8 * get(places + 8 * k))
+            if number == NONE:
+                return None
+            numbers.append(number)
+        places += 8 * count
+        tuples.append(tuple(numbers))
+    return tuples
 
 
 def lay_in_order(order, n, places, sizes, ends):
@@ -152,6 +204,14 @@ def lay_in_order(order, n, places, sizes, ends):
     return total
 
 
+def sum_of(numbers, n):
+    """The sum of n numbers from an address on."""
+    total = 0
+    for k in range(n):
+        total += get(numbers + 8 * k)
+    return total
+
+
 class Tables:
     """What a skeleton says of frames, in tables of words; see `skeleton.Skeleton`.
 
@@ -160,6 +220,7 @@ class Tables:
     scratch   (term, whether a step begins) of what lies in that
     memory    of a frame     relative   words of it that are addresses in it
     terms     (word, term)   placed     (word, place)
+    writes    terms: elements that kernels write
     """
 
     def __init__(self, tables, address_of):
@@ -180,6 +241,13 @@ class Tables:
             put(terms + 8 * k, number)
         self.derive(edges, terms)
         return True
+
+    def total(self, terms):
+        """How many elements kernels write."""
+        total = 0
+        for k in range(self.n_writes):
+            total += get(terms + 8 * get(self.writes + 8 * k))
+        return total
 
     def derive(self, edges, terms):
         """Write what follows from polynomials and edges: spans, and moves along edges."""

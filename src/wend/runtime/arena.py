@@ -131,7 +131,7 @@ class Placing:
         sizes: address of the sizes, which are rounded up; `wanted` shows them
         ends: address of a row to work in
         """
-        n, most = len(self.lives), int(wanted.sum())
+        n, most = len(self.lives), _bind.sum_of(sizes, len(self.lives))
         for order, share in self.orders:
             total: int = _bind.lay_in_order(_launch.address_of(order), n, row, sizes, ends)
             if total <= share * most:

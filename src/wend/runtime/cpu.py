@@ -7,9 +7,11 @@ its bound plan by comparing types, fills in addresses and run-time numbers, and 
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import weakref
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -17,11 +19,13 @@ import numpy as np
 from wend.base import config
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
+from wend.compiler.extents import Poly, known
 from wend.compiler.kernels import Kernel
 from wend.compiler.moving import Moving
 from wend.compiler.passes import check
 from wend.compiler.plan import Recipe, Result
 from wend.compiler.split import WHOLE, WORTH, Cutter, Form, cutter
+from wend.compiler.tabulate import NONE
 from wend.core._hot import Batch
 from wend.runtime import _bind_select, packed, pool
 from wend.runtime.arena import Placing
@@ -71,20 +75,27 @@ class CompiledPlan:
         self.leaves = (*function.inputs, *shown_only(recipe))
         self.bound: dict[Any, Bound | None] = {}
         self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
-        place = recipe.function.extents.row.place
         self.program = np.empty(0, np.int64), 0  # see `tabulate.Row.program`
-        self.cutters: list[tuple[int, int, Cutter, tuple[int, ...], bool]] = []
-        # (which of the kernels, step, cutter, places of its numbers, packable)
-        for n, (k, step) in enumerate(self.kernels):
-            found = cutter(step)
-            if found is not None:
-                places = tuple([place(p) for p in found.polys])
-                self.cutters.append((n, k, found, places, step.packable))
-        adding = [row for row in self.cutters if row[2].adds]
-        packing = [row for row in self.cutters if row[4] and not row[2].adds]
-        #: What is asked how it is cut, and from how much work on: by one thread, and by several.
-        self.ways = [(adding, WORTH), (packing, sys.maxsize)], [(self.cutters, WORTH)]
-        self.moving = Moving(recipe, [p for _, _, c, _, _ in self.cutters for p in c.polys])
+        found = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(self.kernels)]
+        cutters = [(n, k, step.packable, c) for n, k, step, c in found if c is not None]
+        adding = [row for row in cutters if row[3].adds]
+        packing = [row for row in cutters if row[2] and not row[3].adds]
+        #: What is asked how it is cut: by one thread, and by several.
+        self.ways = (
+            [self.way(adding, WORTH), self.way(packing, sys.maxsize)], [self.way(cutters, WORTH)]
+        )  # fmt: skip
+        self.nonempty = self.places(
+            {p for together in recipe.nonempty for p in together if not known(p)}
+        )
+        #: Of each result its shape and, if it lies in another array, strides and offset.
+        self.layouts = [
+            part
+            for r in recipe.results
+            for part in ((r.shape,) if r.owns else (r.shape, r.strides, (r.offset,)))
+        ]
+        self.counts = tuple(map(len, self.layouts))
+        self.gathered = self.places([p for part in self.layouts for p in part])
+        self.moving = Moving(recipe, [p for *_, c in cutters for p in c.polys])
         self.skeletons: dict[Any, Skeleton] = {}
         self.placings: dict[Any, Placing] = {}  # by the lifetimes of what is in the arena
         self.homes: dict[Skeleton, Bound] = {}  # see `fitted`
@@ -99,6 +110,22 @@ class CompiledPlan:
             tuple(sorted(reference.roots)),
             tuple(reference.grad_leaves),
         )
+
+    def places(self, polys: Iterable[Poly]) -> np.ndarray:
+        """Where the row of `numbers` has these."""
+        place = self.recipe.function.extents.row.place
+        return np.array([place(p) for p in polys], np.int64)
+
+    def way(self, rows: list[Any], worth: int) -> tuple[list[Cutter], np.ndarray]:
+        """What `_bind.cut_kernels` asks; worth: nanoseconds from which on a kernel is cut.
+
+        rows: (which of the kernels, step, packable, cutter)
+        """
+        words: list[int] = []
+        for n, k, packs, c in rows:
+            least = min(math.ceil(worth / c.cost), sys.maxsize) if c.cost else sys.maxsize
+            words += (n, k, least, packs, c.leading, len(c.polys), *self.places(c.polys).tolist())
+        return [row[3] for row in rows], np.array(words, np.int64)
 
     def address(self, kernel: Kernel, function: str) -> int:
         """Where a function of a kernel's module is."""
@@ -225,9 +252,12 @@ class Sized:
         extents = recipe.function.extents
         self.row = plan.numbers(types, args)
         self.value = value = extents.evaluator(types, args, self.row.data)
-        for together in recipe.nonempty:
-            if any(value(n) == 0 for n in together):
-                raise Unbound
+        row, places = _launch.address_of(self.row), _launch.address_of(plan.nonempty)
+        least = _bind.least_of(row, places, len(plan.nonempty))
+        if least == NONE:
+            least = min([value(n) for together in recipe.nonempty for n in together])
+        if least <= 0:
+            raise Unbound
         if any(value(n) > MOST_COPIED for n in recipe.function.small):
             raise Unbound
         self.find_form()
@@ -235,26 +265,27 @@ class Sized:
     def find_form(self) -> None:
         """How kernels are cut, and all numbers that argument blocks need."""
         plan = self.plan
-        forms: list[Form] = [WHOLE] * len(plan.kernels)
+        forms: dict[int, Form] = {}
         edges: list[int] = []
         packable: list[int] = []
         # Where nobody shares the parts, forms of all kinds of sizes are one.
-        for cutters, worth in plan.ways[pool.threads() > 1]:
+        for cutters, words in plan.ways[pool.threads() > 1]:
             _bind.cut_kernels(
-                cutters, _launch.address_of(self.row), worth, packed.MAX_ROWS, self.value,
-                forms, edges, packable,
+                cutters, _launch.address_of(words), _launch.address_of(self.row), packed.MAX_ROWS,
+                self.value, forms, edges, packable,
             )  # fmt: skip
-        key = (tuple(forms), tuple(packable))
+        key = (tuple(forms.items()), tuple(packable))
         skeleton = plan.skeletons.get(key)
         if skeleton is None:
             if len(plan.skeletons) >= MAX_BOUND:
                 plan.skeletons.clear()
                 plan.placings.clear()
-            by_step = {k: form for (k, _), form in zip(plan.kernels, forms, strict=True)}
+            by_step = {k: forms.get(n, WHOLE) for n, (k, _) in enumerate(plan.kernels)}
             skeleton = plan.skeletons[key] = Skeleton(plan, by_step, tuple(packable))
         self.skeleton = skeleton
         self.terms = skeleton.evaluate(self.row, edges, self.value)
-        self.release = skeleton.cut or 4 * self.terms[skeleton.writes].sum() >= RELEASE_BYTES
+        written = skeleton.tables.total(_launch.address_of(self.terms))
+        self.release = skeleton.cut or 4 * written >= RELEASE_BYTES
 
     def place_of(self, name: Any) -> int:
         """Where in the arena something is: a value, or (step, piece) of private memory."""
@@ -309,15 +340,25 @@ class Bound(Sized):
 
     def find_results(self) -> None:
         """Which arrays are made, and which results show them."""
-        recipe, value = self.plan.recipe, self.value
+        plan, value = self.plan, self.value
+        recipe = plan.recipe
+        row, places = _launch.address_of(self.row), _launch.address_of(plan.gathered)
+        found = _bind.gather(row, places, plan.counts)
+        if found is None:
+            found = [tuple([value(p) for p in part]) for part in plan.layouts]
+        layouts = iter(found)
+        #: Of each result its shape and, if it lies in another array, strides and offset.
+        self.layouts: list[tuple[Any, Any, Any]] = []
         self.outs: list[Any] = []
         self.made: list[int] = []
         self.out_of_base: dict[int, int] = {}
         self.shown: list[Result] = []
         wanted = self.plan.wanted
         for result in recipe.results:
+            shape = next(layouts)
+            strides, offset = (None, None) if result.owns else (next(layouts), next(layouts)[0])
+            self.layouts.append((shape, strides, offset))
             if result.owns:
-                shape = tuple([value(n) for n in result.shape])
                 self.out_of_base[result.base] = len(self.outs)
                 dtype = result.dtype.numpy
                 make = None if result.value in recipe.donations else maker(shape, dtype)

@@ -84,16 +84,14 @@ class FrameMaker:
 
     def hand_out(self, frame: Any) -> None:
         """What becomes of the results: arrays that show others', wanted and saved ones."""
-        bound, value = self.bound, self.bound.value
-        recipe = self.recipe
+        bound, recipe = self.bound, self.recipe
         owners = {r.base: k for k, r in enumerate([r for r in recipe.results if r.owns])}
         inputs = set(recipe.function.inputs)
         places = {i: (MADE, k) for k, i in enumerate(bound.made)}
         types: dict[int, Any] = {}
         shows: list[Any] = []
-        for result in recipe.results:
+        for result, (shape, strides, offset) in zip(recipe.results, bound.layouts, strict=True):
             dtype, base = result.dtype, result.base
-            shape = tuple([value(n) for n in result.shape])
             if result.value < 0:
                 device = bound.types[0].device
                 types[result.value] = _hot.intern_type(shape, dtype, device)
@@ -104,8 +102,8 @@ class FrameMaker:
             else:
                 source, k = (LEAF if base in inputs else FOUND), base
                 whole = base == recipe.function.resolve(result.value)
-            strides = tuple([value(s) * dtype.itemsize for s in result.strides])
-            offset = value(result.offset) * dtype.itemsize
+            size = dtype.itemsize
+            strides, offset = tuple([s * size for s in strides]), offset * size
             places[result.value] = (SHOWN, len(shows))
             shows.append((source, k, whole, shape, dtype.numpy, offset, strides))
         frame.shows = tuple(shows)

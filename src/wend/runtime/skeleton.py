@@ -113,12 +113,12 @@ class Skeleton:
             "relative": self._relative,
             "terms": list(zip([w for w, _ in self._terms], settled([t for _, t in self._terms]))),
             "placed": [(w, number[p]) for w, p in self._placed],
+            "writes": self.written,
         }
         tables = {name: np.array(row, np.int64).reshape(-1) for name, row in rows.items()}
         self.tables = _bind.Tables(tables, _launch.address_of)
         self.memory_terms = np.unique([*self.wanted, *[t for t, _ in self.scratch]]).astype(np.intp)
         self.numbers = tuple(self._numbers)
-        self.writes = np.array(self.written, np.intp)
         self.packing = []
         for k, (private, words) in self._packing.items():
             ends = [(w, kept, t if t is None else int(settled([t])[0])) for w, kept, t in words]
