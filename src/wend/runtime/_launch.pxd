@@ -11,6 +11,7 @@ cdef extern from "_launch_shim.h":
     long long array_data "wend_array_data" (object array)
     bint array_owned "wend_array_owned" (object array)
     Py_ssize_t references "wend_references" (object x)
+    object identity "PyLong_FromVoidPtr" (object x)
     void put "wend_put" (long long address, long long word)
     void put_double "wend_put_double" (long long address, double number)
     long long get "wend_get" (long long address)
@@ -163,7 +164,7 @@ cdef class Singles:
 cdef long long copy_view(long long target, long long source, Py_ssize_t size, tuple shape,
                          tuple strides) except -1
 
-@cython.locals(state=State, plans=dict, track=Track)
+@cython.locals(state=State, plans=dict, track=Track, pending=dict)
 cpdef execute(Batch batch, list live)
 
 @cython.locals(frame=Frame, values=list, args=list)

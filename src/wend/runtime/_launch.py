@@ -545,7 +545,9 @@ def execute(batch, live):
                 track = plan.track
                 if track is not None and run(track, batch) == 1:
                     SLOTS["recent"]((plan, state, batch.sites, None, False, None))
-                    SLOTS["pending"].pop(id(batch.states), None)
+                    pending = SLOTS["pending"]
+                    if pending:
+                        pending.pop(identity(batch.states), None)
                     return
     SLOTS["planner"](batch, live)
 
@@ -795,8 +797,8 @@ def backward_on(trace, retain, leaves, older, fresh):
         k -= 1
         leaf = leaves[k]
         if leaf is not None:  # one tensor may be two leaves here: before and after a write to it
-            have = totals.get(id(leaf))
-            totals[id(leaf)] = [leaf, fresh[k] if have is None else have[1] + fresh[k]]
+            have = totals.get(identity(leaf))
+            totals[identity(leaf)] = [leaf, fresh[k] if have is None else have[1] + fresh[k]]
         else:
             at -= 1
             contribute(heap, segments, pending, older[at], fresh[k])
@@ -862,9 +864,9 @@ def pass_segments(trace, retain, heap, segments, pending, totals):
                 if v.segment is not None:
                     contribute(heap, segments, pending, v, fresh[k])
                 continue
-            have = totals.get(id(leaf))
+            have = totals.get(identity(leaf))
             if have is None:
-                totals[id(leaf)] = [leaf, fresh[k]]
+                totals[identity(leaf)] = [leaf, fresh[k]]
             else:
                 have[1] = have[1] + fresh[k]
         fresh.clear()
@@ -892,12 +894,12 @@ def known_step(segment, seeds, totals, retain):
                 return None
         for i in row[4]:
             v = inputs[i]
-            if id(v.leaf) not in totals:
+            if identity(v.leaf) not in totals:
                 fits = False
                 break
         for i in row[5]:
             v = inputs[i]
-            if id(v.leaf) in totals:
+            if identity(v.leaf) in totals:
                 fits = False
                 break
         if fits:
@@ -915,7 +917,7 @@ def operands_of(row, segment, seeds, totals):
             return None
     for i in row[4]:
         v = inputs[i]
-        total = totals[id(v.leaf)]
+        total = totals[identity(v.leaf)]
         if not append_operand(values, states, refreshed(total[1])):
             return None
     saved = segment.saved
@@ -926,7 +928,7 @@ def operands_of(row, segment, seeds, totals):
         values.append(held(pair[0], pair[1]))
     for i in row[4]:
         v = inputs[i]
-        del totals[id(v.leaf)]
+        del totals[identity(v.leaf)]
     return values
 
 

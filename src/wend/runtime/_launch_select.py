@@ -85,6 +85,7 @@ _STAND_INS = {
     "copy": copy,
     "array_owned": array_owned,
     "references": references,
+    "identity": id,
     "array_data": array_data,
     "put": put,
     "put_double": put_double,

@@ -9,9 +9,9 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from wend.core._hot import current_trace
+from wend.core._hot import current_trace, off_mode
 from wend.core.provenance import user_site
-from wend.frontend.nn._core import Tensor, enable_grad, float32, no_grad, synchronize, tensor
+from wend.frontend.nn._core import Tensor, enable_grad, float32, synchronize, tensor
 from wend.frontend.nn.hooks import HookTable, RemovableHandle
 
 __all__ = [
@@ -132,11 +132,16 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with no_grad():
+        trace = current_trace()
+        mode = trace.mode
+        trace.mode = off_mode(mode)  # as `no_grad`, which takes much longer
+        try:
             for group in self.param_groups:
                 parameters = [p for p in group["params"] if p.grad is not None]
                 if parameters:
                     self._update(group, parameters)
+        finally:
+            trace.mode = mode
         return loss
 
     def _restore(self, before: dict[Any, dict[str, Any]]) -> None:
@@ -356,11 +361,12 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             trace.site_code, trace.site_lasti = outer
-        for hook in (
-            *self._optimizer_step_post_hooks.values(),
-            *_global_step_post_hooks.values(),
-        ):
-            hook(self, args, kwargs)
+        if self._optimizer_step_post_hooks or _global_step_post_hooks:
+            for hook in (
+                *self._optimizer_step_post_hooks.values(),
+                *_global_step_post_hooks.values(),
+            ):
+                hook(self, args, kwargs)
         return result
 
     hooked.hooked = True  # type: ignore[attr-defined]
