@@ -122,6 +122,7 @@ class Woven:
         self.leaves = [[b.values[i] for i in weave.pattern.leaves] for b in members]
         self.seeds: dict[int, Any] = {}  # gradients of results, by index; and which rows have one
         self.rows: dict[int, Any] = {}
+        self.spots: dict[int, tuple[int, int, Any]] = {}  # what `place` has found
         self.spent: frozenset[int] = (
             frozenset()
         )  # nodes that passes through all strands have used up
@@ -154,10 +155,12 @@ class Woven:
 
     def place(self, i: int) -> tuple[int, int, Any] | None:
         """Where gradients of a result are: address, bytes a row, marks; None if it is a view."""
-        if i in self.weave.pattern.views:
-            return None
-        array = self.seed(i)
-        return _launch.address_of(array), array.nbytes // self.n, self.rows[i]
+        found = self.spots.get(i)
+        if found is None and i not in self.weave.pattern.views:
+            array = self.seed(i)
+            found = _launch.address_of(array), array.nbytes // self.n, self.rows[i]
+            self.spots[i] = found
+        return found
 
     def shown(self, i: int, r: int) -> tuple[Any, int]:
         """What a view of strand r shows, and from which byte on."""
@@ -200,7 +203,7 @@ class Woven:
                 self.run(owner, known, rows, reached)
                 if not owner.retain:
                     self.use_up(segment, known.nodes, reached)
-        self.seeds, self.rows = {}, {}
+        self.seeds, self.rows, self.spots = {}, {}, {}
         return True
 
     def parts(self) -> list[tuple[Any, Any, Backward]]:
@@ -253,7 +256,7 @@ class Woven:
                     type_ = _hot.intern_type(g.shape, dtype, self.types[r][i].device)
                     number, fresh = r * stride + i, _hot.wrap(_hot.held(type_, g))
                     seeds[number] = seeds[number] + fresh if number in seeds else fresh
-        self.seeds, self.rows = {}, {}
+        self.seeds, self.rows, self.spots = {}, {}, {}
 
     def use_up(self, segment: Segment, nodes: frozenset[int], rows: Any) -> None:
         """A second pass through these nodes of some strands finds them gone."""
