@@ -32,9 +32,11 @@ from wend.compiler.tile import Shape, lane_mask, lane_range, masked_load, masked
 __all__ = [
     "PLACES",
     "SIDE",
+    "SQUARES",
     "chunk_of",
     "difference",
     "halves",
+    "is_large",
     "is_winograd",
     "is_worth",
     "join_image",
@@ -52,7 +54,7 @@ __all__ = [
 PLACES, SIDE = 16, 4
 #: Filters and channels, images, and squares of all of them from which on transforming pays. With so
 #: many filters all tiles are so high that they add in one order, whatever their width.
-_FILTERS, _CHANNELS, _IMAGES, _SQUARES = 48, 32, 2, 96
+_FILTERS, _CHANNELS, _IMAGES, SQUARES = 48, 32, 2, 64
 #: Panels of squares that are multiplied before the next ones are transformed: few, as what they are
 #: transformed to should stay in the second-level cache, but for so large weights that have no room
 #: there and are read each time.
@@ -68,15 +70,17 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
         return "false"
     found = f.is_("eq", f.mul(a["dilation_height"], a["dilation_width"]), "1")
     found = f.both(found, f.is_("sge", a["batch"], str(_IMAGES)))
-    return f.both(found, is_worth(f, shape, dtype, a, a["batch"]))
+    return f.both(found, is_worth(f, shape, dtype, a, a["batch"], str(SQUARES)))
 
 
 def _has_tiles(shape: Shape, dtype: str) -> bool:
     return dtype == "float32" and shape.rows >= 8
 
 
-def is_worth(f: Routine, shape: Shape, dtype: str, a: dict[str, str], images: str) -> str:
-    """Whether squares and channels are many enough, and the kernel is 3 x 3: an i1."""
+def is_worth(
+    f: Routine, shape: Shape, dtype: str, a: dict[str, str], images: str, fewest: str
+) -> str:
+    """Whether the kernel is 3 x 3, and channels are many enough, and squares `fewest`: an i1."""
     if not _has_tiles(shape, dtype):
         return "false"
     high, wide = squares_of(f, a)
@@ -92,7 +96,7 @@ def is_worth(f: Routine, shape: Shape, dtype: str, a: dict[str, str], images: st
         ("eq", a["groups"], "1"),
         ("sge", a["filters"], str(_FILTERS)),
         ("sge", a["channels"], str(_CHANNELS)),
-        ("sge", squares, str(_SQUARES)),
+        ("sge", squares, fewest),
         # Squares that reach beyond the edges: at most 3/5 of the multiplications must be left.
         ("sle", f.mul(squares, "80"), f.mul(positions, "27")),
     ]:
@@ -110,10 +114,14 @@ def squares_of(f: Routine, a: dict[str, str]) -> tuple[str, str]:
     return f.ceil_div(a["out_height"], 2), f.ceil_div(a["out_width"], 2)
 
 
+def is_large(f: Routine, a: dict[str, str]) -> str:
+    """Whether a weight has no room beside what it is multiplied with: an i1."""
+    return f.is_("sgt", f.mul(a["filters"], a["channels"]), str(_LARGE))
+
+
 def chunk_of(f: Routine, shape: Shape, a: dict[str, str], columns: str, first: str) -> str:
     """How many squares from `first` on, out of `columns`, are transformed before they are used."""
-    large = f.is_("sgt", f.mul(a["filters"], a["channels"]), str(_LARGE))
-    most = f.select(large, str(_PANELS * shape.panel), str(shape.panel))
+    most = f.select(is_large(f, a), str(_PANELS * shape.panel), str(shape.panel))
     count = f.minimum(f.sub(columns, first), most)
     left = f.sub(columns, f.add(first, count))
     # None of a single vector: the one before takes it.

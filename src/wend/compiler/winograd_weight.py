@@ -20,9 +20,11 @@ from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store
 from wend.compiler.winograd import (
     PLACES,
     SIDE,
+    SQUARES,
     chunk_of,
     difference,
     halves,
+    is_large,
     is_worth,
     parameters,
     runs,
@@ -34,6 +36,8 @@ from wend.compiler.winograd import (
 __all__ = ["is_winograd_weight", "winograd_weight"]
 
 _TAPS = 9
+#: Squares from which on transforming pays if the weight is large.
+_SQUARES = 24
 
 
 def is_winograd_weight(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
@@ -41,7 +45,8 @@ def is_winograd_weight(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) 
     if shape.lanes < _TAPS:
         return "false"
     forward = f.is_("eq", a["dilation_width"], "1")
-    return f.both(forward, is_worth(f, shape, dtype, a, a["images"]))
+    fewest = f.select(is_large(f, a), str(_SQUARES), str(SQUARES))
+    return f.both(forward, is_worth(f, shape, dtype, a, a["images"], fewest))
 
 
 def winograd_weight(shape: Shape, dtype: str, names: list[str]) -> str:
