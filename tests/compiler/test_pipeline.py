@@ -10,6 +10,7 @@ import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
 from wend.compiler import llvm
+from wend.compiler.kernels import Kernel
 from wend.compiler.plan import Recipe
 from wend.core import _hot
 from wend.core.primitive import ops
@@ -140,6 +141,29 @@ def test_a_temporary_without_elements_may_be_all_there_is():
         part = x[:-1]
         ((x * x).mean() + (wide * wide).mean() + (part * part).mean()).backward()
         assert x.grad.tolist() == [expected]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int64", "bool"])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_many_tensors_are_joined_by_a_kernel(dtype, dim):
+    """Parts of unlike sizes, some without elements, some turned; results of kernels and leaves."""
+    rng = np.random.default_rng(0)
+    shapes = [[2, 3, 4] for _ in range(40)]
+    for shape in shapes:
+        shape[dim] = int(rng.integers(0, 4))
+    leaves = [torch.tensor(rng.normal(size=s) * 3).to(getattr(torch, dtype)) for s in shapes]
+    turned = leaves[0].transpose(0, 2).contiguous().transpose(0, 2)
+
+    shown = torch.float32 if dtype == "bfloat16" else leaves[0].dtype
+
+    def run():
+        made = [x.logical_not() if dtype == "bool" else x + 1 for x in leaves]
+        return [torch.cat([*made, *leaves, turned], dim).to(shown)]
+
+    compared(run)
+    made, _ = recipe(run)
+    assert [repr(step)[:11] for step in made.steps].count("kernel join") == 1
+    assert all(type(step) is Kernel for step in made.steps), "no host step"
 
 
 @pytest.mark.parametrize(

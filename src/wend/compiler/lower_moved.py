@@ -9,6 +9,7 @@ from wend.base import dtypes
 from wend.base.shapes import normalize_dim, normalize_dims
 from wend.compiler.extents import ONE, ZERO, Poly, add, mul, scale, sub
 from wend.compiler.ir import MAP, Layout, Op, Read, View
+from wend.compiler.joins import lower_join
 from wend.core.graph import Node
 
 if TYPE_CHECKING:
@@ -68,17 +69,19 @@ def pad(low: Lowering, node: Node) -> bool:
 
 
 def cat(low: Lowering, node: Node) -> bool:
-    """Tensors one behind the other: each is read where the loop has come to it."""
+    """Tensors one behind the other: each is read where the loop has come to it, or copied."""
     f = low.function
     out = node.outputs[0]
     space, dtype = f.shape(out), f.dtypes[out]
     rank = len(space)
     inputs = [i for i in node.inputs if len(f.shape(i)) == rank]
-    if not low.kernel_types(node) or not 0 < len(inputs) <= MAX_PARTS:
+    if not low.kernel_types(node) or not inputs:
         return False
     if len(inputs) < len(node.inputs):
         return False  # one of them has no elements, of which nothing is known here
     dim = normalize_dim(node.prim.dim, rank, "cat")
+    if len(inputs) > MAX_PARTS:
+        return lower_join(low, node, inputs)
     every = tuple(range(rank))
     reads, first = [], ZERO
     for i in inputs:

@@ -11,7 +11,8 @@ from wend.compiler.codegen import NestCode
 from wend.compiler.epilogue import NAME, EpilogueCode
 from wend.compiler.extents import ONE, ZERO, Poly, constant, known, product, scale
 from wend.compiler.fuse import Fusion
-from wend.compiler.ir import ATTENTION, CONTRACT, CONVOLVE, SCAN, WINDOWS, Function, Op
+from wend.compiler.ir import ATTENTION, CONTRACT, CONVOLVE, JOIN, SCAN, WINDOWS, Function, Op
+from wend.compiler.joins import join
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.layout import is_dense
 from wend.compiler.lower import Lowering
@@ -133,6 +134,8 @@ class Recipe:
             kernel = attention(self.function, op)
         elif op.kind == SCAN:
             kernel = scan(self.function, op)
+        elif op.kind == JOIN:
+            kernel = join(self.function, op)
         elif op.kind == WINDOWS:
             kernel = windows(self.function, op)
         else:
