@@ -29,6 +29,7 @@ REFUSED = (
     "derivative for aten::",
     "refer to a single memory location",
     "its base or another view of its base has been modified",
+    "A view was created in no_grad mode and is being modified inplace",
     "Trying to backward through the graph a second time",
     "Can't detach views in-place",
     "saved tensor that has been detached in-place",
