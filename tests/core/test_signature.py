@@ -1,5 +1,7 @@
 """Declared signatures: parameters, kinds and defaults."""
 
+import pytest
+
 import wend
 import wend.nn.functional as F
 from wend.core.signature import EMPTY, Binder, Param, parse_signature
@@ -60,3 +62,23 @@ def test_a_form_of_call_is_bound_once(monkeypatch):
     for call in calls:
         call(3)
     assert bound == []
+
+
+def test_lists_of_any_number_of_tensors_are_bound_once(monkeypatch):
+    """One list of tensors: as many forms as there are lengths, and lists of what is no tensor."""
+    parts = [wend.full((1, 2), float(k)) for k in range(30)]
+    for n in range(1, 31):
+        wend.cat(parts[:n])
+    bound = []
+    bind = Binder.bind
+    monkeypatch.setattr(
+        Binder, "bind", lambda self, *call: (bound.append(self.name), bind(self, *call))[1]
+    )
+    for n in (30, 1, 17, 2, 29):
+        assert wend.cat(parts[:n]).tolist() == [[float(k)] * 2 for k in range(n)]
+        assert wend.cat(tuple(parts[:n])).shape == (n, 2)
+    assert bound == []
+    with pytest.raises(TypeError):
+        wend.cat([parts[0], 3.0, parts[1]])
+    assert wend.cat(parts[:3], 1).shape == (1, 6)
+    assert wend.cat(parts[:3]).shape == (3, 2)

@@ -42,7 +42,7 @@ cdef list BOUND
 cdef tuple OPERATOR_NAMES
 cdef int R_TENSOR, R_FLOAT, R_INT, R_BOOL, R_TENSORS, R_INTS, R_COMPLEX, R_DEFAULT
 cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
-cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE
+cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE, MOST_LENGTHS
 cdef Py_ssize_t LONG_TAIL, WINDOW
 cdef list AUTOBATCH
 cdef dict PLAIN_TYPES
@@ -519,6 +519,7 @@ cdef class OpFunction:
     cdef public bint inplace
     cdef public list plans
     cdef public CallPlan plan0
+    cdef dict lengths
     cdef PrimitiveBase one
     cdef PrimitiveBase two
     cdef PrimitiveBase three
@@ -536,8 +537,9 @@ cdef class OpFunction:
     @cython.locals(prim=PrimitiveBase)
     cdef quick2(self, object x, object y)
     cdef remember(self, CallPlan plan)
-    @cython.locals(plan=CallPlan, k=Py_ssize_t, j=Py_ssize_t, n=Py_ssize_t, ok=bint, role=int,
-                   h0=Tensor, h1=Tensor, h2=Tensor, rest=list, values=list, two=tuple)
+    @cython.locals(plan=CallPlan, known=CallPlan, k=Py_ssize_t, j=Py_ssize_t, n=Py_ssize_t,
+                   ok=bint, role=int, h0=Tensor, h1=Tensor, h2=Tensor, rest=list, values=list,
+                   two=tuple)
     cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
     cdef promote(self, Py_ssize_t k, CallPlan plan)
     cdef call_cold(self, size_t args, Py_ssize_t nargs, object kwnames)

@@ -35,6 +35,7 @@ LOW_32 = (1 << 32) - 1
 LOW_44 = (1 << 44) - 1
 MAX_STATES = 60_000
 MOST_OFF_TRIE = 1_000_000  # nodes pending at most where structure does not come back
+MOST_LENGTHS = 128  # of lists of tensors whose calls one function knows
 SEAL_AFTER = 32  # divergences below a state before it may be sealed
 LONG_TAIL = 250  # new states of one divergence that weigh as much as another divergence
 MOST_ROOM = 4096  # entries that a fresh trace has room for at most
@@ -2739,6 +2740,7 @@ class OpFunction:
         self.inplace = inplace
         self.plans = []
         self.plan0 = None
+        self.lengths = {}  # plans of calls with one list of tensors, by how many these are
         self.one = None  # primitives of the quickest forms: a tensor,
         self.two = None  # two tensors,
         self.three = None  # three tensors,
@@ -2814,6 +2816,10 @@ class OpFunction:
         if not plan.is_quick():
             return
         roles = plan.roles
+        if roles == bytes([R_TENSORS]):
+            if len(self.lengths) >= MOST_LENGTHS:
+                self.lengths.clear()
+            self.lengths[plan.extras[0]] = plan
         if roles == bytes([R_TENSOR]) and not plan.has_args:
             self.one = plan.prim
         elif roles == bytes([R_TENSOR, R_TENSOR]) and not plan.has_args:
@@ -2859,6 +2865,13 @@ class OpFunction:
                     )
         plan = self.plan0
         k = 0
+        if nargs == 1 and kwnames is None and len(self.lengths) > 0:
+            a = arg(args, 0)
+            if type(a) is list or type(a) is tuple:
+                known = self.lengths.get(len(a))
+                if known is not None:
+                    plan = known
+                    k = -1  # if it is not this one, it may be the first of the others
         while plan is not None:
             if plan.nargs == nargs and (
                 plan.kwnames is kwnames or (kwnames is not None and plan.kwnames == kwnames)

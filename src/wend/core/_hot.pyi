@@ -1825,6 +1825,7 @@ class OpFunction:
     __name__: Any
     __qualname__: Any
     __module__: Any
+    lengths: Any
     one: Any
     two: Any
     three: Any

@@ -37,7 +37,7 @@ def sharable(op: str, array: Array) -> Array:
 
     Raises ArgumentError for negative strides.
     """
-    if any(stride < 0 for stride in array.strides):
+    if min(array.strides, default=0) < 0:
         raise ArgumentError(
             f"{op}: at least one stride in the given numpy array is negative, and tensors with "
             "negative strides are not supported; make a copy with array.copy()"

@@ -33,7 +33,12 @@ def check_range(
     negative: whether indices may count from the end.
     """
     low = -n if negative else 0
-    if index.size == 0 or (index.min() >= low and index.max() < n):
+    if index.size == 0:
+        return
+    if not negative and index.dtype == np.int64:  # unsigned, what is negative is large
+        if index.view(np.uint64).max() < n:
+            return
+    elif index.min() >= low and index.max() < n:
         return
     where = np.argwhere((index < low) | (index >= n))[0]
     value = index[tuple(where)]

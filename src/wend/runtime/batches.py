@@ -17,8 +17,8 @@ from wend.transforms.rows import with_rows
 
 _sort: Any = _sort_select.select()
 
-#: Flushes that are remembered, of so many ops together at most.
-REMEMBERED, MOST_OPS = 32, 20_000
+#: Flushes that are remembered, of so many ops together at most: what is kept is freed out of cache.
+REMEMBERED, MOST_OPS = 32, 4_000
 
 
 #: Of a flush, or what finds them out when they are asked for.
