@@ -6,6 +6,7 @@ from test_pipeline import compared, normal, recipe
 
 import wend as torch
 import wend.nn.functional as F
+from tries import own_trie
 from wend.base import config
 from wend.compiler.ir import CONTRACT, CONVOLVE
 from wend.compiler.kernels import Kernel
@@ -15,8 +16,8 @@ SIZES = [(1, 1, 1), (2, 3, 5), (8, 48, 16), (17, 49, 33), (70, 130, 20), (3, 20,
 
 @pytest.fixture(autouse=True)
 def at_once():
-    """Plans are compiled before their first run, and checked against the reference."""
-    with config.override(compile=True, wait=True, verify=True):
+    """Plans are compiled before their first run, and checked; on a trie of their own."""
+    with own_trie(), config.override(compile=True, wait=True, verify=True):
         yield
 
 
@@ -276,3 +277,18 @@ def test_training_through_convolutions():
 def test_one_dim():
     w, b, x = normal(6, 3, 3, seed=1), normal(6, seed=2), normal(2, 3, 40)
     compared(lambda: [F.silu(F.conv1d(x, w, b, padding=1)) * 2])
+
+
+def test_a_softmax_in_the_backward_pass_keeps_no_more_than_it_must():
+    """What reads a sum over a product's result can be no tail of it: the product is stored once."""
+    q, k, v = (normal(3, 2, 17, 8, seed=i).requires_grad_() for i in range(3))
+    seed = normal(3, 2, 17, 8, seed=3)
+
+    def run():
+        weights = torch.softmax(q @ k.transpose(-1, -2), dim=-1)
+        return list(torch.autograd.grad(weights @ v, (q, k, v), seed))
+
+    compared(run)
+    made, _ = recipe(run)
+    stored = [step.writes for step in made.steps if CONTRACT in [op.kind for op in step.ops]]
+    assert stored and all(len(writes) == 1 for writes in stored)

@@ -42,19 +42,34 @@ class Attachment:
     def find_heads(self) -> None:
         """The product that each elementwise op belongs to."""
         latest: dict[int, Op] = {}
+        behind: dict[int, int] = {}  # a bit for each product that leads to a value by a fold, say
+        bits: dict[int, int] = {}
         # Leaves, and what is made of one element by element: a nest may take such a leaf's memory.
         owned = set(self.function.inputs)
         for op in self.function.ops:
+            apart = 0
+            for i in self.sources[id(op)]:
+                apart |= behind.get(i, 0)
             if may_have_tail(op):
                 latest[op.out] = op
+                bits[op.out] = 1 << len(bits)
             if not is_tail_op(self.function, op):
+                for i in self.sources[id(op)]:
+                    apart |= bits[latest[i].out] if i in latest else 0
+                behind[op.out] = apart
                 continue
             if any(i in owned and self.is_whole(i, op) for i in self.sources[id(op)]):
                 owned.add(op.out)
                 continue
             heads = [latest[i] for i in self.sources[id(op)] if i in latest]
             if heads:
-                latest[op.out] = max(heads, key=lambda head: self.order[id(head)])
+                head = max(heads, key=lambda head: self.order[id(head)])
+                if apart & bits[head.out]:  # what it reads is known when the product is done
+                    for head in heads:
+                        apart |= bits[head.out]
+                else:
+                    latest[op.out] = head
+            behind[op.out] = apart
         for op in reversed(self.function.ops):
             if may_have_tail(op) or op.out not in latest:
                 continue
