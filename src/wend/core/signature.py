@@ -12,7 +12,7 @@ import inspect
 import re
 import struct
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from wend.base.dtypes import DType, bool_, float64, int64
@@ -57,14 +57,20 @@ def parse_signature(text: str) -> tuple[Param, ...]:
     params: list[Param] = []
     keyword_only = False
     for piece in filter(str.strip, _COMMA.split(text)):
-        head, assigned, default = (part.strip() for part in piece.partition("="))
-        if head == "*":
+        if piece.strip() == "*":
             keyword_only = True
-            continue
-        name, _, kind = head.partition(":")
-        value = _literal(default) if assigned else EMPTY
-        params.append(Param(name.strip(), kind.strip() or "tensor", value, keyword_only))
+        else:
+            params.append(_parameter(piece, keyword_only))
     return tuple(params)
+
+
+@cache
+def _parameter(text: str, keyword_only: bool) -> Param:
+    """One parameter: ops have many in common."""
+    head, assigned, default = text.partition("=")
+    name, _, kind = head.partition(":")
+    value = _literal(default.strip()) if assigned else EMPTY
+    return Param(name.strip(), kind.strip() or "tensor", value, keyword_only)
 
 
 #: Between parameters; a tuple may be a default.

@@ -35,13 +35,17 @@ class Recorder:
         self.nodes: list[Node] = []
         self.shapes: Shapes = {}
         self.n = 0
+        self.hints: list[TensorType] = []  # concrete types, by id
 
     def input(self, shape: Sequence[Any], dtype: Any, device: Any) -> Any:
         """A tensor that stands for the next input."""
-        return self._tensor(tuple(shape), dtype, device)
+        hint = _hot.intern_type(tuple([hint_of(n) for n in shape]), dtype, device)
+        return self._tensor(tuple(shape), hint)
 
-    def _tensor(self, shape: tuple[Any, ...], dtype: Any, device: Any) -> Any:
-        value = _hot.symbolic_value(_hot.symbolic_type(shape, dtype, device), self.serial, self.n)
+    def _tensor(self, shape: tuple[Any, ...], hint: TensorType) -> Any:
+        type_ = _hot.symbolic_type(shape, hint.dtype, hint.device)
+        value = _hot.symbolic_value(type_, self.serial, self.n)
+        self.hints.append(hint)
         self.n += 1
         return _hot.wrap(value)
 
@@ -59,8 +63,7 @@ class Recorder:
             wrap = prim.result_wrap()
             return result if wrap is None else wrap(result)
         ids = tuple(self.id_of(prim, t) for t in tensors)
-        hint_types = [hint_type(t) for t in tensors]
-        program, outs = prim.typed(hint_types, [hint_of(a) for a in args])
+        program, outs = prim.typed([self.hints[i] for i in ids], [hint_of(a) for a in args])
 
         def dim_of(i: int, axis: int) -> Expr:
             return expr_of(tensors[i].value.type.shape[axis])
@@ -80,7 +83,7 @@ class Recorder:
                 for e, h in zip(exprs, hint.shape, strict=True)
             )
             self.shapes[self.n] = (exprs, dtype)
-            results.append(self._tensor(shape, dtype, hint.device))
+            results.append(self._tensor(shape, hint))
         outputs = tuple(r.value.index for r in results)
         exprs = tuple(expr_of(a) for a in args)
         self.nodes.append(Node(prim, program, ids, outputs, exprs, program.differentiable))
@@ -96,12 +99,6 @@ class Recorder:
                 return body()
         finally:
             trace.symbolic = before
-
-
-def hint_type(tensor: Any) -> TensorType:
-    """The concrete type that a symbolic tensor had when it was traced."""
-    type_ = tensor.value.type
-    return _hot.intern_type(tuple(hint_of(n) for n in type_.shape), type_.dtype, type_.device)
 
 
 def symbolic_args(prim: Any, args: Sequence[Any], guards: Guards) -> list[Any]:
