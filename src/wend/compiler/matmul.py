@@ -268,7 +268,7 @@ def _product(shape: Shape, dtype: str) -> str:
     short = f.both(f.is_("slt", a["depth"], "12"), f.is_("sge", a["columns"], str(shape.lanes)))
     dotted = f.both(dotted, f.let(f"xor i1 {short}, true"))
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
-    turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"]))
+    turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"], a["depth"]))
     narrow = Narrow.of(f, shape, dtype, a, packed)
     mirrored = f.both(narrow.dotted, f.let(f"xor i1 {dotted}, true"))
     crossed_ = f.both(crossed(f, shape, dtype, rows, a), f.let(f"xor i1 {packed}, true"))
