@@ -53,8 +53,13 @@ def _target(s: Scope) -> Value:
     )  # fmt: skip
     if found is None or s.chance(3):
         x = s.a_float()
-        found = s.name(replace(x, text=s.pick(("{x}.clone()", "({x} * 1)")).format(x=x.text),
-                               leaf=False, storage=-1, writable=True))  # fmt: skip
+        # PyTorch copies a turned tensor turned, and `reshape` of that is no view.
+        copy = s.pick(
+            ("{x}.clone(memory_format=torch.contiguous_format)", "({x} * 1).contiguous()")
+        )
+        found = s.name(
+            replace(x, text=copy.format(x=x.text), leaf=False, storage=-1, writable=True)
+        )
     return found
 
 
