@@ -9,7 +9,9 @@ import numpy as np
 from wend.base.errors import ExecutionError
 from wend.core._hot import Batch
 from wend.core.provenance import locate
+from wend.ops.arithmetic import Div
 from wend.ops.reduce import Sum
+from wend.ops.selection import Cast
 from wend.runtime.reference import ReferencePlan
 
 #: How far results may differ, in terms of the largest element, by bytes of a float.
@@ -23,7 +25,7 @@ def verify(compiled: Any, batch: Batch) -> None:
     if expected is None:
         return
     found = compiled.execute(batch.values, batch.args)
-    terms = terms_of_sums(reference, expected)
+    terms = terms_of_sums(reference, expected, batch)
     if found is None or all(agree(found[i], expected[i], terms.get(i, 0.0)) for i in found):
         return
     wrong = first_wrong(reference, batch, expected, terms)
@@ -46,23 +48,41 @@ def expect(reference: ReferencePlan, batch: Batch) -> list[Any] | None:
     with np.errstate(all="ignore"):
         try:
             for step in reference.steps:
-                frees, donates, step.frees, step.donates = step.frees, step.donates, (), False
-                try:
-                    step.call(env, types, batch.args)
-                finally:
-                    step.frees, step.donates = frees, donates
+                call(step, env, types, batch.args)
         except Exception:
             return None
     return env
 
 
-def terms_of_sums(reference: ReferencePlan, expected: list[Any]) -> dict[int, float]:
-    """By value that is a sum, its largest term: terms that cancel leave the rounding of these."""
-    return {
-        step.output: magnitude(np.asarray(expected[step.inputs[0]]))
-        for step in reference.steps
-        if isinstance(step.node.prim, Sum) and step.output is not None
-    }
+def call(step: Any, env: list[Any], types: list[Any], args: list[Any]) -> None:
+    """Run a step that frees nothing, and writes to no operand."""
+    frees, donates, step.frees, step.donates = step.frees, step.donates, (), False
+    try:
+        step.call(env, types, args)
+    finally:
+        step.frees, step.donates = frees, donates
+
+
+def terms_of_sums(reference: ReferencePlan, expected: list[Any], batch: Batch) -> dict[int, float]:
+    """By value that is a sum, its largest term: terms that cancel leave the rounding of these.
+
+    A mean is a sum that is divided and rounded to its type: what that makes of the term counts.
+    """
+    terms: dict[int, float] = {}
+    types = [v.type for v in batch.values]
+    for step in reference.steps:
+        if step.output is None:
+            continue
+        if isinstance(step.node.prim, Sum):
+            terms[step.output] = magnitude(np.asarray(expected[step.inputs[0]]))
+        elif isinstance(step.node.prim, (Div, Cast)) and step.inputs[0] in terms:
+            env = list(expected)
+            i = step.inputs[0]
+            env[i] = np.full_like(expected[i], terms[i])
+            with np.errstate(all="ignore"):
+                call(step, env, types, batch.args)
+            terms[step.output] = magnitude(np.asarray(env[step.output]))
+    return terms
 
 
 def magnitude(a: Any) -> float:

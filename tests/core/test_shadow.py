@@ -1,0 +1,56 @@
+"""WEND_VERIFY=1: machine code beside the reference, and what counts as a difference."""
+
+import numpy as np
+import pytest
+
+import wend as torch
+from tries import own_trie
+from wend.base import config
+from wend.base.errors import ExecutionError
+from wend.runtime import cpu
+
+
+@pytest.fixture(autouse=True)
+def verified():
+    with own_trie(), config.override(compile=True, wait=True, verify=True):
+        yield
+
+
+def test_the_first_op_that_differs_is_named_with_its_line(monkeypatch):
+    real = cpu.CompiledPlan.execute
+
+    def wrong(plan, values, args):
+        """What tanh makes, and what depends on it, is off by a little."""
+        tanh = next(n for n in plan.reference.path.nodes if n.prim.name == "tanh").outputs[0]
+        found = real(plan, values, args)
+        return {i: a + 1e-3 if i in (tanh, plan.reference.wanted) else a for i, a in found.items()}
+
+    monkeypatch.setattr(cpu.CompiledPlan, "execute", wrong)
+    x = torch.tensor(np.linspace(-1, 1, 5))
+    y = torch.tanh(x.exp())
+    with pytest.raises(
+        ExecutionError, match="tanh: machine code and the reference differ"
+    ) as found:
+        y.numpy()
+    assert "test_shadow.py" in str(found.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+def test_terms_that_cancel_leave_rounding_in_a_mean_as_well(dtype):
+    """Which machine code adds up in another order."""
+    numbers = np.random.default_rng(0).normal(size=33)
+    x = torch.tensor([*numbers, *-numbers[::-1]]).to(dtype)
+    for scale in (1.0, 1e-3, 1e3):
+        assert abs((x * scale).mean().item()) <= 1e-2 * scale
+        assert abs((x * scale).sum().item() / 7.0) <= 1.0 * scale
+
+
+def test_a_mean_that_is_wrong_is_none_that_cancels(monkeypatch):
+    real = cpu.CompiledPlan.execute
+    monkeypatch.setattr(
+        cpu.CompiledPlan,
+        "execute",
+        lambda plan, values, args: {i: a + 1e-3 for i, a in real(plan, values, args).items()},
+    )
+    with pytest.raises(ExecutionError, match="differ"):
+        torch.tensor([1.0, -1.0, 0.5, -0.5]).exp().log().mean().item()
