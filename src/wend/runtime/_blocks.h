@@ -28,7 +28,7 @@ static PyObject *wend_make_large(PyObject *shape, PyObject *dtype) {
 #define WEND_LINE 64
 #define WEND_PAGE 4096
 #define WEND_HUGE (2 << 20)
-#define WEND_KEPT 64
+#define WEND_KEPT_BLOCKS 64
 #define WEND_KEPT_BYTES ((size_t)256 << 20)
 
 /* NumPy's own declarations (NEP 49), whose binary interface is fixed. */
@@ -53,7 +53,7 @@ typedef struct {
     char *data;
 } wend_block;
 
-static wend_block wend_kept[WEND_KEPT]; /* the oldest first */
+static wend_block wend_kept[WEND_KEPT_BLOCKS]; /* the oldest first */
 static int wend_n_kept = 0;
 static size_t wend_kept_bytes = 0;
 static unsigned wend_n_blocks = 0;
@@ -133,7 +133,7 @@ static void wend_block_free(void *ctx, void *data, size_t size) {
         munmap(block.base, block.length);
         return;
     }
-    while (wend_n_kept == WEND_KEPT || wend_kept_bytes + block.length > most) wend_drop(0);
+    while (wend_n_kept == WEND_KEPT_BLOCKS || wend_kept_bytes + block.length > most) wend_drop(0);
     wend_kept[wend_n_kept++] = block;
     wend_kept_bytes += block.length;
 }
