@@ -17,7 +17,10 @@ CORE = Path("src") / "wend" / "core"
 RUNTIME = Path("src") / "wend" / "runtime"
 # Python's own flags ask for debug information, which would be six sevenths of the libraries, and
 # for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
+# No exception passes through this code: it needs no tables for unwinding, a fourteenth of it.
 COMPILE = ["-O2", "-g0", "-fno-plt", "-Wno-unused-function"]
+if sys.platform == "linux":
+    COMPILE.append("-fno-asynchronous-unwind-tables")
 LINK = ["-Wl,--strip-all"] if sys.platform == "linux" else []
 PURE_REMEDY = """
 Wend's hot core could not be compiled.
