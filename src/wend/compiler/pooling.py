@@ -322,8 +322,7 @@ def _adjoint(rank: int, nd: int, dtype: DType) -> str:
 
 def _apart(b: VectorBuilder, base: str, first: str, step: str, dtype: DType) -> str:
     """Pointers to elements first, first + 1, ..., which are `step` apart."""
-    places = b.add(b.spread(first, dtypes.int64), Value(_count(b.lanes, "i64"), dtypes.int64))
-    moved = b.mul(places, b.spread(step, dtypes.int64))
+    moved = _places(b, b.text.mul(first, step), step)
     kind = vector_type("i64", b.lanes)
     return b.text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, {kind} {moved.name}")
 
