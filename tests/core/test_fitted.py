@@ -62,3 +62,36 @@ def test_any_number_of_rows(monkeypatch):
         run(n, weight, bias)
     # What is made for a new number of rows is words, not frames.
     assert len(made) - first < 58
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_found_natively_is_what_is_found_slowly(monkeypatch, threads):
+    """`Bound.fit`: words for other sizes, also where kernels are cut or panels laid otherwise."""
+    asked = []
+    fitted = cpu.CompiledPlan.fitted
+
+    def asking(plan, types, args):
+        found = fitted(plan, types, args)
+        last, plan.last = plan.last, None
+        asked.append((last is not None, found, fitted(plan, types, args)))
+        plan.last = last
+        return found
+
+    monkeypatch.setattr(cpu.CompiledPlan, "fitted", asking)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        torch.manual_seed(0)
+        weight, bias = torch.nn.Parameter(torch.randn(6, 6)), torch.nn.Parameter(torch.randn(6))
+        for n in (*SIZES, 700, 701, 900, 5):
+            run(n, weight, bias)
+    finally:
+        torch.set_num_threads(before)
+    assert sum(known for known, _, _ in asked) > len(SIZES)
+    for _, (home, found), (other, expected) in asked:
+        assert home is other and (found is None) == (expected is None)
+        if found is not None:
+            assert found[0].__self__ is expected[0].__self__
+            assert found[3:5] == expected[3:5]
+            for have, want in zip(found[5], expected[5], strict=True):
+                np.testing.assert_array_equal(have, want)

@@ -64,3 +64,17 @@ cdef class Tables:
     cpdef long long measure(self, long long terms, long long places, long long sizes) except -1
     @cython.locals(k=Py_ssize_t, at="long long", row="long long")
     cpdef fill(self, long long memory, long long terms, long long places)
+
+cdef class Fit:
+    cdef object address_of
+    cdef public tuple program
+    cdef public Py_ssize_t n_atoms, n_terms
+    cdef public long long most, most_rows, many
+    cdef public list ways, limits, fixed, packable
+    cdef public dict forms
+    cdef public Tables tables
+    cdef public object nonempty, small, asked, places, weights, weigh, row
+    @cython.locals(n=Py_ssize_t, numbers="long long", at="long long", number="long long",
+                   words="long long", k=Py_ssize_t, forms=dict, edges=list, packable=list,
+                   cutters=list, tables=Tables, most="long long")
+    cpdef find(self, object types, list args)

@@ -303,3 +303,67 @@ class Tables:
             row = self.placed + 8 * k
             at = memory + 8 * get(row)
             put(at, get(at) + get(places + 8 * get(row + 8)))
+
+
+class Fit:
+    """What a frame that serves many sizes needs for certain ones, if kernels are cut as before.
+
+    program    (its words, the polynomials that it computes), as `tabulate.Row.program` has it
+    n_atoms    that it has room for     n_terms: of the skeleton
+    nonempty   places of extents of which none may be 0     small: of those that may be up to `most`
+    asked      places of all numbers that cutters ask for (the three are rows of words)
+    ways       (cutters, words) of `cut_kernels`     most_rows: see there
+    forms, packable   what `cut_kernels` found
+    limits     (term, number) that may not be exceeded
+    weights    of the frame (`Frame.weights`) where some terms have these numbers, `fixed`; else
+               `weigh` finds them for a row of terms
+    many       elements that kernels write, from which on other threads may run
+    tables     `Tables`     places: of the frame
+    row        a function that makes a row of so many words
+    """
+
+    def __init__(self, address_of, **given):
+        self.address_of = address_of
+        for name, content in given.items():
+            setattr(self, name, content)
+
+    def find(self, types, args):
+        """See `_launch.fit`; None if the frame does not serve these sizes, or it is not certain."""
+        code, n = self.program
+        address_of = self.address_of
+        tables = self.tables
+        row = self.row(n + self.n_atoms)
+        terms = self.row(self.n_terms)
+        numbers = address_of(row)
+        at = address_of(terms)
+        evaluate(address_of(code), len(code), types, args, numbers, numbers + 8 * n)
+        if least_of(numbers, address_of(self.nonempty), len(self.nonempty)) <= 0:
+            return None
+        words = address_of(self.small)
+        for k in range(len(self.small)):
+            number = get(numbers + 8 * get(words + 8 * k))
+            if number > self.most or number == NONE:
+                return None
+        if least_of(numbers, address_of(self.asked), len(self.asked)) == NONE:
+            return None
+        forms = {}
+        edges = []
+        packable = []
+        for cutters, way in self.ways:
+            words = address_of(way)
+            cut_kernels(cutters, words, numbers, self.most_rows, None, forms, edges, packable)
+        if forms != self.forms or packable != self.packable:
+            return None
+        if not tables.evaluate(numbers, n, edges, at):
+            return None
+        for k, most in self.limits:
+            if get(at + 8 * k) > most:
+                return None
+        weights = self.weights
+        for k, number in self.fixed:
+            if get(at + 8 * k) != number:
+                weights = self.weigh(terms)
+                break
+        places = self.places
+        release = tables.total(at) >= self.many
+        return tables.fill, at, address_of(places), release, weights, (terms, places)

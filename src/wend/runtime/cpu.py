@@ -12,6 +12,7 @@ import sys
 import time
 import weakref
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,8 @@ class CompiledPlan:
         self.skeletons: dict[Any, Skeleton] = {}
         self.placings: dict[Any, Placing] = {}  # by the lifetimes of what is in the arena
         self.homes: dict[Skeleton, Bound] = {}  # see `fitted`
+        #: The last of them, whether there were several threads then, and its `Bound.fit`.
+        self.last: tuple[Bound, bool, Any] | None = None
         #: Whether all of it is kernels that write where they are told.
         self.on_addresses = len(self.kernels) == len(recipe.steps) and all(
             result.owns for result in recipe.results
@@ -170,7 +173,12 @@ class CompiledPlan:
         One frame serves all for which kernels are cut alike: there may be any number of rows.
         Raises LookupError if these sizes are left to the reference.
         """
+        several, last = pool.threads() > 1, self.last
         try:
+            if last is not None and last[1] == several:
+                words = last[2].find(types, args)
+                if words is not None:
+                    return last[0], words
             sized = Sized(self, types, args)
             home = self.homes.get(sized.skeleton)
             words = None if home is None else sized.words_for(home)
@@ -183,6 +191,11 @@ class CompiledPlan:
                     if len(self.homes) >= MAX_BOUND:
                         self.homes.clear()
                     self.homes[home.skeleton] = home
+            if words is not None:
+                fit = home.fits.get(several)
+                if fit is None:
+                    fit = home.fits[several] = home.fit(words, types, args)
+                self.last = home, several, fit
         except (Unbound, OverflowError, ZeroDivisionError):
             raise LookupError from None
         return home, words
@@ -239,6 +252,11 @@ def shown_only(recipe: Recipe) -> list[int]:
     inputs = set(recipe.function.inputs)
     atoms = recipe.function.extents.atoms
     return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
+
+
+def word_row(n: int) -> np.ndarray:
+    """A row of so many words, without a content."""
+    return np.empty(n, np.int64)
 
 
 class Sized:
@@ -306,7 +324,7 @@ class Sized:
             _launch.address_of(terms),
             _launch.address_of(places),
             bool(self.release),
-            weights_of(self),
+            weights_of(self, terms),
             (terms, places),
         )
 
@@ -323,9 +341,45 @@ class Bound(Sized):
         self.types = key
         self.sizes = sizes
         self.moved = {k: int(args[k]) for k in plan.moving.moves}  # what moving args were
+        self.fits: dict[bool, Any] = {}  # see `fit`; by whether there are several threads
         self.find_memory(room)
         self.find_results()
         self.frame = self.new_frame()
+
+    def fit(self, words: Any, types: list[Any], args: list[Any]) -> Any:
+        """What finds such words for other sizes that are cut alike, natively.
+
+        words: what `words_for` found for some sizes     types, args: any
+        """
+        plan, skeleton = self.plan, self.skeleton
+        recipe, (terms, places) = plan.recipe, words[5]
+        extents = recipe.function.extents
+        ways = list(plan.ways[pool.threads() > 1])
+        small = plan.places(recipe.function.small)
+        plan.numbers(types, args)  # the program is up to date then
+        forms = {n: skeleton.forms[k] for n, (k, _) in enumerate(plan.kernels)}
+        return _bind.Fit(
+            _launch.address_of,
+            program=plan.program,
+            n_atoms=len(extents.atoms),
+            n_terms=skeleton.n_terms,
+            nonempty=plan.nonempty,
+            small=small,
+            most=MOST_COPIED,
+            asked=plan.places({p for cutters, _ in ways for c in cutters for p in c.polys}),
+            ways=ways,
+            most_rows=packed.MAX_ROWS,
+            forms={n: form for n, form in forms.items() if form is not WHOLE},
+            packable=list(skeleton.place_of_weight),
+            limits=[(k, ROOMY * int(self.terms[k])) for k in skeleton.memory_terms.tolist()],
+            fixed=[(k, int(terms[k])) for k in skeleton.packed_terms.tolist()],
+            many=0 if skeleton.cut else -(-RELEASE_BYTES // 4),
+            tables=skeleton.tables,
+            places=places,
+            weights=words[4],
+            weigh=partial(weights_of, self),
+            row=word_row,
+        )
 
     # -- memory -----------------------------------------------------------------------------
 

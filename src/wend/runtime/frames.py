@@ -47,7 +47,7 @@ class FrameMaker:
         frame.outs = tuple(bound.outs)
         frame.numbers = skeleton.numbers
         frame.moves = tuple([self.move(memory, *row) for row in skeleton.moving])
-        frame.weights = weights_of(bound)
+        frame.weights = weights_of(bound, bound.terms)
         frame.steps = self.steps(address)
         frame.owner = Owner(bound, skeleton.source)
         frame.release = bound.release
@@ -125,26 +125,26 @@ class FrameMaker:
         return tuple(found)
 
 
-def weights_of(sized: Sized) -> tuple[Any, ...]:
-    """What says, per product, whether the right operand is packed, and where."""
-    skeleton, terms, places = sized.skeleton, sized.terms, sized.places
+def weights_of(sized: Sized, terms: np.ndarray) -> tuple[Any, ...]:
+    """What says, per product, whether the right operand is packed, and where: for these terms."""
+    skeleton, places = sized.skeleton, sized.places
     key = (*terms[skeleton.packed_terms].tolist(), *places[skeleton.private].tolist())
     if skeleton.weights is None or skeleton.weights[0] != key:
-        skeleton.weights = key, tuple([weight_of(sized, row) for row in skeleton.packing])
+        skeleton.weights = key, tuple([weight_of(sized, terms, row) for row in skeleton.packing])
     return skeleton.weights[1]  # type: ignore[no-any-return]
 
 
-def weight_of(sized: Sized, row: Any) -> tuple[Any, ...]:
+def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
     """What says it of one product."""
     skeleton = sized.skeleton
     k, private, ends, layout = row
     kernel = sized.plan.recipe.steps[k]
     assert isinstance(kernel, Kernel)
-    lies = packed.layout(kernel.source, *sized.terms[layout].tolist())
+    lies = packed.layout(kernel.source, *terms[layout].tolist())
     leaf = kernel.slots[RIGHT].a
     place, home = (8 * n for n in (skeleton.place_of_weight[k], skeleton.source[leaf]))
     words = tuple(
-        [(8 * w, kept, 0 if term is None else int(sized.terms[term])) for w, kept, term in ends]
+        [(8 * w, kept, 0 if term is None else int(terms[term])) for w, kept, term in ends]
     )
     arena = -1 if private is None else sized.place_of(private)
     return leaf, lies, place, home, lies.offset, arena, words, packed.patience(lies)
