@@ -162,7 +162,7 @@ def check_memory(recipe: Recipe) -> None:
         else:
             used = [function.base(read.value) for read in step.reads]
         for i in used:
-            life = recipe.lifetimes.get(i)
+            life = recipe.lifetimes.get(recipe.homes.get(i, i))
             if life is not None:
                 assert life[1] <= k <= life[2], f"{step}: %{i} is not alive"
     leaves = list(recipe.donations.values())

@@ -21,6 +21,7 @@ from wend.compiler.passes import Pass, Watch
 from wend.compiler.pooling import windows
 from wend.compiler.regions import Region
 from wend.compiler.scans import scan
+from wend.compiler.sharing import Life, operand_for, shared_places
 from wend.compiler.tails import Tail, head_of
 from wend.compiler.windows import convolution
 from wend.core.graph import PathGraph
@@ -110,7 +111,7 @@ class Recipe:
     def place(self) -> None:
         """Lifetimes, and whose memory results take."""
         self.results = self.find_results()
-        self.lifetimes = self.find_lifetimes()
+        self.homes, self.lifetimes = shared_places(self.steps, self.find_lifetimes())
         self.last_read = self.find_last_reads()
         self.donations, self.barrier = self.find_donations()
         self.find_streamed()
@@ -259,8 +260,8 @@ class Recipe:
             results.append(Result(i, layout.base, owns, f))
         return results
 
-    def find_lifetimes(self) -> dict[int, tuple[Poly, int, int]]:
-        """Temporaries of kernels: (bytes, first step, last step)."""
+    def find_lifetimes(self) -> dict[int, Life]:
+        """Temporaries of kernels, as if each had memory of its own."""
         f = self.function
         owned = {r.base for r in self.results if r.owns}
         first: dict[int, int] = {}
@@ -328,38 +329,15 @@ class Recipe:
         barrier = len(self.steps)
         owned = {r.base: r for r in self.results if r.owns}
         for k, step in enumerate(self.steps[safe:], safe):
-            if not isinstance(step, Kernel) or step.nest is None or step.nest.phases > 1:
+            if not isinstance(step, Kernel) or step.nest is None:
                 continue
             for out in step.writes:
-                leaf = self.leaf_for(step.nest, owned[out], free) if out in owned else None
+                leaf = operand_for(step.nest, out, free) if out in owned else None
                 if leaf is not None and self.last_read[leaf] == k:
                     free.discard(leaf)
                     donations[owned[out].value] = leaf
                     barrier = min(barrier, k)
         return donations, barrier
-
-    def leaf_for(self, nest: Nest, result: Result, free: set[int]) -> int | None:
-        """A leaf of the same shape that a nest reads just where it writes a result."""
-        out = result.base
-        store = nest.stores[out]
-        if set(nest.outer + nest.inner) - set(nest.loops[out]):
-            return None  # it is written more than once
-        # Elements are all read before any is written; rows are not.
-        if nest.region.late or out in nest.row_folds or store.row >= 0 or nest.is_row[out]:
-            return None
-        of_rows = {a.base for (user, _), a in nest.loads.items() if nest.is_row[user]}
-        for load in nest.loads.values():
-            if load.base not in free - of_rows or load.dtype is not store.dtype:
-                continue
-            alike = [a for a in nest.loads.values() if a.base == load.base]
-            if any(
-                a.strides != store.strides or a.offset != store.offset or a.shifts or a.row >= 0
-                for a in alike
-            ):
-                continue
-            if self.function.shape(load.base) == result.shape:
-                return load.base
-        return None
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.steps))
@@ -371,6 +349,7 @@ class Recipe:
             f"%{i}: {show(size)} bytes, steps {first} to {last}"
             for i, (size, first, last) in self.lifetimes.items()
         ]
+        lines += [f"%{out} in the memory of %{i}" for out, i in self.homes.items()]
         lines += [f"%{r.value}: an array of its own" for r in self.results if r.owns]
         lines += [f"%{out} may take the memory of %{i}" for out, i in self.donations.items()]
         return "\n".join(lines)

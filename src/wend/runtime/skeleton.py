@@ -174,11 +174,13 @@ class Skeleton:
                     names.append(("scratch", k, j))
                     self.scratch.append((self._poly(slot.a), begins))
                     begins = 0
+        self.n_names = len(names)
         self.at = {name: n for n, name in enumerate(names)}  # places in the row of `place`
+        self.at |= {i: self.at[home] for i, home in recipe.homes.items()}
 
     def place(self, terms: np.ndarray) -> tuple[np.ndarray, int, int, int]:
         """(place of everything in the arena, the scratch memory's, its bytes, bytes in all)."""
-        n, n_names = len(self.wanted) + 1, len(self.at)
+        n, n_names = len(self.wanted) + 1, self.n_names
         words = np.empty(n_names + 2 * n, np.int64)
         row = _launch.address_of(words)
         sizes = row + 8 * n_names
