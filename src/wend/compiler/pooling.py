@@ -314,15 +314,16 @@ def _adjoint(rank: int, nd: int, dtype: DType) -> str:
                     given = b.convert(b.load(f.at(here, f.mul(first, width)), dtype), wide)
                     b.store(b.add(b.load(put, wide), given), put)
                     continue
-                given = b.convert(b.gather(_apart(b, here, first, steps[-1], dtype), dtype), wide)
-                pointers = _apart(b, there, first, stride[-1], wide)
+                begin, step = f.mul(first, steps[-1]), steps[-1]
+                given = b.convert(b.gather(_apart(b, here, begin, step, dtype), dtype), wide)
+                pointers = _apart(b, there, f.mul(first, stride[-1]), stride[-1], wide)
                 b.scatter(b.add(b.gather(pointers, wide), given), pointers)
     return f.text() + "\n" + module.render()
 
 
 def _apart(b: VectorBuilder, base: str, first: str, step: str, dtype: DType) -> str:
-    """Pointers to elements first, first + 1, ..., which are `step` apart."""
-    moved = _places(b, b.text.mul(first, step), step)
+    """Pointers to elements first, first + step, ..., a lane each."""
+    moved = _places(b, first, step)
     kind = vector_type("i64", b.lanes)
     return b.text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, {kind} {moved.name}")
 

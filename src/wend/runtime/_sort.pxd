@@ -13,7 +13,7 @@ cdef extern from "_sort_shim.h":
     TensorType type_at "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_entry" (tuple items, Py_ssize_t i)
     int put "wend_put_item" (list items, Py_ssize_t i, object item)
 
-cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS
+cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS, RANKS, TRIALS, SLICE, MOST_RANKED
 
 cdef dict OFFSETS_
 cdef dict ASK_
@@ -49,6 +49,8 @@ cdef class Node:
     cdef public tuple shared
     cdef public object template
     cdef public Py_ssize_t hint
+    cdef public long long rank
+    cdef public Py_ssize_t trials
 
 cdef extern from "_sort_shim.h":
     Node node_at "(struct __pyx_obj_4wend_7runtime_5_sort_Node *)wend_item" (list items, Py_ssize_t i)
@@ -124,12 +126,12 @@ cdef class Sorter:
                    marks=list, ends=set)
     cpdef tuple flow(self, list seeds)
     @cython.locals(region="long long[::1]", root="long long[::1]", nodes=list, n=Py_ssize_t,
-                   kinds="long long[::1]", missing="long long[::1]", heads="long long[::1]",
-                   following="long long[::1]", users="long long[::1]", table=dict,
-                   depth_of="long long[::1]", count_of="long long[::1]", ready=list, firsts=list, entry=Py_ssize_t, i=Py_ssize_t,
-                   j=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, node=Node, mask="long long",
-                   kind=Py_ssize_t, shared=list, smooth=bint, key=tuple, heap=list, groups=list,
-                   group=list)
+                   schedule=Schedule, kinds="long long[::1]", missing="long long[::1]",
+                   heads="long long[::1]", following="long long[::1]", users="long long[::1]",
+                   table=dict, depth_of="long long[::1]", count_of="long long[::1]", firsts=list,
+                   entry=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t,
+                   node=Node, mask="long long", kind=Py_ssize_t, shared=list, smooth=bint,
+                   key=tuple)
     cpdef list order(self)
     @cython.locals(one="long long", mask="long long", start=Py_ssize_t, k=Py_ssize_t)
     cpdef long long mask_of(self, Py_ssize_t i) except -1
@@ -153,6 +155,38 @@ cdef class Sorter:
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, target="long long")
     cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, long long source, bint by_rows,
                   bint wide)
+
+
+cdef class Schedule:
+    cdef long long[::1] kinds
+    cdef long long[::1] missing
+    cdef long long[::1] heads
+    cdef long long[::1] keys
+    cdef long long[::1] counts
+    cdef long long[::1] left
+    cdef long long[::1] longest
+    cdef long long[::1] following
+    cdef long long[::1] users
+    cdef list firsts
+
+    @cython.locals(n=Py_ssize_t, n_kinds=Py_ssize_t, kind=Py_ssize_t, keys="long long[::1]",
+                   top="long long", known=bint, open_=bint, node=Node, ranked=list, groups=list,
+                   found=list)
+    cdef list shortest(self, list nodes)
+    @cython.locals(node=Node, other=Node, before="long long", groups=list)
+    cdef list improve(self, list nodes, list ranked, list found)
+    @cython.locals(kind=Py_ssize_t)
+    cdef bint put(self, Node node, list nodes) except -1
+    @cython.locals(kinds="long long[::1]", heads="long long[::1]", following="long long[::1]",
+                   users="long long[::1]", left="long long[::1]", n=Py_ssize_t, ready=list,
+                   heap=list, i=Py_ssize_t, j=Py_ssize_t, kind=Py_ssize_t, entry=Py_ssize_t,
+                   group=list, groups=list)
+    cdef list groups(self, long long[::1] keys)
+    @cython.locals(kinds="long long[::1]", heads="long long[::1]", following="long long[::1]",
+                   users="long long[::1]", longest="long long[::1]", n=Py_ssize_t,
+                   kind=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, entry=Py_ssize_t,
+                   length="long long", most="long long", found=Py_ssize_t)
+    cdef Py_ssize_t fewest(self) except -1
 
 
 cpdef copy_bytes(long long target, long long source, Py_ssize_t n)

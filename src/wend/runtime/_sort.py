@@ -11,6 +11,7 @@ Compiled by Cython with the types in `_sort.pxd`; runs as plain Python too, on t
 """
 
 from heapq import heappop, heappush
+from random import Random
 
 from wend.core._hot import LeafPrimitive, same_tail
 
@@ -29,6 +30,15 @@ JOIN = 4  # lays tensors one behind the other: a region of its own, and no more 
 MOST_OPS = 48  # of a region
 MOST_VALUES = 60
 MOST_OPERANDS = 4096  # of an op; more leave its flush to another executor
+
+RANKS = 1 << 16  # places in an order of kinds: see `Schedule`
+TRIALS = 24  # of other ranks, per node
+SLICE = 1 << 17  # regions that are put in such an order, per flush
+MOST_RANKED = (
+    1 << 21
+)  # regions times kinds: beyond, the order of least mean depth is taken as it is
+
+DRAWS = Random(0)  # of its own: users' draws are not touched, and orders are those of the last run
 
 OFFSETS = OFFSETS_ = {}  # where leading views begin, in bytes, by (primitive, type, args)
 ASK = ASK_ = {}  # calls of Python: see `structure`
@@ -75,6 +85,8 @@ class Node:
         self.shared = ()  # per operand from outside: whether it is the same for all members
         self.template = None
         self.hint = 0  # the kind of the last region that ended here, in `Sorter.order`
+        self.rank = -1  # its place in the learned order; -1: none
+        self.trials = 0  # of other ranks
 
 
 def words_for(n_values, n_states):
@@ -513,18 +525,18 @@ class Sorter:
     def order(self):
         """Groups of regions that run together, in order: (kind, numbers of regions).
 
-        Of what could run the kind of the least mean depth is run: what can wait waits for more.
+        Of what could run the kind of the least mean depth is run: what can wait waits for more. If
+        that takes more groups than there must be, another order of kinds is learned, and taken
+        where it takes fewer.
         """
         region, root, nodes = self.region, self.root, self.nodes
         n = len(nodes)
-        # Who reads a region's values, as a linked list: its head, per entry the next one; 0 ends it.
-        # Per kind: the sum of its members' depths, and how many there are.
-        kinds, missing, heads, depth_of, count_of, following, users = ASK_["tables"](
-            n, 1 + self.pooled
-        )
+        schedule = Schedule(n, 1 + self.pooled)
+        kinds, missing, heads = schedule.kinds, schedule.missing, schedule.heads
+        following, users = schedule.following, schedule.users
+        depth_of, count_of = schedule.keys, schedule.counts
         table = {}
-        ready = []
-        firsts = []
+        firsts = schedule.firsts
         entry = 0
         for j in range(n):
             i = n - 1 - j  # so that each list is in order
@@ -540,6 +552,7 @@ class Sorter:
                     heads[g] = entry
         for i in range(n):
             if not self.needed[i]:
+                kinds[i] = -1
                 continue
             node = node_at(nodes, i)
             mask = self.mask_of(i)
@@ -556,36 +569,10 @@ class Sorter:
                     node.hint = kind
                 if kind == len(firsts):
                     firsts.append(i)
-                    ready.append([])
             kinds[i] = kind
-            # What runs alone in any case comes at once: then more of what reads it is ready.
-            depth_of[kind] += -1 if node.single else self.depths[i]
+            depth_of[kind] += self.depths[i]
             count_of[kind] += 1
-        heap = []
-        for i in range(n):
-            if self.needed[i] and missing[i] == 0:
-                kind = kinds[i]
-                if not ready[kind]:
-                    heappush(heap, (depth_of[kind] / count_of[kind], kind))
-                ready[kind].append(i)
-        groups = []
-        while heap:
-            kind = heappop(heap)[1]
-            group = ready[kind]
-            ready[kind] = []
-            groups.append((kind, group))
-            for i in group:
-                entry = heads[i]
-                while entry > 0:
-                    j = users[entry]
-                    entry = following[entry]
-                    missing[j] -= 1
-                    if missing[j] == 0:
-                        kind = kinds[j]
-                        if not ready[kind]:
-                            heappush(heap, (depth_of[kind] / count_of[kind], kind))
-                        ready[kind].append(j)
-        return groups
+        return schedule.shortest(nodes)
 
     def mask_of(self, i):
         """Which values of a region are read outside of it, as bits."""
@@ -686,6 +673,158 @@ class Sorter:
             if target != 0:
                 add_bytes(target + self.offset[at], source, n, wide)
             source += n
+
+
+class Schedule:
+    """The regions of one flush by kind, and which of them wait for which.
+
+    Per region: kind (-1: it is not needed); how many of its operands other regions make; where the
+    list of those that read it begins in `users` and `following` (0 ends it).
+    Per kind: its first member; how many there are; its key. Of the kinds that could run the one of
+    the least key does.
+    """
+
+    def __init__(self, n, m):
+        tables = ASK_["tables"](n, m)
+        self.kinds, self.missing, self.heads, self.keys, self.counts = tables[:5]
+        self.left, self.longest, self.following, self.users = tables[5:]
+        self.firsts = []
+
+    def shortest(self, nodes):
+        """The groups in the order of least mean depth, or in the learned one if these are fewer.
+
+        A node's rank is its place in the learned order: found by trials, some per flush, of other
+        ranks for one node; what takes no more groups on that flush is kept. Of how many trials
+        are worthwhile a flush that cannot be improved on counts for some.
+        """
+        n, n_kinds = len(nodes), len(self.firsts)
+        keys, top = self.keys, 1
+        known = open_ = False
+        for kind in range(n_kinds):
+            node = node_at(nodes, self.firsts[kind])
+            if node.single:
+                keys[kind] = -1  # what runs alone in any case comes at once: more gets ready by it
+                continue
+            keys[kind] = keys[kind] * RANKS // self.counts[kind]
+            if keys[kind] > top:
+                top = keys[kind]
+            if self.counts[kind] > 1:
+                known = known or node.rank >= 0
+                open_ = open_ or node.trials < TRIALS
+        groups = self.groups(keys)
+        if n * n_kinds > MOST_RANKED or not (known or open_):
+            return groups
+        ranked = []
+        for kind in range(n_kinds):
+            node = node_at(nodes, self.firsts[kind])
+            if not node.single and self.counts[kind] > 1:
+                ranked.append(node)
+        if not known and len(groups) <= self.fewest():
+            for node in ranked:
+                node.trials += TRIALS // 8
+            return groups
+        for kind in range(n_kinds):
+            node = node_at(nodes, self.firsts[kind])
+            if node.single:
+                continue
+            keys[kind] = keys[kind] * RANKS // (top + 1)
+            if node.rank >= 0:
+                keys[kind] = node.rank
+            elif self.counts[kind] > 1:
+                node.rank = keys[kind]
+        found = self.groups(keys)
+        if open_:
+            found = self.improve(nodes, ranked, found)
+        return found if len(found) < len(groups) else groups
+
+    def improve(self, nodes, ranked, found):
+        """Try other ranks for the nodes that were tried least: the groups by the best ranks."""
+        for _ in range(1 + SLICE // len(nodes)):
+            node = ranked[0]
+            for other in ranked:
+                if other.trials < node.trials:
+                    node = other
+            if node.trials >= TRIALS:
+                break
+            node.trials += 1
+            before = node.rank
+            node.rank = int(DRAWS.random() * RANKS)
+            self.put(node, nodes)
+            groups = self.groups(self.keys)
+            if len(groups) <= len(found):
+                found = groups
+            else:
+                node.rank = before
+                self.put(node, nodes)
+        return found
+
+    def put(self, node, nodes):
+        """Give the kinds of a node its rank."""
+        for kind in range(len(self.firsts)):
+            if nodes[self.firsts[kind]] is node:
+                self.keys[kind] = node.rank
+
+    def groups(self, keys):
+        """The groups if kinds have these keys."""
+        kinds, heads, following, users = self.kinds, self.heads, self.following, self.users
+        left = self.left
+        n = len(kinds)
+        ready = [None] * len(self.firsts)
+        heap = []
+        for i in range(n):
+            left[i] = self.missing[i]
+            kind = kinds[i]
+            if kind >= 0 and left[i] == 0:
+                if ready[kind] is None:
+                    ready[kind] = []
+                    heappush(heap, (keys[kind], kind))
+                ready[kind].append(i)
+        groups = []
+        while heap:
+            kind = heappop(heap)[1]
+            group = ready[kind]
+            ready[kind] = None
+            groups.append((kind, group))
+            for i in group:
+                entry = heads[i]
+                while entry > 0:
+                    j = users[entry]
+                    entry = following[entry]
+                    left[j] -= 1
+                    if left[j] == 0:
+                        kind = kinds[j]
+                        if ready[kind] is None:
+                            ready[kind] = []
+                            heappush(heap, (keys[kind], kind))
+                        ready[kind].append(j)
+        return groups
+
+    def fewest(self):
+        """Fewer groups there cannot be: per kind, the most members of which each needs another."""
+        kinds, heads, following, users = self.kinds, self.heads, self.following, self.users
+        longest = self.longest
+        n = len(kinds)
+        found = 0
+        for kind in range(len(self.firsts)):
+            if self.counts[kind] == 1:
+                found += 1
+                continue
+            most = 0
+            longest[:] = 0
+            for i in range(n):
+                length = longest[i]
+                if kinds[i] == kind:
+                    length += 1
+                    if length > most:
+                        most = length
+                entry = heads[i]
+                while entry > 0:
+                    j = users[entry]
+                    entry = following[entry]
+                    if longest[j] < length:
+                        longest[j] = length
+            found += most
+        return found
 
 
 def copy_bytes(target, source, n):

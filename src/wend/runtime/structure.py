@@ -266,8 +266,8 @@ def pool(have: Any, n: int) -> Any:
 
 
 def tables(n: int, m: int) -> list[Any]:
-    """Five tables of n words, two of m, all zero."""
-    return [*np.zeros((5, n), np.int64), *np.zeros((2, m), np.int64)]
+    """Seven tables of n words, two of m, all zero."""
+    return [*np.zeros((7, n), np.int64), *np.zeros((2, m), np.int64)]
 
 
 _sort.ASK["pool"] = pool
