@@ -10,7 +10,7 @@ there are. Windows side by side lie along the last dim, their elements `stride` 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from wend.base import dtypes
@@ -148,6 +148,14 @@ def _greatest(nd: int, dtype: DType, placed: bool) -> str:
     for n, m in zip(size, counts, strict=True):
         area, made = f.mul(area, n), f.mul(made, m)
     lowest = plain.number(identity_of("lowest", wide), wide)
+    if nd == 2 and not placed:
+        words = [*kernel, *stride, *padding, *dilation]
+        fours = "true"
+        for word, number in zip(words, (2, 2, 2, 2, 0, 0, 1, 1), strict=True):
+            fours = f.both(fours, f.is_("eq", word, str(number)))
+        with f.when(fours):
+            _of_four(f, plain, (x, values, planes, size, counts), dtype)
+            f.leave_when("true")
     with ExitStack() as stack:
         plane = stack.enter_context(f.loop("0", planes))
         image = f.at(x, f.mul(f.mul(plane, area), str(dtype.itemsize)))
@@ -222,6 +230,56 @@ def _greatest(nd: int, dtype: DType, placed: bool) -> str:
             place = f.at(places, f.mul(line, "8"))
             out.store(Value(f.load(indices, where, 8), dtypes.int64), place)
     return f.text() + "\n" + module.render()
+
+
+def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None:
+    """The greatest of each 2 x 2: elements of two rows, sorted into even and odd columns.
+
+    given: pointers to what is read and made, planes, the extents of one, and of what is made
+    """
+    x, values, planes, (high, wide), (down, across) = given
+    lanes, size = plain.lanes, dtype.itemsize
+    whole = f.mul(f.div(across, str(lanes)), str(lanes))
+    rest = f.sub(across, whole)
+    line, plane_bytes = f.mul(wide, str(size)), f.mul(f.mul(high, wide), str(size))
+    there = lane_mask(f, lanes, rest)
+    parts = [lane_mask(f, lanes, f.sub(f.mul(rest, "2"), k)) for k in ("0", str(lanes))]
+
+    def vector(above: str, out: str, at: str, masks: list[str | None]) -> None:
+        """A vector of windows. masks: of the two vectors of a row, and of what is made"""
+        loads = [VectorBuilder(f, plain.module, lanes, plain.target, None, m) for m in masks]
+        here = f.at(above, f.mul(at, str(2 * size)))
+        found: list[Value] = []
+        for place in (here, f.at(here, line)):
+            pair = [b.load(f.at(place, k * lanes * size), dtype) for k, b in enumerate(loads[:2])]
+            for odd in (0, 1):
+                kind = plain.type_of(dtype)
+                chosen = ", ".join(f"i32 {2 * k + odd}" for k in range(lanes))
+                one = f.let(
+                    f"shufflevector {kind} {pair[0].name}, {kind} {pair[1].name}, "
+                    f"<{lanes} x i32> <{chosen}>"
+                )
+                found.append(plain.convert(Value(one, dtype), widened(dtype)))
+        best = reduce(lambda before, value: _greater(plain, value, before), found)
+        loads[2].store(plain.convert(best, dtype), f.at(out, f.mul(at, str(size))))
+
+    with f.loop("0", planes) as plane, f.loop("0", down) as row:
+        above = f.add(f.mul(plane, plane_bytes), f.mul(f.mul(row, line), "2"))
+        above = f.at(x, above)
+        out = f.mul(f.add(f.mul(plane, down), row), f.mul(across, str(size)))
+        out = f.at(values, out)
+        with f.loop("0", whole, str(lanes)) as at:
+            vector(above, out, at, [None] * 3)
+        with f.when(f.is_("ne", rest, "0")):
+            vector(above, out, whole, [*parts, there])
+
+
+def _greater(b: VectorBuilder, value: Value, before: Value) -> Value:
+    """The greater one; what came before where they are equal, and NaN where there is one."""
+    found = b.select(b.gt(value, before), value, before)
+    if value.dtype.category != dtypes.FLOAT:
+        return found
+    return b.select(b.ne(value, value), value, found)
 
 
 def _side_by_side(
