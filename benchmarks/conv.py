@@ -80,10 +80,11 @@ class Convolution:
         space = max(space, self.w.nbytes)
         partial = 4 * conv.partial_sums(self.x.shape[1], size * size)
         bundle = 4 * conv.bundle_sums(max(channels, filters), "float32")
-        spaces = (space, partial, bundle, conv.scratch_bytes("float32"))
+        spread = 4 * conv.spread_sums(channels, filters, taps, "float32")
+        spaces = (2 * space, partial, bundle, conv.scratch_bytes("float32"), spread)
         room = [np.empty(n + 64, np.uint8) for n in spaces]
         self.kept += room
-        workspace, partial, bundle, scratch = (-(-x.ctypes.data // 64) * 64 for x in room)
+        workspace, partial, bundle, scratch, spread = (-(-x.ctypes.data // 64) * 64 for x in room)
         sides = {
             "input": size,
             "out": out,
@@ -111,6 +112,8 @@ class Convolution:
             "partial": partial,
             "bundle": bundle,
             "scratch": scratch,
+            "batch": len(self.x),
+            "spread": spread,
         }
         return np.array([given.get(name, 0) for name in words], np.int64)
 

@@ -42,8 +42,9 @@ def test_accumulate():
     near(case.convolve_weight(accumulate=1), case.to_weight() + 7)
 
 
-def test_parts():
-    case = Case(GEOMETRIES[1])
+@pytest.mark.parametrize("geometry", [GEOMETRIES[k] for k in (1, -3)], ids=str)
+def test_parts(geometry):
+    case = Case(geometry)
     area = case.out[0] * case.out[1]
     whole = case.convolve()
     cut = matmul.column_cuts(area, "float32")[4]

@@ -50,7 +50,8 @@ CONVOLVE_WEIGHT     The rows and columns of `out` are dense; the strides of `inp
     spread                  as above
 
 With one dim, H = KH = 1. `convolve` is the product of the weight, (F, C * KH * KW), and the patches
-of an image, whose panels are packed block by block; or what `compiler.winograd` makes of it.
+of an image, whose panels are packed block by block; or what `compiler.winograd` makes of it, or
+`compiler.shifted`.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.patches import pack_patches
 from wend.compiler.routine import Routine
+from wend.compiler.shifted import is_shifted, shifted
 from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, tiles
 from wend.compiler.winograd import (
     is_winograd,
@@ -214,6 +216,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         spread_image(shape, dtype, CONVOLVE),
         join_image(shape, dtype, CONVOLVE),
         winograd(shape, dtype, CONVOLVE),
+        shifted(shape, dtype, CONVOLVE),
         _convolve(shape, dtype),
     ]
     if name == "convolve":
@@ -258,6 +261,9 @@ def _convolve(shape: Shape, dtype: str) -> str:
     a = arguments(f, CONVOLVE, "input weight out epilogue state bundle scratch")
     with f.when(is_winograd(f, shape, dtype, a)):
         f.line("call void @winograd(ptr %args)")
+        f.leave_when("true")
+    with f.when(is_shifted(f, shape, dtype, a)):
+        f.line("call void @shifted(ptr %args)")
         f.leave_when("true")
     shared = f.let("alloca [6 x i64], align 8")
     size = SOURCES[dtype][1]

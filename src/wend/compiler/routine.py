@@ -121,6 +121,10 @@ class Routine(Text):
         """The smaller of two integers"""
         return self.select(self.is_("slt", x, y), x, y)
 
+    def maximum(self, x: str, y: str) -> str:
+        """The larger of two integers"""
+        return self.select(self.is_("slt", x, y), y, x)
+
     def select(self, condition: str, x: str, y: str, kind: str = "i64") -> str:
         """x where the condition holds, else y"""
         return self.let(f"select i1 {condition}, {kind} {x}, {kind} {y}")

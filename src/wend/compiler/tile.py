@@ -21,6 +21,7 @@ All strides are in bytes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +33,7 @@ __all__ = [
     "EPILOGUE",
     "LINE",
     "Shape",
+    "add_products",
     "counted",
     "fetch",
     "lane_mask",
@@ -40,6 +42,7 @@ __all__ = [
     "masked_store",
     "multiply_step",
     "parameters",
+    "row_places",
     "spread",
     "spread_integer",
     "tile_name",
@@ -242,10 +245,7 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int, packing: bool) ->
     """The sums over the whole depth, row by row."""
     # Too few sums would wait for one another: small tiles take several steps of depth in a turn.
     steps = max(1, min(4, 12 // (rows * width)))
-    bases = ["%a"] + [f.at("%a", f.mul("%a_row", str(row))) for row in range(8, rows, 8)]
-    odd = {count: f.mul("%a_row", str(count)) for count in range(3, min(rows, 8), 2)} | {
-        1: "%a_row"
-    }
+    row_at = row_places(f, "%a", "%a_row", rows)
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
     sums = ["zeroinitializer"] * (rows * width * steps)
     a, b = "0", "%b"
@@ -264,9 +264,7 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int, packing: bool) ->
                     place = f.mul(f.add(loop.index, str(step)), str(width * shape.bytes))
                     _copy(f, shape, at_b, f.at("%soon", place), width)
                 part = slice(step * rows * width, (step + 1) * rows * width)
-                fresh = multiply_step(
-                    f, shape, _rows_at(f, bases, odd, rows, at_a), at_b, now[part], width
-                )
+                fresh = multiply_step(f, shape, row_at(at_a), at_b, now[part], width)
                 for name, x in zip(now[part], fresh):
                     loop.become(name, x)
                 at_a, at_b = f.add(at_a, "%a_step"), f.at(at_b, "%b_step")
@@ -290,19 +288,25 @@ def _copy(f: Routine, shape: Shape, source: str, to: str, width: int) -> None:
         f.store(shape.vector, x, f.at(to, w * shape.bytes), shape.size)
 
 
-def _rows_at(f: Routine, bases: list[str], odd: dict[int, str], rows: int, a: str) -> list[str]:
-    """Where each row is in this step: few registers, doubled in the addresses of loads."""
-    found = []
-    for row in range(rows):
-        if row % 8 == 0:
-            base = f.at(bases[row // 8], a)
-            found.append(base)
-            continue
-        count, times = row % 8, 1
-        while count % 2 == 0:
-            count, times = count // 2, times * 2
-        found.append(f.at(base, odd[count] if times == 1 else f.mul(odd[count], str(times))))
-    return found
+def row_places(f: Routine, base: str, apart: str, rows: int) -> Callable[[str], list[str]]:
+    """Where each row is, some bytes on: few registers, doubled in the addresses of loads."""
+    bases = [base] + [f.at(base, f.mul(apart, str(row))) for row in range(8, rows, 8)]
+    odd = {1: apart} | {n: f.mul(apart, str(n)) for n in range(3, min(rows, 8), 2)}
+
+    def places(offset: str) -> list[str]:
+        found = []
+        for row in range(rows):
+            if row % 8 == 0:
+                here = f.at(bases[row // 8], offset)
+                found.append(here)
+                continue
+            count, times = row % 8, 1
+            while count % 2 == 0:
+                count, times = count // 2, times * 2
+            found.append(f.at(here, odd[count] if times == 1 else f.mul(odd[count], str(times))))
+        return found
+
+    return places
 
 
 def fetch(f: Text, pointer: str, level: int, written: bool = False) -> None:
@@ -319,15 +323,21 @@ def multiply_step(
     ahead = f.at(b, f.mul("%b_step", str(_AHEAD[shape.size])))
     for w in range(width):
         fetch(f, f.at(ahead, w * shape.bytes), level=1)
+    return add_products(f, shape, places, panel, sums)
+
+
+def add_products(
+    f: Routine, shape: Shape, places: list[str], panel: list[str], sums: list[str]
+) -> list[str]:
+    """sums + the elements at `places`, each times the vectors of a panel's row."""
     result = []
     for row, place in enumerate(places):
-        one = f.load(shape.element, place, shape.size)
-        factor = spread(f, shape, one)
-        for w in range(width):
+        factor = spread(f, shape, f.load(shape.element, place, shape.size))
+        for w, x in enumerate(panel):
             result.append(
                 f.let(
                     f"call {shape.vector} @llvm.fmuladd.{shape.suffix}({shape.vector} {factor}, "
-                    f"{shape.vector} {panel[w]}, {shape.vector} {sums[row * width + w]})"
+                    f"{shape.vector} {x}, {shape.vector} {sums[row * len(panel) + w]})"
                 )
             )
     return result
