@@ -169,9 +169,9 @@ cdef class Schedule:
     cdef long long[::1] users
     cdef list firsts
 
-    @cython.locals(n=Py_ssize_t, n_kinds=Py_ssize_t, kind=Py_ssize_t, keys="long long[::1]",
-                   top="long long", known=bint, open_=bint, node=Node, ranked=list, groups=list,
-                   found=list)
+    @cython.locals(n_kinds=Py_ssize_t, kind=Py_ssize_t, keys="long long[::1]", top="long long",
+                   known=Py_ssize_t, open_=bint, settled=bint, node=Node, ranked=list,
+                   groups=list, found=list)
     cdef list shortest(self, list nodes)
     @cython.locals(node=Node, other=Node, before="long long", groups=list)
     cdef list improve(self, list nodes, list ranked, list found)

@@ -697,9 +697,10 @@ class Schedule:
         ranks for one node; what takes no more groups on that flush is kept. Of how many trials
         are worthwhile a flush that cannot be improved on counts for some.
         """
-        n, n_kinds = len(nodes), len(self.firsts)
+        n_kinds = len(self.firsts)
         keys, top = self.keys, 1
-        known = open_ = False
+        ranked = []
+        known, open_ = 0, False
         for kind in range(n_kinds):
             node = node_at(nodes, self.firsts[kind])
             if node.single:
@@ -709,20 +710,18 @@ class Schedule:
             if keys[kind] > top:
                 top = keys[kind]
             if self.counts[kind] > 1:
-                known = known or node.rank >= 0
-                open_ = open_ or node.trials < TRIALS
-        groups = self.groups(keys)
-        if n * n_kinds > MOST_RANKED or not (known or open_):
-            return groups
-        ranked = []
-        for kind in range(n_kinds):
-            node = node_at(nodes, self.firsts[kind])
-            if not node.single and self.counts[kind] > 1:
                 ranked.append(node)
-        if not known and len(groups) <= self.fewest():
-            for node in ranked:
-                node.trials += TRIALS // 8
-            return groups
+                known += node.rank >= 0
+                open_ = open_ or node.trials < TRIALS
+        if len(nodes) * n_kinds > MOST_RANKED or not (known or open_):
+            return self.groups(keys)
+        settled = known == len(ranked) and not open_
+        if not settled:
+            groups = self.groups(keys)
+            if not known and len(groups) <= self.fewest():
+                for node in ranked:
+                    node.trials += TRIALS // 8
+                return groups
         for kind in range(n_kinds):
             node = node_at(nodes, self.firsts[kind])
             if node.single:
@@ -733,9 +732,16 @@ class Schedule:
             elif self.counts[kind] > 1:
                 node.rank = keys[kind]
         found = self.groups(keys)
+        if settled:
+            return found
         if open_:
             found = self.improve(nodes, ranked, found)
-        return found if len(found) < len(groups) else groups
+        if len(found) < len(groups):
+            return found
+        for node in ranked:
+            if node.trials >= TRIALS:
+                node.rank = -1  # in vain
+        return groups
 
     def improve(self, nodes, ranked, found):
         """Try other ranks for the nodes that were tried least: the groups by the best ranks."""
