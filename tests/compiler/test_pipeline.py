@@ -95,6 +95,22 @@ def test_passes_can_be_printed_and_verified():
     assert "relu" in repr(made)
 
 
+def test_a_sum_over_dims_that_lie_apart_is_a_kernel():
+    """The gradient of a matrix that multiplies a batch of others from the left."""
+    w, x = normal(4, 5).requires_grad_(), normal(3, 5, 6, seed=1).requires_grad_()
+
+    def run():
+        return torch.autograd.grad((w @ x).square().sum(), (w, x))
+
+    made, _ = recipe(run)
+    assert all(isinstance(step, Kernel) for step in made.steps)
+    product = np.einsum("ij,bjk->bik", w.detach().numpy(), x.detach().numpy())
+    of_w, _ = compared(run)
+    np.testing.assert_allclose(
+        of_w, np.einsum("bik,bjk->ij", 2 * product, x.detach().numpy()), rtol=1e-5, atol=1e-5
+    )
+
+
 def test_sizes_that_happen_to_agree_are_no_structure():
     """A square matrix at first: another one later must not be taken for square."""
     bias = normal(7, seed=2)

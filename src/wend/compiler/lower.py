@@ -6,6 +6,7 @@ The rules are found by family (`RULES`); an op of no family here becomes a host 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import accumulate, pairwise
 from typing import Any
 
 from wend.base import dtypes
@@ -306,14 +307,17 @@ class Lowering:
             return False
         return self.alias(node, self.copy(shown)) if shown in f.views else False
 
-    def copy(self, source: int) -> int:
-        """A dense copy of a value that lies otherwise."""
+    def copy(self, source: int, order: tuple[int, ...] | None = None) -> int:
+        """A dense copy of a value that lies otherwise.  order: that of its dims in the copy"""
         f = self.function
-        out = f.fresh(f.shape(source), f.dtypes[source])
-        space = f.shape(out)
+        shape = f.shape(source)
+        if order is None:
+            order = tuple(range(len(shape)))
+        space = tuple([shape[d] for d in order])
+        out = f.fresh(space, f.dtypes[source])
         dims = tuple(range(len(space)))
-        node = self.path.nodes[0]
-        op = Op(MAP, node, (out,), [Read(source, dims)], space, dims, _itself, cheap=True)
+        read = Read(source, tuple([order.index(d) for d in dims]))
+        op = Op(MAP, self.path.nodes[0], (out,), [read], space, dims, _itself, cheap=True)
         op.name = "copy"
         f.ops.append(op)
         return out
@@ -395,8 +399,12 @@ class Lowering:
         if product_of(f, x, y, out, axes) is None:
             f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
         found = product_of(f, x, y, out, axes)
-        if found is None:
-            x, y = self.copy(x), self.copy(y)
+        if found is None:  # what is summed over lies in several pieces, say
+            bx, sx, fx, by, sy, fy = axes
+            x, y = self.copy(x, bx + fx + sx), self.copy(y, by + sy + fy)
+            batch, free_x, summed_x = in_turn(bx, fx, sx)
+            _, summed_y, free_y = in_turn(by, sy, fy)
+            axes = batch, summed_x, free_x, batch, summed_y, free_y
             found = product_of(f, x, y, out, axes)
         if found is None:
             return False
@@ -417,6 +425,12 @@ class Lowering:
             for node in self.consumers.get(out, ())
         }
         return orders.pop() if len(orders) == 1 else plain
+
+
+def in_turn(*groups: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The numbers of dims that lie group by group."""
+    ends = list(accumulate(map(len, groups), initial=0))
+    return [tuple(range(a, b)) for a, b in pairwise(ends)]
 
 
 def _itself(code: Any, operands: list[Any]) -> Any:
