@@ -487,3 +487,36 @@ def test_what_nothing_of_the_pass_depends_on_has_no_gradient(read_first, ran):
         assert b.grad is not None
         assert c.grad is None
         assert ran and all(ran), "it must have been run by groups"
+
+
+def test_what_was_read_outside_of_a_region_once_is_forgotten(ran):
+    """A flush that is cut short leaves values to the next one; later ones keep fewer."""
+    w = torch.tensor(np.full((3, 3), 0.5), requires_grad=True)
+
+    def work(keeping):
+        with own_trie(sealed=True):
+            inner = [torch.tensor(np.full((1, 3), 0.1 * k)) @ w for k in range(4)]
+            outer = torch.cat([torch.tanh(x) for x in inner])
+            kept = inner if keeping else None
+            del inner
+            outer.square().sum().backward()
+            return kept
+
+    def read_outside():
+        """Of the product with w and its tanh, the values that are kept for others."""
+        first = [node for nodes in structure.BOOK.root.children.values() for node in nodes]
+        second = [node for one in first for nodes in one.children.values() for node in nodes]
+        (mask,) = [node.mask for node in second if node.prim.name == "tanh"]
+        return mask
+
+    structure.BOOK.clear()
+    work(True)
+    assert read_outside() == 0b11
+    for _ in range(2 * structure.TERM):
+        w.grad = None
+        work(False)
+    assert read_outside() == 0b10
+    x = 0.1 * np.arange(4)[:, None] * np.ones(3)
+    y = np.tanh(x @ np.full((3, 3), 0.5))
+    np.testing.assert_allclose(w.grad.numpy(), x.T @ (2 * y * (1 - y * y)), rtol=1e-12)
+    assert ran and all(ran), "it must have been run by groups"

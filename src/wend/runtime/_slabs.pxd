@@ -16,6 +16,7 @@ cdef class Group:
     cdef readonly list members
     cdef public object seeds
     cdef public long long seed
+    cdef public bint wide
     cdef public object family
     cdef public tuple call
     cdef public Py_ssize_t first
@@ -50,7 +51,11 @@ cdef class Rows:
     cdef public tuple scattered
     cdef public tuple added
     cdef public list packable
+    cdef public list sources
 
+    @cython.locals(sorter=Sorter, at="long long", size=Py_ssize_t, step=Py_ssize_t, k=Py_ssize_t,
+                   i=Py_ssize_t, address="long long")
+    cpdef lay_out(self, Room room, long long slabs, Py_ssize_t n, Py_ssize_t rows, Py_ssize_t most)
     @cython.locals(pair=tuple, sorter=Sorter, members=list, first=Py_ssize_t, at="long long",
                    word="long long", address="long long", size=Py_ssize_t, k=Py_ssize_t,
                    frame=Frame, made=tuple, numbers=tuple, words=tuple, local=Py_ssize_t)
@@ -61,6 +66,14 @@ cdef class Rows:
     cpdef backward(self, Group group)
     @cython.locals(at="long long", size=Py_ssize_t, k=Py_ssize_t)
     cpdef clear(self, Group group)
+
+@cython.locals(i=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t, v=Value, address="long long")
+cpdef lay(Group group, Sorter sorter, Room room, list values, object is_wide)
+@cython.locals(i=Py_ssize_t)
+cpdef share_out(Group group, Sorter sorter, list values, object make)
+@cython.locals(doubtful=set, stack=list, seen=set, at=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t,
+               k=Py_ssize_t, known=object)
+cpdef set told_apart(Sorter sorter, dict flows, object seeds, set ends)
 
 @cython.locals(v=Value, found=list)
 cpdef list types_of(list values)

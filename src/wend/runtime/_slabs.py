@@ -20,7 +20,7 @@ class Group:
     alone      one member, or members that are one     by_rows: see `Sorter.nodes`
     n          rows, or places on the stack            lift: places on the stack, 0 for none
     seeds      arrays in which gradients of its values are collected
-    seed       address of such an array, for what joins (0 for none)
+    seed       address of such an array, for what joins (0 for none)     wide: it is of float64
 
     What ran it, if that was machine code on addresses: `family`, its `first` row there, the `call`
     of its backward pass.  Else: `template`, run-time `numbers`, `types` of the operands, and
@@ -32,6 +32,7 @@ class Group:
         self.members = members
         self.seeds = ()
         self.seed = 0
+        self.wide = False
         self.family = None
         self.call = None
         # Members that all read the same are one.
@@ -83,6 +84,33 @@ class Rows:
         self.n_operands = n_operands
         self.n_results = n_results
         self.used = 0  # rows
+
+    def lay_out(self, room, slabs, n, rows, most):
+        """Find memory for n values of so many rows, of all groups and of one, and note where.
+
+        slabs: address of three words each: bytes a row (0: the same for all; -1: and from
+        outside), bytes of an example, whether all groups have rows of their own
+        """
+        sorter = self.sorter
+        at = self.places
+        for k in range(n):
+            size = get(slabs)
+            step = 0
+            if size < 0:
+                i = self.sources[k]
+                address = sorter.data[sorter.root[i]] + sorter.offset[i]
+            elif size == 0:
+                address = room.take(get(slabs + 8))
+            elif get(slabs + 16) == 0:
+                address = room.take(size * most)
+            else:
+                address = room.take(size * rows)
+                step = size
+            put(at, address)
+            put(at + 8, step)
+            at += 16
+            slabs += 24
+        self.table = at
 
     def forward(self, group):
         """Gather what a group reads and compute its values; False if it has not been done."""
@@ -153,6 +181,69 @@ class Rows:
             at = self.places + 16 * k
             size = get(at + 8)
             clear(get(at) + group.first * size, group.n * size)
+
+
+def lay(group, sorter, room, values, is_wide):
+    """Lay what a region joins one behind the other, and find memory for its gradient.
+
+    is_wide: see `families`
+    """
+    i = group.members[0]
+    at = sorter.made[sorter.made_at[i]]
+    v = values[at]
+    size = v.type.nbytes
+    address = room.take(size)
+    sorter.data[at] = address
+    sorter.lay(i, values, address)
+    if sorter.reached[i] and group.node.flows and v.type.dtype.category >= 2:
+        group.wide = is_wide(v.type.dtype.numpy)
+        group.seed = room.take(size)
+        sorter.gradient[at] = group.seed
+        clear(group.seed, size)
+
+
+def share_out(group, sorter, values, make):
+    """Push the gradient of what was joined back to its parts.
+
+    make: finds memory for the gradient of a value from outside
+    """
+    i = group.members[0]
+    for base in sorter.joined_leaves(i):
+        make(base)
+    if group.seed != 0:
+        sorter.share_out(i, values, group.seed, group.wide)
+
+
+def told_apart(sorter, flows, seeds, ends):
+    """Of the values in the set `ends`, those that gradients of these come to.
+
+    flows: by region, if its results depend on different operands: their numbers, by that of the
+    result
+    """
+    doubtful = set(ends)
+    stack = []
+    seen = set()
+    for at in seeds:
+        at = sorter.root[at]
+        stack.append(at)
+        seen.add(at)
+    while stack and doubtful:
+        at = stack.pop()
+        i = sorter.region[at]
+        if i < 0:
+            doubtful.discard(at)
+        elif sorter.reached[i]:
+            start = sorter.reads_at[i]
+            known = flows.get(i)
+            if known is not None:
+                known = known.get(sorter.local[at], ())
+            for k in range(sorter.n_reads[i]):
+                if known is None or k in known:
+                    at = sorter.root[sorter.pool[start + k]]
+                    if at not in seen:
+                        seen.add(at)
+                        stack.append(at)
+    return ends - doubtful
 
 
 def types_of(values):

@@ -46,6 +46,8 @@ cdef class Node:
     cdef public Py_ssize_t n_values
     cdef public Py_ssize_t n_operands
     cdef public long long mask
+    cdef public long long recent
+    cdef public Py_ssize_t term
     cdef public tuple shared
     cdef public object template
     cdef public Py_ssize_t hint
@@ -132,7 +134,7 @@ cdef class Sorter:
                    entry=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t,
                    node=Node, mask="long long", kind=Py_ssize_t, shared=list, smooth=bint,
                    key=tuple)
-    cpdef list order(self)
+    cpdef list order(self, Py_ssize_t term)
     @cython.locals(one="long long", mask="long long", start=Py_ssize_t, k=Py_ssize_t)
     cpdef long long mask_of(self, Py_ssize_t i) except -1
     @cython.locals(node=Node, of_a=Py_ssize_t, of_b=Py_ssize_t, k=Py_ssize_t)

@@ -51,6 +51,8 @@ class Node:
     kinds    per operand: how it enters, and of what gradient role it is, if it is from outside
     types    per operand: its type if it is from outside (of no rows where it goes row by row)
     joins    False: such an op begins a region of its own instead
+    mask     which values of regions that end here were read outside of them, as bits, of late: in
+             this term of `Sorter.order` and the one before; `recent`: in this term
     """
 
     def __init__(self, parent, prim, refs, kinds, types, args, grad, n_out):
@@ -82,6 +84,8 @@ class Node:
         self.n_values = 0 if parent is None else parent.n_values + n_out
         self.n_operands = 0
         self.mask = 0
+        self.recent = 0
+        self.term = -1
         self.shared = ()  # per operand from outside: whether it is the same for all members
         self.template = None
         self.hint = 0  # the kind of the last region that ended here, in `Sorter.order`
@@ -522,9 +526,10 @@ class Sorter:
                     stack.append(h)
         return marks, ends
 
-    def order(self):
+    def order(self, term):
         """Groups of regions that run together, in order: (kind, numbers of regions).
 
+        term: a number that changes from time to time; see `Node.mask`
         Of what could run the kind of the least mean depth is run: what can wait waits for more. If
         that takes more groups than there must be, another order of kinds is learned, and taken
         where it takes fewer.
@@ -556,7 +561,12 @@ class Sorter:
                 continue
             node = node_at(nodes, i)
             mask = self.mask_of(i)
+            if node.term != term:
+                node.term = term
+                node.mask = node.recent
+                node.recent = 0
             node.mask |= mask
+            node.recent |= mask
             kind = node.hint
             if node.single or kind >= len(firsts) or not self.alike(firsts[kind], i, mask):
                 kind = len(firsts)

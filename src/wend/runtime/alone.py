@@ -156,13 +156,9 @@ class Alone(Execution):
         super().leave_open(wanted)
         self.ops.values = self.values  # no longer those that lead here
 
-    def summary(self) -> Groups:
-        """What says later what its ops were (`batches.Noted`)."""
-        return partial(summary_of, self.sorter)
-
-    def owners(self) -> Callable[[], dict[int, int]]:
-        """What says later which op makes a value (`batches.Noted`)."""
-        return partial(owners_of, self.sorter)
+    def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
+        """What says later what its ops were, and which one makes a value (`batches.Noted`)."""
+        return partial(summary_of, self.sorter), partial(owners_of, self.sorter)
 
 
 def summary_of(sorter: Any) -> list[Any]:

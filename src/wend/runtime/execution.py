@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.batches import Groups
-from wend.runtime.families import Entry, Family, Layout, Room, Unsuited, is_ready
+from wend.runtime.families import Entry, Family, Layout, Room, Unsuited, is_ready, is_wide
 from wend.runtime.later import Later, LazyPath, lazy_path_of
 from wend.runtime.reference import slim
-from wend.runtime.structure import BOOK, ops_of
+from wend.runtime.structure import BOOK, TERM, ops_of
 from wend.runtime.templates import Template
 from wend.transforms.history import note_history
 
@@ -82,7 +83,7 @@ class Forward:
         kinds: list[Any] = []
         sizes: dict[int, tuple[int, int]] = {}
         nodes, groups, families = sorter.nodes, self.groups, self.families
-        for kind, members in sorter.order():
+        for kind, members in sorter.order(self.book.flushes // TERM):
             group = Group(nodes[members[0]], members, sorter)
             rows, most = sizes.get(kind, (0, 0))
             n = group.n
@@ -223,15 +224,7 @@ class Forward:
 
     def lay(self, group: Any) -> None:
         """Lay the operands of a region that joins one behind the other."""
-        sorter = self.sorter
-        (i,) = group.members
-        (at,) = sorter.made_of(i)
-        type_ = self.values[at].type
-        self.data[at] = address = self.room.take(type_.nbytes)
-        sorter.lay(i, self.values, address)
-        if sorter.reached[i] and sorter.nodes[i].flows and type_.dtype.category >= 2:
-            self.gradients[at] = group.seed = self.room.take(type_.nbytes)
-            _slabs.set_zero(group.seed, type_.nbytes)
+        _slabs.lay(group, self.sorter, self.room, self.values, is_wide)
 
     def make_seeds(self, group: Any, results: list[Any]) -> None:
         """Memory for the gradients of a group's values."""
@@ -276,31 +269,13 @@ class Forward:
 
     # -- what comes of it ------------------------------------------------------------------
 
-    def summary(self) -> Groups:
-        """Its groups, for whoever asks what was grouped (`batches.Noted`)."""
-        made, made_at = self.sorter.made, self.sorter.made_at
-        return [
-            (g.node, len(g.members), g.n, g.alone, int(made[made_at[g.members[0]]]))
-            for g in self.groups
-        ]
-
-    def owners(self) -> Callable[[], dict[int, int]]:
-        """What says later which group makes a value (`batches.Noted`)."""
-        return self.owners_of([g.members for g in self.groups])
-
-    def owners_of(self, members: list[Any]) -> Callable[[], dict[int, int]]:
-        """As `owners`.  members: the regions of each group"""
+    def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
+        """What says later what was grouped, and which group makes a value (`batches.Noted`)."""
+        groups = [(g.node, g.members, g.n, g.alone) for g in self.groups]
         made, starts = np.array(self.sorter.made), np.array(self.sorter.made_at)
-
-        def found() -> dict[int, int]:
-            return {
-                int(i): k
-                for k, regions in enumerate(members)
-                for r in regions
-                for i in made[starts[r] : starts[r + 1]]
-            }
-
-        return found
+        return partial(groups_told, groups, made, starts), partial(
+            owners_told, groups, made, starts
+        )
 
     def finish(self, wanted: list[int]) -> None:
         """Hand the wanted values their arrays."""
@@ -366,6 +341,24 @@ class Forward:
             values[i].segment = segment
             values[i].seg_index = i
         return segment
+
+
+def groups_told(groups: list[Any], made: Any, starts: Any) -> list[Any]:
+    """The groups of a flush (`batches.Noted`); see `Forward.told`."""
+    return [
+        (node, len(members), n, alone, int(made[starts[members[0]]]))
+        for node, members, n, alone in groups
+    ]
+
+
+def owners_told(groups: list[Any], made: Any, starts: Any) -> dict[int, int]:
+    """Which of the groups makes a value; see `Forward.told`."""
+    return {
+        int(i): k
+        for k, (_, members, *_) in enumerate(groups)
+        for r in members
+        for i in made[starts[r] : starts[r + 1]]
+    }
 
 
 def dense(array: Any) -> Any:

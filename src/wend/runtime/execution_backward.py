@@ -23,14 +23,7 @@ class Execution(Forward):
 
     def share_out(self, group: Any) -> None:
         """Push the gradient of what was joined back to its parts."""
-        (i,) = group.members
-        for base in self.sorter.joined_leaves(i):
-            self.make_leaf_gradient(base)
-        if group.seed:
-            (at,) = self.sorter.made_of(i)
-            self.sorter.share_out(
-                i, self.values, group.seed, is_wide(self.values[at].type.dtype.numpy)
-            )
+        _slabs.share_out(group, self.sorter, self.values, self.make_leaf_gradient)
 
     def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
         """Gradients of values from outside, for those of the roots (None for ones)."""
@@ -107,33 +100,16 @@ class Execution(Forward):
         These are all of them if all results of a region depend on the same operands. Else a leaf
         that nothing of the pass depends on would be found to have a gradient of 0, and has none.
         """
-        templates = [None if g.node.joined else (g.family or g).template for g in self.groups]
-        if all(template is None or template.even for template in templates):
+        flows = {}
+        for group in self.groups:
+            if not group.node.joined:
+                template = (group.family or group).template
+                if not template.even:
+                    flows.update(dict.fromkeys(group.members, template.flows))
+        if not flows:
             return regions_tell
-        flows = {
-            i: template.flows
-            for group, template in zip(self.groups, templates, strict=True)
-            if template is not None and not template.even
-            for i in group.members
-        }
-        n = len(self.values)
-        region, local, root = self.words[:n], self.words[n : 2 * n], self.root
-        doubtful = set(regions_tell)
-        stack = [int(root[i]) for i in seeds]
-        seen = set(stack)
-        while stack and doubtful:
-            at = stack.pop()
-            i = int(region[at])
-            if i < 0:
-                doubtful.discard(at)
-            elif self.sorter.reached[i]:
-                operands = self.sorter.operands_of(i)
-                known = flows.get(i)
-                places = range(len(operands)) if known is None else known.get(int(local[at]), ())
-                fresh = {int(root[operands[k]]) for k in places} - seen
-                seen |= fresh
-                stack += fresh
-        return regions_tell - doubtful
+        found: set[int] = _slabs.told_apart(self.sorter, flows, seeds, regions_tell)
+        return found
 
     def push_again(self, seeds: dict[int, Any], reached: set[int]) -> None:
         """As `push_back`, perhaps not for the first time."""

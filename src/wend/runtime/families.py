@@ -8,6 +8,7 @@ for all groups, side by side.
 from __future__ import annotations
 
 import weakref
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class Unsuited(Exception):
     """Another executor has to run this."""
 
 
+@cache
 def is_wide(dtype: Any) -> bool:
     """Whether gradients of this dtype are added as float64, not as float32.  Raises Unsuited."""
     size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
@@ -161,6 +163,7 @@ class Layout:
 
     slabs      of its values, by place: operands, results, their gradients, and what the backward
                function makes; None for operands that are the same for all
+    sizes      of these, as `_slabs.Rows.lay_out` takes them
     The others: see `_slabs.Rows`.
     """
 
@@ -195,6 +198,10 @@ class Layout:
             if template.backward is not None:
                 self.add_backward(entry, types, wider, n, order)
         self.order = tuple(order)
+        self.sizes = np.array(
+            [(-1, 0, 0) if s is None else (s.size, s.nbytes, s.of_all) for s in self.slabs],
+            np.int64,
+        )
         if 0 in [self.slabs[p].size for _, p in (*self.exported, *self.given)]:
             raise LookupError
 
@@ -246,19 +253,10 @@ class Family(_slabs.Rows):  # type: ignore[misc]
         self.order, self.added = layout.order, layout.added
         self.exported, self.given = layout.exported, layout.given
         self.scattered = layout.scattered
-        take = run.room.take
-        words: list[int] = []
-        for k, slab in enumerate(layout.slabs):
-            if slab is None:
-                words += (run.address(operands[k]), 0)
-            elif slab.size:
-                of_all = slab.of_all
-                words += (take(slab.size * (rows if of_all else most)), slab.size * of_all)
-            else:
-                words += (take(slab.nbytes), 0)
-        self.words = np.array([*words, *([0] * len(layout.order))], np.int64)
+        n = len(layout.slabs)
+        self.words = np.empty(2 * n + len(layout.order), np.int64)
         self.places = _launch.address_of(self.words)
-        self.table = self.places + 8 * len(words)
+        self.lay_out(run.room, _launch.address_of(layout.sizes), n, rows, most)
         region = run.sorter.region
         self.packable = [
             run.values[at] if slab is None and region[at] == -1 else None

@@ -16,6 +16,7 @@ import numpy as np
 
 from wend.compiler import matmul
 from wend.runtime.arena import ALIGNMENT, aligned
+from wend.runtime.launcher import launcher as _launch
 
 #: Panels that are held now, and how many were packed since the process began.
 COUNTS = {"bytes": 0, "packed": 0}
@@ -24,6 +25,7 @@ MAX_ROWS = 4096
 #: Operands of fewer elements are packed block by block in less time than it takes to do it here:
 #: they wait for so many uses. A parameter of a small recurrent net is used that often in a step.
 SMALL, PATIENCE = 1 << 14, 16
+_PACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Layout(NamedTuple):
@@ -43,6 +45,13 @@ def layout(dtype: str, offset: int, depth: int, columns: int, step: int, column:
     return Layout(dtype, offset, depth, columns, step, column)
 
 
+@lru_cache(4096)
+def bytes_of(layout: Layout) -> int:
+    """How much memory panels take."""
+    item = np.dtype(matmul.accumulator(layout.dtype)).itemsize
+    return matmul.packed_size(layout.depth, layout.columns, layout.dtype) * item + ALIGNMENT
+
+
 def patience(layout: Layout) -> int:
     """How often an operand is used before it is packed."""
     return PATIENCE if layout.depth * layout.columns < SMALL else 1
@@ -54,10 +63,8 @@ class Panels:
     __slots__ = ("address", "memory")
 
     def __init__(self, layout: Layout) -> None:
-        item = np.dtype(matmul.accumulator(layout.dtype)).itemsize
-        size = matmul.packed_size(layout.depth, layout.columns, layout.dtype) * item
-        self.memory = np.empty(size + ALIGNMENT, np.uint8)
-        self.address = aligned(self.memory.ctypes.data)
+        self.memory = np.empty(bytes_of(layout), np.uint8)
+        self.address = aligned(_launch.address_of(self.memory))
         COUNTS["bytes"] += self.memory.nbytes
         COUNTS["packed"] += 1
 
@@ -75,9 +82,8 @@ def pack(value: Any, layout: Layout, library: Any, address: int) -> int:
     if value.extra is not None:
         return 0
     panels = Panels(layout)
-    words = [address, panels.address, *layout[2:], 1, 1, 0, 0]
-    block = (ctypes.c_int64 * len(words))(*words)
-    library.function("pack", ctypes.c_void_p)(ctypes.addressof(block))
+    block = np.array([address, panels.address, *layout[2:], 1, 1, 0, 0], np.int64)
+    _PACK(library.address("pack"))(_launch.address_of(block))
     # Until then it was the number of uses.
     others = value.packed if isinstance(value.packed, dict) else {}
     value.packed = {**others, layout: panels.address, panels.address: panels}

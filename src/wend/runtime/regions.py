@@ -179,7 +179,8 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
                 if asked is not None:
                     gradients = execution.backward(seeds)
                 execution.finish(live)
-            note(batch.states, batch.sites, execution.summary(), owners=execution.owners())
+            groups, owners = execution.told()
+            note(batch.states, batch.sites, groups, owners=owners)
             if asked is None and open_roots:
                 execution.leave_open(live)
                 return True

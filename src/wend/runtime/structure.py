@@ -23,6 +23,9 @@ MOST_TEMPLATES = 2048
 #: After so many flushes of new structure, so many are left to others.
 STRIKES = 4
 PAUSE, MOST_PAUSE = 64, 512  # each time twice as many
+#: So many flushes are a term, see `_sort.Node.mask`: a flush that was cut short leaves values to
+#: the next one that are never read outside again.
+TERM = 4
 #: Operands larger than this (bytes) are not copied together.
 LARGEST_OPERAND = 1 << 18
 STACK, ROW, SHARED = 0, 1, 2
@@ -40,6 +43,7 @@ class Book:
         self.most_new, self.most_nodes, self.keeps = most_new, most_nodes, keeps
         #: What the nodes of single ops run on addresses; None where that is not possible.
         self.cells: dict[Any, Any] = {}
+        self.flushes = 0  # that were sorted
         self.strikes = 0  # flushes, one after another, in which most was new
         self.pause = 0  # flushes to be left to others
         self.next_pause = PAUSE
@@ -66,6 +70,7 @@ class Book:
             or len(self.templates) > MOST_TEMPLATES
         ):
             self.clear()
+        self.flushes += 1
         return True
 
     def learn(self, fresh: int, ops: int, on_trie: bool) -> bool:
@@ -203,7 +208,6 @@ def child(
     node.smooth = is_smooth(prim, program) and (begins or parent.smooth)
     node.shared = (*parent.shared, *[kinds[k] & 3 == SHARED for k in fresh])
     node.n_operands = len(operands)
-    node.mask = 0
     return node
 
 
