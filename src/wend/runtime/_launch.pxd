@@ -79,6 +79,7 @@ cdef class Track:
 cdef weigh(Frame frame, list values, long long arena)
 
 cpdef long long address_of(object array) except? -2
+cpdef object new_array(object make, object shape, object dtype)
 @cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t,
                word="long long", category=int)
 cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers,

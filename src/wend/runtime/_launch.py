@@ -125,6 +125,11 @@ def address_of(array):
     return array_data(array)
 
 
+def new_array(make, shape, dtype):
+    """make(shape, dtype): an array without a content."""
+    return make_array(make, shape, dtype)
+
+
 def donated(values, i):
     """The array of a leaf, if nobody else can see it any more; else None."""
     v = values[i]

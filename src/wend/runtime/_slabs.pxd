@@ -1,7 +1,7 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Batch, Value, held, untrack
-from wend.runtime._launch cimport Frame, address_of, launch_at
+from wend.core._hot cimport Batch, State, Value, held, untrack
+from wend.runtime._launch cimport Frame, address_of, launch_at, new_array
 from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
 
 cdef extern from "_slabs_shim.h":
@@ -79,8 +79,32 @@ cpdef set told_apart(Sorter sorter, dict flows, object seeds, set ends)
 cpdef list types_of(list values)
 cpdef set_zero(long long address, Py_ssize_t n)
 
+cdef class Kernel:
+    cdef public Frame frame
+    cdef public tuple made
+    cdef public tuple numbers
+    cdef public tuple fit
+    cdef public tuple makes
+    cdef public tuple picks
+    cdef public object words
+    cdef public object show
+    cdef long long table
+
+    @cython.locals(v=Value, at="long long", data="long long", table=list, values=list, found=list,
+                   k=Py_ssize_t)
+    cpdef list run(self, list operands)
+
+@cython.locals(batch=Batch, state=State, plans=dict, known=dict, groups=dict, rest=list,
+               live=list, members=list, wanted=tuple, name=tuple, k=Py_ssize_t)
+cpdef tuple sort_strands(list batches, list lives, long long least, object key, object new)
+@cython.locals(v=Value, i=Py_ssize_t, k=Py_ssize_t, values=list, found=list, numbers=list,
+               whole=bint)
+cpdef tuple signature_of(Batch batch, tuple indices, list places)
 @cython.locals(batch=Batch, v=Value, other=Value, first=list, on=bint, i=Py_ssize_t, found=list)
 cpdef tuple shared_by(list members, tuple leaves)
+@cython.locals(v=Value, first=list, leaf=Py_ssize_t, size=Py_ssize_t, operands=list, sources=list,
+               places=list, offsets=list)
+cpdef tuple gather_operands(list members, list rows, object dense)
 @cython.locals(batch=Batch, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long",
                found=list)
 cpdef list gather_rows(list members, tuple leaves, long long target, object dense)
@@ -88,8 +112,8 @@ cpdef list gather_rows(list members, tuple leaves, long long target, object dens
                arg0=Py_ssize_t, end=Py_ssize_t)
 cpdef list gather_parts(list members, Py_ssize_t i, object entry, Py_ssize_t size,
                         long long target, object dense, list offsets)
-@cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
-cpdef hand_out(list members, Py_ssize_t i, object array, bint flat)
+@cython.locals(batch=Batch, v=Value, r=Py_ssize_t, i=Py_ssize_t, k=Py_ssize_t)
+cpdef hand_out(list members, list given, list results)
 @cython.locals(batch=Batch, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
 cpdef leave_rows(list members, object segment, dict inputs, tuple reads, tuple given,
                  Py_ssize_t stride)

@@ -7,7 +7,7 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 """
 
 from wend.core._hot import Value, held
-from wend.runtime._launch import address_of, launch_at
+from wend.runtime._launch import address_of, launch_at, new_array
 from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
 
 ALIGNMENT = 64
@@ -263,6 +263,65 @@ def set_zero(address, n):
 # -- strands (see `strands`): members are batches of one path, each of which has a row
 
 
+def sort_strands(batches, lives, least, key, new):
+    """Strands by what they have in common, and those that have others to run them.
+
+    least: how often a path must have been taken     key: where a state keeps its patterns
+    new: makes the `Pattern` of a batch and what is wanted of it
+    Returns ({(pattern, signature): members}, [(batch, what is wanted)])
+    """
+    groups = {}
+    rest = []
+    for k in range(len(batches)):
+        batch = batches[k]
+        live = lives[k]
+        if not live:
+            continue
+        state = batch.state
+        if state is None or state.passed < least or batch.extra is not None:
+            rest.append((batch, live))
+            continue
+        plans = state.plans
+        if plans is None:
+            plans = state.plans = {}
+        known = plans.get(key)
+        if known is None:
+            known = plans[key] = {}
+        wanted = tuple(live)
+        pattern = known.get(wanted)
+        if pattern is None:
+            pattern = known[wanted] = new(batch, live)
+        if not pattern.suited:
+            rest.append((batch, live))
+            continue
+        name = pattern, signature_of(batch, pattern.indices, pattern.args)
+        members = groups.get(name)
+        if members is None:
+            members = groups[name] = []
+        members.append(batch)
+    return groups, rest
+
+
+def signature_of(batch, indices, places):
+    """What tells strands of one path apart: the types of these values, and these numbers."""
+    values = batch.values
+    found = []
+    for i in indices:
+        v = values[i]
+        found.append(v.type)
+    if not places:
+        return tuple(found)
+    numbers = []
+    whole = True
+    for k in places:
+        number = batch.args[k]
+        whole = whole and type(number) is int
+        numbers.append(number)
+    # Keys compare exact bits: 0.0 == -0.0, and 1 == 1.0 == True.
+    found.append(tuple(numbers) if whole else repr(numbers))
+    return tuple(found)
+
+
 def shared_by(members, leaves):
     """Of each of these values, by index, whether it is the same for all members."""
     found = []
@@ -277,6 +336,90 @@ def shared_by(members, leaves):
                     break
         found.append(on)
     return tuple(found)
+
+
+class Kernel:
+    """A function of a template in machine code, for operands of certain types.
+
+    frame, made, numbers, fit     see `launch_at`     makes: (make, shape, dtype) of what it makes
+    picks     which of operands and these are its results
+    words     an array for the addresses of all     show: fills in results that lie in others
+    """
+
+    def __init__(self, frame, made, numbers, fit, makes, picks, words, show):
+        self.frame = frame
+        self.made = made
+        self.numbers = numbers
+        self.fit = fit
+        self.makes = makes
+        self.picks = picks
+        self.words = words
+        self.table = address_of(words)
+        self.show = show
+
+    def run(self, operands):
+        """The results for arrays, held values, or None for what is not used.
+
+        None if it has not been done: an array is not dense, or a kernel noted a failure.
+        """
+        table = list(operands)
+        for make, shape, dtype in self.makes:
+            table.append(new_array(make, shape, dtype))
+        at = self.table
+        values = []
+        for x in table:
+            v = None
+            if isinstance(x, Value):
+                v = x
+                data = address_of(v.buffer)
+            else:
+                data = 0 if x is None else address_of(x)
+            if data == -1:
+                return None
+            values.append(v)
+            put(at, data)
+            at += 8
+        if launch_at(self.frame, self.made, self.table, values, self.numbers, self.fit) != 1:
+            return None
+        if self.show is not None:
+            self.show(self, table)
+        found = []
+        for k in self.picks:
+            found.append(table[k])
+        return found
+
+
+def gather_operands(members, rows, dense):
+    """The operands of strands: values that are the same for all, or arrays of the strands' own.
+
+    rows: per operand (entry, leaf that is the same for all or -1, bytes of each strand, make,
+    shape, dtype of the array)     dense: a copy of an array that is C-contiguous
+    Returns (operands, what they were: a value, or those of all strands; offsets in these)
+    """
+    operands = []
+    sources = []
+    places = []
+    first = members[0].values
+    for entry, leaf, size, make, shape, dtype in rows:
+        offsets = None
+        if leaf >= 0:
+            v = first[leaf]
+            sources.append(v)
+            # What is seen from outside may change: a backward pass reads what it was.
+            operands.append(v if v.extra is None else dense(v.buffer).copy())
+        else:
+            array = new_array(make, shape, dtype)
+            if entry.prim is None:
+                found = gather_rows(members, entry.leaves, address_of(array), dense)
+            else:
+                offsets = []
+                found = gather_parts(
+                    members, entry.leaf, entry, size, address_of(array), dense, offsets
+                )
+            operands.append(array)
+            sources.append(found)
+        places.append(offsets)
+    return operands, sources, places
 
 
 def gather_rows(members, leaves, target, dense):
@@ -325,19 +468,22 @@ def gather_parts(members, i, entry, size, target, dense, offsets):
     return found
 
 
-def hand_out(members, i, array, flat):
-    """Give each member its row of an array.  flat: rows are numbers"""
-    r = 0
-    if flat:
-        for batch in members:
+def hand_out(members, given, results):
+    """Give each member its rows of results.  given: (index of the value, number of its array)"""
+    for i, k in given:
+        array = results[k]
+        r = 0
+        if array.ndim == 1:  # rows are numbers
+            for batch in members:
+                v = batch.values[i]
+                v.buffer = array[r, ...]
+                r += 1
+            continue
+        for row in array:
+            batch = members[r]
             v = batch.values[i]
-            v.buffer = array[r, ...]
+            v.buffer = row
             r += 1
-        return
-    for row in array:
-        v = members[r].values[i]
-        v.buffer = row
-        r += 1
 
 
 def leave_rows(members, segment, inputs, reads, given, stride):

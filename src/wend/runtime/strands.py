@@ -9,6 +9,7 @@ it lies.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, LeafPrimitive, Value
 from wend.runtime import _launch_select, _slabs_select, _sort_select
-from wend.runtime.calls import bound
+from wend.runtime.calls import bound, fitted
 from wend.runtime.execution import structure_key
 from wend.runtime.families import MOST_CALLS
+from wend.runtime.launcher import maker
 from wend.runtime.structure import (
     BOOK,
     LARGEST_OPERAND,
@@ -30,7 +32,6 @@ from wend.runtime.structure import (
     ops_of,
 )
 from wend.runtime.templates import Template
-from wend.transforms.hooks import retaining
 from wend.transforms.rows import batches as has_batching_rules
 
 _sort: Any = _sort_select.select()
@@ -134,7 +135,8 @@ class Pattern:
             self.ops.append(state)
             self.args.extend(range(state.arg0, state.arg0 + len(prim.size_mask)))
         self.made = [i for i in self.live if i not in views]
-        self.places = {entry.index: k for k, entry in enumerate(self.entries)}
+        self.indices = tuple([entry.index for entry in self.entries])
+        self.places = {i: k for k, i in enumerate(self.indices)}
         self.leafy = [k for k, entry in enumerate(self.entries) if entry.role & 4]
         #: Of the entries, those that may be the same for all, and users' leaves.
         self.single = tuple(
@@ -146,14 +148,6 @@ class Pattern:
             )
         )
         return bool(self.made)
-
-    def signature(self, batch: Batch) -> Any:
-        """What tells strands of one path apart: the types they read, and numbers."""
-        values, args = batch.values, batch.args
-        types = tuple([values[entry.index].type for entry in self.entries])
-        if not self.args:
-            return types
-        return types, repr([args[k] for k in self.args])
 
     def weave(self, signature: Any, members: list[Batch]) -> Weave | None:
         """How these strands are run; None if others have to."""
@@ -218,36 +212,35 @@ def make_weave(pattern: Pattern, members: list[Batch], shared: tuple[bool, ...])
     return Weave(pattern, members[0], shared, len(members))
 
 
-class Call:
-    """A function of a template in machine code, for operands of certain types."""
+def kernel_of(function: Any, types: list[Any], numbers: list[Any]) -> Any:
+    """A function of a template in machine code, for operands of certain types: a `Kernel`.
 
-    def __init__(self, function: Any, types: list[Any], numbers: list[Any]) -> None:
-        """Raises LookupError if there is no machine code (yet), or a part of it is none."""
-        self.frame, self.made, self.numbers = bound(function, types, numbers, shows=True)
-        self.picks = function.picks
-        self.types = types
-        self.makes = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
-        self.n_words = len(types) + len(self.makes)
+    Raises LookupError if there is no machine code (yet), or a part of it is none.
+    """
+    show = fit = None
+    try:
+        frame, made, words, fit = fitted(function, types, numbers)
+    except LookupError:
+        frame, made, words = bound(function, types, numbers, shows=True)
         shown = _launch.sources()[3]
         #: Results that lie in others, or in operands: (number, which of what the frame shows).
-        self.shown = [(i, k) for i, source, k in self.frame.gives if source == shown]
+        found = [(i, k) for i, source, k in frame.gives if source == shown]
+        if found:
+            show = functools.partial(fill_in, found, types)
+    makes = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
+    makes = tuple([(maker(*kind), *kind) for kind in makes])
+    table = np.empty(len(types) + len(makes), np.int64)
+    return _slabs.Kernel(frame, made, words, fit, makes, tuple(function.picks), table, show)
 
-    def run(self, operands: list[Any]) -> list[Any] | None:
-        """The results for arrays, or held values; None if another way has to be found."""
-        made = [np.empty(dims, dtype) for dims, dtype in self.makes]
-        words = np.empty(self.n_words, np.int64)
-        if _slabs.call_with(self.frame, self.made, self.numbers, None, operands, made, words) != 1:
-            return None
-        table = operands + made
-        if self.shown:
-            values = [
-                x if type(x) is Value else _hot.held(t, x)
-                for x, t in zip(operands, self.types, strict=True)
-            ]
-            arrays = _launch.show(self.frame, values, [table[i] for i in self.made])
-            for i, k in self.shown:
-                table[i] = np.ascontiguousarray(arrays[k]).reshape(arrays[k].shape)
-        return [table[p] for p in self.picks]
+
+def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:
+    """Results that lie in other arrays of a kernel's table."""
+    values = [
+        x if type(x) is Value else _hot.held(t, x) for x, t in zip(table, types, strict=False)
+    ]
+    arrays = _launch.show(kernel.frame, values, [table[i] for i in kernel.made])
+    for i, k in shown:
+        table[i] = np.ascontiguousarray(arrays[k]).reshape(arrays[k].shape)
 
 
 class Bound:
@@ -255,17 +248,27 @@ class Bound:
 
     def __init__(self, weave: Weave, n: int) -> None:
         self.types = weave.lifted(n)
-        self.rows = [(t.dims, t.dtype.numpy) for t in self.types]
-        self.call: Call | None = None
+        #: See `gather_operands`.
+        self.rows = [
+            (entry, entry.leaf if on else -1, size, maker(*kind), *kind)
+            for entry, on, size, kind in zip(
+                weave.pattern.entries,
+                weave.shared,
+                weave.sizes,
+                [(t.dims, t.dtype.numpy) for t in self.types],
+                strict=True,
+            )
+        ]
+        self.kernel: Any = None
 
-    def ready(self, weave: Weave) -> Call | None:
+    def ready(self, weave: Weave) -> Any:
         """The machine code, once it is there."""
-        if self.call is None:
+        if self.kernel is None:
             try:
-                self.call = Call(weave.template.forward, self.types, weave.numbers)
+                self.kernel = kernel_of(weave.template.forward, self.types, weave.numbers)
             except LookupError:
                 return None
-        return self.call
+        return self.kernel
 
 
 class Weave:
@@ -281,6 +284,7 @@ class Weave:
         self.types = [batch.values[entry.index].type for entry in pattern.entries]
         mask = sum(1 << locals_[i] for i in pattern.made)
         self.exported = sorted(pattern.made, key=locals_.__getitem__)
+        self.handed = [(i, k) for k, i in enumerate(self.exported)]
         grad = any(batch.values[i].requires_grad for i in pattern.made)
         nodes = ops_of(self.node)
         self.numbers = [a for op in nodes for a in op.args]
@@ -320,55 +324,21 @@ class Weave:
             found = self.bound[n] = Bound(self, n)
         return found
 
-    def gather(
-        self, members: list[Batch], at: Bound
-    ) -> tuple[list[Any], list[Any], list[list[int] | None]]:
-        """The operands: values that are the same for all, or arrays of the strands' own.
-
-        Returns (operands, what they were: a value, or those of all strands; offsets in these)
-        """
-        found: list[Any] = []
-        sources: list[Any] = []
-        places: list[list[int] | None] = []
-        first = members[0].values
-        dense = np.ascontiguousarray
-        for k, entry in enumerate(self.pattern.entries):
-            offsets: list[int] | None = None
-            if self.shared[k]:
-                v = first[entry.leaf]
-                sources.append(v)
-                found.append(v if v.extra is None else np.array(v.buffer, order="C"))
-            else:
-                array = np.empty(*at.rows[k])
-                target = _launch.address_of(array)
-                if entry.prim is None:
-                    rows = _slabs.gather_rows(members, entry.leaves, target, dense)
-                else:
-                    offsets = []
-                    rows = _slabs.gather_parts(
-                        members, entry.leaf, entry, self.sizes[k], target, dense, offsets
-                    )
-                found.append(array)
-                sources.append(rows)
-            places.append(offsets)
-        return found, sources, places
-
     def run(self, members: list[Batch]) -> tuple[list[Any], ...] | None:
         """Compute the wanted values of some strands; None if others have to.
 
         Returns (operands, sources, places, results): what a backward pass reads; see `gather`.
         """
         at = self.bound_to(len(members))
-        operands, sources, places = self.gather(members, at)
+        operands, sources, places = _slabs.gather_operands(members, at.rows, np.ascontiguousarray)
         results = self.compute(at, operands)
         if results is None:
             return None
-        for i, array in zip(self.exported, results, strict=False):
-            _slabs.hand_out(members, i, array, array.ndim == 1)
+        _slabs.hand_out(members, self.handed, results)
         for i, entry in self.pattern.views.items():
             k = self.pattern.places.get(i)
             if k is not None:
-                _slabs.hand_out(members, i, operands[k], operands[k].ndim == 1)
+                _slabs.hand_out(members, [(i, k)], operands)
                 continue
             for batch in members:
                 batch.values[i].buffer = entry.shown(batch)
@@ -376,9 +346,9 @@ class Weave:
 
     def compute(self, at: Bound, operands: list[Any]) -> list[Any] | None:
         """The arrays of the template's results."""
-        call = at.ready(self)
-        if call is not None:
-            return call.run(operands)
+        kernel = at.ready(self)
+        if kernel is not None:
+            return kernel.run(operands)  # type: ignore[no-any-return]
         found: list[Any] = self.template.forward(operands, at.types, self.numbers)
         return [np.ascontiguousarray(a).reshape(a.shape) for a in found]
 
@@ -419,21 +389,3 @@ def region_of(
         node.smooth = True
     node.shared = shared
     return node, locals_
-
-
-def pattern_of(batch: Batch, live: list[int]) -> Pattern | None:
-    """What a strand has in common with others; None if it has to be run by itself."""
-    state = batch.state
-    if state is None or state.passed < PASSED or batch.extra is not None or retaining():
-        return None
-    plans = state.plans
-    if plans is None:
-        plans = state.plans = {}
-    known = plans.get(KEY)
-    if known is None:
-        known = plans[KEY] = {}
-    key = tuple(live)
-    found: Pattern | None = known.get(key)
-    if found is None:
-        found = known[key] = Pattern(batch, live)
-    return found if found.suited else None

@@ -21,7 +21,7 @@ from wend.core._hot import Batch, Record, Segment
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.families import MOST_CALLS, Unsuited, is_wide
 from wend.runtime.later import LazyPath, Ledger, compute_again
-from wend.runtime.strands import Call, Weave
+from wend.runtime.strands import Weave, kernel_of
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
 from wend.transforms.hooks import has_hooks
@@ -79,7 +79,7 @@ class Backward:
             found = self.calls[n] = [types, None]
         if found[1] is None and function is not None and function.plan is not None:
             try:
-                found[1] = Call(function, found[0], weave.numbers)
+                found[1] = kernel_of(function, found[0], weave.numbers)
             except LookupError:
                 pass
         return found

@@ -9,10 +9,14 @@ import numpy as np
 from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core._hot import Batch
+from wend.runtime import _slabs_select, strands
 from wend.runtime.batches import note
-from wend.runtime.strands import Pattern, pattern_of
+from wend.runtime.strands import KEY, Pattern
 from wend.runtime.tiers import tell_defect
 from wend.runtime.unravel import leave
+from wend.transforms.hooks import retaining
+
+_slabs: Any = _slabs_select.select()
 
 
 def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
@@ -21,16 +25,11 @@ def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
     What is new, and what has nobody to go with, is one structure off the trie.  The first error
     of an op is raised when all has been computed that could be.
     """
-    groups: dict[Any, list[Batch]] = {}
     faults: list[Exception] = []
-    rest: list[tuple[Batch, list[int]]] = []
-    for batch, live in zip(batches, lives, strict=True):
-        if live:
-            pattern = pattern_of(batch, live)
-            if pattern is None:
-                rest.append((batch, live))
-            else:
-                groups.setdefault((pattern, pattern.signature(batch)), []).append(batch)
+    if retaining():
+        groups, rest = {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]
+    else:
+        groups, rest = _slabs.sort_strands(batches, lives, strands.PASSED, KEY, Pattern)
     for (pattern, signature), members in groups.items():
         if not run_woven(pattern, signature, members, faults):
             rest += [(batch, pattern.live) for batch in members]
