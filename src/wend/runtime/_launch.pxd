@@ -80,6 +80,7 @@ cdef weigh(Frame frame, list values, long long arena)
 
 cpdef long long address_of(object array) except? -2
 cpdef object new_array(object make, object shape, object dtype)
+cpdef object part_at(object array, object shape, object dtype, long long offset, object strides)
 @cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t,
                word="long long", category=int)
 cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers,

@@ -1,7 +1,7 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Batch, State, Value, held, untrack
-from wend.runtime._launch cimport Frame, address_of, launch_at, new_array
+from wend.core._hot cimport Batch, Leaf, Segment, State, Value, held, untrack
+from wend.runtime._launch cimport Frame, address_of, launch_at, new_array, part_at
 from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
 
 cdef extern from "_slabs_shim.h":
@@ -122,8 +122,30 @@ cpdef slim_down(dict inputs)
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
 cpdef int call_with(Frame frame, tuple made, tuple numbers, tuple fit, list operands,
                     list outs, object words) except -2
+cdef class Left:
+    cdef public Py_ssize_t stride
+    cdef public Py_ssize_t n
+    cdef public dict slots
+    cdef public Py_ssize_t space
+    cdef public object zeros
+    cdef public dict marks
+    cdef public object block
+    cdef public object owner
+    cdef long long start
+
+    cpdef bytearray marks_of(self, Py_ssize_t i)
+    cpdef object seed(self, Py_ssize_t i)
+    cpdef forget(self)
+    @cython.locals(left=list, number=Py_ssize_t, k=Py_ssize_t, data="long long", rows=list)
+    cpdef list hand_back(self, object owner, tuple targets, list found, list sources, list places,
+                         list sizes)
+
 @cython.locals(v=Value, start="long long", n=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t,
-               r=Py_ssize_t, i=Py_ssize_t, number=Py_ssize_t, stride=Py_ssize_t,
-               address="long long", row=Py_ssize_t, left=list, place=tuple)
+               r=Py_ssize_t, i=Py_ssize_t, row=Py_ssize_t, left=list, place=Py_ssize_t,
+               segment=Segment, last=Segment, woven=Left, marks=bytearray, slot=tuple)
 cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long source, bint wide,
-                        object find)
+                        object owner)
+@cython.locals(value=Value, leaf=Leaf, k=Py_ssize_t)
+cpdef bint is_hooked(list sources, list leafy) except -1
+@cython.locals(batch=Batch, i=Py_ssize_t, values=list, row=list, found=list)
+cpdef list picked(list members, tuple indices)

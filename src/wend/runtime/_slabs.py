@@ -7,7 +7,7 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 """
 
 from wend.core._hot import Value, held
-from wend.runtime._launch import address_of, launch_at, new_array
+from wend.runtime._launch import address_of, launch_at, new_array, part_at
 from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
 
 ALIGNMENT = 64
@@ -542,11 +542,78 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
     return launch_at(frame, made, start, values, numbers, fit)
 
 
-def scatter_rows(values, offsets, size, source, wide, find):
+class Left:
+    """What strands that ran as one leave for a backward pass, and the gradients that come to them.
+
+    stride    numbers that each strand's values have     n     strands
+    slots     by index of a result: where its gradients are, a row for each strand: (place, bytes
+              of a row, shape, dtype, strides)     space     bytes for all of them
+    marks     by index: which rows have a gradient     owner     the pass that is to come by
+    """
+
+    def __init__(self, stride, n, slots, space, zeros):
+        self.stride = stride
+        self.n = n
+        self.slots = slots
+        self.space = space
+        self.zeros = zeros
+        self.marks = {}
+        self.block = None
+        self.owner = None
+        self.start = 0
+
+    def marks_of(self, i):
+        """Which rows of a result have a gradient; its memory is there from now on."""
+        if self.block is None:
+            self.block = self.zeros(self.space)
+            self.start = address_of(self.block)
+        found = self.marks.get(i)
+        if found is None:
+            found = self.marks[i] = bytearray(self.n)
+        return found
+
+    def seed(self, i):
+        """The gradients of a result, a row for each strand."""
+        self.marks_of(i)
+        place, _, shape, dtype, strides = self.slots[i]
+        return part_at(self.block, shape, dtype, place, strides)
+
+    def forget(self):
+        """Part from the gradients."""
+        self.marks = {}
+        self.block = None
+        self.owner = None
+
+    def hand_back(self, owner, targets, found, sources, places, sizes):
+        """Add gradients of operands, a row for each strand, to those of what they show.
+
+        targets: (operand, whether its gradient is of float64; None if others have to add it)
+        Returns what is left to others: (operand, gradient, None, or rows as `scatter_rows` does).
+        """
+        left = []
+        number = 0
+        for k, wide in targets:
+            g = found[number]
+            number += 1
+            source = sources[k]
+            if wide is None or not isinstance(source, list):
+                left.append((k, g, None))
+                continue
+            data = address_of(g)
+            if data == -1:
+                left.append((k, g, None))
+                continue
+            rows = scatter_rows(source, places[k], sizes[k], data, wide, owner)
+            if rows:
+                left.append((k, g, rows))
+        return left
+
+
+def scatter_rows(values, offsets, size, source, wide, owner):
     """Add gradients, which lie one behind the other, to those of these values.
 
     offsets: where in the value a part of `size` bytes begins; None if each is a whole value
-    find: the `Woven` of a segment, or None
+    owner: the pass, which comes by where gradients come to
     Returns what is left to others: (bytes before it, bytes, value, offset in that).
     """
     left = []
@@ -554,9 +621,6 @@ def scatter_rows(values, offsets, size, source, wide, find):
     n = size
     last = None
     woven = None
-    place = None
-    stride = 0
-    number = -1
     for k in range(len(values)):
         v = values[k]
         at = 0
@@ -565,30 +629,59 @@ def scatter_rows(values, offsets, size, source, wide, find):
         else:
             at = offsets[k]
         while True:
-            if v.segment is None:
+            segment = v.segment
+            if segment is None:
                 if v.leaf is not None and v.requires_grad:
                     left.append((source - start, n, v, at))
                 break
-            if v.segment is not last:
-                last = v.segment
-                number = -1
-                woven = find(last)
-                stride = 0 if woven is None else woven.stride
-            if stride == 0:
+            if segment is not last:
+                last = segment
+                later = segment.structure.later
+                woven = None
+                if isinstance(later, Left):
+                    woven = later
+                    if woven.owner is not owner:
+                        owner.come_by(segment)
+                        woven.owner = owner
+            if woven is None:
                 left.append((source - start, n, v, at))
                 break
-            r = v.seg_index // stride
-            i = v.seg_index - r * stride
-            if i != number:
-                number = i
-                place = woven.place(i)
-            if place is None:  # it shows rows of another
+            r = v.seg_index // woven.stride
+            i = v.seg_index - r * woven.stride
+            slot = woven.slots.get(i)
+            if slot is None:  # it shows rows of another
                 v, more = woven.shown(i, r)
                 at += more
                 continue
-            address, row, marks = place
+            marks = woven.marks_of(i)
             marks[r] = 1
-            add_bytes(address + r * row + at, source, n, wide)
+            place = slot[0]
+            row = slot[1]
+            add_bytes(woven.start + place + r * row + at, source, n, wide)
             break
         source += n
     return left
+
+
+def is_hooked(sources, leafy):
+    """Whether users' code wants to see the gradient of a leaf among these operands."""
+    for k in leafy:
+        source = sources[k]
+        for v in source if isinstance(source, list) else (source,):
+            value = v
+            leaf = value.leaf
+            if leaf.hooks or leaf.post_hooks or leaf.node:
+                return True
+    return False
+
+
+def picked(members, indices):
+    """Some values of each member."""
+    found = []
+    for batch in members:
+        values = batch.values
+        row = []
+        for i in indices:
+            row.append(values[i])
+        found.append(row)
+    return found

@@ -18,6 +18,7 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, LeafPrimitive, Value
 from wend.runtime import _launch_select, _slabs_select, _sort_select
+from wend.runtime.arena import aligned
 from wend.runtime.calls import bound, fitted
 from wend.runtime.execution import structure_key
 from wend.runtime.families import MOST_CALLS
@@ -90,7 +91,6 @@ class Pattern:
         self.live = live
         self.states = batch.states
         self.stride = len(batch.values)
-        self.leaves: list[int] = []
         self.ops: list[Any] = []
         self.entries: list[Entry] = []
         self.args: list[int] = []  # places of the run-time args that are not part of an address
@@ -101,6 +101,7 @@ class Pattern:
 
     def _read(self, batch: Batch, live: set[int]) -> bool:
         """Sort the steps into operands and ops; False if others have to run them."""
+        leaves: list[int] = []
         roles: dict[int, int] = {}
         views: dict[int, Entry] = {}
         entered: set[int] = set()
@@ -108,7 +109,7 @@ class Pattern:
             prim, first = state.prim, state.first
             if isinstance(prim, LeafPrimitive):
                 value = batch.values[first]
-                self.leaves.append(first)
+                leaves.append(first)
                 roles[first] = 2 | value.requires_grad | (4 if value.leaf is not None else 0)
                 continue
             if state.is_step or state.mode.recompute or code(prim, state) == _sort.UNSUITED:
@@ -137,6 +138,9 @@ class Pattern:
         self.made = [i for i in self.live if i not in views]
         self.indices = tuple([entry.index for entry in self.entries])
         self.places = {i: k for k, i in enumerate(self.indices)}
+        self.leaves = tuple(leaves)
+        #: Views that nothing of the path reads: strands may differ in their types.
+        self.loose = tuple([i for i in views if i not in self.places])
         self.leafy = [k for k, entry in enumerate(self.entries) if entry.role & 4]
         #: Of the entries, those that may be the same for all, and users' leaves.
         self.single = tuple(
@@ -217,7 +221,8 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any]) -> Any:
 
     Raises LookupError if there is no machine code (yet), or a part of it is none.
     """
-    show = fit = None
+    show: Any = None
+    fit: Any = None
     try:
         frame, made, words, fit = fitted(function, types, numbers)
     except LookupError:
@@ -227,8 +232,8 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any]) -> Any:
         found = [(i, k) for i, source, k in frame.gives if source == shown]
         if found:
             show = functools.partial(fill_in, found, types)
-    makes = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
-    makes = tuple([(maker(*kind), *kind) for kind in makes])
+    kinds = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
+    makes = tuple([(maker(*kind), *kind) for kind in kinds])
     table = np.empty(len(types) + len(makes), np.int64)
     return _slabs.Kernel(frame, made, words, fit, makes, tuple(function.picks), table, show)
 
@@ -260,6 +265,18 @@ class Bound:
             )
         ]
         self.kernel: Any = None
+        self.slots: Any = None  # see `_slabs.Left`
+        self.space = 0
+
+    def find_slots(self, weave: Weave, results: list[Any]) -> None:
+        """Where gradients of results will be."""
+        self.slots = {}
+        for i, array in zip(weave.exported, results, strict=False):
+            if i not in weave.given:
+                continue
+            row = array.nbytes // array.shape[0]
+            self.slots[i] = self.space, row, array.shape, array.dtype, array.strides
+            self.space += aligned(array.nbytes)
 
     def ready(self, weave: Weave) -> Any:
         """The machine code, once it is there."""

@@ -9,7 +9,6 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,18 +16,22 @@ import numpy as np
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
-from wend.core._hot import Batch, Record, Segment
+from wend.core._hot import Batch, Record, Segment, Value
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.families import MOST_CALLS, Unsuited, is_wide
 from wend.runtime.later import LazyPath, Ledger, compute_again
 from wend.runtime.strands import Weave, kernel_of
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
-from wend.transforms.hooks import has_hooks
 from wend.transforms.rows import is_smooth
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
+
+
+def zeros(size: int) -> Any:
+    """So many bytes."""
+    return np.zeros(size, np.uint8)
 
 
 def leave(weave: Weave, members: list[Batch], *done: Any) -> None:
@@ -56,16 +59,23 @@ class Backward:
         """seeded: indices of the results"""
         self.template = weave.template.seeded(frozenset([weave.locals[i] for i in seeded]))
         self.seeds = [i for i in weave.given if i in seeded]
+        #: What `Left.hand_back` is told of the gradients that it finds.
+        self.targets = tuple([(k, wideness(weave.types[k])) for k in self.template.targets])
         self.calls: dict[int, list[Any]] = {}
         self.sizes: Any = None  # see `Ledger.wait_for`
         #: Nodes that a pass from these results uses up.
         self.nodes = reached_nodes(weave, seeded)
-        #: Whether a gradient of 0 gives gradients of 0.
-        self.smooth = all(
-            is_smooth(state.prim, state.program)
-            for state in weave.pattern.ops
-            if state.first in self.nodes
-        )
+        self.smooth: dict[int, bool] = {}
+
+    def is_smooth(self, weave: Weave, i: int) -> bool:
+        """Whether a gradient of 0 for this result gives gradients of 0."""
+        found = self.smooth.get(i)
+        if found is None:
+            nodes = reached_nodes(weave, frozenset([i]))
+            ops = [state for state in weave.pattern.ops if state.first in nodes]
+            found = all(is_smooth(state.prim, state.program) for state in ops)
+            self.smooth[i] = found
+        return found
 
     def bound_to(self, weave: Weave, n: int) -> list[Any]:
         """[types of all that it reads, machine code if it is there] for n strands."""
@@ -97,7 +107,15 @@ def reached_nodes(weave: Weave, seeded: frozenset[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-class Woven:
+def wideness(type_: Any) -> bool | None:
+    """Whether gradients of an operand are added as float64; None if not by native code."""
+    try:
+        return is_wide(type_.dtype.numpy)
+    except Unsuited:
+        return None
+
+
+class Woven(_slabs.Left):  # type: ignore[misc]
     """What the strands of one run leave for the backward pass (`PathGraph.later`)."""
 
     def __init__(
@@ -110,29 +128,45 @@ class Woven:
         results: list[Any],
     ) -> None:
         """See `Weave.run`."""
+        pattern, n = weave.pattern, len(members)
+        at = weave.bound_to(n)
+        if at.slots is None:
+            at.find_slots(weave, results)
+        super().__init__(pattern.stride, n, at.slots, at.space, zeros)
         self.weave = weave
-        self.n = len(members)
-        self.stride = weave.pattern.stride
         self.operands = operands
         self.results = results
         self.sources = sources
         self.places = places
         self.args = [batch.args for batch in members]
         #: All leaves, also those that nothing is read of but their extents.
-        self.leaves = [[b.values[i] for i in weave.pattern.leaves] for b in members]
-        self.seeds: dict[int, Any] = {}  # gradients of results, by index; and which rows have one
-        self.rows: dict[int, Any] = {}
-        self.spots: dict[int, tuple[int, int, Any]] = {}  # what `place` has found
+        self.leaves = _slabs.picked(members, pattern.leaves)
         self.spent: frozenset[int] = (
             frozenset()
         )  # nodes that passes through all strands have used up
         self.spent_in: dict[int, set[int]] = {}  # and through some, by strand
-        self.types = [_slabs.types_of(b.values) for b in members]
+        #: Of the first strand; the others differ in those of leaves, and of loose views.
+        self.types = _slabs.types_of(members[0].values)
+        loose = pattern.loose
+        self.loose = [[b.values[i].type for i in loose] for b in members] if loose else [()] * n
 
     def path(self) -> LazyPath:
         """The paths of all strands.  It leads here; a way back would be a cycle."""
-        states, stride, args, types = self.weave.pattern.states, self.stride, self.args, self.types
-        return LazyPath(lambda: (copies_of(states, stride, args), flat(types), flat(args)))
+        pattern, stride, args, leaves = self.weave.pattern, self.stride, self.args, self.leaves
+        types, loose = self.types, self.loose
+
+        def made() -> tuple[list[Any], list[Any], list[Any]]:
+            found = []
+            for row, own_loose in zip(leaves, loose, strict=True):
+                own = list(types)
+                for i, value in zip(pattern.leaves, row, strict=True):
+                    own[i] = value.type
+                for i, type_ in zip(pattern.loose, own_loose, strict=True):
+                    own[i] = type_
+                found += own
+            return copies_of(pattern.states, stride, args), found, flat(args)
+
+        return LazyPath(made)
 
     def note_depth(self, segment: Segment, batch: Batch) -> None:
         """Warn of a history that grows through flushes whose backward pass has run."""
@@ -142,25 +176,6 @@ class Woven:
             if older is not None and older.structure.later is None:
                 note_history(segment, batch)
                 return
-
-    def seed(self, i: int) -> Any:
-        """Where gradients of a result are added up, a row for each strand."""
-        found = self.seeds.get(i)
-        if found is None:
-            weave = self.weave
-            array = self.results[weave.exported.index(i)]
-            found = self.seeds[i] = np.zeros(array.shape, array.dtype)
-            self.rows[i] = bytearray(self.n)
-        return found
-
-    def place(self, i: int) -> tuple[int, int, Any] | None:
-        """Where gradients of a result are: address, bytes a row, marks; None if it is a view."""
-        found = self.spots.get(i)
-        if found is None and i not in self.weave.pattern.views:
-            array = self.seed(i)
-            found = _launch.address_of(array), array.nbytes // self.n, self.rows[i]
-            self.spots[i] = found
-        return found
 
     def shown(self, i: int, r: int) -> tuple[Any, int]:
         """What a view of strand r shows, and from which byte on."""
@@ -177,12 +192,14 @@ class Woven:
             self.give(owner, value, g, at)
             return
         seed = self.seed(i)[r, ...]
-        np.add(seed, g, out=seed)
-        self.rows[i][r] = 1
+        with np.errstate(all="ignore"):
+            np.add(seed, g, out=seed)
+        self.marks[i][r] = 1
 
     def pass_on(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> bool:
         """Push gradients of results back to what the strands read; False if nodes are needed."""
-        if not owner.plain() or segment.hooks or self.is_hooked():
+        hooked = _slabs.is_hooked(self.sources, self.weave.pattern.leafy)
+        if hooked or segment.hooks or not owner.plain():
             self.give_back(seeds)
             self.resolve(segment)
             return False
@@ -198,12 +215,11 @@ class Woven:
                 if r in reached
             ):
                 raise GraphError(FREED)
-        with np.errstate(all="ignore"):
-            for rows, reached, known in parts:
-                self.run(owner, known, rows, reached)
-                if not owner.retain:
-                    self.use_up(segment, known.nodes, reached)
-        self.seeds, self.rows, self.spots = {}, {}, {}
+        for rows, reached, known in parts:
+            self.run(owner, known, rows, reached)
+            if not owner.retain:
+                self.use_up(segment, known.nodes, reached)
+        self.forget()
         return True
 
     def parts(self) -> list[tuple[Any, Any, Backward]]:
@@ -212,19 +228,20 @@ class Woven:
         (those to run, those of them that gradients have come to, how): others may be computed with
         zeros, where that gives zeros
         """
-        if not self.rows:
+        marks = self.marks
+        if not marks:
             return []
         everything = range(self.n)
-        marks = list(self.rows.values())
-        if all(0 not in m for m in marks):
-            return [(everything, everything, self.backward(frozenset(self.rows)))]
-        known = self.backward(frozenset(self.rows))
-        reached = [r for r in everything if any(m[r] for m in marks)]
-        if known.smooth and 2 * len(reached) > self.n:
+        known = self.backward(frozenset(marks))
+        uneven = [i for i, m in marks.items() if 0 in m]
+        if not uneven:
+            return [(everything, everything, known)]
+        reached = [r for r in everything if any(m[r] for m in marks.values())]
+        if 2 * len(reached) > self.n and all(known.is_smooth(self.weave, i) for i in uneven):
             return [(everything, reached, known)]
         found: dict[frozenset[int], list[int]] = {}
         for r in reached:
-            seeded = frozenset([i for i, m in self.rows.items() if m[r]])
+            seeded = frozenset([i for i, m in marks.items() if m[r]])
             found.setdefault(seeded, []).append(r)
         return [(rows, rows, self.backward(seeded)) for seeded, rows in found.items()]
 
@@ -236,27 +253,19 @@ class Woven:
                 found = self.weave.backward[seeded] = Backward(self.weave, seeded)
         return found
 
-    def is_hooked(self) -> bool:
-        """Whether users' code wants to see a leaf's gradient as soon as it is complete."""
-        for k in self.weave.pattern.leafy:
-            source = self.sources[k]
-            for v in source if type(source) is list else (source,):
-                if has_hooks(v.leaf):
-                    return True
-        return False
-
     def give_back(self, seeds: dict[int, Any]) -> None:
         """Gradients as handles, by number."""
         stride = self.stride
-        for i, array in self.seeds.items():
-            for r, on in enumerate(self.rows[i]):
+        for i, marks in self.marks.items():
+            array = self.seed(i)
+            like = self.types[i]
+            for r, on in enumerate(marks):
                 if on:
                     g = np.array(array[r, ...])
-                    dtype = self.types[r][i].dtype
-                    type_ = _hot.intern_type(g.shape, dtype, self.types[r][i].device)
+                    type_ = _hot.intern_type(g.shape, like.dtype, like.device)
                     number, fresh = r * stride + i, _hot.wrap(_hot.held(type_, g))
                     seeds[number] = seeds[number] + fresh if number in seeds else fresh
-        self.seeds, self.rows, self.spots = {}, {}, {}
+        self.forget()
 
     def use_up(self, segment: Segment, nodes: frozenset[int], rows: Any) -> None:
         """A second pass through these nodes of some strands finds them gone."""
@@ -280,31 +289,26 @@ class Woven:
     def run(self, owner: Any, known: Backward, rows: Any, reached: Any) -> None:
         """Run the backward function for some strands; hand on what it finds for those reached."""
         weave, n, template = self.weave, len(rows), known.template
-        types, call = known.bound_to(weave, n)
-        read = [*self.operands, *self.results, *[self.seeds[i] for i in known.seeds]]
+        types, kernel = known.bound_to(weave, n)
+        read = [*self.operands, *self.results, *[self.seed(i) for i in known.seeds]]
         if n < self.n:
             read = [
                 x[rows] if type(x) is np.ndarray and t.dims[:1] == (n,) and x.shape != t.dims else x
                 for x, t in zip(read, types, strict=True)
             ]
         function = template.backward
-        found: list[Any] = []
-        if call is not None:
-            found = call.run(read)
-            if found is None:
-                raise RuntimeError("a backward kernel noted a failure")
-        elif function is not None:
-            found = function(list(read), types, weave.numbers)
-
-        def find(segment: Segment) -> Woven | None:
-            later = segment.structure.later
-            if type(later) is not Woven:
-                return None
-            owner.come_by(segment)
-            return later
-
-        for k, g in zip(template.targets, found, strict=False):
-            self.hand_on(owner, k, g, rows, reached, find)
+        found = None if kernel is None else kernel.run(read)
+        if found is None:
+            with np.errstate(all="ignore"):
+                found = [] if function is None else function(list(read), types, weave.numbers)
+        if len(reached) == self.n:
+            left = self.hand_back(
+                owner, known.targets, found, self.sources, self.places, weave.sizes
+            )
+        else:
+            left = [(k, g, None) for (k, _), g in zip(known.targets, found, strict=False)]
+        for k, g, parts in left:
+            self.hand_on(owner, k, g, rows, reached, parts)
         if template.late:
             made_too = iter(found[len(template.targets) :])
             kept = [read[i] if i >= 0 else next(made_too) for i in template.border]
@@ -321,11 +325,12 @@ class Woven:
             )
 
     def hand_on(
-        self, owner: Any, k: int, g: Any, rows: Any, reached: Any, find: Callable[[Segment], Any]
+        self, owner: Any, k: int, g: Any, rows: Any, reached: Any, left: list[Any] | None
     ) -> None:
         """Add to the gradient of what operand k shows.
 
-        g: a row for each of the strands `rows`     find: see `scatter_rows`
+        g: a row for each of the strands `rows`
+        left: what `scatter_rows` has left of it; None if nothing has been done
         """
         source = self.sources[k]
         if type(source) is not list:
@@ -339,21 +344,19 @@ class Woven:
             source = [v for r in rows for v in source[r * each : (r + 1) * each]]
             offsets = offsets and [offsets[r] for r in rows]
         g = np.ascontiguousarray(g)
-        size = g.nbytes // len(rows)
-        try:
-            wide = is_wide(g.dtype)
-        except Unsuited:
+        size, wide = g.nbytes // len(rows), wideness(self.weave.types[k])
+        if left is None and wide is None:
             start, left = 0, []
-            for k, v in enumerate(source):
+            for j, v in enumerate(source):
                 n = size if offsets else v.type.nbytes
                 if v.requires_grad:
-                    left.append((start, n, v, offsets[k] if offsets else 0))
+                    left.append((start, n, v, offsets[j] if offsets else 0))
                 start += n
-        else:
+        elif left is None:
             data = _launch.address_of(g)
-            left = _slabs.scatter_rows(source, offsets, size, data, wide, find)
+            left = _slabs.scatter_rows(source, offsets, size, data, wide, owner)
         elements = g.reshape(-1)
-        for start, n, v, at in left:
+        for start, n, v, at in left or ():
             part = elements[start // g.itemsize : (start + n) // g.itemsize]
             self.give(owner, v, part, None if n == v.type.nbytes else at)
 
@@ -362,6 +365,11 @@ class Woven:
 
         at: the byte of it that g begins with; None if g is all of it
         """
+        with np.errstate(all="ignore"):
+            self.add(owner, value, g, at)
+
+    def add(self, owner: Any, value: Value, g: Any, at: int | None) -> None:
+        """As `give`."""
         segment, leaf = value.segment, value.leaf
         if segment is None and leaf is None:
             return
