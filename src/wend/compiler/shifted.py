@@ -26,6 +26,7 @@ from wend.compiler.routine import Routine
 from wend.compiler.tile import (
     Shape,
     add_products,
+    lane_mask,
     lane_range,
     masked_store,
     row_places,
@@ -37,6 +38,8 @@ __all__ = ["is_shifted", "shifted"]
 _DEPTH = 1024
 #: Filters, at most: more of them pay for packing, after which there is less to be read in a step.
 _FILTERS = 64
+#: Bytes of an image's output that the second-level cache keeps: more are fetched for the epilogue.
+_FAR = 1 << 19
 #: Rows of the output that one copy must serve, or all: those that the kernel reaches beyond are
 #: copied again for the next ones.
 _ROWS = 8
@@ -290,28 +293,30 @@ class _Shifted:
         beside = f.is_("eq", a["input_column"], self.unit)
         apart = f.let(f"xor i1 {beside}, true")
         low = window.pad
-        start = f.mul(low, a["input_column"])
         first = f.sub(f.add(top, window.above), a["pad_height"])
         # One row more: the last one shares its padding with it.
         count = f.add(f.minimum(self.rows, f.sub(a["out_height"], top)), window.down)
         count = f.add(count, "1")
-        with f.loop("0", a["channels"]) as channel, f.loop("0", count) as row:
-            ih = f.add(first, row)
-            inside = f.is_("ult", ih, a["input_height"])
-            high = f.select(inside, f.add(a["input_width"], low), "0")
-            offset = f.add(f.mul(channel, a["input_channel"]), f.mul(ih, a["input_row"]))
-            line = f.at(image, f.sub(offset, start))
-            to = f.at(self.copy, f.add(f.mul(channel, self.plane), f.mul(row, self.line)))
-            with f.loop("0", window.pitch, str(shape.lanes)) as at:
-                # What goes beyond the row is overwritten by the next one.
-                mask = lane_range(f, shape.lanes, f.sub(low, at), f.sub(high, at))
-                here = f.at(line, f.mul(at, a["input_column"]))
-                into = f.at(to, f.mul(at, self.unit))
+        lanes = f"<{shape.lanes} x i1>"
+        with f.loop("0", window.pitch, str(shape.lanes)) as at:
+            seen = lane_range(
+                f, shape.lanes, f.sub(low, at), f.sub(f.add(a["input_width"], low), at)
+            )
+            stored = lane_mask(f, shape.lanes, f.sub(window.pitch, at))
+            beyond = f.mul(f.sub(at, low), a["input_column"])
+            into = f.at(self.copy, f.mul(at, self.unit))
+            with f.loop("0", a["channels"]) as channel, f.loop("0", count) as row:
+                ih = f.add(first, row)
+                inside = f.is_("ult", ih, a["input_height"])
+                mask = f.select(inside, seen, "zeroinitializer", lanes)
+                offset = f.add(f.mul(channel, a["input_channel"]), f.mul(ih, a["input_row"]))
+                here = f.at(image, f.add(offset, beyond))
+                to = f.at(into, f.add(f.mul(channel, self.plane), f.mul(row, self.line)))
                 with f.when(beside):
-                    f.store(shape.vector, self.source.vector(f, here, mask), into, shape.size)
+                    masked_store(f, shape, self.source.vector(f, here, mask), to, stored)
                 with f.when(apart):
                     x = self.source.gathered(f, here, a["input_column"], mask)
-                    f.store(shape.vector, x, into, shape.size)
+                    masked_store(f, shape, x, to, stored)
         behind = f.mul(f.sub(a["channels"], "1"), self.plane)
         behind = f.at(self.copy, f.add(behind, f.mul(count, self.line)))
         with f.loop("0", window.slack(f, shape), str(shape.lanes)) as at:
@@ -347,6 +352,7 @@ class _Shifted:
         more = f.sub(a["filters"], f.mul(each, tiles))
         out = f.at(to[1], f.mul(column, self.unit))
         into_row = f.select(handed, str(shape.panel * shape.size), a["out_channel"])
+        far = f.is_("sgt", f.mul(a["out_channel"], a["filters"]), str(_FAR))
         with f.turns("0", tiles) as loop:
             row = loop.carry("i64", "0")
             height = f.add(each, f.select(f.is_("slt", loop.index, more), "1", "0"))
@@ -359,7 +365,7 @@ class _Shifted:
                 f"i64 {height}, i64 {count}, i64 {row}, i64 {column}, i64 {place[0]}, "
                 f"i64 {place[1]}, ptr {a['state']}"
             )
-            with f.when(handed):
+            with f.when(f.both(handed, far)):
                 f.line(f"call void {a['epilogue']}(ptr null, {where})")
             f.line(
                 f"call void {tile}(ptr {left}, i64 {a['weight_filter']}, i64 {self.depth}, "
