@@ -8,6 +8,7 @@ The names are PyTorch's; see docs/compatibility.md for where the two differ on p
 from __future__ import annotations
 
 import importlib
+import sys as _sys
 from typing import Any
 
 from wend.version import __version__
@@ -15,6 +16,7 @@ from wend.base.devices import device
 from wend.base.dtypes import ALIASES, NAMES, finfo, iinfo
 from wend.base.dtypes import DType as dtype
 from wend.base.shapes import Size
+from wend.core._hot import PublicModule as _PublicModule
 from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC as _PUBLIC
 from wend import ops as _ops
@@ -84,3 +86,6 @@ def __getattr__(name: str) -> Any:
             if error.name != f"wend.{name}":
                 raise
     raise AttributeError(f"module 'wend' has no attribute {name!r}")
+
+
+_sys.modules[__name__].__class__ = _PublicModule

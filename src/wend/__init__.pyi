@@ -3,6 +3,7 @@
 
 import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, overload
 
 from wend.autograd import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled

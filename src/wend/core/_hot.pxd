@@ -19,6 +19,7 @@ cdef extern from "_shim.h":
     int drop_last "wend_drop_last" (object items) except -1
     object call_forward "wend_call_forward" (object module, object args, object kwargs)
     int quick_members "wend_quick_members" (object cls) except -1
+    int quick_module "wend_quick_module" (object cls) except -1
     int install_module_call "wend_install_module_call" (object cls) except -1
     size_t address "wend_address" (object o)
     long long type_tag "wend_type_tag" (size_t i)
@@ -44,7 +45,7 @@ cdef int R_TENSOR, R_FLOAT, R_INT, R_BOOL, R_TENSORS, R_INTS, R_COMPLEX, R_DEFAU
 cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
 cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE, MOST_LENGTHS
 cdef Py_ssize_t LONG_TAIL, WINDOW
-cdef list AUTOBATCH
+cdef bint AUTOBATCH
 cdef dict PLAIN_TYPES
 cdef list LAST_PLAIN
 cdef dict KINDS
@@ -345,13 +346,14 @@ cdef class Trace:
     cpdef reset(self)
 
 cdef extern from "_shim.h":
-    Value fresh_value "(struct __pyx_obj_4wend_4core_4_hot_Value *)wend_fresh_value" ()
-    Tensor fresh_tensor "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)wend_fresh_tensor" ()
-    Alias fresh_alias "(struct __pyx_obj_4wend_4core_4_hot_Alias *)wend_fresh_alias" ()
-    TensorType fresh_tensortype "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_fresh_type" ()
-    Record fresh_record "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_fresh_record" ()
+    Value fresh_value "WEND_FRESH_VALUE" ()
+    Tensor fresh_tensor "WEND_FRESH_TENSOR" ()
+    Alias fresh_alias "WEND_FRESH_ALIAS" ()
+    TensorType fresh_tensortype "WEND_FRESH_TYPE" ()
+    Record fresh_record "WEND_FRESH_RECORD" ()
     # Objects whose class is known: nothing is checked.
     TensorType as_type "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)Py_NewRef" (object o)
+    Tensor as_handle "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)Py_NewRef" (object o)
     Tensor handle_at "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)wend_handle_at" (list items, Py_ssize_t i)
 
 cdef extern from "_shim.h":
@@ -359,6 +361,13 @@ cdef extern from "_shim.h":
     int ask_type "WEND_ASK_TYPE" (Tensor handle)
     int ask_next "WEND_ASK_NEXT" (State state)
     int ask_types "WEND_ASK_TYPES" (State state)
+
+cdef extern from "_shim.h":
+    void empty_value "WEND_EMPTY_VALUE" (Value v) noexcept
+    void empty_record "WEND_EMPTY_RECORD" (Record step) noexcept
+
+cdef void end_value "wend_end_value" (Value v) noexcept
+cdef void end_record "wend_end_record" (Record step) noexcept
 
 cdef class Batch:
     cdef public list states
@@ -418,11 +427,13 @@ cdef bint current(Tensor handle) except -1
 @cython.locals(v=Value)
 cdef bint is_operand(Tensor handle, long long serial, Py_ssize_t index,
                      TensorType type_) except -1
-@cython.locals(trace=Trace, state=State, child=State, serial="long long")
+@cython.locals(trace=Trace)
 cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
             list values, OpFunction inplace)
-cdef list LAST_CODE
-@cython.locals(v=Value)
+@cython.locals(state=State, child=State, serial="long long")
+cdef record_known(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
+                  list rest, list values, OpFunction inplace)
+cdef object LAST_CODE
 cdef bint at_hand(Trace trace, Tensor handle) except -1
 @cython.locals(k=Py_ssize_t)
 cdef bint at_hand_all(Trace trace, list handles) except -1
@@ -430,11 +441,20 @@ cdef bint at_hand_all(Trace trace, list handles) except -1
 cdef bint same_operands(list types, list handles) except -1
 @cython.locals(k=Py_ssize_t, h=Tensor)
 cdef bint any_requires_grad(list handles) except -1
-@cython.locals(serial="long long", grad=bint, many=bint, step=Record, v=Value, t=Tensor,
-               parts=list, more=list, h=Tensor, k=Py_ssize_t)
+@cython.locals(more=list, h=Tensor)
+cdef resized(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
+             list values)
+@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor)
 cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values)
-cdef append_value(Trace trace, Value v, bint grad)
+@cython.locals(h=Tensor)
+cdef bint fill_step(Trace trace, Record step, PrimitiveBase prim, Py_ssize_t n, Tensor h0,
+                    Tensor h1, Tensor h2, list rest, list values, bint grad) except -1
+cdef bint note_line(Trace trace, Record step) except -1
+@cython.locals(serial="long long", step=Record, parts=list, k=Py_ssize_t)
+cdef record_parts(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
+                  list rest, list values, tuple outs, bint grad)
+cdef bint append_value(Trace trace, Value v, bint grad) except -1
 @cython.locals(fresh=list, v=Value, t=Tensor, k=Py_ssize_t)
 cdef list fresh_handles(tuple types, bint watched)
 @cython.locals(start=Py_ssize_t, length=Py_ssize_t, k=Py_ssize_t, t=Tensor, found=list, args=list)
@@ -538,8 +558,9 @@ cdef class OpFunction:
     cdef quick2(self, object x, object y)
     cdef remember(self, CallPlan plan)
     @cython.locals(plan=CallPlan, known=CallPlan, k=Py_ssize_t, j=Py_ssize_t, n=Py_ssize_t,
-                   ok=bint, role=int, h0=Tensor, h1=Tensor, h2=Tensor, rest=list, values=list,
-                   two=tuple)
+                   ok=bint, role=int, h0=Tensor, h1=Tensor, h2=Tensor, rest=list, values=list)
+    cdef call_planned(self, size_t args, Py_ssize_t nargs, object kwnames)
+    @cython.locals(prim=PrimitiveBase, two=tuple)
     cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
     cdef promote(self, Py_ssize_t k, CallPlan plan)
     cdef call_cold(self, size_t args, Py_ssize_t nargs, object kwnames)
@@ -554,7 +575,7 @@ cdef list UNBOUND
 cdef list NARROWS
 cdef list UNEVENLY
 cdef dict SLICES
-cdef dict EVEN
+cdef list EVEN
 cdef Py_ssize_t MOST_PARTS
 cdef int P_CHUNK, P_SPLIT, P_UNBIND
 @cython.locals(prim=PrimitiveBase, length=Py_ssize_t)
@@ -570,7 +591,7 @@ cdef class PartsFunction:
     cdef object __weakref__
     @cython.locals(n=Py_ssize_t, before=Py_ssize_t)
     cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
-    @cython.locals(type_=TensorType, rank=Py_ssize_t, n=Py_ssize_t, at=Py_ssize_t, prim=PrimitiveBase,
+    @cython.locals(type_=TensorType, rank=Py_ssize_t, n=Py_ssize_t, count=Py_ssize_t, prim=PrimitiveBase,
                    k=Py_ssize_t)
     cdef parts(self, Tensor x, Py_ssize_t dim, object by)
 

@@ -13,6 +13,8 @@ import functools
 import os
 import threading
 import weakref
+from importlib import import_module
+from types import ModuleType
 
 from wend.base.errors import DeviceError, GraphError
 from wend.base.shapes import Size
@@ -1668,9 +1670,11 @@ def count_at(state):
 
 def current(handle):
     """Whether the handle of a view is up to date, and so is what it views."""
-    alias = handle.alias
-    base = alias.base
-    return base is not None and base.alias is None and alias.version == base.version
+    return (
+        handle.alias.base is not None
+        and handle.alias.base.alias is None
+        and handle.alias.version == handle.alias.base.version
+    )
 
 
 def is_operand(handle, serial, index, type_):
@@ -1695,14 +1699,25 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
     Here is the step that was taken last time, with the same types; all others are `record_new`'s.
     """
     trace = current_trace()
+    if (
+        trace.state is None
+        and inplace is None
+        and n > 0
+        and not prim.check_held
+        and trace.symbolic is None
+    ):
+        t = record_off(trace, prim, n, h0, h1, h2, rest, values)
+        if t is not None:
+            return t
+    return record_known(trace, prim, n, h0, h1, h2, rest, values, inplace)
+
+
+def record_known(trace, prim, n, h0, h1, h2, rest, values, inplace):
+    """`record` on the trie, and what is rare off it."""
     if prim.check_held and trace.symbolic is None:
         SLOTS["check_held"](prim, operand_list(n, h0, h1, h2, rest), values)
     state = trace.state
     if state is None or trace.symbolic is not None:
-        if inplace is None and trace.symbolic is None and n > 0:
-            t = record_off(trace, prim, n, h0, h1, h2, rest, values)
-            if t is not None:
-                return t
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
     child = state.child
     if (
@@ -1732,11 +1747,11 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
 
 def at_hand(trace, handle):
     """Whether a handle's own value is its operand; one from outside enters the trace."""
-    v = handle.value
-    if handle.leaf is not v.leaf or (handle.alias is not None and not current(handle)):
+    # No local names here and below: each would count a reference.
+    if handle.leaf is not handle.value.leaf or (handle.alias is not None and not current(handle)):
         return False
-    if v.serial != trace.serial:
-        enter(trace, v)
+    if handle.value.serial != trace.serial:
+        enter(trace, handle.value)
     return True
 
 
@@ -1766,6 +1781,41 @@ def any_requires_grad(handles):
     return False
 
 
+def resized(prim, n, h0, h1, h2, rest, values):
+    """Result types of an op for operands of the kinds, not the types, of its last call; or None.
+
+    They are those of the last call then, and what was the last call's is that of the other one.
+    """
+    if not (
+        h0.value.type.kind is prim.last_t0.kind
+        and (n < 2 or h1.value.type.kind is prim.last_t1.kind)
+        and (n < 3 or h2.value.type.kind is prim.last_t2.kind)
+    ):
+        return None
+    more = None
+    if rest is not None:
+        more = [h.value.type for h in rest]
+        if not same_kinds(prim.last_more, more):
+            return None
+    out = prim.last_program.resize(
+        h0.value.type,
+        h1.value.type if n > 1 else None,
+        h2.value.type if n > 2 else None,
+        more,
+        values,
+    )
+    if more is None and not prim.sized and out is not None:
+        prim.other_t0 = prim.last_t0
+        prim.other_t1 = prim.last_t1
+        prim.other_t2 = prim.last_t2
+        prim.other_outs = prim.last_outs
+        prim.last_t0 = h0.value.type
+        prim.last_t1 = h1.value.type if n > 1 else None
+        prim.last_t2 = h2.value.type if n > 2 else None
+        prim.last_outs = out
+    return out
+
+
 def record_off(trace, prim, n, h0, h1, h2, rest, values):
     """A step off the trie, where its op was met before with operands of these kinds; else None.
 
@@ -1773,7 +1823,7 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     operands are not taken: counting them would be a third of the work.
     """
     if trace.n >= trace.soft_nodes or trace.nbytes >= trace.soft_bytes:
-        if trace.n >= MOST_OFF_TRIE or trace.nbytes >= trace.hard_bytes or not AUTOBATCH[0]:
+        if trace.n >= MOST_OFF_TRIE or trace.nbytes >= trace.hard_bytes or not AUTOBATCH:
             check_budget(trace)
     serial = trace.serial
     if (
@@ -1806,32 +1856,9 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         and (n < 3 or h2.value.type is prim.other_t2)
     ):
         out = prim.other_outs
-    elif (
-        h0.value.type.kind is prim.last_t0.kind
-        and (n < 2 or h1.value.type.kind is prim.last_t1.kind)
-        and (n < 3 or h2.value.type.kind is prim.last_t2.kind)
-    ):
-        more = None
-        if rest is not None:
-            more = [h.value.type for h in rest]
-            if not same_kinds(prim.last_more, more):
-                return None
-        out = prim.last_program.resize(
-            h0.value.type,
-            h1.value.type if n > 1 else None,
-            h2.value.type if n > 2 else None,
-            more,
-            values,
-        )
-        if more is None and not prim.sized:
-            prim.other_t0 = h0.value.type
-            prim.other_t1 = h1.value.type if n > 1 else None
-            prim.other_t2 = h2.value.type if n > 2 else None
-            prim.other_outs = out
     else:
-        return None
-    many = prim.last_program.many
-    if out is None or (type(out) is tuple) != many:
+        out = resized(prim, n, h0, h1, h2, rest, values)
+    if out is None or (type(out) is tuple) != prim.last_program.many:
         return None
     grad = (
         trace.mode.grad
@@ -1851,14 +1878,46 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         or not prim.last_program.all_real
     ):
         return None
+    if prim.last_program.many:
+        return record_parts(trace, prim, n, h0, h1, h2, rest, values, out, grad)
     step = fresh_record()
-    if many:
-        parts = fresh_handles(out, False)
-    else:
-        v = fresh_value()
-        t = fresh_tensor()
+    v = fresh_value()
+    t = fresh_tensor()
     if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
         return None
+    step.out_type = as_type(out)
+    v.type = step.out_type
+    t.value = v
+    fill_step(trace, step, prim, n, h0, h1, h2, rest, values, grad)
+    append_value(trace, v, grad)
+    if prim.is_view:
+        attach_view(t, h0, prim, values)
+    note_line(trace, step)
+    return t
+
+
+def record_parts(trace, prim, n, h0, h1, h2, rest, values, outs, grad):
+    """The rest of `record_off` where results are returned in a container."""
+    serial = trace.serial
+    step = fresh_record()
+    parts = fresh_handles(outs, False)
+    if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
+        return None
+    step.many = True
+    step.outs = outs
+    fill_step(trace, step, prim, n, h0, h1, h2, rest, values, grad)
+    step.n_out = len(parts)
+    for k in range(step.n_out):
+        append_value(trace, handle_at(parts, k).value, grad)
+    if prim.piece is not None:
+        attach_parts(parts, outs, h0, prim)
+    note_line(trace, step)
+    wrap = prim.last_program.wrap
+    return tuple(parts) if wrap is tuple else wrap(parts)
+
+
+def fill_step(trace, step, prim, n, h0, h1, h2, rest, values, grad):
+    """Make a fresh record the next step of a trace, of one result; its values follow."""
     step.prim = prim
     step.mode = trace.mode
     step.program = prim.last_program
@@ -1874,36 +1933,24 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     step.requires_grad = grad
     push(trace.states, step)
     trace.ops += 1
-    if many:
-        step.many = True
-        step.outs = out
-        step.n_out = len(parts)
-        for k in range(len(parts)):
-            append_value(trace, handle_at(parts, k).value, grad)
-        if prim.piece is not None:
-            attach_parts(parts, out, h0, prim)
-    else:
-        step.out_type = as_type(out)
-        v.type = step.out_type
-        append_value(trace, v, grad)
-        t.value = v
-        if prim.is_view:
-            attach_view(t, h0, prim, values)
     if values is not None:
         for number in values:
             push(trace.args, number)
+    return True
+
+
+def note_line(trace, step):
+    """Note where the step just recorded off the trie was called."""
+    global LAST_CODE
     code = current_code()
-    if code is LAST_CODE[0]:
+    if code is LAST_CODE:
         step.code = code
         step.lasti = current_lasti()
     else:
         note_site(trace, step, code, current_lasti())
         if step.code is code:
-            LAST_CODE[0] = code
-    if not many:
-        return t
-    wrap = prim.last_program.wrap
-    return tuple(parts) if wrap is tuple else wrap(parts)
+            LAST_CODE = code
+    return True
 
 
 def append_value(trace, v, grad):
@@ -1916,6 +1963,7 @@ def append_value(trace, v, grad):
     push(trace.values, v)
     trace.n += 1
     trace.nbytes += v.type.nbytes
+    return True
 
 
 def fresh_handles(types, watched):
@@ -1951,7 +1999,7 @@ def attach_parts(parts, outs, h0, prim):
         k += 1
 
 
-LAST_CODE = [None]  # code object of the user's that the last step off the trie came from
+LAST_CODE = None  # code object of the user's that the last step off the trie came from
 
 
 def same_rest(trace, child, rest):
@@ -2415,18 +2463,19 @@ def commit_many(trace, prim, child, values):
     return prim.result_wrap()(fresh)
 
 
-AUTOBATCH = [True]  # whether ops of like structure run together
+AUTOBATCH = True  # whether ops of like structure run together
 
 
 def set_autobatch(on):
     """Say whether ops of like structure run together: then more of them may be pending."""
-    AUTOBATCH[0] = on
+    global AUTOBATCH
+    AUTOBATCH = on
 
 
 def check_budget(trace):
     """Past the soft budget, flush where the program's own rhythm has its first beat."""
     hard = trace.n >= trace.hard_nodes or trace.nbytes >= trace.hard_bytes
-    if trace.state is None and AUTOBATCH[0] and trace.nbytes < trace.hard_bytes:
+    if trace.state is None and AUTOBATCH and trace.nbytes < trace.hard_bytes:
         # Off the trie there is no plan to be made: the more is pending, the more runs together.
         if trace.n < MOST_OFF_TRIE:
             return
@@ -2776,7 +2825,9 @@ class OpFunction:
         """Call with one positional argument."""
         prim = self.one
         if prim is not None and type(x) is Tensor:
-            return record(prim, 1, x, None, None, None, None, self if self.inplace else None)
+            return record(
+                prim, 1, as_handle(x), None, None, None, None, self if self.inplace else None
+            )
         return call_with1(self, x)
 
     def quick2(self, x, y):
@@ -2786,7 +2837,16 @@ class OpFunction:
                 prim = self.two
                 if prim is None:
                     return None
-                return record(prim, 2, x, y, None, None, None, self if self.inplace else None)
+                return record(
+                    prim,
+                    2,
+                    as_handle(x),
+                    as_handle(y),
+                    None,
+                    None,
+                    None,
+                    self if self.inplace else None,
+                )
             if type(y) is float:
                 prim = self.with_float
             elif type(y) is int:
@@ -2840,29 +2900,54 @@ class OpFunction:
     def call(self, args, nargs, kwnames):
         """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
         if kwnames is None:
-            if nargs == 2:
-                found = self.quick2(arg(args, 0), arg(args, 1))
-                if found is not None:
-                    return found
-            elif nargs == 1:
+            if nargs == 1:
                 a = arg(args, 0)
                 if type(a) is Tensor:
                     if self.one is not None:
                         return record(
-                            self.one, 1, a, None, None, None, None, self if self.inplace else None
+                            self.one,
+                            1,
+                            as_handle(a),
+                            None,
+                            None,
+                            None,
+                            None,
+                            self if self.inplace else None,
                         )
                 elif self.pair is not None and type(a) is tuple and len(a) == 2:
                     two = a
                     if type(two[0]) is Tensor and type(two[1]) is Tensor:
-                        return record(self.pair, 2, two[0], two[1], None, None, None, None)
+                        return record(
+                            self.pair,
+                            2,
+                            as_handle(two[0]),
+                            as_handle(two[1]),
+                            None,
+                            None,
+                            None,
+                            None,
+                        )
+            elif nargs == 2:
+                a = self.quick2(arg(args, 0), arg(args, 1))
+                if a is not None:
+                    return a
             elif nargs == 3 and self.three is not None:
                 a = arg(args, 0)
-                b = arg(args, 1)
-                c = arg(args, 2)
-                if type(a) is Tensor and is_plain(b) and is_plain(c):
+                if type(a) is Tensor and is_plain(arg(args, 1)) and is_plain(arg(args, 2)):
                     return record(
-                        self.three, 3, a, b, c, None, None, self if self.inplace else None
+                        self.three,
+                        3,
+                        as_handle(a),
+                        as_handle(arg(args, 1)),
+                        as_handle(arg(args, 2)),
+                        None,
+                        None,
+                        self if self.inplace else None,
                     )
+        return self.call_planned(args, nargs, kwnames)
+
+    def call_planned(self, args, nargs, kwnames):
+        """`call`, in a form that a plan is known for."""
         plan = self.plan0
         k = 0
         if nargs == 1 and kwnames is None and len(self.lengths) > 0:
@@ -3177,8 +3262,8 @@ NARROWS = []  # narrow(dim), for parts of one length
 UNEVENLY = []  # narrow(dim), for parts of several lengths
 SLICES = {}  # 4 * dim + 2 * (start given) + (end given) -> slice(dim)
 FULL = slice(None, None, None)
-EVEN = {}  # 8 * count + dim -> the op that cuts a dim into so many equal parts
 MOST_PARTS = 16  # that are cut off by one op
+EVEN = [None] * (8 * MOST_PARTS + 8)  # 8 * count + dim: the op that cuts a dim into equal parts
 
 
 def set_index_primitives(selects, slices):
@@ -3204,7 +3289,7 @@ def even_parts(x, dim, count):
                 for k in range(count)
             ]
         )
-    prim = EVEN.get(8 * count + dim)
+    prim = EVEN[8 * count + dim]
     if prim is None:
         prim = EVEN[8 * count + dim] = SLOTS["even_parts"](count, dim)
     return record(prim, 1, x, None, None, None, None, None)
@@ -3291,9 +3376,12 @@ class PartsFunction:
             return tuple([record(prim, 1, x, None, None, None, [k], None) for k in range(n)])
         if self.kind == P_SPLIT and (type(by) is list or type(by) is tuple):
             return uneven_parts(x, dim, by)
-        if type(by) is not int or not 0 < by <= n or n % by != 0:
+        if type(by) is not int:
             return None
-        return even_parts(x, dim, by if self.kind == P_CHUNK else n // by)
+        count = by if 0 < by <= n else 0
+        if count == 0 or n % count != 0:
+            return None
+        return even_parts(x, dim, count if self.kind == P_CHUNK else n // count)
 
 
 def getitem(x, key):
@@ -3456,6 +3544,16 @@ def give_gradient(leaf, g):
             SLOTS["accumulate"](leaf, g)
 
 
+def end_value(v):
+    """Let go of what a value refers to, at its end."""
+    empty_value(v)
+
+
+def end_record(step):
+    """The same for a record."""
+    empty_record(step)
+
+
 # -- modules --------------------------------------------------------------------------------
 
 
@@ -3494,6 +3592,17 @@ def note_module_class(cls):
     quick_members(cls)
 
 
+class PublicModule(ModuleType):
+    """A module of Python's that has a `__getattr__`: what it has is found without a detour.
+
+    Python knows a quick way only to modules that have none.
+    """
+
+    def __reduce__(self):
+        return import_module, (self.__name__,)
+
+
+quick_module(PublicModule)
 GLOBAL_HOOKS = [0]  # global module hooks in force
 ACTIVE_HOOKS = GLOBAL_HOOKS  # for those who count them
 

@@ -3,6 +3,7 @@
 
 import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, overload
 
 from wend.base.devices import device as _device
@@ -1850,6 +1851,8 @@ class OpFunction:
         """Keep the plan of a form of call; the quickest forms have places of their own."""
     def call(self, args: Any, nargs: Any, kwnames: Any) -> Any:
         """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
+    def call_planned(self, args: Any, nargs: Any, kwnames: Any) -> Any:
+        """`call`, in a form that a plan is known for."""
     def promote(self, k: Any, plan: Any) -> Any:
         """Move the plan just used to the front."""
     def call_cold(self, args: Any, nargs: Any, kwnames: Any) -> Any:
@@ -1901,6 +1904,10 @@ def off_mode(mode: Any) -> Mode:
     """The same mode without gradients."""
 def give_gradient(leaf: Any, g: Any) -> Any:
     """Add a gradient to what a leaf's tensor has."""
+def end_value(v: Any) -> Any:
+    """Let go of what a value refers to, at its end."""
+def end_record(step: Any) -> Any:
+    """The same for a record."""
 class ModuleBase:
     """Native half of nn.Module: the call without hooks, and the user's line and module path."""
     n_hooks: _int
@@ -1909,6 +1916,9 @@ def call_module(module: Any, args: Any, kwargs: Any) -> Any:
     """Call a module with a tuple and a dict (or None); compiled, this is the slot of the type."""
 def note_module_class(cls: Any) -> Any:
     """Let the members of a class of modules be found in their dicts, without a detour."""
+class PublicModule(ModuleType):
+    """A module of Python's that has a `__getattr__`: what it has is found without a detour."""
+    def __reduce__(self) -> Any: ...
 ACTIVE_HOOKS: Any
 def set_scalar_reader(function: Any) -> Any:
     """Slot: how the binder reads NumPy scalars and the like as Python numbers."""

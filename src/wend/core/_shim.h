@@ -186,15 +186,21 @@ static inline void wend_pool_free(wend_pool_t *pool, void *memory)
 }
 
 /* A new object of a pool's type, without the way through `tp_new`; unless `watched`, the cyclic
- * collector is not told of it. */
-WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched)
+ * collector is not told of it.  The size of its struct is given: a known number of moves fills it. */
+WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched, size_t size)
 {
 #if !(defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG) || defined(Py_GIL_DISABLED))
-    if (pool->n > 0 && pool->image != NULL) {
-        PyObject *o = pool->blocks[--pool->n];
-        wend_expect(pool);
-        memcpy((char *)o + sizeof(PyObject), pool->image,
-               (size_t)pool->type->tp_basicsize - sizeof(PyObject));
+    if (pool->n > 3 && pool->image != NULL) {
+        Py_ssize_t n = --pool->n;
+        PyObject *o = pool->blocks[n];
+#if defined(__GNUC__)
+        char *next = (char *)pool->blocks[n - 3];
+        __builtin_prefetch(next - 16, 1);
+        __builtin_prefetch(next + 48, 1);
+        if (size > 112)
+            __builtin_prefetch(next + 112, 1);
+#endif
+        memcpy((char *)o + sizeof(PyObject), pool->image, size - sizeof(PyObject));
         Py_SET_REFCNT(o, 1);
 #if PY_VERSION_HEX < 0x030C0000 /* None is immortal since then */
         Py_SET_REFCNT(Py_None, Py_REFCNT(Py_None) + pool->nones);
@@ -213,6 +219,15 @@ WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched)
         PyObject_GC_UnTrack(o);
     return o;
 }
+/* Macros, as the structs are not known yet. */
+#define WEND_FRESH(k, watched, T)                                                        \
+    ((struct __pyx_obj_4wend_4core_4_hot_##T *)wend_pool_fresh(                          \
+        &wend_pools[k], watched, sizeof(struct __pyx_obj_4wend_4core_4_hot_##T)))
+#define WEND_FRESH_VALUE() WEND_FRESH(0, 0, Value)
+#define WEND_FRESH_TENSOR() WEND_FRESH(1, 1, Tensor)
+#define WEND_FRESH_ALIAS() WEND_FRESH(2, 1, Alias)
+#define WEND_FRESH_TYPE() WEND_FRESH(4, 0, TensorType)
+#define WEND_FRESH_RECORD() WEND_FRESH(5, 0, Record)
 
 /* Note what a new object of a pool's type looks like. */
 static int wend_take_image(wend_pool_t *pool, PyObject *probe)
@@ -253,6 +268,61 @@ static void wend_dealloc_alias(PyObject *self)
     Py_TRASHCAN_END;
 }
 
+/* Most fields of a value and of a record are None: these are counted, not let go of one by one.
+ * (Macros, as the structs are not known yet; the functions are Cython's `end_value` and `end_record`.) */
+typedef void (*wend_end_t)(PyObject *);
+static wend_end_t wend_value_end = NULL, wend_record_end = NULL;
+
+static void wend_dealloc_value(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    wend_value_end(self);
+    wend_pool_free(&wend_pools[0], self);
+}
+
+static void wend_dealloc_record(PyObject *self)
+{
+    PyObject_GC_UnTrack(self);
+    wend_record_end(self);
+    wend_pool_free(&wend_pools[5], self);
+}
+
+#define WEND_LET_GO(field)                                                               \
+    if ((PyObject *)(field) == Py_None)                                                  \
+        nones++;                                                                         \
+    else                                                                                 \
+        Py_DECREF(field);
+#if PY_VERSION_HEX < 0x030C0000 /* None is immortal since then */
+#define WEND_LET_GO_NONES() Py_SET_REFCNT(Py_None, Py_REFCNT(Py_None) - nones)
+#else
+#define WEND_LET_GO_NONES() (void)nones
+#endif
+#define WEND_EMPTY_VALUE(v)                                                              \
+    do {                                                                                 \
+        Py_ssize_t nones = 0;                                                            \
+        WEND_LET_GO((v)->type)                                                           \
+        WEND_LET_GO((v)->leaf)                                                           \
+        WEND_LET_GO((v)->buffer)                                                         \
+        WEND_LET_GO((v)->trace)                                                          \
+        WEND_LET_GO((v)->segment)                                                        \
+        WEND_LET_GO((v)->error)                                                          \
+        WEND_LET_GO((v)->extra)                                                          \
+        WEND_LET_GO((v)->packed)                                                         \
+        WEND_LET_GO_NONES();                                                             \
+    } while (0)
+#define WEND_EMPTY_RECORD(r)                                                             \
+    do {                                                                                 \
+        Py_ssize_t nones = 0;                                                            \
+        WEND_LET_GO((r)->prim)                                                           \
+        WEND_LET_GO((r)->mode)                                                           \
+        WEND_LET_GO((r)->out_type)                                                       \
+        WEND_LET_GO((r)->code)                                                           \
+        WEND_LET_GO((r)->user_code)                                                      \
+        WEND_LET_GO((r)->program)                                                        \
+        WEND_LET_GO((r)->rest)                                                           \
+        WEND_LET_GO((r)->outs)                                                           \
+        WEND_LET_GO_NONES();                                                             \
+    } while (0)
 /* States refer to each other in circles, which `dismantle` cuts: the collector would walk the whole
  * trie.  (A `cython.no_gc` in a .pxd has no effect.) */
 static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, PyObject *state,
@@ -275,14 +345,14 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
     }
     wend_end_alias = Py_TYPE(alias)->tp_dealloc;
     Py_TYPE(alias)->tp_dealloc = wend_dealloc_alias;
+    if (wend_pools[0].nones != 8 || wend_pools[5].nones != 8) { /* as many as the macros name */
+        PyErr_SetString(PyExc_SystemError, "wend: fields of values or records not known");
+        return -1;
+    }
+    Py_TYPE(value)->tp_dealloc = wend_dealloc_value;
+    Py_TYPE(record)->tp_dealloc = wend_dealloc_record;
     return 0;
 }
-
-static inline PyObject *wend_fresh_value(void) { return wend_pool_fresh(&wend_pools[0], 0); }
-static inline PyObject *wend_fresh_tensor(void) { return wend_pool_fresh(&wend_pools[1], 1); }
-static inline PyObject *wend_fresh_alias(void) { return wend_pool_fresh(&wend_pools[2], 1); }
-static inline PyObject *wend_fresh_type(void) { return wend_pool_fresh(&wend_pools[4], 0); }
-static inline PyObject *wend_fresh_record(void) { return wend_pool_fresh(&wend_pools[5], 0); }
 
 static inline size_t wend_vectorcall_address(void) { return (size_t)&wend_vectorcall; }
 
@@ -349,7 +419,7 @@ static inline int wend_current_lasti(void) { return wend_lasti; }
 
 static inline long long wend_thread_id(void)
 {
-    return (long long)PyThreadState_GetID(PyThreadState_Get());
+    return (long long)PyThreadState_Get()->id;
 }
 
 /* Interned types, and their hashes side by side: to look for a type is to read one cache line. The
@@ -516,6 +586,57 @@ static inline int wend_drop_last(PyObject *items)
     return 0;
 }
 
+/* What a dict holds under a name, borrowed; NULL if there is nothing, or with an error.  Each state of
+ * each dict has a number of its own: what was found in it is known until it changes. */
+#if PY_VERSION_HEX < 0x030C0000
+#define WEND_MEMBERS 512
+static struct {
+    uint64_t version;
+    PyObject *name, *found;
+} wend_members[WEND_MEMBERS];
+
+static inline PyObject *wend_member(PyObject *attributes, PyObject *name)
+{
+    uint64_t version = ((PyDictObject *)attributes)->ma_version_tag;
+    size_t k = (((size_t)name >> 4) ^ (size_t)version) & (WEND_MEMBERS - 1);
+    if (wend_members[k].version == version && wend_members[k].name == name)
+        return wend_members[k].found;
+    PyObject *found = PyDict_GetItemWithError(attributes, name);
+    if ((found == NULL && PyErr_Occurred()) ||
+        ((PyDictObject *)attributes)->ma_version_tag != version)
+        return found;
+    PyObject *before = wend_members[k].name;
+    wend_members[k].version = version;
+    wend_members[k].name = Py_NewRef(name); /* no other name comes to lie there */
+    wend_members[k].found = found;
+    Py_XDECREF(before);
+    return found;
+}
+#else
+#define wend_member PyDict_GetItemWithError
+#endif
+
+/* Attributes of a module that has a `__getattr__` of its own: Python would ask its type and its dict
+ * each time. */
+static PyObject *wend_public_getattr(PyObject *self, PyObject *name)
+{
+    if (_PyType_Lookup(Py_TYPE(self), name) == NULL) {
+        PyObject *found = wend_member(PyModule_GetDict(self), name);
+        if (found != NULL)
+            return Py_NewRef(found);
+        if (PyErr_Occurred())
+            return NULL;
+    }
+    return PyModule_Type.tp_getattro(self, name);
+}
+
+/* Let a class of Python modules take that way. */
+static int wend_quick_module(PyObject *cls)
+{
+    ((PyTypeObject *)cls)->tp_getattro = wend_public_getattr;
+    return 0;
+}
+
 /* module.forward(*args, **kwargs).  Where `forward` is a plain function of the class, as it nearly
  * always is, no method object is made, and Module.__getattr__ does not slow the look-up down. */
 static inline PyObject *wend_call_forward(PyObject *module, PyObject *args, PyObject *kwargs)
@@ -534,7 +655,7 @@ static inline PyObject *wend_call_forward(PyObject *module, PyObject *args, PyOb
     PyObject *attributes = type->tp_dictoffset > 0 ? WEND_DICT(module) : NULL;
     Py_ssize_t n = PyTuple_GET_SIZE(args);
     if (function != NULL && PyFunction_Check(function) && n < 8 &&
-        (attributes == NULL || PyDict_GetItemWithError(attributes, name) == NULL) &&
+        (attributes == NULL || wend_member(attributes, name) == NULL) &&
         !PyErr_Occurred() && _PyType_Lookup(type, getter_name) == getter) {
         PyObject *row[10]; /* the first is room that the callee may use */
         row[1] = module;
@@ -567,7 +688,7 @@ static PyObject *wend_module_getattr(PyObject *self, PyObject *name)
         PyObject *attributes = WEND_DICT(self);
         PyObject *found = NULL;
         if (attributes != NULL) /* comparing names runs no code: the type keeps its function */
-            found = PyDict_GetItemWithError(attributes, name);
+            found = wend_member(attributes, name);
         if (found != NULL)
             return Py_NewRef(found);
         if (PyErr_Occurred())
@@ -632,5 +753,7 @@ static inline PyObject *wend_call2(PyObject *f, PyObject *x, PyObject *y)
 #define WEND_COMPILED 1
 #define WEND_SET_CALL_TARGET()                                                           \
     ((wend_call_target = (wend_call_t)wend_dispatch),                                    \
-     (wend_module_target = (ternaryfunc)wend_call_module), 0)
+     (wend_module_target = (ternaryfunc)wend_call_module),                               \
+     (wend_value_end = (wend_end_t)wend_end_value),                                      \
+     (wend_record_end = (wend_end_t)wend_end_record), 0)
 #endif

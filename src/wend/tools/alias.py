@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from wend.base.errors import GraphError, ModuleNotAvailable, NotAvailable
 from wend.base.version import Version
+from wend.core._hot import PublicModule
 from wend.tools.missing import (
     INTERNAL,
     as_torch,
@@ -176,6 +177,7 @@ def _explain(module: ModuleType, package: str) -> None:
 
     space[_EXPLAINED] = True
     space["__getattr__"] = __getattr__
+    module.__class__ = PublicModule
     if "__path__" not in space:
         # `from module import name` asks the finders for `module.name` only where the module
         # has a path; an empty one leads to MissingFinder and its message.

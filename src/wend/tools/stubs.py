@@ -26,6 +26,7 @@ PACKAGE = Path(wend.__file__).resolve().parent
 IMPORTS = """
 import builtins as _builtins
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, overload
 """
 ALIASES = """
