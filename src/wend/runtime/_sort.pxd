@@ -121,7 +121,7 @@ cdef class Sorter:
     @cython.locals(found=int)
     cpdef int role(self, Py_ssize_t at, Value v) except -1
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, k=Py_ssize_t,
-                   stack=list, marks=list, through_gradients=bint, nodes=list,
+                   j=Py_ssize_t, marks=list, through_gradients=bint, nodes=list,
                    region="long long[::1]", root="long long[::1]", pool="long long[::1]")
     cpdef mark(self, wanted, roots)
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t, stack=list,

@@ -485,15 +485,15 @@ class Sorter:
         for seeds, marks in ((roots, self.reached), (wanted, self.needed)):
             for at in seeds:
                 self.used[root[at]] = 1
-            stack = []
             through_gradients = marks is self.reached
             for at in seeds:
                 g = region[root[at]]
-                if g >= 0 and not marks[g] and (not through_gradients or node_at(nodes, g).flows):
+                if g >= 0 and (not through_gradients or node_at(nodes, g).flows):
                     marks[g] = True
-                    stack.append(g)
-            while stack:
-                g = stack.pop()
+            for j in range(n):
+                g = n - 1 - j  # what a region reads is of regions that were begun before it
+                if not marks[g]:
+                    continue
                 for k in range(self.reads_at[g], self.reads_at[g] + self.n_reads[g]):
                     h = region[root[pool[k]]]
                     if (
@@ -502,7 +502,6 @@ class Sorter:
                         and (not through_gradients or node_at(nodes, h).flows)
                     ):
                         marks[h] = True
-                        stack.append(h)
 
     def flow(self, seeds):
         """Per region, whether gradients of these values flow through it; what they come to."""
