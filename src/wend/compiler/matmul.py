@@ -282,7 +282,7 @@ def _product(shape: Shape, dtype: str) -> str:
     usual = f.let(f"xor i1 {f.either(special, streamed_)}, true")
     # Rows that are packed themselves are packed once for each chunk.
     ahead = f.both(packed, f.is_("eq", a["left_step"], size))
-    chunk = _chunk(f, shape, packed, ahead, a["depth"])
+    chunk = _chunk(f, shape, ahead, a["depth"])
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
         told = f.add(i, a["origin0"]), f.add(j, a["origin1"])
         left = Matrix(_place(f, a, "left", i, j), a["left_row"], a["left_step"])
@@ -356,15 +356,14 @@ def _product(shape: Shape, dtype: str) -> str:
     return f.text()
 
 
-def _chunk(f: Routine, shape: Shape, packed: str, ahead: str, depth: str) -> str:
-    """Columns in a chunk. packed, ahead: i1; no more than can be fetched ahead of time.
+def _chunk(f: Routine, shape: Shape, ahead: str, depth: str) -> str:
+    """Columns in a chunk. ahead: an i1; no more than can be fetched ahead of time.
 
     Left rows are read, or packed, once for each chunk: where depth is small, many panels fit.
     """
     steps = f.minimum(depth, str(DEPTH))
     panel = f.mul(steps, str(shape.panel * shape.size))
-    fitting = f.div(str(_CHUNK_BYTES), f.add(panel, "1"))
-    fewer = f.minimum(f.add(fitting, "1"), str(COLUMN_PANELS))
+    fewer = f.add(f.div(str(_CHUNK_BYTES), f.add(panel, "1")), "1")
     steps = f.select(f.is_("eq", steps, "0"), "1", steps)
-    more = f.select(packed, str(COLUMN_PANELS), f.div(str(COLUMN_PANELS * DEPTH), steps))
+    more = f.div(str(COLUMN_PANELS * DEPTH), steps)
     return f.mul(f.select(ahead, fewer, more), str(shape.panel))

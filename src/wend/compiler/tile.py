@@ -248,7 +248,7 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int, packing: bool) ->
     row_at = row_places(f, "%a", "%a_row", rows)
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
     sums = ["zeroinitializer"] * (rows * width * steps)
-    a, b = "0", "%b"
+    a, b, soon_b = "0", "%b", _panel_ahead(f, shape, width)
     for start, stop, count in [("0", whole, steps), (whole, "%depth", 1)]:
         if start == stop:
             break
@@ -264,7 +264,7 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int, packing: bool) ->
                     place = f.mul(f.add(loop.index, str(step)), str(width * shape.bytes))
                     _copy(f, shape, at_b, f.at("%soon", place), width)
                 part = slice(step * rows * width, (step + 1) * rows * width)
-                fresh = multiply_step(f, shape, row_at(at_a), at_b, now[part], width)
+                fresh = multiply_step(f, shape, row_at(at_a), at_b, now[part], width, soon_b)
                 for name, x in zip(now[part], fresh):
                     loop.become(name, x)
                 at_a, at_b = f.add(at_a, "%a_step"), f.at(at_b, "%b_step")
@@ -279,6 +279,21 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int, packing: bool) ->
         sums = [f.let(f"fadd {shape.vector} {x}, {y}") for x, y in zip(sums[:half], sums[half:])]
         sums += rest
     return sums
+
+
+def _steps_ahead(f: Routine, shape: Shape) -> str:
+    return f.mul("%b_step", str(_AHEAD[shape.size]))
+
+
+def _panel_ahead(f: Routine, shape: Shape, width: int) -> str:
+    """Bytes from a panel's row to what is fetched: some steps ahead, or in the next panel.
+
+    Where rows lie apart and are few, those that would be ahead are not this panel's any more.
+    """
+    line = str(width * shape.bytes)
+    few = f.is_("sle", "%depth", str(2 * _AHEAD[shape.size]))
+    beside = f.both(few, f.is_("ne", "%b_step", line))
+    return f.select(beside, line, _steps_ahead(f, shape))
 
 
 def _copy(f: Routine, shape: Shape, source: str, to: str, width: int) -> None:
@@ -316,11 +331,17 @@ def fetch(f: Text, pointer: str, level: int, written: bool = False) -> None:
 
 
 def multiply_step(
-    f: Routine, shape: Shape, places: list[str], b: str, sums: list[str], width: int
+    f: Routine,
+    shape: Shape,
+    places: list[str],
+    b: str,
+    sums: list[str],
+    width: int,
+    ahead: str = "",
 ) -> list[str]:
-    """The sums after one step of depth."""
+    """The sums after one step of depth. ahead: bytes from the panel's row to what is fetched"""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
-    ahead = f.at(b, f.mul("%b_step", str(_AHEAD[shape.size])))
+    ahead = f.at(b, ahead or _steps_ahead(f, shape))
     for w in range(width):
         fetch(f, f.at(ahead, w * shape.bytes), level=1)
     return add_products(f, shape, places, panel, sums)
