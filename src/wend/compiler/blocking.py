@@ -52,7 +52,7 @@ COLUMN_PANELS = 4
 GROUP = 8
 #: Up to so many rows read the right operand as it stands, where that is possible. A large one is
 #: packed for fewer: its rows lie pages apart, and each tile reads them anew.
-DIRECT_ROWS, LARGE_ROWS, LARGE = "128", "24", 1 << 20
+DIRECT_ROWS, LARGE_ROWS, LARGE = "128", "16", 3 << 19
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ _PIECE = 8
 #: Bytes from the first to the last step of a left operand that is read as it stands, though its
 #: steps lie apart: with the panels it stays in the second-level cache.
 _NEAR = 1 << 19
+#: Of fewer steps packing saves less.
+_SHALLOW = 64
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,8 @@ class Operands:
         single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
         across = f.is_("eq", left.line, str(size))
         small = f.is_("ule", f.mul(block.depth, left.step), str(_NEAR))
-        few = f.is_("sle", f.sub(block.last, block.first), str(3 * shape.panel))
+        panels = f.select(f.is_("slt", block.depth, str(_SHALLOW)), "3", "2")
+        few = f.is_("sle", f.sub(block.last, block.first), f.mul(panels, str(shape.panel)))
         return f.either(f.either(along, single), f.both(across, f.both(small, few)))
 
     def left_rows(self, group: Group) -> Rows:

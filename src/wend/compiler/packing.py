@@ -15,6 +15,7 @@ Strides are in bytes. A narrower type is widened on the way: bfloat16, and float
 
 from __future__ import annotations
 
+from wend.compiler.blocking import GROUP
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, masked_store
 
@@ -237,6 +238,12 @@ def pack_left(shape: Shape, dtype: str) -> str:
     source = Source(shape, dtype)
     along = f.is_("eq", "%step", str(source.size))
     across = f.is_("eq", "%row", str(source.size))
+    # Rows side by side of as many tiles as there can be, all of one height: a step at a time.
+    even = f.either(f.is_("eq", "%more", "0"), f.is_("sge", "%more", "%tiles"))
+    whole = f.both(f.both(across, even), f.is_("eq", "%tiles", str(GROUP)))
+    with f.when(whole):
+        _copy_groups(f, source)
+        f.leave_when("true")
     # In pieces of the depth: what one tile leaves of a cache line or a page, the next one finds.
     with f.loop("0", "%depth", str(_PIECE)) as first:
         last = f.minimum(f.add(first, str(_PIECE)), "%depth")
@@ -251,6 +258,24 @@ def pack_left(shape: Shape, dtype: str) -> str:
             with f.when(f.let(f"xor i1 {along}, true")):
                 _copy_columns(f, source, here, to, rows, first, last, across)
     return f.text()
+
+
+def _copy_groups(f: Routine, source: Source) -> None:
+    """Steps of all tiles of a group: vectors of the source lie side by side."""
+    shape = source.shape
+    lanes = 8  # at least the rows of any tile
+    rows = f.add("%each", f.select(f.is_("ne", "%more", "0"), "1", "0"))
+    mask = lane_mask(f, lanes, rows)
+    line, apart = f.mul(rows, str(shape.size)), f.mul(rows, str(source.size))
+    with f.turns("0", "%depth") as loop:
+        here, to = loop.carry("ptr", "%source"), loop.carry("ptr", "%tile")
+        for tile in range(GROUP):
+            x = source.vector(f, f.at(here, f.mul(apart, str(tile))), mask, lanes)
+            # Lanes beyond the rows are overwritten by the next step.
+            into = f.at(to, f.mul("%apart", str(tile)))
+            f.store(f"<{lanes} x {shape.element}>", x, into, shape.size)
+        loop.become(here, f.at(here, "%step"))
+        loop.become(to, f.at(to, line))
 
 
 def _copy_columns(

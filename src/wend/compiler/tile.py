@@ -63,6 +63,9 @@ _KINDS = {"accumulate": "i1"} | dict.fromkeys(
 LINE = 64
 # A panel's row is fetched this many steps before it is used, by bytes of an element: measured.
 _AHEAD = {4: 24, 8: 8}
+# Rows that are a multiple of so many bytes apart take each other's place in the first-level cache:
+# they are fetched later.
+_CROWDED, _LATE = 1024, 8
 # Tiles of so few steps fetch where they will store: measured.
 _SHALLOW = 8
 
@@ -281,19 +284,18 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int, packing: bool) ->
     return sums
 
 
-def _steps_ahead(f: Routine, shape: Shape) -> str:
-    return f.mul("%b_step", str(_AHEAD[shape.size]))
-
-
 def _panel_ahead(f: Routine, shape: Shape, width: int) -> str:
     """Bytes from a panel's row to what is fetched: some steps ahead, or in the next panel.
 
     Where rows lie apart and are few, those that would be ahead are not this panel's any more.
     """
     line = str(width * shape.bytes)
+    apart = f.is_("ne", "%b_step", line)
     few = f.is_("sle", "%depth", str(2 * _AHEAD[shape.size]))
-    beside = f.both(few, f.is_("ne", "%b_step", line))
-    return f.select(beside, line, _steps_ahead(f, shape))
+    over = f.let(f"and i64 %b_step, {_CROWDED - 1}")
+    crowded = f.both(apart, f.is_("eq", over, "0"))
+    steps = f.select(crowded, str(_LATE), str(_AHEAD[shape.size]))
+    return f.select(f.both(few, apart), line, f.mul("%b_step", steps))
 
 
 def _copy(f: Routine, shape: Shape, source: str, to: str, width: int) -> None:
@@ -341,7 +343,7 @@ def multiply_step(
 ) -> list[str]:
     """The sums after one step of depth. ahead: bytes from the panel's row to what is fetched"""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
-    ahead = f.at(b, ahead or _steps_ahead(f, shape))
+    ahead = f.at(b, ahead or f.mul("%b_step", str(_AHEAD[shape.size])))
     for w in range(width):
         fetch(f, f.at(ahead, w * shape.bytes), level=1)
     return add_products(f, shape, places, panel, sums)
