@@ -36,6 +36,13 @@ class Soon(NamedTuple):
         place = f.select(there, place, self.start, "ptr")
         return f"ptr {place}, i64 {f.select(there, self.bytes, '0')}, i64 {self.halved}"
 
+    def whole(self, f: Routine) -> str:
+        """The arguments of a strip."""
+        bytes_ = f.select(f.is_("sgt", self.turns, "0"), self.bytes, "0")
+        return (
+            f"ptr {self.start}, i64 {self.apart}, i64 {self.turns}, i64 {bytes_}, i64 {self.halved}"
+        )
+
 
 #: LLVM's names of the types of its fields.
 SOON = ("ptr", "i64", "i64", "i64", "i64")

@@ -50,6 +50,8 @@ DEPTH = 1024
 COLUMN_PANELS = 4
 #: Tiles whose rows are packed together.
 GROUP = 8
+# Of so few steps what is computed for each tile counts: one function does all of some rows.
+_SHALLOW = 40
 #: Up to so many rows read the right operand as it stands, where that is possible. A large one is
 #: packed for fewer: its rows lie pages apart, and each tile reads them anew.
 DIRECT_ROWS, LARGE_ROWS, LARGE = "128", "16", 3 << 19
@@ -329,7 +331,7 @@ class Multiply:
         offset = f.add(f.mul(first, found.per_column), f.mul(str(shape.vectors), found.per_width))
         apart = f.mul(found.per_column, str(shape.panel))
         first_panel = f.at(found.base, offset)
-        soon = tile.soon
+        soon, now = tile.soon, "false"
         if found.copied != "false":
             now = f.both(found.copied, opening)
             height = f.minimum(tile.height, str(shape.rows))
@@ -344,6 +346,11 @@ class Multiply:
             step = f.select(now, found.step, step)
         offset = f.add(f.mul(tile.row, self.out_row), f.mul(first, str(shape.size)))
         first_out = f.at(self.out, offset)
+        short = f.is_("sle", tile.block.depth, str(_SHALLOW))
+        strip = f.both(short, f.let(f"xor i1 {f.either(tile.handed, now)}, true"))
+        with f.when(f.both(strip, f.is_("slt", first, until))):
+            self._strip(tile, (first_panel, step, apart), first_out, (first, until))
+        first = f.select(strip, until, first)
         with f.turns(first, until, str(shape.panel)) as loop:
             panel, out = loop.carry("ptr", first_panel), loop.carry("ptr", first_out)
             turn, later = loop.carry("i64", "0"), loop.carry("ptr", soon.start)
@@ -354,6 +361,21 @@ class Multiply:
             loop.become(out, f.at(out, shape.panel * shape.size))
             loop.become(turn, f.add(turn, "1"))
             loop.become(later, f.at(later, soon.apart))
+
+    def _strip(
+        self, tile: _Tile, panels: tuple[str, str, str], out: str, columns: tuple[str, str]
+    ) -> None:
+        """Tiles of widest panels in one call. panels: the first, bytes to its rows, to the next"""
+        f, shape, soon = self.f, self.shape, tile.soon
+        height = f.minimum(tile.height, str(shape.rows))
+        function = f.load("ptr", f.at("@strips", f.mul(f.sub(height, "1"), "8")), 8)
+        count = f.div(f.sub(columns[1], columns[0]), str(shape.panel))
+        base, step, apart = panels
+        f.line(
+            f"call void {function}({tile.left}, ptr {base}, i64 {step}, i64 {apart}, "
+            f"i64 {tile.block.depth}, i64 {count}, ptr {f.select(tile.fresh, 'null', out, 'ptr')}, "
+            f"ptr {out}, i64 {self.out_row}, {soon.whole(f)})"
+        )
 
     def _limit(self, block: Block) -> str:
         """The most rows in a tile: more where all panels are narrow, and rows are not packed."""

@@ -16,12 +16,17 @@ row of the left operand, spread over a vector, with one row of the right operand
     void packing_R(...)            the same with a whole panel, which is copied on the way: its rows
                                    go to `soon`, one after the other
 
+    void strip_R(a, a_row, a_step, b, b_step, b_apart, depth, panels, before, out, out_row,
+                 soon, soon_apart, soon_turns, soon_step, soon_halved)
+
+                                   tiles of widest panels side by side, `before` null or `out`
+
 All strides are in bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -136,10 +141,13 @@ def tiles(shape: Shape) -> str:
     texts = [_tile(shape, *size) for size in made]
     heights = range(1, shape.rows + 1)
     texts += [_tile(shape, rows, shape.vectors, packing=True) for rows in heights]
+    texts += [_strip(shape, rows) for rows in heights]
     packing = ", ".join(f"ptr @{tile_name(rows, 0, packing=True)}" for rows in heights)
+    strips = ", ".join(f"ptr @strip_{rows}" for rows in heights)
     return (
         f"@tiles = internal constant [{len(sizes)} x ptr] [{table}]\n"
-        f"@packing = internal constant [{shape.rows} x ptr] [{packing}]\n\n" + "\n".join(texts)
+        f"@packing = internal constant [{shape.rows} x ptr] [{packing}]\n"
+        f"@strips = internal constant [{shape.rows} x ptr] [{strips}]\n\n" + "\n".join(texts)
     )
 
 
@@ -180,23 +188,64 @@ def _tile(shape: Shape, rows: int, width: int, packing: bool = False) -> str:
     pointers = {"a", "b", "before", "out", "soon"}
     parameters = [("ptr" if name in pointers else "i64", name) for name in names.split()]
     f = Routine(tile_name(rows, width, packing), parameters, internal=True)
+    _fetch_goal(f, shape, rows, width, "%out")
+    sums = _multiply(f, shape, rows, width, packing)
+    masks = [None] * (width - 1) + [lane_mask(f, shape.lanes, "%valid")]
+    _store(f, shape, sums, masks, ("%before", "%before_row"), ("%out", "%out_row"))
+    return f.text()
+
+
+def _strip(shape: Shape, rows: int) -> str:
+    names = "a a_row a_step b b_step b_apart depth panels before out out_row"
+    names += " soon soon_apart soon_turns soon_step soon_halved"
+    pointers = {"a", "b", "before", "out", "soon"}
+    parameters = [("ptr" if name in pointers else "i64", name) for name in names.split()]
+    f = Routine(f"strip_{rows}", parameters, internal=True)
+    width = shape.vectors
+    fresh = f.is_("eq", "%before", "null", "ptr")
+    with f.turns("0", "%panels") as loop:
+        b, out = loop.carry("ptr", "%b"), loop.carry("ptr", "%out")
+        soon, step = loop.carry("ptr", "%soon"), loop.carry("i64", "%soon_step")
+        _fetch_goal(f, shape, rows, width, out)
+        sums = _multiply(f, shape, rows, width, False, b, (soon, step))
+        before = f.select(fresh, "null", out, "ptr")
+        _store(f, shape, sums, [None] * width, (before, "%out_row"), (out, "%out_row"))
+        loop.become(b, f.at(b, "%b_apart"))
+        loop.become(out, f.at(out, width * shape.bytes))
+        there = f.is_("slt", f.add(loop.index, "1"), "%soon_turns")
+        loop.become(soon, f.select(there, f.at(soon, "%soon_apart"), "%soon", "ptr"))
+        loop.become(step, f.select(there, "%soon_step", "0"))
+    return f.text()
+
+
+def _fetch_goal(f: Routine, shape: Shape, rows: int, width: int, out: str) -> None:
     # Few steps are done before the stores could begin to wait for their cache lines.
     with f.when(f.is_("sle", "%depth", str(_SHALLOW))):
         for row in range(rows):
-            line = f.at("%out", f.mul("%out_row", str(row)))
+            line = f.at(out, f.mul("%out_row", str(row)))
             for w in range(width):
                 fetch(f, f.at(line, w * shape.bytes), level=1, written=True)
-    sums = _multiply(f, shape, rows, width, packing)
-    mask = lane_mask(f, shape.lanes, "%valid")
-    masks = [None] * (width - 1) + [mask]
-    nothing = f.is_("eq", "%before", "null", "ptr")
+
+
+def _store(
+    f: Routine,
+    shape: Shape,
+    sums: list[str],
+    masks: Sequence[str | None],
+    before: tuple[str, str],
+    out: tuple[str, str],
+) -> None:
+    """Put sums to memory, added to what is there before. before, out: first row, and bytes apart"""
+    width = len(masks)
+    rows = len(sums) // width
+    nothing = f.is_("eq", before[0], "null", "ptr")
     number = f.fresh()[1:]
     plain = f.block
     f.line(f"br i1 {nothing}, label %last.{number}, label %more.{number}")
     f.label(f"more.{number}")
     more = []
     for row in range(rows):
-        line = f.at("%before", f.mul("%before_row", str(row)))
+        line = f.at(before[0], f.mul(before[1], str(row)))
         for w in range(width):
             old = masked_load(f, shape, f.at(line, w * shape.bytes), masks[w])
             more.append(f.let(f"fadd {shape.vector} {sums[row * width + w]}, {old}"))
@@ -207,10 +256,9 @@ def _tile(shape: Shape, rows: int, width: int, packing: bool = False) -> str:
         for x, y in zip(sums, more)
     ]
     for row in range(rows):
-        line = f.at("%out", f.mul("%out_row", str(row)))
+        line = f.at(out[0], f.mul(out[1], str(row)))
         for w in range(width):
             masked_store(f, shape, sums[row * width + w], f.at(line, w * shape.bytes), masks[w])
-    return f.text()
 
 
 def spread(f: Routine, shape: Shape, one: str) -> str:
@@ -244,14 +292,22 @@ def masked_store(f: Routine, shape: Shape, value: str, pointer: str, mask: str |
     )
 
 
-def _multiply(f: Routine, shape: Shape, rows: int, width: int, packing: bool) -> list[str]:
+def _multiply(
+    f: Routine,
+    shape: Shape,
+    rows: int,
+    width: int,
+    packing: bool,
+    b: str = "%b",
+    soon: tuple[str, str] = ("%soon", "%soon_step"),
+) -> list[str]:
     """The sums over the whole depth, row by row."""
     # Too few sums would wait for one another: small tiles take several steps of depth in a turn.
     steps = max(1, min(4, 12 // (rows * width)))
     row_at = row_places(f, "%a", "%a_row", rows)
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
     sums = ["zeroinitializer"] * (rows * width * steps)
-    a, b, soon_b = "0", "%b", _panel_ahead(f, shape, width)
+    a, soon_b = "0", _panel_ahead(f, shape, width)
     for start, stop, count in [("0", whole, steps), (whole, "%depth", 1)]:
         if start == stop:
             break
@@ -261,7 +317,7 @@ def _multiply(f: Routine, shape: Shape, rows: int, width: int, packing: bool) ->
             at_a, at_b = a_now, b_now
             if not packing:
                 number = f.let(f"lshr i64 {loop.index}, %soon_halved")
-                fetch(f, f.at("%soon", f.mul(number, "%soon_step")), level=2)
+                fetch(f, f.at(soon[0], f.mul(number, soon[1])), level=2)
             for step in range(count):
                 if packing:
                     place = f.mul(f.add(loop.index, str(step)), str(width * shape.bytes))
