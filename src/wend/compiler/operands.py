@@ -96,15 +96,16 @@ class Operands:
         f, shape = self.f, self.shape
         element, size = SOURCES[self.dtype]
         direct = copied = "false"
+        beside = f.is_("eq", self.right.line, str(size))
         if element == shape.element:
-            beside = f.is_("eq", self.right.line, str(size))
             direct = f.both(f.both(beside, self.few), wanted)
             copied = f.both(f.both(beside, f.let(f"xor i1 {direct}, true")), wanted)
         source = f.at(self.right.base, f.mul(block.start, self.right.step))
         matrix = Matrix(source, self.right.line, self.right.step)
         bytes_ = f.mul(block.depth, str(shape.size))
-        # A few rows for all panels: they may lie pages apart.
-        piece = f.select(f.is_("eq", self.right.line, str(size)), str(_PIECE), block.depth)
+        # A few rows for all panels: they may lie pages apart. Else all rows of the last ones.
+        many = f.both(beside, f.let(f"xor i1 {f.either(direct, copied)}, true"))
+        piece = f.select(many, str(_PIECE), block.depth)
         with f.when(wanted), f.loop("0", block.depth, piece) as k:
             steps = f.minimum(piece, f.sub(block.depth, k))
             here = Matrix(f.at(source, f.mul(k, matrix.step)), matrix.line, matrix.step)
