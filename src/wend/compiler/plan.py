@@ -239,7 +239,9 @@ class Recipe:
         del one
         kernel.words = tuple(matmul.PRODUCT)
         kernel.slots = [words[name] for name in kernel.words]
-        kernel.packable = p.y.base in f.inputs and outer.y == inner.y == ZERO
+        # What has a row for each member of a group is read once, and no value of its own.
+        outside = p.y.base in f.inputs and p.y.base not in self.path.same
+        kernel.packable = outside and outer.y == inner.y == ZERO
         return kernel
 
     # -- memory -----------------------------------------------------------------------------

@@ -68,7 +68,8 @@ cdef class Tables:
 cdef class Fit:
     cdef object address_of
     cdef public tuple program
-    cdef public Py_ssize_t n_atoms, n_terms
+    cdef public Py_ssize_t n_atoms, n_terms, n, n_code, n_nonempty, n_small, n_asked
+    cdef public long long code, at_nonempty, at_small, at_asked, at_places
     cdef public long long most, most_rows, many
     cdef public list ways, limits, fixed, packable
     cdef public dict forms

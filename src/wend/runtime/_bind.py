@@ -326,31 +326,35 @@ class Fit:
         self.address_of = address_of
         for name, content in given.items():
             setattr(self, name, content)
+        code, self.n = self.program
+        self.code, self.n_code = address_of(code), len(code)
+        self.at_nonempty, self.n_nonempty = address_of(self.nonempty), len(self.nonempty)
+        self.at_small, self.n_small = address_of(self.small), len(self.small)
+        self.at_asked, self.n_asked = address_of(self.asked), len(self.asked)
+        self.at_places = address_of(self.places)
 
     def find(self, types, args):
         """See `_launch.fit`; None if the frame does not serve these sizes, or it is not certain."""
-        code, n = self.program
-        address_of = self.address_of
+        n = self.n
         tables = self.tables
         row = self.row(n + self.n_atoms)
         terms = self.row(self.n_terms)
-        numbers = address_of(row)
-        at = address_of(terms)
-        evaluate(address_of(code), len(code), types, args, numbers, numbers + 8 * n)
-        if least_of(numbers, address_of(self.nonempty), len(self.nonempty)) <= 0:
+        numbers = self.address_of(row)
+        at = self.address_of(terms)
+        evaluate(self.code, self.n_code, types, args, numbers, numbers + 8 * n)
+        if least_of(numbers, self.at_nonempty, self.n_nonempty) <= 0:
             return None
-        words = address_of(self.small)
-        for k in range(len(self.small)):
-            number = get(numbers + 8 * get(words + 8 * k))
+        for k in range(self.n_small):
+            number = get(numbers + 8 * get(self.at_small + 8 * k))
             if number > self.most or number == NONE:
                 return None
-        if least_of(numbers, address_of(self.asked), len(self.asked)) == NONE:
+        if least_of(numbers, self.at_asked, self.n_asked) == NONE:
             return None
         forms = {}
         edges = []
         packable = []
         for cutters, way in self.ways:
-            words = address_of(way)
+            words = self.address_of(way)
             cut_kernels(cutters, words, numbers, self.most_rows, None, forms, edges, packable)
         if forms != self.forms or packable != self.packable:
             return None
@@ -366,4 +370,4 @@ class Fit:
                 break
         places = self.places
         release = tables.total(at) >= self.many
-        return tables.fill, at, address_of(places), release, weights, (terms, places)
+        return tables.fill, at, self.at_places, release, weights, (terms, places)
