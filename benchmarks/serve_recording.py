@@ -234,7 +234,7 @@ def scheduling(loss: Any) -> float:
     start = clock()
     forward = execution.Forward(batch)
     forward.mark([at], [at])
-    forward.sorter.order()
+    forward.sorter.order(forward.book.flushes // execution.TERM)
     return clock() - start
 
 
