@@ -49,6 +49,16 @@ def test_all_elements_arrive(streamed, count, dtype):
     assert any(streamed)
 
 
+@pytest.mark.parametrize("count", [1, 15, 63, 64, 65, 127, 129, 192, 300])
+def test_both_halves_and_what_is_left(streamed, count):
+    x, y = normal(count), normal(count)
+    made = torch.tanh(torch.tensor(x) * torch.tensor(y)) + torch.tensor(y)
+    np.testing.assert_allclose(made.numpy(), np.tanh(x * y) + y, rtol=1e-6, atol=1e-6)
+    total = torch.tensor(x)
+    total += torch.arange(count)  # in place, and elements that are made from where they are
+    np.testing.assert_array_equal(total.numpy(), x + np.arange(count, dtype=np.float32))
+
+
 @pytest.mark.parametrize("columns", [32, 33, 100])  # rows begin at whole registers, or do not
 def test_rows(streamed, columns):
     x, g = normal(50, columns), normal(50, columns)

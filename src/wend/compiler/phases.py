@@ -43,7 +43,7 @@ class PhaseCode:
         self.fixed: dict[Any, Value] = {}
         self.where: dict[int, str] = {}
         self.streams: dict[int, str] = {}  # id of an access -> whether it is written past caches
-        self.index = ""
+        self.index, self.apart = "", ""
         self.builders: list[VectorBuilder] = []
         self._places: dict[int, Value] = {}
         self._inside: dict[Any, Value] = {}
@@ -85,13 +85,20 @@ class PhaseCode:
         counter = code.alloca("i64")
         text.line(f"store i64 {begin}, ptr {counter}")
         wide = self.copies * code.lanes
-        self.loop(counter, extent, wide, self.copies, masked=False)
-        self.loop(counter, extent, code.lanes, 1, masked=True)
+        if code.traffic.may_halve(self):
+            halves = code.traffic.halves(begin, extent, wide)
+            self.apart = halves.apart
+            self.loop(counter, halves.stop, halves.step, self.copies, masked=False)
+            self.apart = ""
+            code.traffic.pass_over(halves, counter)
+        else:
+            self.loop(counter, extent, str(wide), self.copies, masked=False)
+        self.loop(counter, extent, str(code.lanes), 1, masked=True)
         for op in late:
             value = self.finish(op)
             code.add_to_memory(op, value, code.address(self.nest.stores[op.out], self.around))
 
-    def loop(self, counter: str, extent: str, step: int, copies: int, masked: bool) -> None:
+    def loop(self, counter: str, extent: str, step: str, copies: int, masked: bool) -> None:
         """Vectors as long as whole ones fit, or the rest with a mask."""
         text, code = self.text, self.code
         head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
@@ -245,9 +252,10 @@ class PhaseCode:
 
     def position(self, c: int) -> str:
         """Index of the first element of a vector."""
-        if c == 0:
-            return self.index
-        return self.text.let(f"add i64 {self.index}, {c * self.code.lanes}")
+        index, half = self.index, self.copies // 2
+        if self.apart and c >= half:
+            index, c = self.text.let(f"add i64 {index}, {self.apart}"), c - half
+        return self.text.let(f"add i64 {index}, {c * self.code.lanes}") if c else index
 
     def places(self, c: int) -> Value:
         """Indices of a vector's elements, as int64."""

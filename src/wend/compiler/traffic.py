@@ -3,15 +3,18 @@
 A processor fetches ahead by itself, but not from one page to the next, and not while a row is still
 computed with. Nests that go over much memory ask for it `AHEAD` bytes early. A large result that
 the plan does not read again is written without being read into the cache before, where its vectors
-lie at whole registers. Both is decided by words of the argument block, when the kernel runs.
+lie at whole registers. One long row of several operands is computed from its middle on as well as
+from its beginning, because more pages are read at once then. All is decided by words of the
+argument block, when the kernel runs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wend.compiler.extents import ONE, ZERO, add
 from wend.compiler.instructions import Value, memory_type, vector_type
+from wend.compiler.ir import MAP
 from wend.compiler.nest import Access, Nest
 
 if TYPE_CHECKING:
@@ -26,6 +29,19 @@ FAR_BYTES, STREAM_BYTES = 4 << 20, 4 << 20
 AHEAD = 2048
 #: The smallest vector that can be written past the caches.
 LEAST = 16
+
+
+class Halves(NamedTuple):
+    """A loop over one half of the elements, or over all: names of i64.
+
+    stop: where it ends     step: elements to the next turn     apart: from the first half of a
+    turn's vectors to the second     rest: elements that are done behind where it ends
+    """
+
+    stop: str
+    step: str
+    apart: str
+    rest: str
 
 
 class Traffic:
@@ -71,6 +87,35 @@ class Traffic:
         whole = text.let(f"icmp eq i64 {over}, 0")
         return text.let(f"and i1 {flag}, {whole}")
 
+    def may_halve(self, phase: PhaseCode) -> bool:
+        """Whether a phase goes over both halves of its elements at once, where these are far.
+
+        Any order must do. With one operand there is nothing to gain.
+        """
+        nest = self.code.nest
+        single = not nest.outer and len(nest.inner) == 1 and nest.phases == 1
+        plain = all(op.kind == MAP for op in phase.ops) and not phase.again
+        return single and plain and phase.copies % 2 == 0 and len(self.ahead) > 1
+
+    def halves(self, begin: str, extent: str, wide: int) -> Halves:
+        """How to: half of a turn's vectors are of each half, if the nest goes far."""
+        text, far = self.code.text, self.is_far()
+        count = text.let(f"sub i64 {extent}, {begin}")
+        half = text.let(f"mul i64 {text.let(f'udiv i64 {count}, {wide}')}, {wide // 2}")
+        middle = text.let(f"add i64 {begin}, {half}")
+        return Halves(
+            text.let(f"select i1 {far}, i64 {middle}, i64 {extent}"),
+            text.let(f"select i1 {far}, i64 {wide // 2}, i64 {wide}"),
+            text.let(f"select i1 {far}, i64 {half}, i64 {wide // 2}"),
+            text.let(f"select i1 {far}, i64 {half}, i64 0"),
+        )
+
+    def pass_over(self, halves: Halves, counter: str) -> None:
+        """Go on behind the second half."""
+        text = self.code.text
+        reached = text.let(f"load i64, ptr {counter}")
+        text.line(f"store i64 {text.let(f'add i64 {reached}, {halves.rest}')}, ptr {counter}")
+
     def fetch(self, phase: PhaseCode) -> None:
         """Ask for what the phase reads first, some turns ahead, if the nest goes far."""
         accesses = [
@@ -85,15 +130,17 @@ class Traffic:
         ask, on = text.fresh("ask"), text.fresh("on")
         text.line(f"br i1 {self.is_far()}, label {ask}, label {on}")
         text.label(ask)
+        parts = 2 if phase.apart else 1
         for access in accesses:
             size = access.dtype.itemsize
-            place = text.let(
-                f"getelementptr {memory_type(access.dtype)}, ptr {phase.where[id(access)]}, "
-                f"i64 {phase.index}"
-            )
-            for byte in range(0, phase.copies * self.code.lanes * size, 64):
-                line = text.let(f"getelementptr i8, ptr {place}, i64 {AHEAD + byte}")
-                text.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
+            for part in range(parts):
+                place = text.let(
+                    f"getelementptr {memory_type(access.dtype)}, ptr {phase.where[id(access)]}, "
+                    f"i64 {phase.position(part * phase.copies // parts)}"
+                )
+                for byte in range(0, phase.copies // parts * self.code.lanes * size, 64):
+                    line = text.let(f"getelementptr i8, ptr {place}, i64 {AHEAD + byte}")
+                    text.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
         text.line(f"br label {on}")
         text.label(on)
 
