@@ -149,3 +149,5 @@ cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long so
 cpdef bint is_hooked(list sources, list leafy) except -1
 @cython.locals(batch=Batch, i=Py_ssize_t, values=list, row=list, found=list)
 cpdef list picked(list members, tuple indices)
+@cython.locals(batch=Batch, v=Value, i=Py_ssize_t, row=list, found=list)
+cpdef list types_at(list members, tuple indices)

@@ -685,3 +685,15 @@ def picked(members, indices):
             row.append(values[i])
         found.append(row)
     return found
+
+
+def types_at(members, indices):
+    """The types of some values of each member."""
+    found = []
+    for batch in members:
+        row = []
+        for i in indices:
+            v = batch.values[i]
+            row.append(v.type)
+        found.append(row)
+    return found

@@ -98,6 +98,8 @@ class Pattern:
         self.weaves: dict[Any, Weave | None] = {}
         self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature
         self.suited = self._read(batch, set(live))
+        #: Whether a backward pass may start from what a strand leaves.
+        self.open = any(batch.values[i].requires_grad for i in live)
 
     def _read(self, batch: Batch, live: set[int]) -> bool:
         """Sort the steps into operands and ops; False if others have to run them."""
@@ -366,7 +368,8 @@ class Weave:
         kernel = at.ready(self)
         if kernel is not None:
             return kernel.run(operands)  # type: ignore[no-any-return]
-        found: list[Any] = self.template.forward(operands, at.types, self.numbers)
+        with np.errstate(all="ignore"):
+            found: list[Any] = self.template.forward(operands, at.types, self.numbers)
         return [np.ascontiguousarray(a).reshape(a.shape) for a in found]
 
 

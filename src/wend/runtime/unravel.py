@@ -147,8 +147,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         self.spent_in: dict[int, set[int]] = {}  # and through some, by strand
         #: Of the first strand; the others differ in those of leaves, and of loose views.
         self.types = _slabs.types_of(members[0].values)
-        loose = pattern.loose
-        self.loose = [[b.values[i].type for i in loose] for b in members] if loose else [()] * n
+        self.loose = _slabs.types_at(members, pattern.loose) if pattern.loose else [()] * n
 
     def path(self) -> LazyPath:
         """The paths of all strands.  It leads here; a way back would be a cycle."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core._hot import Batch
@@ -30,10 +28,14 @@ def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
         groups, rest = {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]
     else:
         groups, rest = _slabs.sort_strands(batches, lives, strands.PASSED, KEY, Pattern)
+    failure: Exception | None = None
     for (pattern, signature), members in groups.items():
-        if not run_woven(pattern, signature, members, faults):
+        # Without a backward pass to come, nothing is quicker than the plan of a path.
+        if len(members) == 1 and not pattern.open and goes_alone(members[0], pattern.live):
+            failure = attempt(members[0], pattern.live) or failure
+        elif not run_woven(pattern, signature, members, faults):
             rest += [(batch, pattern.live) for batch in members]
-    run_merged(rest)
+    run_merged(rest, failure)
     if faults:  # and nothing has failed since
         tell_defect(faults[0])
 
@@ -46,8 +48,7 @@ def run_woven(
     if weave is None:
         return False
     try:
-        with np.errstate(all="ignore"):
-            done = weave.run(members)
+        done = weave.run(members)
     except ExecutionError:
         raise
     except Exception as fault:  # if of an op: run by themselves, it is told which, and where
@@ -62,10 +63,12 @@ def run_woven(
     return True
 
 
-def run_merged(rest: list[tuple[Batch, list[int]]]) -> None:
-    """Run strands that are alone: by plans of their own, or all that have none as one structure."""
+def run_merged(rest: list[tuple[Batch, list[int]]], failure: Exception | None = None) -> None:
+    """Run strands that are alone: by plans of their own, or all that have none as one structure.
+
+    failure: of an op that ran before, to be raised in the end
+    """
     new = []
-    failure: Exception | None = None
     apart: dict[Any, list[Batch]] = {}
     for batch, live in rest:
         if may_merge(batch, live):
@@ -88,9 +91,20 @@ def may_merge(batch: Batch, live: list[int]) -> bool:
     values = batch.values
     if any(values[i].requires_grad and values[i].leaf is None for i in live):
         return True  # many small segments would each be passed by itself
-    plans = None if batch.state is None else batch.state.plans
-    plan = None if plans is None else plans.get(tuple(live))
+    plan = plan_of(batch, live)
     return plan is None or plan.track is None
+
+
+def goes_alone(batch: Batch, live: list[int]) -> bool:
+    """Whether there is machine code for a path by itself, or is going to be."""
+    plan = plan_of(batch, live)
+    return plan is None or plan.track is not None or not getattr(plan, "hopeless", True)
+
+
+def plan_of(batch: Batch, live: list[int]) -> Any:
+    """The plan of a path by itself, if it has been made."""
+    plans = None if batch.state is None else batch.state.plans
+    return None if plans is None else plans.get(tuple(live))
 
 
 def attempt(batch: Batch, live: list[int]) -> Exception | None:
