@@ -12,7 +12,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
-from wend.runtime import fibers, strands, structure, tiers, unravel
+from wend.runtime import fibers, strands, structure, tiers, unravel, weaving
 
 Params = dict[str, "torch.Tensor"]
 
@@ -208,6 +208,60 @@ def parted(p: Params, x: torch.Tensor) -> torch.Tensor:
 
 def test_strands_that_go_on_in_other_ways(woven):
     assert_same(parted, examples())
+    assert woven["backward"] > 0
+
+
+def forgotten(p: Params, x: torch.Tensor) -> torch.Tensor:
+    """One of two results goes on in some strands only; what is not smooth does in all of them."""
+    x = torch.tanh(x @ p["a"])
+    extra, length = x * p["b"], (x.square().sum() + 1).sqrt()
+    if x.sum() > 0:
+        length = length + extra.sum()
+    return length
+
+
+def test_strands_of_which_some_forget_a_result_are_run_as_one(woven, monkeypatch):
+    parts, seen = unravel.Woven.parts, []
+
+    def noted(self):
+        found = parts(self)
+        seen.append((len(found), [sum(m) for m in self.marks.values()], self.n))
+        return found
+
+    monkeypatch.setattr(unravel.Woven, "parts", noted)
+    assert_same(forgotten, examples())
+    assert all(count <= 1 for count, _, _ in seen)
+    assert any(0 < min(marks) < max(marks) == n for _, marks, n in seen if marks)
+
+
+def test_a_strand_alone_without_a_gradient_runs_by_its_plan(woven, monkeypatch):
+    attempt, alone = weaving.attempt, []
+
+    def noted(batch, live):
+        alone.append(len(batch.values))
+        return attempt(batch, live)
+
+    monkeypatch.setattr(weaving, "attempt", noted)
+    p, given = parameters(), examples()
+    streams = [random_state.current().substream(5, k) for k in range(len(given))]
+    calls = [lambda x=x: steps(p, x) for x in given]
+    with torch.no_grad():
+        for _ in range(2):
+            alone.clear()
+            found, _ = fibers.run_together(calls, streams, apart=True)
+        expected = fibers.run_alone(calls, streams)
+    np.testing.assert_allclose([y.item() for y in found], [y.item() for y in expected])
+    compiled = config.settings.compile
+    assert woven["forward"] > 0 and bool(alone) == compiled
+
+
+def test_a_kernel_that_cannot_run_leaves_it_to_the_plan(woven, monkeypatch):
+    class Busy:
+        def run(self, operands):
+            return None
+
+    monkeypatch.setattr(unravel, "kernel_of", lambda *given: Busy())
+    assert_same(steps, examples())
     assert woven["backward"] > 0
 
 

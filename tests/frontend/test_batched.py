@@ -524,6 +524,15 @@ def test_a_way_that_is_not_much_slower_is_tried_again_soon():
     assert all(ways[23 : 23 + 15])
 
 
+def test_a_way_that_has_fallen_behind_is_not_tried_soon():
+    now, weighing, ways = [0.0], Weighing(lambda: now[0]), []
+    for k in range(TRIALS + FIRST_PAUSE):
+        ways.append(weighing.choose(1))
+        # Close while both are tried; then, its machine code being there, one is far quicker.
+        now[0] += 1.5 if not ways[-1] else 1.0 if k < TRIALS else 0.1
+    assert all(ways[TRIALS:])
+
+
 def test_functions_are_weighed_by_their_code(halving):
     fn, _ = halving
     model = wend.nn.Linear(3, 1)

@@ -65,6 +65,10 @@ class Weighing:
             return quicker
         if self.batches == self.retrial:
             self.slower = not quicker
+            if self.pause == SOON and not close:  # the quicker way has become so meanwhile
+                self.pause = FIRST_PAUSE
+                self.retrial = self.batches + self.pause
+                return quicker
         way = self.slower
         if not close or self.batches - self.retrial == AT_A_TIME - 1:
             self.pause *= 2
