@@ -41,7 +41,7 @@ GEOMETRIES = [
     (5, 140, 520, (7, 8), (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), 1),
     (7, 12, 10, (6, 5), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0), 2),
     (1, 110, 9, (10, 79), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1),  # two copies of rows
-    # Transformed, if there are filters enough of what is computed, and images.
+    # Transformed, if there are filters enough of what is computed.
     (7, 32, 49, (13, 8), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1),
     (2, 49, 65, (11, 40), (3, 3), (1, 1), (1, 1), (0, 3, 2, -1), 1),
 ]

@@ -7,6 +7,7 @@ from products import guarded
 
 from wend.compiler import matmul
 from wend.compiler.llvm import compile_module
+from wend.compiler.winograd import SQUARES
 
 
 def layouts(array):
@@ -42,16 +43,15 @@ def test_accumulate():
     near(case.convolve_weight(accumulate=1), case.to_weight() + 7)
 
 
-@pytest.mark.parametrize("geometry", [GEOMETRIES[k] for k in (1, -3)], ids=str)
+@pytest.mark.parametrize("geometry", [GEOMETRIES[k] for k in (1, -3, -1)], ids=str)
 def test_parts(geometry):
-    case = Case(geometry)
+    case = Case((1, *geometry[1:]))
     area = case.out[0] * case.out[1]
     whole = case.convolve()
     cut = matmul.column_cuts(area, "float32")[4]
-    first = case.convolve(last_column=cut).reshape(-1, area)
-    rest = case.convolve(first_column=cut).reshape(-1, area)
-    both = np.concatenate([first[:, :cut], rest[:, cut:]], 1)
-    assert np.array_equal(both, whole.reshape(both.shape))
+    first, rest = case.convolve(last_column=cut), case.convolve(first_column=cut)
+    assert (first == 7).any() and (rest == 7).any()  # as they were
+    assert np.array_equal(np.where(first == 7, rest, first), whole)
 
 
 def negate(f, site):
@@ -92,8 +92,9 @@ def test_many_filters_and_squares_are_transformed(geometry):
     batch, case.x, case.g = len(case.x), case.x[:1], case.g[:1]
     assert np.array_equal(case.convolve(batch=batch), whole[:1])
     assert np.isnan(case.room[0]).sum() < case.room[0].size / 2
-    near(case.convolve(), case.forward())  # one image alone
-    assert np.isnan(case.room[1]).all()
+    near(case.convolve(), case.forward())  # one image alone, if it has squares enough
+    squares = -(-case.out[0] // 2) * -(-case.out[1] // 2)
+    assert np.isnan(case.room[1]).all() == (squares < SQUARES)
 
 
 def test_transformed_in_two_blocks_of_depth():

@@ -98,9 +98,14 @@ def transformed_images():
     return [x, w], F.conv2d(x, w, padding=1)
 
 
+def transformed_image():
+    x, w = normal(1, 48, 45, 38, grad=True), normal(64, 48, 3, 3, seed=1, grad=True)
+    return [x, w], F.conv2d(x, w, padding=1)
+
+
 PROGRAMS = [
     elementwise, rows, folds, looked_up, product, wide_product, batched_product, images, one_image,
-    many_channels, small_images, transformed_images,
+    many_channels, small_images, transformed_images, transformed_image,
 ]  # fmt: skip
 
 

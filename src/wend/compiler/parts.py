@@ -61,8 +61,12 @@ def _schedule(kernel: Kernel, form: Form) -> Schedule:
     if form.how == "rows":
         return _rows(w, form)
     if form.how == "columns":
-        blocks = [w.block(first_column=edge(p), last_column=edge(p + 1)) for p in range(form.parts)]
-        return Schedule([Stage(kernel.name, blocks)], [])
+        stages, private, changes = _turned(w, form)
+        blocks = [
+            w.block(**changes, first_column=edge(p), last_column=edge(p + 1))
+            for p in range(form.parts)
+        ]
+        return Schedule([*stages, Stage(kernel.name, blocks)], private)
     return _channels(w, form) if form.how == "channels" else _images(w, form)
 
 
@@ -192,21 +196,25 @@ def _weight(w: _Blocks) -> Poly:
     return product([w.poly(name) for name in names])
 
 
+def _turned(w: _Blocks, form: Form) -> tuple[list[Stage], list[Poly], dict[str, Slot]]:
+    """What turns a weight for all parts, memory for that, and what parts are told of it."""
+    if not form.before:
+        return [], [], {}
+    size = 8 if w.dtype == "float64" else 4
+    changes = {"workspace": Slot("private", 0, (NO_EDGE, ())), "turned": _word(1)}
+    first = form.parts + 1
+    turns = [
+        w.block(**changes, first_filter=edge(first + p), last_filter=edge(first + p + 1))
+        for p in range(form.before)
+    ]
+    return [Stage("turn_weight", turns)], [scale(_weight(w), 2 * size)], changes
+
+
 def _images(w: _Blocks, form: Form) -> Schedule:
     """Images of a convolution; the weight may be turned first."""
     name, size = w.kernel.name, 8 if w.dtype == "float64" else 4
     weight = scale(_weight(w), size)
-    stages, private = [], []
-    changes: dict[str, Slot] = {}
-    if form.before:
-        private = [scale(weight, 2)]
-        changes = {"workspace": Slot("private", 0, (NO_EDGE, ())), "turned": _word(1)}
-        first = form.parts + 1
-        turns = [
-            w.block(**changes, first_filter=edge(first + p), last_filter=edge(first + p + 1))
-            for p in range(form.before)
-        ]
-        stages.append(Stage("turn_weight", turns))
+    stages, private, changes = _turned(w, form)
     blocks = []
     for p in range(form.parts):
         moved = {

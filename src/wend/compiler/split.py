@@ -42,7 +42,7 @@ class Form(NamedTuple):
     """How a kernel is cut, whatever the sizes.
 
     how: "loops" (along `axis`), "batches" (axis 0 or 1), "rows" (the right operand packed first, in
-    `before` parts), "columns", "images" (weights turned first, in `before` parts), "channels"
+    `before` parts), "columns" and "images" (weights turned first, in `before` parts), "channels"
     """
 
     how: str
@@ -314,21 +314,24 @@ def _convolution(
         parts = min(parts, max(2, fit))
         edges = _edges(channels, parts, 8)
         return Cut(Form("channels", len(edges) - 1), edges)
+    turns: list[int] = []
+    # All parts read the weight with its taps turned, or transformed.
+    if name == "convolve_input" or (name == "convolve" and taps == 9):
+        turns = _edges(filters, _pieces(PACKED * weight), 16)
+    before = max(0, len(turns) - 1)
     if images == 1:
         if name != "convolve":
             return _WHOLE
         # All of the weight is read for each chunk of panels.
         parts = max(1, min(parts, area // (4 * matmul.tile_columns(dtype))))
         edges = _columns(area, parts, dtype)
-        return Cut(Form("columns", len(edges) - 1), edges)
+        if len(edges) < 3:
+            return _WHOLE
+        return Cut(Form("columns", len(edges) - 1, 0, before), edges + turns)
     if name != "convolve_weight":
         # Images that are one product stay together, but for two parts that threads can share.
         fit = max(1, conv.bundle_columns(dtype) // max(1, area))
         while parts > 2 and parts // 2 * fit >= images:
             parts //= 2
     edges = _edges(images, parts, 1)
-    turns: list[int] = []
-    # All images read the weight with its taps turned, or transformed.
-    if name == "convolve_input" or (name == "convolve" and taps == 9):
-        turns = _edges(filters, _pieces(PACKED * weight), 16)
-    return Cut(Form("images", len(edges) - 1, 0, max(0, len(turns) - 1)), edges + turns)
+    return Cut(Form("images", len(edges) - 1, 0, before), edges + turns)

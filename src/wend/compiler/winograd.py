@@ -5,7 +5,7 @@ these 16 numbers are transformed by sums and differences; then what were 36 mult
 square, channel and filter are 16: for each of the 16 places a matrix product of (filters, channels)
 and (channels, squares). Sums and differences of its results are the output (Lavin and Gray, 2015).
 
-    void winograd(args)                         all images of `convolve`, where `is_winograd`
+    void winograd(args)                         `convolve`, where `is_winograd`
     void spread_filters(args)                   the kernels first_filter ... last_filter - 1
     void spread_weight(weight, row, step, rows, depth, to, to_row, apart, flipped)
     void spread_image(args, image, first, count, line, to, apart)
@@ -52,9 +52,9 @@ __all__ = [
 
 #: Places of a square, and the side of what a square sees.
 PLACES, SIDE = 16, 4
-#: Filters and channels, images, and squares of all of them from which on transforming pays. With so
-#: many filters all tiles are so high that they add in one order, whatever their width.
-_FILTERS, _CHANNELS, _IMAGES, SQUARES = 48, 32, 2, 64
+#: Filters and channels, and squares of all images from which on transforming pays. With so many
+#: filters all tiles are so high that they add in one order, whatever their width.
+_FILTERS, _CHANNELS, SQUARES = 48, 32, 64
 #: Panels of squares that are multiplied before the next ones are transformed: few, as what they are
 #: transformed to should stay in the second-level cache, but for so large weights that have no room
 #: there and are read each time.
@@ -69,7 +69,6 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
     if not _has_tiles(shape, dtype):
         return "false"
     found = f.is_("eq", f.mul(a["dilation_height"], a["dilation_width"]), "1")
-    found = f.both(found, f.is_("sge", a["batch"], str(_IMAGES)))
     return f.both(found, is_worth(f, shape, dtype, a, a["batch"], str(SQUARES)))
 
 
@@ -143,11 +142,18 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
         f.line("call void @spread_filters(ptr %args)")
     high, wide = squares_of(f, a)
     squares = f.mul(high, wide)
-    columns = f.mul(squares, a["images"])
+    # Of one image it may be a part: squares whose first position is in it, row by row.
+    rows = [
+        f.div(f.add(a[name], f.sub(line, "1")), line)
+        for line in [f.mul(a["out_width"], "2")]
+        for name in ("first_column", "last_column")
+    ]
+    begin, end = (f.mul(row, wide) for row in rows)
+    columns = f.add(end, f.mul(squares, f.sub(a["images"], "1")))
     image_bytes = f.mul(a["input_image"], unit)
     depth_bytes = f.mul(a["channels"], unit)
     plane = f.mul(a["filters"], depth_bytes)
-    with f.turns("0", columns) as chunks:
+    with f.turns(begin, columns) as chunks:
         first = chunks.index
         count = chunk_of(f, shape, a, columns, first)
         chunks.step = count
