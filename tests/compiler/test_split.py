@@ -68,6 +68,16 @@ def wide_product():
     return [x, w], x @ w
 
 
+def few_panels():
+    x, w = normal(300, 200, grad=True), normal(200, 256, seed=1, grad=True)
+    return [x, w], x @ w
+
+
+def few_rows():
+    x, w = normal(100, 700, grad=True), normal(700, 112, seed=1, grad=True)
+    return [x, w], torch.relu(x @ w)
+
+
 def batched_product():
     x, y = normal(3, 20, 60, 70, grad=True), normal(3, 20, 70, 65, seed=1, grad=True)
     return [x, y], x @ y
@@ -104,8 +114,9 @@ def transformed_image():
 
 
 PROGRAMS = [
-    elementwise, rows, folds, looked_up, product, wide_product, batched_product, images, one_image,
-    many_channels, small_images, transformed_images, transformed_image,
+    elementwise, rows, folds, looked_up, product, wide_product, few_panels, few_rows,
+    batched_product, images, one_image, many_channels, small_images, transformed_images,
+    transformed_image,
 ]  # fmt: skip
 
 
@@ -158,6 +169,16 @@ def test_parts_follow_from_sizes():
         F.gelu(x[:n] @ w).tolist()
         counts.append(parts_of_last_step()[0])
     assert counts[0] == 1 < counts[1] <= counts[2] <= MOST_PARTS
+
+
+@pytest.mark.parametrize("rows", [70, 128, 200, 512])
+@pytest.mark.parametrize("columns", [112, 128, 256])
+def test_two_threads_get_equal_shares_of_a_product(rows, columns):
+    x, w = normal(rows, 900), normal(900, columns, seed=1)
+    (x @ w).tolist()
+    plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
+    (form,) = plan.compiled.track.frame.owner.bound.skeleton.forms.values()
+    assert form.how == "rows"  # panels of columns make unequal parts
 
 
 def test_images_of_one_product_stay_together():

@@ -9,12 +9,15 @@ called for a form is the matter of `compiler.parts`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
+from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
 from wend.base.errors import CompileError
 from wend.compiler import conv, matmul
+from wend.compiler.blocking import DIRECT_ROWS, LARGE
 from wend.compiler.extents import Poly, constant, product
 from wend.compiler.kernels import Kernel, Slot
 
@@ -23,6 +26,8 @@ __all__ = ["WHOLE", "Cut", "Cutter", "Form", "Words", "copied_folds", "cutter", 
 #: Estimated nanoseconds: kernels below WORTH run in one piece, parts take about PART.
 WORTH, PART = 60_000, 120_000
 MOST_PARTS = 16
+#: What one of two threads may have of the work before it is cut in another way.
+EVEN = 0.51
 #: A left operand up to this size stays in the second-level cache.
 LEFT_BYTES = 1 << 20
 #: Nanoseconds per multiplication and addition, per cheap op on an element, per dear one, per byte
@@ -62,7 +67,10 @@ WHOLE = Form("whole")
 _WHOLE = Cut(WHOLE, [])
 
 #: What decides how a product is cut, and a convolution.
-PRODUCT = ("rows", "columns", "depth", "batch0", "batch1", "left_step", "right_step", "packed")
+PRODUCT = (
+    "rows", "columns", "depth", "batch0", "batch1", "left_step", "right_step", "right_column",
+    "packed",
+)  # fmt: skip
 _SIZES_OF_PRODUCT = 5
 _CONVOLUTION = (
     "images", "groups", "filters", "channels", "kernel_height", "kernel_width",
@@ -242,7 +250,7 @@ class Words:
 
 def _product(
     dtype: str, rows: int, columns: int, depth: int, batch0: int, batch1: int,
-    left_step: int, right_step: int, packed: int,
+    left_step: int, right_step: int, right_column: int, packed: int,
 ) -> Cut:  # fmt: skip
     """A product: by batch, by rows, or by columns."""
     parts = _pieces(rows * columns * depth * batch0 * batch1 * FMA)
@@ -255,28 +263,54 @@ def _product(
     unit = operand_sizes(dtype, packed)["left"]
     stands = left_step == 1
     along = stands and right_step == 1 and not packed
+    turned = along and rows * 3 < columns * 2
     # Parts by columns read a weight once. Each reads all of the left operand, from a cache; what
     # it packs of that pays for some panels, and so does what it turns (see `compiler.turned`).
     across = min(parts, len(matmul.column_cuts(columns, dtype)) + 1)
     across = across if stands else min(across, columns // (4 * matmul.tile_columns(dtype)))
-    if along and rows * 3 < columns * 2:
+    if turned:
         across = min(across, max(1, columns // (4 * rows)))
     # A left operand that has to be packed is so for each chunk of columns, in each part again.
     again = not stands and depth * columns * unit <= 2 * LEFT_BYTES
-    if rows >= 64 and (across < 2 or again or rows * depth * unit > LEFT_BYTES):
-        if along and rows * 3 < columns * 2 and rows <= 256:
+    edges = _columns(columns, max(1, across), dtype)
+    by_columns = Cut(Form("columns", len(edges) - 1), edges)
+    if rows < 64:
+        return by_columns
+    if across < 2 or again or rows * depth * unit > LEFT_BYTES:
+        if turned and rows <= 256:
             return _WHOLE
         return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
-    edges = _columns(columns, max(1, across), dtype)
-    return Cut(Form("columns", len(edges) - 1), edges)
+    many = rows > int(DIRECT_ROWS)  # others read the right operand as it stands
+    # Few panels make unequal parts, and each part reads all rows.
+    if turned or not (_busier(edges) > EVEN or (many and 2 * rows >= columns)):
+        return by_columns
+    if many:
+        return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
+    if packed or (right_column == 1 and depth * right_step * unit < LARGE):
+        edges = _edges(rows, min(parts, rows // 32), 8)
+        return Cut(Form("rows", len(edges) - 1), edges)
+    return by_columns
+
+
+def _busier(edges: list[int]) -> float:
+    """The share of the work that one of two threads has at least, if each takes part after part."""
+    loads = [0, 0]
+    for first, last in pairwise(edges):
+        loads[loads[1] < loads[0]] += last - first
+    return max(loads) / sum(loads)
 
 
 def _columns(columns: int, parts: int, dtype: str) -> list[int]:
-    """The edges of up to `parts` ranges of columns, cut where products may be cut."""
+    """The edges of up to `parts` ranges of about as many columns, cut where products may be cut."""
     cuts = [0, *matmul.column_cuts(columns, dtype), columns]
     panels = len(cuts) - 1
     parts = _power(min(parts, panels))
-    return [cuts[panels * p // parts] for p in range(parts)] + [columns]
+    found = [0]
+    for p in range(1, parts):
+        k = bisect_left(cuts, columns * p / parts)
+        k -= cuts[k - 1] + cuts[k] > 2 * columns * p / parts  # the nearer one
+        found.append(min(max(k, found[-1] + 1), panels - parts + p))
+    return [cuts[k] for k in found] + [columns]
 
 
 def operand_sizes(dtype: str, packed: int) -> dict[str, int]:
