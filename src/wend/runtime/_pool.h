@@ -2,7 +2,9 @@
 
    Groups of calls run one group after the other; the calls of a group are independent. Whoever
    comes first takes the next call: a thread that a busy neighbour holds up delays the one call that
-   it has taken. Idle threads sleep, after looking for more work for some microseconds.
+   it has taken. Idle threads sleep, after looking for more work for some microseconds, or, where it
+   is likely to come, for about as long as a call takes: to be woken takes tens of microseconds, and
+   whoever was is late for the next group, so that the others go to sleep in turn.
 
    A call is five words: function, block, calls in this group (0 but for the first of a group),
    address and number of pairs (address of a word, offset): words that get the address of memory
@@ -39,6 +41,7 @@ static void wend_run_groups(const int64_t *calls, ptrdiff_t n, char *scratch, si
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #if defined(__x86_64__) || defined(__i386__)
 #define WEND_PAUSE() __builtin_ia32_pause()
@@ -48,8 +51,11 @@ static void wend_run_groups(const int64_t *calls, ptrdiff_t n, char *scratch, si
 #define WEND_PAUSE() ((void)0)
 #endif
 
-/* Turns of looking before sleeping: about ten microseconds. */
-#define WEND_LOOKS 300
+/* Nanoseconds of looking before sleeping: for a next flush, and for what is under way in this one;
+   turns from one look at the clock to the next. */
+#define WEND_LATER 20000
+#define WEND_SOON 200000
+#define WEND_TURNS 64
 #define WEND_MOST_THREADS 256
 
 /* What is to be done: 24 bits that differ from group to group, calls in the group, next call. A
@@ -88,6 +94,17 @@ static int wend_take(char *scratch, size_t room) {
     return 1;
 }
 
+/* Whether one who has looked in vain for so many turns, as counted here, has done so for long. */
+static int wend_tired(int *turns, int64_t *since, int64_t patience) {
+    struct timespec now;
+    WEND_PAUSE();
+    if (++*turns % WEND_TURNS) return 0;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t at = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    if (*turns == WEND_TURNS) *since = at;
+    return at - *since > patience;
+}
+
 static int wend_work_left(void) {
     uint64_t ticket = atomic_load(&wend_pool.ticket);
     return WEND_NEXT(ticket) < WEND_COUNT(ticket);
@@ -98,8 +115,9 @@ static void *wend_worker(void *number) {
     char *scratch = NULL;
     size_t room = 0;
     for (;;) {
-        int looks = 0, invited = mine < atomic_load(&wend_pool.threads);
-        while (invited && looks < WEND_LOOKS) {
+        int turns = 0, tired = 0;
+        int64_t since = 0;
+        while (!tired && mine < atomic_load(&wend_pool.threads)) {
             size_t needed = atomic_load(&wend_pool.room);
             if (needed > room && wend_work_left()) {
                 free(scratch);
@@ -108,17 +126,15 @@ static void *wend_worker(void *number) {
                 if (posix_memalign((void **)&scratch, 64, needed) != 0) break; /* others do it */
                 room = needed;
             }
-            if (wend_take(scratch, room)) {
-                looks = 0;
-                invited = mine < atomic_load(&wend_pool.threads);
-            } else {
-                looks++;
-                WEND_PAUSE();
-            }
+            if (wend_take(scratch, room))
+                turns = 0;
+            else
+                tired = wend_tired(&turns, &since,
+                                   atomic_load(&wend_pool.owned) ? WEND_SOON : WEND_LATER);
         }
         pthread_mutex_lock(&wend_pool.lock);
         atomic_fetch_add(&wend_pool.sleepers, 1);
-        if (looks < WEND_LOOKS || !wend_work_left())
+        if (!tired || !wend_work_left())
             pthread_cond_wait(&wend_pool.work, &wend_pool.lock);
         atomic_fetch_sub(&wend_pool.sleepers, 1);
         pthread_mutex_unlock(&wend_pool.lock);
@@ -176,10 +192,11 @@ static void wend_share(const int64_t *calls, uint64_t count, char *scratch, size
         pthread_mutex_unlock(&wend_pool.lock);
     }
     while (wend_take(scratch, room)) continue;
-    for (int looks = 0; looks < WEND_LOOKS; looks++) {
+    int turns = 0;
+    int64_t since = 0;
+    do {
         if (atomic_load(&wend_pool.finished) == count) return;
-        WEND_PAUSE();
-    }
+    } while (!wend_tired(&turns, &since, WEND_SOON));
     pthread_mutex_lock(&wend_pool.lock);
     atomic_store(&wend_pool.waiting, 1);
     while (atomic_load(&wend_pool.finished) != count)
