@@ -4,7 +4,8 @@
    comes first takes the next call: a thread that a busy neighbour holds up delays the one call that
    it has taken. Idle threads sleep, after looking for more work for some microseconds, or, where it
    is likely to come, for about as long as a call takes: to be woken takes tens of microseconds, and
-   whoever was is late for the next group, so that the others go to sleep in turn.
+   whoever was is late for the next group, so that the others go to sleep in turn. A thread that
+   finds itself on the processor of the one that flushes would only be in its way: it sleeps.
 
    A call is five words: function, block, calls in this group (0 but for the first of a group),
    address and number of pairs (address of a word, offset): words that get the address of memory
@@ -58,6 +59,13 @@ static void wend_run_groups(const int64_t *calls, ptrdiff_t n, char *scratch, si
 #define WEND_TURNS 64
 #define WEND_MOST_THREADS 256
 
+#if defined(__linux__) && defined(_GNU_SOURCE)
+#include <sched.h>
+#define WEND_PROCESSOR() sched_getcpu()
+#else
+#define WEND_PROCESSOR() (-1)
+#endif
+
 /* What is to be done: 24 bits that differ from group to group, calls in the group, next call. A
    call is taken by adding 1 to what was read before: that fails if anything has changed. */
 #define WEND_TICKET(round, count) ((uint64_t)((round) & 0xffffff) << 40 | (uint64_t)(count) << 20)
@@ -72,10 +80,11 @@ static struct {
     _Atomic size_t room;      /* bytes of memory that a thread needs for a call */
     _Atomic uint64_t finished;
     _Atomic int sleepers, waiting, threads, owned;
+    _Atomic int place;        /* processor of the thread that flushes */
     int started;
     uint64_t round;
 } wend_pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER,
-               0, 0, 0, 0, 0, 0, 1, 0, 0, 0};
+               0, 0, 0, 0, 0, 0, 1, 0, -1, 0, 0};
 
 /* Takes one call and makes it; 0 if there is none. */
 static int wend_take(char *scratch, size_t room) {
@@ -118,6 +127,8 @@ static void *wend_worker(void *number) {
         int turns = 0, tired = 0;
         int64_t since = 0;
         while (!tired && mine < atomic_load(&wend_pool.threads)) {
+            int here = WEND_PROCESSOR();
+            if (here >= 0 && here == atomic_load(&wend_pool.place)) break;
             size_t needed = atomic_load(&wend_pool.room);
             if (needed > room && wend_work_left()) {
                 free(scratch);
@@ -182,6 +193,7 @@ static void wend_start_threads(void) {
 
 /* One group, with the pool's help. */
 static void wend_share(const int64_t *calls, uint64_t count, char *scratch, size_t room) {
+    atomic_store(&wend_pool.place, WEND_PROCESSOR());
     atomic_store(&wend_pool.finished, 0);
     atomic_store(&wend_pool.calls, (uintptr_t)calls);
     atomic_store(&wend_pool.room, room);
