@@ -12,7 +12,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
-from wend.runtime import fibers, strands, structure, tiers, unravel, weaving
+from wend.runtime import fibers, later, strands, structure, tiers, unravel, weaving
 
 Params = dict[str, "torch.Tensor"]
 
@@ -110,6 +110,48 @@ def test_rows_of_values_that_are_picked(woven):
     rng = np.random.default_rng(1)
     assert_same(rows_of_a_leaf, [torch.tensor(rng.integers(0, 9, n)) for n in (3, 5, 5, 4, 3)])
     assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
+
+
+def looked_up(options: dict[str, Any], more: str) -> Callable[..., torch.Tensor]:
+    """A program that takes rows of a table.  more: what else is done with them"""
+
+    def rows(p: Params, words: torch.Tensor) -> torch.Tensor:
+        y = torch.nn.functional.embedding(words, p["table"], **options)
+        if more == "twice":
+            y = y * torch.nn.functional.embedding(words, p["table"] * 2, **options)
+        if more == "bias":
+            y = y + p["b"]
+        if more == "shared":
+            y = y + torch.nn.functional.embedding(torch.tensor([3, 1, 3, 4]), p["table"]).mean(0)
+        if more == "reshaped":
+            y = y.unsqueeze(-1).flatten().reshape(-1, 2) * torch.tensor([1.0, -2.0])
+            y = y.reshape(-1, 4)
+        scores = torch.tanh(y).reshape(-1, 4).sum(0, keepdim=True) @ p["head"].T
+        if scores.sum() > 0:
+            scores = scores * 2
+        return scores.square().sum()
+
+    return rows
+
+
+@pytest.mark.parametrize("more", ["", "twice", "bias", "shared", "reshaped"])
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 2}, {"scale_grad_by_freq": True}])
+def test_rows_of_a_table_for_indices_of_unlike_number(woven, options, more):
+    rng = np.random.default_rng(2)
+    shapes = [(3,), (5,), (5,), (1,), (2, 3), (3, 2), (3,), (0,)]
+    given = [torch.tensor(rng.integers(0, 9, shape)) for shape in shapes]
+    assert_same(looked_up(options, more), given)
+
+
+def test_gradients_of_a_table_are_one_sum_for_indices_of_unlike_number(woven, monkeypatch):
+    sums = []
+    run = later.run_tail
+    monkeypatch.setattr(later, "run_tail", lambda t, *given: sums.append(t) or run(t, *given))
+    rng = np.random.default_rng(1)
+    given = [torch.tensor(rng.integers(0, 9, n)) for n in (3, 5, 5, 4, 6, 2)]
+    results(looked_up({}, ""), given, True, rounds=1)
+    assert woven["backward"] > 2
+    assert sum(any(type_.dims == (9, 4) for type_ in t.tail_types) for t in sums) == 1
 
 
 def joined(p: Params, x: torch.Tensor) -> torch.Tensor:

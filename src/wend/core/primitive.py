@@ -113,6 +113,7 @@ class Primitive(PrimitiveBase):
     row_dims: ClassVar[int] = 1  # and how many dims a row has at least
     pairs_batches: ClassVar[bool] = False  # leading dims of the operands belong together
     joins: ClassVar[bool] = False  # puts its operands behind one another
+    adds_rows: bool = False  # sums the first operand's rows by the second, whatever its shape
     of_one: ClassVar[str] = ""  # the op of one example, where this one asks for a batch dim
     of_number: ClassVar[Any] = None  # makes a tensor of the first operand, if all are numbers
     numbers_inside: ClassVar[bool] = False  # Wend's own rules call it with numbers, users do not

@@ -283,9 +283,11 @@ class Embedding(Primitive):
         )
 
     def batch(self, batched: Any, size: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
-        if not batched[0]:
-            return ops.embedding(weight, indices, padding_idx, self.scale_grad_by_freq, self.sparse)
-        # The batch of tables as one table: gradients stay those of an embedding.
+        if not batched[0] and not self.scale_grad_by_freq:
+            return ops.embedding(weight, indices, padding_idx, False, self.sparse)
+        # The batch of tables as one table: gradients stay those of an embedding.  So it is where
+        # they ask how often a row was looked up, which is meant for each member by itself.
+        weight = with_batch(weight, batched[0], size)
         rows = weight.shape[1]
         indices = with_batch(indices, batched[1], size)
         start = ops.reshape_to(arange(size) * rows, (size, *(1,) * (len(indices.shape) - 1)))
@@ -319,6 +321,11 @@ class EmbeddingAdjoint(Primitive):
     supports = frozenset({"float"})
     scale_grad_by_freq: bool
     fallible = True
+
+    @property
+    def adds_rows(self) -> bool:  # type: ignore[override]
+        """Not where rows are divided by how often they were looked up: then runs do not add up."""
+        return not self.scale_grad_by_freq
 
     def infer(self, g: Spec, indices: Spec, num_weights: Any, padding_idx: Any) -> Spec:
         return Spec((num_weights, g.shape[-1]), g.dtype)

@@ -19,6 +19,7 @@ from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.core.graph import PathGraph
+from wend.runtime.flat import flat
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.templates import Template
 from wend.transforms.differentiate import FREED
@@ -243,9 +244,13 @@ class Ledger:
 def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
     """The gradients of parameters, over the rows of all groups that put them off."""
     arrays: list[Any] = []
-    for slab, grows in zip(slabs, template.border_grows, strict=True):
-        if grows and len(slab) > 1:
-            arrays.append(np.concatenate([x.buffer if type(x) is Value else x for x in slab]))
+    borders = zip(slabs, template.border_grows, template.border_keeps, strict=True)
+    for slab, grows, kept in borders:
+        if kept is not None or (grows and len(slab) > 1):
+            each = [x.buffer if type(x) is Value else x for x in slab]
+            if kept is not None:
+                each = [x.reshape(flat(x.shape, kept)) for x in each]
+            arrays.append(np.concatenate(each) if len(each) > 1 else each[0])
         else:
             arrays.append(slab[0])
     types = [

@@ -17,6 +17,7 @@ from wend.core._hot import Batch, Value
 from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
 from wend.core.symbolic import ARG, DIM, Expr, args_in, substitute
 from wend.runtime.calls import run_at_once
+from wend.runtime.flat import KEPT, Kept, flat_type, flattened
 from wend.runtime.structure import LEAF_GRAD, ops_of
 from wend.runtime.tiers import TieredExecutor
 from wend.transforms.batch import batch_graph
@@ -335,18 +336,21 @@ class Template:
         made = {o for node in head for o in node.outputs}
         rest = live_nodes(path.nodes, {outputs[k] for k in late})
         rest = [node for node in rest if node.outputs[0] not in made]
+        rest, kept = self.flattened(path, rest, [outputs[k] for k in late], types)
         inside = {o for node in rest for o in node.outputs}
         read = {i for node in rest for i in node.inputs} | {outputs[k] for k in late}
         border: list[int] = sorted(i for i in read if i is not None and i not in inside)
-        border += unseen(path, rest, border)
+        border += unseen(path, rest, border, kept)
         flags = self.which_grow(path, border, types)
         if late and border and flags is not None:
             self.late = late
             self.border, self.border_grows = border, flags
-            self.tail_types = [type_at(path, i, types, self.numbers) for i in border]
-            self.tail = tail_of(
-                path, rest, border, [outputs[k] for k in late], self.tail_types, self.numbers
-            )
+            self.border_keeps = [kept.get(i) for i in border]
+            self.tail_types = [
+                flat_type(type_at(path, i, types, self.numbers), kept.get(i)) for i in border
+            ]
+            results = [outputs[k] for k in late]
+            self.tail = tail_of(path, rest, border, results, self.tail_types, self.numbers, kept)
         else:
             now, border = targets, []
         self.targets = now
@@ -362,6 +366,24 @@ class Template:
             used |= {i for i in wanted if i >= 0}
         self.keeps = frozenset(used)
         self.gives = bool(self.targets or self.late)
+
+    def flattened(
+        self, path: PathGraph, nodes: list[Node], outputs: list[int], types: list[Any]
+    ) -> tuple[list[Node], Kept]:
+        """As `flat.flattened`, where no other node asks how many rows a run has."""
+
+        def typed(node: Node, ins: tuple[int, ...]) -> Any:
+            each = [type_at(path, i, types, self.numbers) for i in ins]
+            args = [_hot.evaluate(e, types, self.numbers) for e in node.args]
+            return node.prim.typed(list(map(flat_type, each, KEPT)), args)[0]
+
+        found, kept = flattened(nodes, outputs, lambda i: shape_at(path, i), typed)
+        inputs = {i for node in found for i in node.inputs}
+        border = sorted(inputs - {o for node in found for o in node.outputs})
+        grow = self.which_grow(path, list(kept), types) or [False]
+        if all(grow) and kept.keys().isdisjoint(unseen(path, found, border, kept)):
+            return found, kept
+        return nodes, {}
 
     def gradient_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
         """The types of the gradient's operands: operands, results, gradients of results."""
@@ -409,8 +431,9 @@ def tail_of(
     outputs: list[Any],
     types: list[Any],
     numbers: list[Any],
+    kept: Kept,
 ) -> Function:
-    """The nodes as a function of the border."""
+    """The nodes as a function of the border.  types: of the border, flat where `kept` says so"""
     places = {i: k for k, i in enumerate(border)}
     made = list(dict.fromkeys(o for node in nodes for o in node.outputs))
     names = {**places, **{o: -1 - k for k, o in enumerate(made)}}
@@ -418,7 +441,7 @@ def tail_of(
     own.types = list(types)
     rows: dict[Any, Expr] = {}
     for i, k in reversed(places.items()):
-        for axis, e in enumerate(shape_at(path, i)):
+        for axis, e in shown_by(path, i, kept):
             rows[e] = (0, k, axis)
 
     def over_border(e: Expr) -> Expr:
@@ -445,7 +468,7 @@ def tail_of(
         for node in nodes
     ]
     own.inner = len(made)
-    own.same = [k for k, i in enumerate(border) if i in path.same]
+    own.same = [k for k, i in enumerate(border) if i in path.same and i not in kept]
     shown = [
         (op, over_border(a), over_border(b), on)
         for op, a, b, on in asked_of(path)
@@ -483,9 +506,9 @@ def type_at(path: PathGraph, i: int, types: list[Any], numbers: list[Any]) -> An
     return _hot.intern_type(shape, dtype_of(path.shapes[i]), CPU)
 
 
-def unseen(path: PathGraph, nodes: list[Node], border: list[int]) -> list[int]:
+def unseen(path: PathGraph, nodes: list[Node], border: list[int], kept: Kept) -> list[int]:
     """Operands whose extents nodes depend on, and which the border does not show."""
-    known = {e for i in border for e in shape_at(path, i)}
+    known = {e for i in border for _, e in shown_by(path, i, kept)}
     found: list[int] = []
     stack: list[Any] = [e for node in nodes for e in node.args]
     stack += [e for node in nodes for o in node.outputs for e in extents(path.shapes, o)]
@@ -506,6 +529,14 @@ def shape_at(path: PathGraph, i: int) -> tuple[Expr, ...]:
     if i >= 0:
         return tuple([(0, i, axis) for axis in range(len(path.types[i].dims))])
     return extents(path.shapes, i)
+
+
+def shown_by(path: PathGraph, i: int, kept: Kept) -> list[tuple[int, Expr]]:
+    """Extents of a value of the border, by axis: of one that is flat, those that stay."""
+    shape = shape_at(path, i)
+    if i not in kept:
+        return list(enumerate(shape))
+    return list(enumerate(shape[len(shape) - kept[i] :], 1))
 
 
 def roles_of(nodes: list[Any]) -> list[int]:

@@ -19,6 +19,7 @@ from wend.core import _hot
 from wend.core._hot import Batch, Record, Segment, Value
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.families import MOST_CALLS, Unsuited, is_wide
+from wend.runtime.flat import row_of
 from wend.runtime.later import LazyPath, Ledger, compute_again
 from wend.runtime.strands import Weave, kernel_of
 from wend.transforms.differentiate import FREED
@@ -313,7 +314,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
             kept = [read[i] if i >= 0 else next(made_too) for i in template.border]
             sources = self.sources
             if known.sizes is None:
-                known.sizes = tuple([getattr(x, "shape", ())[1:] for x in kept])
+                known.sizes = tuple(map(row_of, kept, template.border_keeps))
             owner.ledger.wait_for(
                 template,
                 kept,
