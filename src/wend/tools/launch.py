@@ -126,6 +126,8 @@ def _annotate(error: BaseException) -> None:
     """Say of an attribute that one of Wend's classes lacks what is near."""
     if not isinstance(error, AttributeError) or error.name is None or error.obj is None:
         return
+    if isinstance(error.obj, ModuleType):  # whose own `__getattr__` has said it
+        return
     kind = error.obj if isinstance(error.obj, type) else type(error.obj)
     # A user's subclass of Tensor lacks what Tensor lacks; one of Module's may have lost its own.
     kind = next((base for base in kind.__mro__ if base.__name__ == "Tensor"), kind)
