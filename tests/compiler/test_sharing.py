@@ -1,5 +1,6 @@
 """Results of nests in the memory of operands: where nothing reads these again, and only there."""
 
+import numpy as np
 import pytest
 from test_pipeline import compared, last_plan, normal, recipe
 
@@ -86,3 +87,31 @@ def test_checks_see_a_place_that_is_taken_too_early():
     reference = plan.reference
     with pytest.raises(AssertionError, match="is not alive"):
         Recipe(reference.path, reference.wanted | reference.saved, spoil)
+
+
+def gradient_of_a_reshape():
+    """Flat as it comes to a leaf, and added there to another one; read when all else is gone."""
+
+    def drawn(seed, *shape):
+        return torch.tensor(np.random.default_rng(seed).uniform(-2, 2, shape))
+
+    x, y = (drawn(seed, 5, 3).requires_grad_() for seed in (3, 5))
+    z = x + y
+    assert abs(z.mean().item()) < 2
+    flat = y.reshape(-1)
+    tripled = z * 3
+    signed = torch.copysign(flat + drawn(32, 15), flat + drawn(33, 15))
+    loss = (tripled * tripled).mean() + (signed * signed).mean()
+    loss.backward()
+    return y
+
+
+def test_what_is_handed_over_has_the_shape_of_the_result():
+    found = {}
+    for compiled in (True, False):
+        with own_trie(), config.override(compile=compiled, verify=False):
+            leaf = gradient_of_a_reshape()
+            leaf.detach().numpy()
+            found[compiled] = leaf.grad.numpy()
+    assert found[True].shape == found[False].shape == (5, 3)
+    np.testing.assert_allclose(found[True], found[False], rtol=1e-12, atol=1e-14)

@@ -334,7 +334,10 @@ class Recipe:
             if not isinstance(step, Kernel) or step.nest is None:
                 continue
             for out in step.writes:
-                leaf = operand_for(step.nest, out, free) if out in owned else None
+                if out not in owned:
+                    continue
+                # An array that is handed over is the result as it is, in the shape that it has.
+                leaf = operand_for(step.nest, out, owned[out].shape, free)
                 if leaf is not None and self.last_read[leaf] == k:
                     free.discard(leaf)
                     donations[owned[out].value] = leaf

@@ -16,16 +16,17 @@ from wend.compiler.nest import Nest
 
 __all__ = ["Life", "operand_for", "shared_places"]
 
+Shape = tuple[Poly, ...]
 #: (bytes, first step, last step)
 Life = tuple[Poly, int, int]
 
 
-def operand_for(nest: Nest, out: int, free: Container[int]) -> int | None:
-    """An operand, one of those in `free`, of the same shape that is read just where out is written.
+def operand_for(nest: Nest, out: int, shape: Shape, free: Container[int]) -> int | None:
+    """An operand, one of those in `free`, of this shape that is read just where out is written.
 
     None if there is none, or if elements of it are read after they would have been overwritten.
     """
-    store, f = nest.stores[out], nest.function
+    store = nest.stores[out]
     if set(nest.outer + nest.inner) - set(nest.loops[out]):
         return None  # it is written more than once
     # Of each phase, elements are all read before any is written; rows are not.
@@ -44,7 +45,7 @@ def operand_for(nest: Nest, out: int, free: Container[int]) -> int | None:
             for user, a in alike
         ):
             continue
-        if f.shape(load.base) == f.shape(out) and not _read_later(nest, load.base, out):
+        if nest.function.shape(load.base) == shape and not _read_later(nest, load.base, out):
             return load.base
     return None
 
@@ -70,7 +71,9 @@ def shared_places(
             continue
         free = {i for i in step.reads if i in lifetimes and lifetimes[i][2] == k}
         for out in step.writes:
-            taken = operand_for(step.nest, out, free) if out in lifetimes else None
+            if out not in lifetimes:
+                continue
+            taken = operand_for(step.nest, out, step.nest.function.shape(out), free)
             if taken is None:
                 continue
             free.discard(taken)
