@@ -253,13 +253,8 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
         for place in (here, f.at(here, line)):
             pair = [b.load(f.at(place, k * lanes * size), dtype) for k, b in enumerate(loads[:2])]
             for odd in (0, 1):
-                kind = plain.type_of(dtype)
-                chosen = ", ".join(f"i32 {2 * k + odd}" for k in range(lanes))
-                one = f.let(
-                    f"shufflevector {kind} {pair[0].name}, {kind} {pair[1].name}, "
-                    f"<{lanes} x i32> <{chosen}>"
-                )
-                found.append(plain.convert(Value(one, dtype), widened(dtype)))
+                one = _every(plain, pair, 2, odd)
+                found.append(plain.convert(one, widened(dtype)))
         best = reduce(lambda before, value: _greater(plain, value, before), found)
         loads[2].store(plain.convert(best, dtype), f.at(out, f.mul(at, str(size))))
 
@@ -314,18 +309,21 @@ def _side_by_side(
         there = str(k * lanes)
         mask = None if whole else lane_range(f, lanes, f.sub(low, there), f.sub(high, there))
         part = VectorBuilder(f, b.module, lanes, b.target, None, mask)
-        loads.append(part.load(f.at(first, k * lanes * dtype.itemsize), dtype).name)
-    found = loads[0]
-    if apart > 1:
-        kind = b.type_of(dtype)
-        chosen = ", ".join(f"i32 {apart * k}" for k in range(lanes))
-        found = f.let(
-            f"shufflevector {kind} {loads[0]}, {kind} {loads[1]}, <{lanes} x i32> <{chosen}>"
-        )
+        loads.append(part.load(f.at(first, k * lanes * dtype.itemsize), dtype))
+    found = _every(b, loads, apart) if apart > 1 else loads[0]
     if whole:
-        return Value(found, dtype), None
+        return found, None
     low, high = (f.ceil_div(n, apart) for n in (low, high))
-    return Value(found, dtype), Value(lane_range(f, lanes, low, high), dtypes.bool_)
+    return found, Value(lane_range(f, lanes, low, high), dtypes.bool_)
+
+
+def _every(b: VectorBuilder, pair: list[Value], apart: int, first: int = 0) -> Value:
+    """Every so-manieth element, from `first` on, of two vectors that lie one behind the other."""
+    kind = b.type_of(pair[0].dtype)
+    chosen = ", ".join(f"i32 {apart * k + first}" for k in range(b.lanes))
+    vectors = f"{kind} {pair[0].name}, {kind} {pair[1].name}"
+    mask = f"<{b.lanes} x i32> <{chosen}>"
+    return Value(b.text.let(f"shufflevector {vectors}, {mask}"), pair[0].dtype)
 
 
 def _places(b: VectorBuilder, first: str, apart: str) -> Value:

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# cython: boundscheck=False, wraparound=False
+# cython: boundscheck=False, wraparound=False, auto_pickle=False
 """The hot core: handles, values, the trie of paths, and the step that records one op.
 
 Compiled with Cython in pure-Python mode (types in `_hot.pxd`) and also run as it stands: one

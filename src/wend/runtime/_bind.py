@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
 """Binds plans to sizes: the native part of `cpu`, `skeleton` and `arena`.
 
 Compiled by Cython with the types in `_bind.pxd`; runs as plain Python too, on the stand-ins of

@@ -1,4 +1,5 @@
 # mypy: ignore-errors
+# cython: auto_pickle=False
 """The part of a flush that runs every time: fills argument blocks, calls kernels.
 
 Compiled by Cython with the types in `_launch.pxd`; runs as plain Python too, on the stand-ins of

@@ -88,10 +88,8 @@ cdef class Kernel:
     cdef public tuple picks
     cdef public object words
     cdef public object show
-    cdef long long table
 
-    @cython.locals(v=Value, at="long long", data="long long", table=list, values=list, found=list,
-                   k=Py_ssize_t)
+    @cython.locals(outs=list, table=list, found=list, k=Py_ssize_t)
     cpdef list run(self, list operands)
 
 @cython.locals(batch=Batch, state=State, plans=dict, known=dict, groups=dict, rest=list,

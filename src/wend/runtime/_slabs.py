@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
 """Runs groups of regions on addresses: the native part of `families`.
 
 Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on the stand-ins of
@@ -354,7 +354,6 @@ class Kernel:
         self.makes = makes
         self.picks = picks
         self.words = words
-        self.table = address_of(words)
         self.show = show
 
     def run(self, operands):
@@ -362,25 +361,15 @@ class Kernel:
 
         None if it has not been done: an array is not dense, or a kernel noted a failure.
         """
-        table = list(operands)
+        outs = []
         for make, shape, dtype in self.makes:
-            table.append(new_array(make, shape, dtype))
-        at = self.table
-        values = []
-        for x in table:
-            v = None
-            if isinstance(x, Value):
-                v = x
-                data = address_of(v.buffer)
-            else:
-                data = 0 if x is None else address_of(x)
-            if data == -1:
-                return None
-            values.append(v)
-            put(at, data)
-            at += 8
-        if launch_at(self.frame, self.made, self.table, values, self.numbers, self.fit) != 1:
+            outs.append(new_array(make, shape, dtype))
+        if (
+            call_with(self.frame, self.made, self.numbers, self.fit, operands, outs, self.words)
+            != 1
+        ):
             return None
+        table = operands + outs
         if self.show is not None:
             self.show(self, table)
         found = []

@@ -179,11 +179,11 @@ cdef class Schedule:
     cdef list improve(self, list nodes, list ranked, list found)
     @cython.locals(kind=Py_ssize_t)
     cdef bint put(self, Node node, list nodes) except -1
-    @cython.locals(kinds="long long[::1]", heads="long long[::1]", following="long long[::1]",
-                   users="long long[::1]", left="long long[::1]", n=Py_ssize_t, ready=list,
-                   heap=list, i=Py_ssize_t, j=Py_ssize_t, kind=Py_ssize_t, entry=Py_ssize_t,
-                   group=list, groups=list)
-    cdef list groups(self, long long[::1] keys)
+    @cython.locals(keys="long long[::1]", kinds="long long[::1]", heads="long long[::1]",
+                   following="long long[::1]", users="long long[::1]", left="long long[::1]",
+                   n=Py_ssize_t, ready=list, heap=list, i=Py_ssize_t, j=Py_ssize_t,
+                   kind=Py_ssize_t, entry=Py_ssize_t, group=list, groups=list)
+    cdef list groups(self)
     @cython.locals(kinds="long long[::1]", heads="long long[::1]", following="long long[::1]",
                    users="long long[::1]", longest="long long[::1]", n=Py_ssize_t,
                    kind=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, entry=Py_ssize_t,

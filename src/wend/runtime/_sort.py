@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
 """Sorts what is pending into regions and groups, and moves their rows: the native part of batching.
 
 A *region* is an op that stands alone or is heavy, and the light work that depends on it and stays
@@ -34,9 +34,7 @@ MOST_OPERANDS = 4096  # of an op; more leave its flush to another executor
 RANKS = 1 << 16  # places in an order of kinds: see `Schedule`
 TRIALS = 24  # of other ranks, per node
 SLICE = 1 << 17  # regions that are put in such an order, per flush
-MOST_RANKED = (
-    1 << 21
-)  # regions times kinds: beyond, the order of least mean depth is taken as it is
+MOST_RANKED = 1 << 21  # regions times kinds: beyond, no order is learned
 
 DRAWS = Random(0)  # of its own: users' draws are not touched, and orders are those of the last run
 
@@ -723,10 +721,10 @@ class Schedule:
                 known += node.rank >= 0
                 open_ = open_ or node.trials < TRIALS
         if len(nodes) * n_kinds > MOST_RANKED or not (known or open_):
-            return self.groups(keys)
+            return self.groups()
         settled = known == len(ranked) and not open_
         if not settled:
-            groups = self.groups(keys)
+            groups = self.groups()
             if not known and len(groups) <= self.fewest():
                 for node in ranked:
                     node.trials += TRIALS // 8
@@ -740,7 +738,7 @@ class Schedule:
                 keys[kind] = node.rank
             elif self.counts[kind] > 1:
                 node.rank = keys[kind]
-        found = self.groups(keys)
+        found = self.groups()
         if settled:
             return found
         if open_:
@@ -765,7 +763,7 @@ class Schedule:
             before = node.rank
             node.rank = int(DRAWS.random() * RANKS)
             self.put(node, nodes)
-            groups = self.groups(self.keys)
+            groups = self.groups()
             if len(groups) <= len(found):
                 found = groups
             else:
@@ -779,9 +777,10 @@ class Schedule:
             if nodes[self.firsts[kind]] is node:
                 self.keys[kind] = node.rank
 
-    def groups(self, keys):
-        """The groups if kinds have these keys."""
-        kinds, heads, following, users = self.kinds, self.heads, self.following, self.users
+    def groups(self):
+        """The groups by the keys that kinds have."""
+        keys, kinds, heads = self.keys, self.kinds, self.heads
+        following, users = self.following, self.users
         left = self.left
         n = len(kinds)
         ready = [None] * len(self.firsts)
