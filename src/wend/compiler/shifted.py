@@ -50,8 +50,8 @@ def is_shifted(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
 
     a: words as `convolve` has them, strides in elements
     """
-    # Parts of vectors are stored under a mask, which other processors do one by one.
-    if shape.bytes != 64 or SOURCES[dtype][0] != shape.element:
+    # Parts of vectors are stored under a mask, which short vectors do one by one.
+    if shape.bytes < 32 or SOURCES[dtype][0] != shape.element:
         return "false"
     taps = f.mul(a["kernel_height"], a["kernel_width"])
     positions = f.mul(a["out_height"], a["out_width"])

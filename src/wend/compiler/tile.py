@@ -286,10 +286,20 @@ def masked_store(f: Routine, shape: Shape, value: str, pointer: str, mask: str |
     if mask is None:
         return f.store(shape.vector, value, pointer, shape.size)
     lanes = f"<{shape.lanes} x i1>"
-    return f.line(
+    partly = (
         f"call void @llvm.masked.store.{shape.suffix}.p0"
         f"({shape.vector} {value}, ptr {pointer}, i32 {shape.size}, {lanes} {mask})"
     )
+    if shape.bytes != 32:
+        return f.line(partly)
+    # With AVX alone a store under a mask takes as long as a dozen plain ones, and few need it.
+    bits = f.let(f"bitcast {lanes} {mask} to i{shape.lanes}")
+    whole = f.is_("eq", bits, "-1", f"i{shape.lanes}")
+    with f.when(whole):
+        f.store(shape.vector, value, pointer, shape.size)
+    with f.when(f.let(f"xor i1 {whole}, true")):
+        f.line(partly)
+    return None
 
 
 def _multiply(

@@ -55,10 +55,10 @@ PLACES, SIDE = 16, 4
 #: Filters and channels, and squares of all images from which on transforming pays. With so many
 #: filters all tiles are so high that they add in one order, whatever their width.
 _FILTERS, _CHANNELS, SQUARES = 48, 32, 64
-#: Panels of squares that are multiplied before the next ones are transformed: few, as what they are
+#: Squares that are multiplied before the next ones are transformed: few, as what they are
 #: transformed to should stay in the second-level cache, but for so large weights that have no room
-#: there and are read each time.
-_PANELS, _LARGE = 4, 1 << 15
+#: there and are read each time. Both are whole panels of any processor.
+_FEW, _MANY, _LARGE = 48, 192, 1 << 15
 
 
 def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
@@ -73,7 +73,7 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
 
 
 def _has_tiles(shape: Shape, dtype: str) -> bool:
-    return dtype == "float32" and shape.rows >= 8
+    return dtype == "float32" and shape.rows >= 6
 
 
 def is_worth(
@@ -105,7 +105,7 @@ def is_worth(
 
 def spread_words(shape: Shape) -> int:
     """Accumulators for each channel and filter, and for each tap, that `winograd` works in."""
-    return 2 * (_PANELS * shape.panel + shape.lanes)
+    return 2 * (_MANY + shape.lanes)
 
 
 def squares_of(f: Routine, a: dict[str, str]) -> tuple[str, str]:
@@ -120,11 +120,18 @@ def is_large(f: Routine, a: dict[str, str]) -> str:
 
 def chunk_of(f: Routine, shape: Shape, a: dict[str, str], columns: str, first: str) -> str:
     """How many squares from `first` on, out of `columns`, are transformed before they are used."""
-    most = f.select(is_large(f, a), str(_PANELS * shape.panel), str(shape.panel))
+    most = f.select(is_large(f, a), str(_MANY), str(_FEW))
     count = f.minimum(f.sub(columns, first), most)
+    if _is_padded(shape):
+        return count
     left = f.sub(columns, f.add(first, count))
     # None of a single vector: the one before takes it.
     return f.add(count, f.select(f.is_("sle", left, str(shape.lanes)), left, "0"))
+
+
+def _is_padded(shape: Shape) -> bool:
+    """Whether a panel of one vector would be added up in another order, and so is one of two."""
+    return shape.vectors == 2
 
 
 def _backwards(f: Routine, a: dict[str, str]) -> str:
@@ -158,11 +165,14 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
         count = chunk_of(f, shape, a, columns, first)
         chunks.step = count
         # A plane more is one line more: else all of them were in the same places of a cache.
-        line = f.mul(f.ceil_div(count, shape.lanes), str(shape.bytes))
+        each = shape.panel if _is_padded(shape) else shape.lanes
+        blocks = f.ceil_div(count, each)
+        line = f.mul(blocks, str(each * shape.size))
+        padded = f.mul(blocks, str(each)) if _is_padded(shape) else count
         apart = f.add(f.mul(line, a["channels"]), str(shape.bytes))
         sums_apart = f.add(f.mul(line, a["filters"]), str(shape.bytes))
         sums = f.at(a["spread"], f.mul(apart, str(PLACES)))
-        with panels(f, shape, "0", count, count) as (column, width):
+        with panels(f, shape, "0", padded, padded) as (column, width):
             row = f.mul(width, str(shape.bytes))
             valid = f.minimum(f.sub(count, column), f.mul(width, str(shape.lanes)))
             place = f.at(a["spread"], f.mul(column, depth_bytes))
@@ -176,7 +186,7 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
         with f.loop("0", str(PLACES)) as k:
             left_ = Matrix(f.at(a["workspace"], f.mul(k, plane)), depth_bytes, unit)
             base = f.at(a["spread"], f.mul(k, apart))
-            operands = Operands(f, shape, dtype, room, left_, left_, count, "false")
+            operands = Operands(f, shape, dtype, room, left_, left_, padded, "false")
 
             def found(block: Block, base: str = base) -> Panels:
                 return Panels(base, depth_bytes, f.mul(block.start, str(shape.bytes)))
@@ -188,8 +198,8 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
                 left=operands.left_rows,
                 room=room,
                 part_rows=("0", a["filters"]),
-                part_columns=("0", count),
-                columns=count,
+                part_columns=("0", padded),
+                columns=padded,
                 depth=a["channels"],
                 out=f.at(sums, f.mul(k, sums_apart)),
                 out_row=line,
@@ -197,7 +207,7 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
                 epilogue="null",
                 state="null",
                 place=("0", "0"),
-                chunk=str(_PANELS * shape.panel + shape.lanes),
+                chunk=str(_MANY + shape.lanes),
             ).write()
         with pieces(f, squares, first, count) as (image, at, before, some):
             out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], unit)))

@@ -42,16 +42,21 @@ _SQUARES = 24
 
 def is_winograd_weight(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
     """Whether the gradient is computed this way: an i1. a: words of `convolve_weight`."""
-    if shape.lanes < _TAPS:
+    if not _has_lanes(shape):
         return "false"
     forward = f.is_("eq", a["dilation_width"], "1")
     fewest = f.select(is_large(f, a), str(_SQUARES), str(SQUARES))
     return f.both(forward, is_worth(f, shape, dtype, a, a["images"], fewest))
 
 
+def _has_lanes(shape: Shape) -> bool:
+    """Whether a vector has room for a row of taps and all of the other ones, or all but one."""
+    return shape.size == 4 and shape.lanes >= _TAPS - 1
+
+
 def winograd_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     """The function, and those that it calls."""
-    if shape.lanes < _TAPS:
+    if not _has_lanes(shape):
         return Routine("winograd_weight", [("ptr", "args")], internal=True).text()
     f = Routine("winograd_weight", [("ptr", "args")], internal=True)
     a = arguments(f, names, "input out scratch spread")
@@ -178,15 +183,43 @@ def _join_weight(shape: Shape, names: list[str]) -> str:
             for down in range(3)
             for x in _join_places(f, shape, [column[down] for column in columns])
         ]
-        taps += ["zeroinitializer"] * (lanes - _TAPS)
         to = f.at(a["weight"], f.add(f.mul(i, filter_bytes), f.mul(c, str(_TAPS * shape.size))))
-        for k, x in enumerate(transposed(f, shape, taps)):
-            there = f.is_("slt", f.add(c, str(k)), a["channels"])
-            place = f.at(to, k * _TAPS * shape.size)
-            old = masked_load(f, shape, place, lane_mask(f, lanes, f.select(there, more, "0")))
-            mask = lane_mask(f, lanes, f.select(there, str(_TAPS), "0"))
-            masked_store(f, shape, total(f, shape, x, old), place, mask)
+        store = _store_most if lanes < _TAPS else _store_all
+        store(f, shape, taps, to, f.sub(a["channels"], c), more)
     return f.text()
+
+
+def _store_all(
+    f: Routine, shape: Shape, taps: list[str], to: str, channels: str, more: str
+) -> None:
+    """Store the taps of some channels, or add them: a vector is one channel's."""
+    lanes = shape.lanes
+    taps = taps + ["zeroinitializer"] * (lanes - _TAPS)
+    for k, x in enumerate(transposed(f, shape, taps)):
+        there = f.is_("slt", str(k), channels)
+        place = f.at(to, k * _TAPS * shape.size)
+        old = masked_load(f, shape, place, lane_mask(f, lanes, f.select(there, more, "0")))
+        mask = lane_mask(f, lanes, f.select(there, str(_TAPS), "0"))
+        masked_store(f, shape, total(f, shape, x, old), place, mask)
+
+
+def _store_most(
+    f: Routine, shape: Shape, taps: list[str], to: str, channels: str, more: str
+) -> None:
+    """The same of vectors that have no room for the last tap, which goes alone."""
+    lanes, kind = shape.lanes, shape.element
+    *most, last = taps
+    one = lane_mask(f, lanes, f.minimum(more, "1"))
+    for k, x in enumerate(transposed(f, shape, most)):
+        place = f.at(to, k * _TAPS * shape.size)
+        behind = f.at(place, shape.bytes)
+        with f.when(f.is_("slt", str(k), channels)):
+            old = masked_load(f, shape, place, lane_mask(f, lanes, more))
+            f.store(shape.vector, total(f, shape, x, old), place, shape.size)
+            tap = f.let(f"extractelement {shape.vector} {last}, i64 {k}")
+            old = masked_load(f, shape, behind, one)
+            old = f.let(f"extractelement {shape.vector} {old}, i64 0")
+            f.store(kind, f.let(f"fadd {kind} {tap}, {old}"), behind, shape.size)
 
 
 def _join_places(f: Routine, shape: Shape, x: list[str]) -> list[str]:
