@@ -186,7 +186,11 @@ def test_other_processors(other, dtype):
         pytest.skip("needs a processor that runs this code")
     target = Target(here.triple, cpu, features)
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    shapes = (1, 17, 19), (3, 90, 95), (5, 33, 9), (13, 600, 401), (32, 64, 70), (9, 64, 17)
+    shapes = [
+        (1, 17, 19), (3, 90, 95), (5, 33, 9), (13, 600, 401), (32, 64, 70), (9, 64, 17),
+        (60, 32, 130), (333, 8, 1), (90, 5, 2), (100, 11, 4), (33, 49, 24), (724, 130, 77),
+        (29, 12, 8), (300, 1100, 16),
+    ]  # fmt: skip
     for shape in shapes:
         for left, right in ways(*shape, kind):
             for packed in (None, pack(right, dtype, target)):

@@ -16,6 +16,7 @@ from wend.compiler import halves, mathlib
 from wend.compiler.faults import Faults
 from wend.compiler.formulas import Operand
 from wend.compiler.llvm import Target
+from wend.compiler.masks import store_lanes
 from wend.compiler.text import Module, Text
 from wend.compiler.values import HALVES, Value, literal, memory_type, register_type, vector_type
 from wend.compiler.vectors import Instructions
@@ -72,10 +73,9 @@ class VectorBuilder(Instructions):
         if self.mask is None or self.lanes == 1:
             self.text.line(f"store {kind} {written}, ptr {pointer}, align {size}")
         else:
-            self.text.line(
-                f"call void @llvm.masked.store.{self._memory_suffix(element)}.p0({kind} {written}, "
-                f"ptr {pointer}, i32 {size}, {self._mask()})"
-            )
+            place = pointer, size
+            cheap = self.target.masks
+            store_lanes(self.text, element, self.lanes, written, place, self.mask, cheap)
 
     def scatter(self, value: Value, pointers: str) -> None:
         """Elements to the vector of pointers; lanes outside the mask are left alone."""

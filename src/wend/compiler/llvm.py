@@ -69,6 +69,11 @@ class Target:
         return 32 if self.has("avx512f") or self._is_arm else 16
 
     @property
+    def masks(self) -> bool:
+        """Whether it stores some lanes of a vector as quickly as all of them."""
+        return self.has("avx512f")
+
+    @property
     def fused(self) -> bool:
         """Whether it multiplies and adds with one rounding."""
         return self.has("fma") or self._is_arm

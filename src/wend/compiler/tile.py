@@ -26,11 +26,12 @@ All strides are in bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from wend.compiler.llvm import Target
+from wend.compiler.masks import store_first, store_lanes
 from wend.compiler.routine import Routine
 from wend.compiler.text import Text
 
@@ -85,7 +86,7 @@ class Shape:
     """How products are cut for a processor and a type of accumulators.
 
     element: LLVM's name of the type   size: its bytes   lanes: elements in a vector
-    rows, vectors: extents of the largest tile
+    rows, vectors: extents of the largest tile      masks: whether masked stores are cheap
     """
 
     element: str
@@ -93,13 +94,14 @@ class Shape:
     lanes: int
     rows: int
     vectors: int
+    masks: bool = True
 
     @staticmethod
     def of(target: Target, element: str) -> Shape:
         """Fill the registers: accumulators, one row of the panel, and the spread elements."""
         size = 8 if element == "double" else 4
         rows, vectors = (8, 3) if target.registers >= 32 else (6, 2)
-        return Shape(element, size, target.vector_bytes // size, rows, vectors)
+        return Shape(element, size, target.vector_bytes // size, rows, vectors, target.masks)
 
     @cached_property
     def vector(self) -> str:
@@ -120,6 +122,17 @@ class Shape:
     def panel(self) -> int:
         """Columns of the widest panel."""
         return self.vectors * self.lanes
+
+    @property
+    def reach(self) -> int:
+        """Rows that are addressed from one of them: more need registers for odd multiples."""
+        return 8 if self.rows == 8 else 3
+
+    def sets(self, rows: int, width: int) -> int:
+        """How many sums there are of each vector of a tile, over steps of depth that take turns."""
+        if self.rows < 8 and (rows, width) == (4, 1):
+            return 2  # as of 5 and 6 rows: so many share what a part has, and results are the same
+        return max(1, min(4, 12 // (rows * width)))
 
     def tallest(self, width: int) -> int:
         """Rows of the largest tile so many vectors wide, whose rows are read as they stand."""
@@ -190,8 +203,7 @@ def _tile(shape: Shape, rows: int, width: int, packing: bool = False) -> str:
     f = Routine(tile_name(rows, width, packing), parameters, internal=True)
     _fetch_goal(f, shape, rows, width, "%out")
     sums = _multiply(f, shape, rows, width, packing)
-    masks = [None] * (width - 1) + [lane_mask(f, shape.lanes, "%valid")]
-    _store(f, shape, sums, masks, ("%before", "%before_row"), ("%out", "%out_row"))
+    _store(f, shape, sums, width, "%valid", ("%before", "%before_row"), ("%out", "%out_row"))
     return f.text()
 
 
@@ -209,7 +221,7 @@ def _strip(shape: Shape, rows: int) -> str:
         _fetch_goal(f, shape, rows, width, out)
         sums = _multiply(f, shape, rows, width, False, b, (soon, step))
         before = f.select(fresh, "null", out, "ptr")
-        _store(f, shape, sums, [None] * width, (before, "%out_row"), (out, "%out_row"))
+        _store(f, shape, sums, width, "", (before, "%out_row"), (out, "%out_row"))
         loop.become(b, f.at(b, "%b_apart"))
         loop.become(out, f.at(out, width * shape.bytes))
         there = f.is_("slt", f.add(loop.index, "1"), "%soon_turns")
@@ -231,13 +243,17 @@ def _store(
     f: Routine,
     shape: Shape,
     sums: list[str],
-    masks: Sequence[str | None],
+    width: int,
+    valid: str,
     before: tuple[str, str],
     out: tuple[str, str],
 ) -> None:
-    """Put sums to memory, added to what is there before. before, out: first row, and bytes apart"""
-    width = len(masks)
+    """Put sums to memory, added to what is there before. before, out: first row, and bytes apart
+
+    valid: lanes of the last vector that are there; "" for all
+    """
     rows = len(sums) // width
+    masks = [None] * (width - 1) + [lane_mask(f, shape.lanes, valid) if valid else None]
     nothing = f.is_("eq", before[0], "null", "ptr")
     number = f.fresh()[1:]
     plain = f.block
@@ -255,10 +271,24 @@ def _store(
         f.let(f"phi {shape.vector} [ {x}, %{plain} ], [ {y}, %more.{number} ]")
         for x, y in zip(sums, more)
     ]
+    places = []
     for row in range(rows):
         line = f.at(out[0], f.mul(out[1], str(row)))
         for w in range(width):
-            masked_store(f, shape, sums[row * width + w], f.at(line, w * shape.bytes), masks[w])
+            place = f.at(line, w * shape.bytes)
+            if masks[w] is None or shape.masks:
+                masked_store(f, shape, sums[row * width + w], place, masks[w])
+            else:
+                places.append(place)
+    if not places:
+        return
+    last = sums[width - 1 :: width]
+    whole = f.is_("sge", valid, str(shape.lanes))
+    with f.when(whole):
+        for x, place in zip(last, places, strict=True):
+            f.store(shape.vector, x, place, shape.size)
+    with f.when(f.let(f"xor i1 {whole}, true")):
+        store_first(f, shape.element, shape.lanes, last, places, shape.size, valid)
 
 
 def spread(f: Routine, shape: Shape, one: str) -> str:
@@ -285,21 +315,8 @@ def masked_store(f: Routine, shape: Shape, value: str, pointer: str, mask: str |
     """Put a vector of accumulators at an address, but for the lanes that the mask leaves out."""
     if mask is None:
         return f.store(shape.vector, value, pointer, shape.size)
-    lanes = f"<{shape.lanes} x i1>"
-    partly = (
-        f"call void @llvm.masked.store.{shape.suffix}.p0"
-        f"({shape.vector} {value}, ptr {pointer}, i32 {shape.size}, {lanes} {mask})"
-    )
-    if shape.bytes != 32:
-        return f.line(partly)
-    # With AVX alone a store under a mask takes as long as a dozen plain ones, and few need it.
-    bits = f.let(f"bitcast {lanes} {mask} to i{shape.lanes}")
-    whole = f.is_("eq", bits, "-1", f"i{shape.lanes}")
-    with f.when(whole):
-        f.store(shape.vector, value, pointer, shape.size)
-    with f.when(f.let(f"xor i1 {whole}, true")):
-        f.line(partly)
-    return None
+    place = pointer, shape.size
+    return store_lanes(f, shape.element, shape.lanes, value, place, mask, shape.masks)
 
 
 def _multiply(
@@ -313,8 +330,8 @@ def _multiply(
 ) -> list[str]:
     """The sums over the whole depth, row by row."""
     # Too few sums would wait for one another: small tiles take several steps of depth in a turn.
-    steps = max(1, min(4, 12 // (rows * width)))
-    row_at = row_places(f, "%a", "%a_row", rows)
+    steps = shape.sets(rows, width)
+    row_at = row_places(f, "%a", "%a_row", rows, shape.reach)
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
     sums = ["zeroinitializer"] * (rows * width * steps)
     a, soon_b = "0", _panel_ahead(f, shape, width)
@@ -371,19 +388,24 @@ def _copy(f: Routine, shape: Shape, source: str, to: str, width: int) -> None:
         f.store(shape.vector, x, f.at(to, w * shape.bytes), shape.size)
 
 
-def row_places(f: Routine, base: str, apart: str, rows: int) -> Callable[[str], list[str]]:
-    """Where each row is, some bytes on: few registers, doubled in the addresses of loads."""
-    bases = [base] + [f.at(base, f.mul(apart, str(row))) for row in range(8, rows, 8)]
-    odd = {1: apart} | {n: f.mul(apart, str(n)) for n in range(3, min(rows, 8), 2)}
+def row_places(
+    f: Routine, base: str, apart: str, rows: int, reach: int = 8
+) -> Callable[[str], list[str]]:
+    """Where each row is, some bytes on: few registers, doubled in the addresses of loads.
+
+    reach: rows that are addressed from one of them
+    """
+    bases = [base] + [f.at(base, f.mul(apart, str(row))) for row in range(reach, rows, reach)]
+    odd = {1: apart} | {n: f.mul(apart, str(n)) for n in range(3, min(rows, reach), 2)}
 
     def places(offset: str) -> list[str]:
         found = []
         for row in range(rows):
-            if row % 8 == 0:
-                here = f.at(bases[row // 8], offset)
+            if row % reach == 0:
+                here = f.at(bases[row // reach], offset)
                 found.append(here)
                 continue
-            count, times = row % 8, 1
+            count, times = row % reach, 1
             while count % 2 == 0:
                 count, times = count // 2, times * 2
             found.append(f.at(here, odd[count] if times == 1 else f.mul(odd[count], str(times))))
@@ -410,8 +432,8 @@ def multiply_step(
     """The sums after one step of depth. ahead: bytes from the panel's row to what is fetched"""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
     ahead = f.at(b, ahead or f.mul("%b_step", str(_AHEAD[shape.size])))
-    for w in range(width):
-        fetch(f, f.at(ahead, w * shape.bytes), level=1)
+    for offset in range(0, width * shape.bytes, max(LINE, shape.bytes)):
+        fetch(f, f.at(ahead, offset), level=1)
     return add_products(f, shape, places, panel, sums)
 
 

@@ -16,7 +16,10 @@ left operand lie side by side; if they lie along the depth, they are dot product
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from wend.compiler.blocking import DIRECT_ROWS, LARGE, Multiply, Room, panel_capacity
+from wend.compiler.masks import store_first, store_lanes
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, transposed
 from wend.compiler.routine import Routine
@@ -183,33 +186,80 @@ def _turn(
     more: str,
 ) -> None:
     """Turn some rows. before, to: pointer and stride of what is added if `more`, and of the goal"""
-    kind, flags = f"<{block} x {shape.element}>", f"<{block} x i1>"
-    suffix = f"v{block}f{8 * shape.size}.p0"
-    mask = lane_mask(f, block, f.sub("%rows", str(first)))
-    last = f.sub("%rows", "1")
     line = str(shape.panel * shape.size)
+    count = f.sub("%rows", str(first))
+    mask = lane_mask(f, block, count)
+    turn = _Turn(f, shape, block, first, before, to, more, count, mask)
+    last = f.sub("%rows", "1")
     sources = [f.at("%tile", f.mul(f.minimum(str(first + i), last), line)) for i in range(block)]
     with f.loop("0", "%columns", str(block)) as column:
         offset = f.mul(column, str(shape.size))
-        rows = [f.load(kind, f.at(source, offset), shape.size) for source in sources]
-        for i, x in enumerate(transposed(f, shape, rows)):
-            row = f.add(column, str(i))
-            with f.when(f.is_("slt", row, "%columns")):
-                old, new = (
-                    f.at(f.at(pointer, f.mul(row, stride)), first * shape.size)
-                    for pointer, stride in (before, to)
+        rows = [f.load(turn.kind, f.at(source, offset), shape.size) for source in sources]
+        found = transposed(f, shape, rows)
+        few = "true"
+        if not shape.masks:  # all of them in pieces of one size
+            few = f.is_("sgt", f.add(column, str(block)), "%columns")
+            with f.when(f.let(f"xor i1 {few}, true")):
+                turn.put(found, column)
+        with f.when(few):
+            for i, x in enumerate(found):
+                row = f.add(column, str(i))
+                with f.when(f.is_("slt", row, "%columns")):
+                    turn.put([x], row)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """Where some turned rows go: see `_turn`. count, mask: of their elements that are there"""
+
+    f: Routine
+    shape: Shape
+    block: int
+    first: int
+    before: tuple[str, str]
+    to: tuple[str, str]
+    more: str
+    count: str
+    mask: str
+
+    @property
+    def kind(self) -> str:
+        """LLVM's name of a turned row."""
+        return f"<{self.block} x {self.shape.element}>"
+
+    def put(self, values: list[str], row: str) -> None:
+        """Store neighbouring rows, the first of which is `row`."""
+        f, size = self.f, self.shape.size
+        old, new = (
+            [
+                f.at(f.at(pointer, f.mul(f.add(row, str(i)), stride)), self.first * size)
+                for i in range(len(values))
+            ]
+            for pointer, stride in (self.before, self.to)
+        )
+        # Where nothing is added nothing is read: it would wait for the row before.
+        with f.when(self.more):
+            added = [
+                f.let(
+                    f"call {self.kind} @llvm.masked.load.v{self.block}f{8 * size}.p0(ptr {place}, "
+                    f"i32 {size}, <{self.block} x i1> {self.mask}, {self.kind} zeroinitializer)"
                 )
-                # Where nothing is added nothing is read: it would wait for the row before.
-                with f.when(more):
-                    added = f.let(
-                        f"call {kind} @llvm.masked.load.{suffix}(ptr {old}, i32 {shape.size}, "
-                        f"{flags} {mask}, {kind} zeroinitializer)"
-                    )
-                    total = f.let(f"fadd {kind} {x}, {added}")
-                    _put(f, kind, total, new, shape.size, f"{flags} {mask}", suffix)
-                with f.when(f.let(f"xor i1 {more}, true")):
-                    _put(f, kind, x, new, shape.size, f"{flags} {mask}", suffix)
+                for place in old
+            ]
+            pairs = zip(values, added, strict=True)
+            self._store([f.let(f"fadd {self.kind} {x}, {y}") for x, y in pairs], new)
+        with f.when(f.let(f"xor i1 {self.more}, true")):
+            self._store(values, new)
 
-
-def _put(f: Routine, kind: str, x: str, to: str, size: int, mask: str, suffix: str) -> None:
-    f.line(f"call void @llvm.masked.store.{suffix}({kind} {x}, ptr {to}, i32 {size}, {mask})")
+    def _store(self, values: list[str], places: list[str]) -> None:
+        f, shape, block = self.f, self.shape, self.block
+        if shape.masks:
+            for x, place in zip(values, places, strict=True):
+                store_lanes(f, shape.element, block, x, (place, shape.size), self.mask, True)
+            return
+        whole = f.is_("sge", self.count, str(block))
+        with f.when(whole):
+            for x, place in zip(values, places, strict=True):
+                f.store(self.kind, x, place, shape.size)
+        with f.when(f.let(f"xor i1 {whole}, true")):
+            store_first(f, shape.element, block, values, places, shape.size, self.count)
