@@ -180,6 +180,9 @@ def tables() -> dict[str, Fit]:
         "erf": Fit(lambda z: erf(z) - 1, 0, "0.7225", lambda z: 1 / erf(z), (6,)),
         "erf of float64": Fit(lambda z: erf(z) - 1, 0, "1.001", lambda z: 1 / erf(z), (14,)),
         "log of erfc": Fit(lambda t: m.log(m.erfc(t)), "0.84", 4, m.erfc, (8,)),
+        "log2 of Phi": Fit(
+            lambda a: m.log(m.ncdf(-a), 2), 0, "5.5", lambda a: max(m.ncdf(-a), mpf("0.05")), (11,)
+        ),
         "erfc": tail(mpf("2.5"), "10.2", (12,)),
         "erfc of float64": tail(mpf("3.75"), "27.5", (23,)),
         "erfinv, near": Fit(near, "-2.5", "2.5", lambda u: 1 / near(u), (14,)),

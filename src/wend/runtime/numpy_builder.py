@@ -127,6 +127,16 @@ class NumpyBuilder:
 
         return erfinv(x)
 
+    def normal_gate(self, x: Array) -> Array:
+        return x * self._share(x)
+
+    def normal_slope(self, x: Array) -> Array:
+        return self._share(x) + x * (np.exp(-0.5 * (x * x)) * math.sqrt(0.5 / math.pi))
+
+    def _share(self, x: Array) -> Array:
+        """The normal distribution's cumulative function."""
+        return 0.5 * (1 + self.erf(x * math.sqrt(0.5)))
+
     def shift_left(self, x: Array, y: Array) -> Array:
         self._count("shift_left", x, y)
         return np.left_shift(x, y)

@@ -1,9 +1,10 @@
 """The functions that processors have no instruction for, as formulas over `Operand`s.
 
 Each works on any number of lanes, in float32 and float64 (halves never come here), within 2 ulp of
-the exact value, and as IEEE 754 and C have it for NaN, infinities, zeros and subnormal numbers; no
-lane traps.  float32 functions that are seldom the bottleneck are computed in float64 by shorter
-polynomials.  Coefficients are minimax fits, found by `benchmarks/fits.py`.
+the exact value (`normal_gate` and `normal_slope` within 5e-7 of float32), and as IEEE 754 and C
+have it for NaN, infinities, zeros and subnormal numbers; no lane traps.  float32 functions that are
+seldom the bottleneck are computed in float64 by shorter polynomials.  Coefficients are minimax
+fits, found by `benchmarks/fits.py`.
 
 A function that some op's `emit` calls becomes an LLVM function of its own, inlined everywhere.
 """
@@ -52,6 +53,8 @@ FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
     "erf": (errorfunction.erf, 1),
     "erfc": (errorfunction.erfc, 1),
     "erfinv": (errorfunction.erfinv, 1),
+    "normal_gate": (errorfunction.normal_gate, 1),
+    "normal_slope": (errorfunction.normal_slope, 1),
     "i0e": (bessel.i0e, 1),
     "i1e": (bessel.i1e, 1),
     "lgamma": (gamma.lgamma, 1),

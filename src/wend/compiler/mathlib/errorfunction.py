@@ -6,8 +6,8 @@ import math
 from typing import Final
 
 from wend.compiler.formulas import Operand, where
+from wend.compiler.mathlib.exponential import LOG2_E, exp, exp2_of_small, exp_of_small, reduced
 from wend.compiler.mathlib.exponential import SHORT as SHORT_EXP
-from wend.compiler.mathlib.exponential import exp, reduced
 from wend.compiler.mathlib.logarithm import log1p
 from wend.compiler.mathlib.parts import scaled, two_sum, wide
 
@@ -24,6 +24,11 @@ _DOUBLE: Final = (0.1283791670955126, -0.37612638903183754, 0.11283791670955119,
 _LOG: Final = (0.00015329780752442644, -1.1294098754451092, -0.6335634805250273,
                -0.10803739438152601, 0.024959880705098577, -0.00410957101815657,
                0.00042160346647377014, -1.99699285553274e-05)
+# log2(Phi(-x)) for 0 <= x <= 5.5
+_LOG_PHI: Final = (-0.9999999612398377, -1.151106513546598, -0.45920051298581765,
+                   -0.05250596848664463, 0.0070455516212305355, -8.185218334879524e-05,
+                   -0.00024020878206312902, 6.512756118691126e-05, -9.061092845743345e-06,
+                   6.856834356721113e-07, -2.2287738941606707e-08)
 # exp(x**2) erfc(x) (1 + 2 x) as a polynomial in (x - k) / (x + k), from x = 0.46 to where erfc
 # is 0: (k, coefficients) of float32 and of float64.
 _TAIL: Final = {
@@ -68,7 +73,7 @@ def erf(x: Operand) -> Operand:
     near = _near(x)
     if x.is_double:
         return where(a < 1.0, near, (1.0 - _tail(a, True)).copysign(x))
-    far = 1.0 - exp(a.at_most(4.0).polynomial(_LOG))
+    far = 1.0 - exp_of_small(a.at_most(4.0).polynomial(_LOG))
     return where(a < 0.85, near, far.copysign(x))
 
 
@@ -105,6 +110,31 @@ def _tail(a: Operand, double: bool) -> Operand:
     lost = (a + a) - (below - 1.0)
     rest = ((-ratio).fma(below, above) + (above_low - ratio * lost)) / below
     return scaled(power.fma(ratio, power_low * ratio + power * rest), n)
+
+
+def normal_gate(x: Operand) -> Operand:
+    """x * Phi(x), Phi the normal distribution's cumulative function."""
+    return x * _phi(x)
+
+
+def normal_slope(x: Operand) -> Operand:
+    """The derivative of `normal_gate`."""
+    square = x * x
+    if x.is_double:
+        density = exp(square * -0.5)
+    else:
+        density = where(square > 170.0, 0.0, exp2_of_small(square, -0.5 * LOG2_E))
+    return (x * math.sqrt(0.5 / math.pi)).fma(density, _phi(x))
+
+
+def _phi(x: Operand) -> Operand:
+    """The normal distribution's cumulative function; of float32 0 or 1 beyond 5.5."""
+    if x.is_double:
+        return (erf(x * math.sqrt(0.5)) + 1.0) * 0.5
+    a = abs(x)
+    # Far out the polynomial is nonsense, infinite perhaps: nobody looks at it.
+    rest = where(a > 5.5, 0.0, exp2_of_small(a.polynomial(_LOG_PHI)))
+    return where(x < 0.0, rest, 1.0 - rest)
 
 
 def erfinv(x: Operand) -> Operand:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wend.compiler.formulas import Operand, where
-from wend.compiler.mathlib.parts import nearest, power_of_two, quotient, scaled
+from wend.compiler.mathlib.parts import nearest, power_nearest, power_of_two, quotient, scaled
 
 LOG2_E: Final = 1.4426950408889634
 # ln 2 in two parts, of float32 and of float64.
@@ -77,6 +77,13 @@ def exp2(x: Operand) -> Operand:
 def exp2_of_sum(r: Operand, n: Operand, coefficients: Sequence[float] = ()) -> Operand:
     """2**(n + r) of whole n and small r."""
     return scaled(r.fma(r.polynomial(coefficients or _EXP2[r.is_double]), 1.0), n)
+
+
+def exp2_of_small(x: Operand, factor: float = 1.0) -> Operand:
+    """2**(x * factor), a normal number."""
+    n, power = power_nearest(x, factor)
+    r = x.fma(factor, -n)
+    return r.fma(r.polynomial(_EXP2[x.is_double]), 1.0) * power
 
 
 def expm1(x: Operand) -> Operand:
