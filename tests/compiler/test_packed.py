@@ -71,7 +71,7 @@ def test_each_layout_has_panels_of_its_own():
 
 
 def test_nothing_is_packed_while_training():
-    model = torch.nn.Linear(20, 30)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Tanh(), torch.nn.Linear(30, 10))
     step = torch.optim.SGD(model.parameters(), lr=0.1)
     start = dict(packed.COUNTS)
     for seed in range(4):

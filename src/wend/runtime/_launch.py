@@ -243,12 +243,16 @@ def weigh(frame, values, arena):
         data = 0
         if v is None:
             pass
-        elif uses is None:  # most values are used once: parameters in training
-            v.packed = 1
+        elif uses is None:
+            v.packed = key
+        elif uses is not key and type(uses) is type(key):
+            pass  # parameters in training: each of two ways is taken once
+        elif uses is key and patience > 1:
+            v.packed = 2
         elif type(uses) is int and uses < patience:
             v.packed = uses + 1
         else:
-            if type(uses) is not int:
+            if type(uses) is dict:
                 packs = uses
                 data = packs.get(key, 0)
             if data == 0:

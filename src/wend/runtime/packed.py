@@ -2,8 +2,9 @@
 
 The right operand of a product is read in panels. A value that is used again, and is whole an
 operand from outside of a plan, keeps its panels: they are packed when it is used for the second
-time, found by how they are laid out, and dropped with the value. In training a parameter has
-a new value in each step, and nothing is packed.
+time in the same way, found by how they are laid out, and dropped with the value. In training a
+parameter has a new value in each step, which is read once as it is and once turned: nothing is
+packed.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def pack(value: Any, layout: Layout, library: Any, address: int) -> int:
     panels = Panels(layout)
     block = np.array([address, panels.address, *layout[2:], 1, 1, 0, 0], np.int64)
     _PACK(library.address("pack"))(_launch.address_of(block))
-    # Until then it was the number of uses.
+    # Until then it was the layout of the first use, then the number of uses.
     others = value.packed if isinstance(value.packed, dict) else {}
     value.packed = {**others, layout: panels.address, panels.address: panels}
     return panels.address
