@@ -18,7 +18,7 @@ from __future__ import annotations
 from wend.compiler.blocking import COLUMN_PANELS, arguments
 from wend.compiler.packing import Source
 from wend.compiler.routine import Routine
-from wend.compiler.tile import LINE, Shape, counted, fetch, lane_mask, masked_store, spread_integer
+from wend.compiler.tile import LINE, Shape, counted, fetch, lane_mask, masked_update, spread_integer
 
 __all__ = ["pack_patches"]
 
@@ -175,12 +175,18 @@ class _Packing:
             to = f.add(line, f.mul(run.index, str(self.shape.size)))
             f.store("i64", to, f.at(move, 8), 8)
             inside = f.is_("ult", ih, a["input_height"])
-            self._masks(move, iw, count, inside)
+            stored = count
+            if self.shape.bytes == 32:  # What follows in the row is stored later.
+                room = f.sub("%columns", run.index)
+                lanes = str(self.shape.lanes)
+                stored = f.select(f.is_("sge", room, lanes), lanes, count)
+            self._masks(move, iw, (count, stored), inside)
         return number
 
-    def _masks(self, move: str, iw: str, count: str, inside: str) -> None:
+    def _masks(self, move: str, iw: str, counts: tuple[str, str], inside: str) -> None:
         """The lanes to load, of one vector or of two, and those to store."""
         f, lanes = self.f, self.shape.lanes
+        count, stored = counts
         kind = f"<{lanes} x i1>"
         elements = f.mul(count, self.per_position)
         for part in (0, 1):
@@ -192,7 +198,7 @@ class _Packing:
             mask = f.let(f"and {kind} {mask}, {self.wanted}")
             mask = f.let(f"select i1 {inside}, {kind} {mask}, {kind} zeroinitializer")
             self._store_mask(mask, f.at(move, 16 + 8 * part))
-        self._store_mask(lane_mask(f, lanes, count), f.at(move, 32))
+        self._store_mask(lane_mask(f, lanes, stored), f.at(move, 32))
 
     def _store_mask(self, mask: str, place: str) -> None:
         f, lanes = self.f, self.shape.lanes
@@ -213,7 +219,7 @@ class _Packing:
                 source = f.at(plane, f.load("i64", move, 8))
                 to = f.at(panel, f.load("i64", f.at(move, 8), 8))
                 x = load(source, move)
-                masked_store(f, self.shape, x, to, self._load_mask(f.at(move, 32)))
+                masked_update(f, self.shape, x, to, self._load_mask(f.at(move, 32)))
 
     def _beside(self, source: str, move: str) -> str:
         return self.source.vector(self.f, source, self._load_mask(self.f.at(move, 16)))

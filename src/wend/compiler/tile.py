@@ -46,6 +46,7 @@ __all__ = [
     "lane_range",
     "masked_load",
     "masked_store",
+    "masked_update",
     "multiply_step",
     "parameters",
     "row_places",
@@ -317,6 +318,16 @@ def masked_store(f: Routine, shape: Shape, value: str, pointer: str, mask: str |
         return f.store(shape.vector, value, pointer, shape.size)
     place = pointer, shape.size
     return store_lanes(f, shape.element, shape.lanes, value, place, mask, shape.masks)
+
+
+def masked_update(f: Routine, shape: Shape, value: str, pointer: str, mask: str | None) -> None:
+    """`masked_store` where memory is this call's own: the lanes left out may be stored again."""
+    if mask is None or shape.bytes != 32:
+        return masked_store(f, shape, value, pointer, mask)
+    old = f.load(shape.vector, pointer, shape.size)
+    lanes = f"<{shape.lanes} x i1>"
+    new = f.let(f"select {lanes} {mask}, {shape.vector} {value}, {shape.vector} {old}")
+    return f.store(shape.vector, new, pointer, shape.size)
 
 
 def _multiply(

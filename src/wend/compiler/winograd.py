@@ -19,15 +19,24 @@ infinite makes NaN of all that its squares touch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels
 from wend.compiler.bundles import pieces
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import Source, shuffled
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask, lane_range, masked_load, masked_store
+from wend.compiler.tile import (
+    Shape,
+    lane_mask,
+    lane_range,
+    masked_load,
+    masked_store,
+    masked_update,
+)
+
+Masks = list[list[str]]
 
 __all__ = [
     "PLACES",
@@ -46,6 +55,7 @@ __all__ = [
     "spread_weight",
     "spread_words",
     "squares_of",
+    "stored_ways",
     "total",
     "winograd",
 ]
@@ -336,7 +346,7 @@ def spread_image(shape: Shape, dtype: str, names: list[str]) -> str:
             masks.append(lane_range(f, lanes, f.sub("0", here), f.sub(a["input_width"], here)))
         inside = [f.is_("ult", f.add(top, str(r)), a["input_height"]) for r in range(SIDE)]
         within = f.both(f.both(inside[0], inside[1]), f.both(inside[2], inside[3]))
-        stored = lane_mask(f, lanes, count)
+        ways = stored_ways(f, shape, at, count)
         corner = f.at("%image", f.add(f.mul(top, row), f.mul(side, str(shape.size))))
         lines = [f.at(corner, f.mul(row, str(r))) for r in range(SIDE)]
         to = f.at("%to", f.mul(at, str(shape.size)))
@@ -349,18 +359,35 @@ def spread_image(shape: Shape, dtype: str, names: list[str]) -> str:
                 else [f.let(f"select i1 {i}, <{lanes} x i1> {m}, {none}") for m in masks]
                 for i in inside
             ]
-            with f.when(case), f.loop("0", a["channels"]) as c:
-                plane = f.mul(c, channel)
-                seen = []
-                for base, wanted in zip(lines, chosen):
-                    here = f.at(base, plane)
-                    read = [
-                        source.vector(f, f.at(here, start * shape.size), mask)
-                        for start, mask in zip(starts, wanted)
-                    ]
-                    seen.append(halves(f, shape, read[:2]) + halves(f, shape, read[2:]))
-                _spread_seen(f, shape, seen, f.at(to, f.mul(c, "%line")), stored)
+            for way, stored in ways:
+                when = case if way is None else f.both(case, way)
+                with f.when(when), f.loop("0", a["channels"]) as c:
+                    plane = f.mul(c, channel)
+
+                    def seen(r: int, plane: str = plane, masks: Masks = chosen) -> list[str]:
+                        here = f.at(lines[r], plane)
+                        read = [
+                            source.vector(f, f.at(here, start * shape.size), mask)
+                            for start, mask in zip(starts, masks[r])
+                        ]
+                        return halves(f, shape, read[:2]) + halves(f, shape, read[2:])
+
+                    _spread_seen(f, shape, seen, f.at(to, f.mul(c, "%line")), stored)
     return f.text()
+
+
+def stored_ways(
+    f: Routine, shape: Shape, at: str, count: str
+) -> list[tuple[str | None, str | None]]:
+    """How `count` squares are stored `at` squares into a plane: pairs of when, an i1, and a mask.
+
+    Where a mask costs much, vectors are stored whole if those that follow come later anyway.
+    """
+    stored = lane_mask(f, shape.lanes, count)
+    if shape.bytes != 32:
+        return [(None, stored)]
+    whole = f.is_("sle", f.add(at, str(shape.lanes)), "%count")
+    return [(whole, None), (f.let(f"xor i1 {whole}, true"), stored)]
 
 
 def halves(f: Routine, shape: Shape, pair: list[str]) -> list[str]:
@@ -369,14 +396,29 @@ def halves(f: Routine, shape: Shape, pair: list[str]) -> list[str]:
     return [shuffled(f, shape, pair[0], pair[1], list(range(k, 2 * n, 2)), n) for k in (0, 1)]
 
 
-def _spread_seen(f: Routine, shape: Shape, seen: list[list[str]], to: str, stored: str) -> None:
-    """Transform 4 x 4 vectors, and store them in their planes."""
-    columns = [_spread_line(f, shape, list(column)) for column in zip(*seen)]
-    for down in range(SIDE):
-        line = [column[down] for column in columns]
+def _spread_seen(
+    f: Routine, shape: Shape, seen: Callable[[int], list[str]], to: str, stored: str | None
+) -> None:
+    """Transform 4 x 4 vectors, read line by line, and store them in their planes."""
+
+    def store(down: int, line: list[str]) -> None:
         for across, x in enumerate(_spread_line(f, shape, line)):
             place = f.at(to, f.mul("%apart", str(SIDE * down + across)))
-            masked_store(f, shape, x, place, stored)
+            masked_update(f, shape, x, place, stored)
+
+    if shape.vectors > 2:
+        rows = [seen(r) for r in range(SIDE)]
+        columns = [_spread_line(f, shape, list(column)) for column in zip(*rows)]
+        for down in range(SIDE):
+            store(down, [column[down] for column in columns])
+        return
+    # In 16 registers there is room for two lines and their sums: each is read when it is needed.
+    first, third = seen(0), seen(2)
+    store(0, [difference(f, shape, x, y) for x, y in zip(first, third)])
+    second = seen(1)
+    store(1, [total(f, shape, x, y) for x, y in zip(second, third)])
+    store(2, [difference(f, shape, y, x) for x, y in zip(second, third)])
+    store(3, [difference(f, shape, x, y) for x, y in zip(second, seen(3))])
 
 
 def join_image(shape: Shape, dtype: str, names: list[str]) -> str:
@@ -405,27 +447,32 @@ def join_image(shape: Shape, dtype: str, names: list[str]) -> str:
         ]
         position = f.add(f.mul(top, a["out_width"]), side)
         next_ = f.select(handed, below, f.mul(a["out_width"], unit))
-        loaded = lane_mask(f, lanes, count)
+        loaded = None if shape.bytes == 32 else lane_mask(f, lanes, count)
         both = [i // 2 + i % 2 * lanes for i in range(2 * lanes)]
         woven = both[:lanes], both[lanes:]
+        # With a store under a mask that costs much, tiles get whole vectors: they have room.
+        aside: list[tuple[str | None, Sequence[str | None]]] = [(None, masks)]
+        if shape.bytes == 32:
+            aside = [(handed, [None] * 4), (f.let(f"xor i1 {handed}, true"), masks)]
         with f.loop("0", a["filters"], str(shape.rows)) as first:
             rows = f.minimum(f.sub(a["filters"], first), str(shape.rows))
             out = f.at("%out", f.add(f.mul(first, channel), f.mul(position, unit)))
             to = f.select(handed, "%tile", out, "ptr")
-            with f.loop("0", rows) as i:
-                here = f.add(f.mul(f.add(first, i), "%line"), f.mul(at, unit))
-                here = f.at("%sums", here)
-                places = [f.at(here, f.mul("%apart", str(k))) for k in range(PLACES)]
-                sums = [masked_load(f, shape, place, loaded) for place in places]
-                columns = [_join_line(f, shape, sums[k::SIDE]) for k in range(SIDE)]
-                into = f.at(to, f.mul(i, line))
-                for down in (0, 1):
-                    pair = _join_line(f, shape, [column[down] for column in columns])
-                    place = f.at(into, next_) if down else into
-                    for part in (0, 1):
-                        z = shuffled(f, shape, pair[0], pair[1], woven[part], lanes)
-                        mask = masks[2 * down + part]
-                        masked_store(f, shape, z, f.at(place, part * shape.bytes), mask)
+            for way, wanted in aside:
+                with f.when(way) if way else nullcontext(), f.loop("0", rows) as i:
+                    here = f.add(f.mul(f.add(first, i), "%line"), f.mul(at, unit))
+                    here = f.at("%sums", here)
+                    places = [f.at(here, f.mul("%apart", str(k))) for k in range(PLACES)]
+                    sums = [masked_load(f, shape, place, loaded) for place in places]
+                    columns = [_join_line(f, shape, sums[k::SIDE]) for k in range(SIDE)]
+                    into = f.at(to, f.mul(i, line))
+                    for down in (0, 1):
+                        pair = _join_line(f, shape, [column[down] for column in columns])
+                        place = f.at(into, next_) if down else into
+                        for part in (0, 1):
+                            z = shuffled(f, shape, pair[0], pair[1], woven[part], lanes)
+                            mask = wanted[2 * down + part]
+                            masked_store(f, shape, z, f.at(place, part * shape.bytes), mask)
             for tile, columns_, column in (
                 ("%tile", length, position),
                 (f.at("%tile", below), lower, f.add(position, a["out_width"])),

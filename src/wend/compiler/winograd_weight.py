@@ -11,12 +11,14 @@ transformed as the sums were, squares are what the products add up, (filters, sq
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from wend.compiler.blocking import Multiply, Room, arguments
 from wend.compiler.bundles import pieces
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import transposed
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store
+from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, masked_update
 from wend.compiler.winograd import (
     PLACES,
     SIDE,
@@ -30,6 +32,7 @@ from wend.compiler.winograd import (
     runs,
     spread_image,
     squares_of,
+    stored_ways,
     total,
 )
 
@@ -129,29 +132,30 @@ def _spread_gradient(shape: Shape, names: list[str]) -> str:
         length = f.minimum(f.mul(count, "2"), f.sub(a["out_width"], side))
         lower = f.select(f.is_("slt", f.add(top, "1"), a["out_height"]), length, "0")
         position = f.mul(f.add(f.mul(top, a["out_width"]), side), unit)
-        stored = lane_mask(f, lanes, count)
+        ways = stored_ways(f, shape, at, count)
         masks = [
             [lane_mask(f, lanes, f.sub(valid, str(part * lanes))) for part in (0, 1)]
             for valid in (length, lower)
         ]
         to = f.at("%to", f.mul(at, unit))
-        with f.loop("0", a["filters"]) as i:
-            here = f.at("%out", f.add(f.mul(i, channel), position))
-            rows = []
-            for down, pair in enumerate(masks):
-                base = f.at(here, f.mul(a["out_width"], unit)) if down else here
-                read = [
-                    masked_load(f, shape, f.at(base, part * shape.bytes), mask)
-                    for part, mask in enumerate(pair)
-                ]
-                rows.append(halves(f, shape, read))
-            columns = [_spread_pair(f, shape, rows[0][k], rows[1][k]) for k in (0, 1)]
-            place = f.at(to, f.mul(i, "%line"))
-            for down in range(SIDE):
-                row = _spread_pair(f, shape, columns[0][down], columns[1][down])
-                for across, z in enumerate(row):
-                    into = f.at(place, f.mul("%apart", str(SIDE * down + across)))
-                    masked_store(f, shape, z, into, stored)
+        for way, stored in ways:
+            with f.when(way) if way else nullcontext(), f.loop("0", a["filters"]) as i:
+                here = f.at("%out", f.add(f.mul(i, channel), position))
+                rows = []
+                for down, pair in enumerate(masks):
+                    base = f.at(here, f.mul(a["out_width"], unit)) if down else here
+                    read = [
+                        masked_load(f, shape, f.at(base, part * shape.bytes), mask)
+                        for part, mask in enumerate(pair)
+                    ]
+                    rows.append(halves(f, shape, read))
+                columns = [_spread_pair(f, shape, rows[0][k], rows[1][k]) for k in (0, 1)]
+                place = f.at(to, f.mul(i, "%line"))
+                for down in range(SIDE):
+                    row = _spread_pair(f, shape, columns[0][down], columns[1][down])
+                    for across, z in enumerate(row):
+                        into = f.at(place, f.mul("%apart", str(SIDE * down + across)))
+                        masked_update(f, shape, z, into, stored)
     return f.text()
 
 
