@@ -20,15 +20,12 @@ from dataclasses import dataclass
 
 from wend.compiler.ahead import SOON, Soon, ahead
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape
+from wend.compiler.tile import LINE, Shape
 
 __all__ = [
-    "COLUMN_PANELS",
     "DEPTH",
-    "DIRECT_ROWS",
     "GROUP",
     "LARGE",
-    "LARGE_ROWS",
     "Block",
     "Group",
     "Later",
@@ -37,7 +34,10 @@ __all__ = [
     "Room",
     "Rows",
     "arguments",
+    "column_panels",
+    "direct_rows",
     "is_partial",
+    "narrow",
     "packed_apart",
     "panel_capacity",
     "panels",
@@ -46,15 +46,18 @@ __all__ = [
 
 #: Steps in a block of depth: the rows of a tile fit into the first-level cache.
 DEPTH = 1024
-#: Panels in a chunk: with a block of depth, what the second-level cache should keep.
-COLUMN_PANELS = 4
+#: Bytes of a chunk of panels with a block of depth: what the second-level cache should keep.
+_CHUNK = 3 << 18
 #: Tiles whose rows are packed together.
 GROUP = 8
 # Of so few steps what is computed for each tile counts: one function does all of some rows.
 _SHALLOW = 40
-#: Up to so many rows read the right operand as it stands, where that is possible. A large one is
-#: packed for fewer: its rows lie pages apart, and each tile reads them anew.
-DIRECT_ROWS, LARGE_ROWS, LARGE = "128", "16", 3 << 19
+# Up to so many rows read the right operand as it stands, where that is possible. A large one is
+# packed for fewer: its rows lie pages apart, and each tile reads them anew. So do tiles that read
+# but a cache line of each.
+_DIRECT, _LARGE_ROWS = 128, 16
+#: Bytes of a large one.
+LARGE = 3 << 19
 
 
 @dataclass(frozen=True)
@@ -169,9 +172,26 @@ def packed_apart(shape: Shape) -> int:
     return shape.rows * DEPTH * shape.size + shape.bytes
 
 
+def column_panels(shape: Shape) -> int:
+    """Panels in a chunk: the narrower they are, the more."""
+    return _CHUNK // (DEPTH * shape.vectors * shape.bytes)
+
+
+def narrow(shape: Shape) -> bool:
+    """Whether a row of a panel is but a cache line."""
+    return shape.vectors * shape.bytes <= LINE
+
+
+def direct_rows(shape: Shape, large: bool) -> int:
+    """Up to so many rows read the right operand as it stands. large: see LARGE"""
+    if narrow(shape):
+        return 2 * shape.rows
+    return _LARGE_ROWS if large else _DIRECT
+
+
 def panel_capacity(shape: Shape) -> int:
     """Elements that there is room for in a block of packed panels."""
-    return DEPTH * (COLUMN_PANELS * shape.panel + shape.lanes)
+    return DEPTH * (column_panels(shape) * shape.panel + shape.lanes)
 
 
 def _room(shape: Shape) -> tuple[int, int, int]:
@@ -244,7 +264,7 @@ class Multiply:
     def write(self) -> None:
         """Append the loops."""
         f, shape = self.f, self.shape
-        chunk = self.chunk or str(COLUMN_PANELS * shape.panel)
+        chunk = self.chunk or str(column_panels(shape) * shape.panel)
         end = self.part_columns[1]
         with f.turns(*self.part_columns) as chunks:
             first = chunks.index

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wend.compiler.blocking import COLUMN_PANELS, DEPTH, arguments, panels
+from wend.compiler.blocking import DEPTH, arguments, column_panels, panels
 from wend.compiler.direct import is_small
 from wend.compiler.operands import Matrix, pack_panel
 from wend.compiler.packing import SOURCES, Source, transposed
@@ -169,7 +169,7 @@ def _add_images(
     long = f.minimum(a["out_width"], most)
     divisor = f.select(f.is_("eq", long, "0"), "1", long)
     many = f.div(most, divisor)  # one line, if it is cut
-    chunk = str(COLUMN_PANELS * shape.panel)
+    chunk = str(column_panels(shape) * shape.panel)
     with f.turns("0", a["filters"]) as chunks:
         first, last = chunks.index, f.minimum(f.add(chunks.index, chunk), a["filters"])
         rest = f.is_("sle", f.sub(a["filters"], last), str(shape.lanes))

@@ -59,14 +59,13 @@ from dataclasses import dataclass
 from functools import cache
 
 from wend.compiler.blocking import (
-    COLUMN_PANELS,
     DEPTH,
-    DIRECT_ROWS,
     LARGE,
-    LARGE_ROWS,
     Multiply,
     Room,
     arguments,
+    column_panels,
+    direct_rows,
     panels,
     scratch_size,
 )
@@ -94,6 +93,7 @@ __all__ = [
     "packed_size",
     "scratch_bytes",
     "tile_columns",
+    "unpacked_rows",
 ]
 
 PRODUCT = (
@@ -166,6 +166,11 @@ def column_cuts(columns: int, dtype: str, target: Target | None = None) -> range
     shape = _of(dtype, target)
     # The last panels share what is left over, so that none of them is a single vector.
     return range(shape.panel, columns - 2 * shape.lanes + 1, shape.panel)
+
+
+def unpacked_rows(dtype: str, target: Target | None = None) -> int:
+    """Up to so many rows read a right operand as it stands, if it is not large."""
+    return direct_rows(_of(dtype, target), large=False)
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
@@ -260,7 +265,8 @@ def _product(shape: Shape, dtype: str) -> str:
     rows = f.sub(a["last_row"], a["first_row"])
     part_columns = f.sub(a["last_column"], a["first_column"])
     large = f.is_("sge", f.mul(a["depth"], a["right_step"]), str(LARGE))
-    few = f.is_("sle", rows, f.select(large, LARGE_ROWS, DIRECT_ROWS))
+    few = f.select(large, str(direct_rows(shape, True)), str(direct_rows(shape, False)))
+    few = f.is_("sle", rows, few)
     along = f.both(f.is_("eq", a["left_step"], size), f.is_("eq", a["right_step"], size))
     along = f.both(along, f.let(f"xor i1 {packed}, true"))
     along = f.both(along, f.is_("ne", a["right_column"], size))  # else of one step: panels stand
@@ -365,5 +371,5 @@ def _chunk(f: Routine, shape: Shape, ahead: str, depth: str) -> str:
     panel = f.mul(steps, str(shape.panel * shape.size))
     fewer = f.add(f.div(str(_CHUNK_BYTES), f.add(panel, "1")), "1")
     steps = f.select(f.is_("eq", steps, "0"), "1", steps)
-    more = f.div(str(COLUMN_PANELS * DEPTH), steps)
+    more = f.div(str(column_panels(shape) * DEPTH), steps)
     return f.mul(f.select(ahead, fewer, more), str(shape.panel))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wend.compiler.blocking import (
     GROUP,
+    LARGE,
     Block,
     Group,
     Later,
@@ -13,6 +14,7 @@ from wend.compiler.blocking import (
     Room,
     Rows,
     is_partial,
+    narrow,
     packed_apart,
     panels,
 )
@@ -100,6 +102,9 @@ class Operands:
         if element == shape.element:
             direct = f.both(f.both(beside, self.few), wanted)
             copied = f.both(f.both(beside, f.let(f"xor i1 {direct}, true")), wanted)
+            if narrow(shape):
+                small = f.is_("slt", f.mul(block.depth, self.right.step), str(LARGE))
+                copied = f.both(copied, small)
         source = f.at(self.right.base, f.mul(block.start, self.right.step))
         matrix = Matrix(source, self.right.line, self.right.step)
         bytes_ = f.mul(block.depth, str(shape.size))

@@ -15,7 +15,7 @@ The geometry is read from the argument block `args`, see `compiler.conv`.
 
 from __future__ import annotations
 
-from wend.compiler.blocking import COLUMN_PANELS, arguments
+from wend.compiler.blocking import arguments, column_panels
 from wend.compiler.packing import Source
 from wend.compiler.routine import Routine
 from wend.compiler.tile import LINE, Shape, counted, fetch, lane_mask, masked_update, spread_integer
@@ -115,7 +115,7 @@ class _Packing:
         """
         f, a = self.f, self.a
         line = f.mul(a["stride_height"], a["input_row"])
-        chunk = f.mul("%width", str(COLUMN_PANELS))
+        chunk = f.mul("%width", str(column_panels(self.shape)))
         later = f.add("%first", chunk)
         here = f.is_("slt", later, f.mul(a["out_height"], a["out_width"]))
         reach = f.mul(f.sub(a["kernel_height"], "1"), a["dilation_height"])

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from wend.base.errors import CompileError
 from wend.compiler import conv, matmul
-from wend.compiler.blocking import DIRECT_ROWS, LARGE
+from wend.compiler.blocking import LARGE
 from wend.compiler.extents import Poly, constant, product
 from wend.compiler.kernels import Kernel, Slot
 
@@ -280,7 +280,7 @@ def _product(
         if turned and rows <= 256:
             return _WHOLE
         return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
-    many = rows > int(DIRECT_ROWS)  # others read the right operand as it stands
+    many = rows > matmul.unpacked_rows(dtype)  # others read the right operand as it stands
     # Few panels make unequal parts, and each part reads all rows.
     if turned or not (_busier(edges) > EVEN or (many and 2 * rows >= columns)):
         return by_columns

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wend.compiler.blocking import DIRECT_ROWS, LARGE, Multiply, Room, panel_capacity
+from wend.compiler.blocking import LARGE, Multiply, Room, direct_rows, panel_capacity
 from wend.compiler.masks import store_first, store_lanes
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, transposed
@@ -108,7 +108,8 @@ def turned(shape: Shape, dtype: str) -> str:
     right = Matrix("%left", "%left_row", "%left_step")
     count = f.sub("%last_column", "%first_column")
     large = f.is_("sge", f.mul("%depth", "%left_step"), str(LARGE))
-    few = f.is_("sle", count, f.select(large, str(shape.panel), DIRECT_ROWS))
+    most = str(direct_rows(shape, False))
+    few = f.is_("sle", count, f.select(large, f.minimum(str(shape.panel), most), most))
     few = f.both(few, f.is_("eq", "%left_row", size))  # side by side: they are read as they stand
     operands = Operands(f, shape, dtype, room, left, right, "%last_row", few)
     # All of the depth at once, for as many columns as there is room.
