@@ -33,25 +33,50 @@ class CollectionSeldom:
     """Context: the cyclic garbage collector looks through young objects less often.
 
     What waits for others to go on is no garbage, and looking through it again and again takes time.
+    Nor is it behind the block, where a backward pass takes most of it away: if many young objects
+    are there then, it stays so until the next collection.
     """
 
     __slots__ = ()
-    _lock = threading.Lock()
+    # A collection may begin wherever something is made, and asks for it in the same thread.
+    _lock = threading.RLock()
     _inside = 0  # of all threads: the first one in changes the process, the last one out restores
     _before = (0, 0, 0)
+    _raised: tuple[int, ...] | None = None  # what is in force, if it is ours
 
     def __enter__(self) -> None:
         cls = CollectionSeldom
         with cls._lock:
-            if cls._inside == 0:
-                first, *others = cls._before = gc.get_threshold()
-                if first > 0:
-                    gc.set_threshold(max(first, OFTEN_ENOUGH), *others)
             cls._inside += 1
+            if cls._inside > 1 or gc.get_threshold() == cls._raised:
+                return
+            first, *others = cls._before = gc.get_threshold()
+            if first > 0:
+                cls._raised = raised = (max(first, OFTEN_ENOUGH), *others)
+                gc.set_threshold(*raised)
+                if cls._collected not in gc.callbacks:
+                    gc.callbacks.append(cls._collected)
 
     def __exit__(self, *unused: object) -> None:
         cls = CollectionSeldom
         with cls._lock:
             cls._inside -= 1
-            if cls._inside == 0:
+            if gc.get_count()[0] <= cls._before[0]:
+                cls._restore()
+
+    @classmethod
+    def _restore(cls) -> None:
+        if cls._inside == 0 and cls._raised is not None:
+            if gc.get_threshold() == cls._raised:  # nobody else has changed it
                 gc.set_threshold(*cls._before)
+            cls._raised = None
+
+    @staticmethod
+    def _collected(phase: str, info: dict[str, int]) -> None:
+        """Called around each collection, in whatever thread; waits for nobody."""
+        cls = CollectionSeldom
+        if phase == "stop" and cls._lock.acquire(blocking=False):
+            try:
+                cls._restore()
+            finally:
+                cls._lock.release()
