@@ -118,13 +118,7 @@ class RandomState:
 
     def substream(self, call: int, example: int) -> RandomState:
         """The stream of example number `example` in call number `call` under this seed."""
-        key = (self.seed & _MASK32, self.seed >> 32)
-        # The last counter word keeps these apart from every word that a draw may use.
-        inner = philox((call & _MASK32, (call >> 32) & _MASK32, 0, _MASK32), key)
-        words = philox(
-            (example & _MASK32, (example >> 32) & _MASK32, inner[2], inner[3]), inner[:2]
-        )
-        return RandomState(words[0] | words[1] << 32)
+        return _Substream(self.seed, call, example)
 
     def clone(self) -> RandomState:
         """Another state that will draw the same numbers."""
@@ -137,6 +131,39 @@ class RandomState:
 
     def __repr__(self) -> str:
         return f"RandomState(seed={self.seed}, offset={self.offset})"
+
+
+class _Substream(RandomState):
+    """A stream whose seed is found out when somebody asks for it: most examples draw nothing."""
+
+    __slots__ = ("_origin", "_seed")
+
+    def __init__(self, seed: int, call: int, example: int) -> None:
+        """See `RandomState.substream`."""
+        self._lock = threading.Lock()
+        self._origin = seed, call, example
+        self._seed = -1
+        self.offset = 0
+
+    @property
+    def seed(self) -> int:
+        """The number that names the stream."""
+        if self._seed < 0:
+            self._seed = derived_seed(*self._origin)
+        return self._seed
+
+    @seed.setter
+    def seed(self, number: int) -> None:
+        self._seed = number
+
+
+def derived_seed(seed: int, call: int, example: int) -> int:
+    """The seed of example number `example` in call number `call` under another seed."""
+    # The last counter word keeps these apart from every word that a draw may use.
+    key = (seed & _MASK32, seed >> 32)
+    inner = philox((call & _MASK32, (call >> 32) & _MASK32, 0, _MASK32), key)
+    words = philox((example & _MASK32, (example >> 32) & _MASK32, inner[2], inner[3]), inner[:2])
+    return words[0] | words[1] << 32
 
 
 def _restore(state: bytes) -> RandomState:
