@@ -7,6 +7,7 @@ lower rank is of a higher category (bool < int < float < complex).
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -316,6 +317,14 @@ def _checked(name: str, dtype: object) -> DType:
     return dtype
 
 
+@functools.cache
+def _limits(real: DType) -> tuple[float, float, float, float, float]:
+    """eps, max, min, resolution and smallest_normal of a float type."""
+    info: Any = ml_dtypes.finfo(real.numpy)  # type: ignore[no-untyped-call]
+    numbers = info.eps, info.max, info.min, f"1e-{info.precision}", info.smallest_normal
+    return tuple(map(float, numbers))  # type: ignore[return-value]
+
+
 class finfo:
     """Limits of a float type (of the real part for a complex one; of the default type if none).
 
@@ -330,14 +339,9 @@ class finfo:
         if given.category <= INT:
             raise ArgumentTypeError(f"finfo: {given} is not a floating-point type; use iinfo")
         real = given.to_real()
-        info: Any = ml_dtypes.finfo(real.numpy)  # type: ignore[no-untyped-call]
         self.bits: int = real.itemsize * 8
         self.dtype: str = real.name
-        self.eps: float = float(info.eps)
-        self.max: float = float(info.max)
-        self.min: float = float(info.min)
-        self.resolution: float = float(f"1e-{info.precision}")
-        self.smallest_normal: float = float(info.smallest_normal)
+        self.eps, self.max, self.min, self.resolution, self.smallest_normal = _limits(real)
         self.tiny: float = self.smallest_normal
 
     def __repr__(self) -> str:

@@ -391,6 +391,8 @@ def checked_keywords(op: str, keywords: dict[str, Any]) -> dict[str, Any]:
 
 def check_fits(op: str, value: Any, dtype: DType) -> None:
     """Raise ValueRefused for a number beyond what `dtype` holds; minus a uint's is wrapped."""
+    if value == 0 or value == 1:  # which all types hold
+        return
     if dtype.category == dtypes.INT and not isinstance(value, complex):
         info = dtypes.iinfo(dtype)
         fits = (-info.max if info.min == 0 else info.min) <= value <= info.max
