@@ -430,6 +430,7 @@ cdef bint is_operand(Tensor handle, long long serial, Py_ssize_t index,
 @cython.locals(trace=Trace)
 cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
             list values, OpFunction inplace)
+cdef bint any_known(Py_ssize_t n, Tensor h1, Tensor h2, list rest) except -1
 @cython.locals(state=State, child=State, serial="long long")
 cdef record_known(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                   list rest, list values, OpFunction inplace)

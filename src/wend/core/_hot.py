@@ -1703,7 +1703,7 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
         trace.state is None
         and inplace is None
         and n > 0
-        and not prim.check_held
+        and not (prim.check_held and any_known(n, h1, h2, rest))
         and trace.symbolic is None
     ):
         t = record_off(trace, prim, n, h0, h1, h2, rest, values)
@@ -1712,9 +1712,21 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
     return record_known(trace, prim, n, h0, h1, h2, rest, values, inplace)
 
 
+def any_known(n, h1, h2, rest):
+    """Whether one of an op's operands behind the first is computed already, as far as is seen here.
+
+    Only such are looked at (`Primitive.checked`); what is pending has a value later.
+    """
+    return (
+        (n > 1 and (h1.alias is not None or h1.value.buffer is not None))
+        or (n > 2 and (h2.alias is not None or h2.value.buffer is not None))
+        or rest is not None
+    )
+
+
 def record_known(trace, prim, n, h0, h1, h2, rest, values, inplace):
     """`record` on the trie, and what is rare off it."""
-    if prim.check_held and trace.symbolic is None:
+    if prim.check_held and trace.symbolic is None and any_known(n, h1, h2, rest):
         SLOTS["check_held"](prim, operand_list(n, h0, h1, h2, rest), values)
     state = trace.state
     if state is None or trace.symbolic is not None:
