@@ -22,8 +22,8 @@ from wend.compiler.tile import LINE, Shape, counted, fetch, lane_mask, masked_up
 
 __all__ = ["pack_patches"]
 
-# Entries of the table, and bytes of one: two places and three masks.
-_MOVES, _MOVE = 512, 40
+# Entries of the table.
+_MOVES = 512
 
 
 def pack_patches(shape: Shape, dtype: str, names: list[str]) -> str:
@@ -34,7 +34,7 @@ def pack_patches(shape: Shape, dtype: str, names: list[str]) -> str:
     a = arguments(f, names, "")
     f.leave_when(f.is_("eq", "%depth", "0"))
     packing = _Packing(f, shape, Source(shape, dtype), a)
-    table = f.let(f"alloca [{_MOVES * _MOVE} x i8], align 64")
+    table = f.let(f"alloca [{_MOVES * packing.move} x i8], align 64")
     starts = f.let(f"alloca [{_MOVES + 1} x i64], align 64")
     # Runs of neighbours end with a panel's vectors and with rows of the output.
     runs = f.add(f.div("%columns", a["out_width"]), "2")
@@ -54,6 +54,9 @@ class _Packing:
         self.f, self.shape, self.source, self.a = f, shape, source, a
         for name in ("input_image", "input_channel", "input_row", "input_column"):
             a[name] = f.mul(a[name], str(source.size))
+        # Of an entry: two places and three masks, as bits or, where these cost much, as vectors.
+        self.mask = 8 if shape.masks else shape.bytes
+        self.move = 16 + 3 * self.mask
         self.row_bytes = f.mul("%width", str(shape.size))
         self.taps = f.mul(a["kernel_height"], a["kernel_width"])
         self.end = f.add("%start", "%depth")
@@ -90,7 +93,7 @@ class _Packing:
         with f.turns("0", self.taps) as tap:
             number = tap.carry("i64", "0")
             f.store("i64", number, f.at(starts, f.mul(tap.index, "8")), 8)
-            into = f.at(table, f.mul(number, str(_MOVE)))
+            into = f.at(table, f.mul(number, str(self.move)))
             tap.become(number, f.add(number, self._write_down(tap.index, into)))
         f.store("i64", number, f.at(starts, f.mul(self.taps, "8")), 8)
         channel = f.div("%start", self.taps)
@@ -169,14 +172,14 @@ class _Packing:
             run.become(number, f.add(number, "1"))
             ih = f.add(f.mul(oh, a["stride_height"]), down)
             iw = f.add(f.mul(ow, a["stride_width"]), across)
-            move = f.at(table, f.mul(number, str(_MOVE)))
+            move = f.at(table, f.mul(number, str(self.move)))
             source = f.add(f.mul(ih, a["input_row"]), f.mul(iw, a["input_column"]))
             f.store("i64", source, f.at(move, 0), 8)
             to = f.add(line, f.mul(run.index, str(self.shape.size)))
             f.store("i64", to, f.at(move, 8), 8)
             inside = f.is_("ult", ih, a["input_height"])
             stored = count
-            if self.shape.bytes == 32:  # What follows in the row is stored later.
+            if not self.shape.masks:  # What follows in the row is stored later.
                 room = f.sub("%columns", run.index)
                 lanes = str(self.shape.lanes)
                 stored = f.select(f.is_("sge", room, lanes), lanes, count)
@@ -197,16 +200,23 @@ class _Packing:
             mask = f.let(f"and {kind} {mask}, {there}")
             mask = f.let(f"and {kind} {mask}, {self.wanted}")
             mask = f.let(f"select i1 {inside}, {kind} {mask}, {kind} zeroinitializer")
-            self._store_mask(mask, f.at(move, 16 + 8 * part))
-        self._store_mask(lane_mask(f, lanes, stored), f.at(move, 32))
+            self._store_mask(mask, f.at(move, 16 + self.mask * part))
+        self._store_mask(lane_mask(f, lanes, stored), f.at(move, 16 + 2 * self.mask))
 
     def _store_mask(self, mask: str, place: str) -> None:
         f, lanes = self.f, self.shape.lanes
+        if not self.shape.masks:
+            kind = f"<{lanes} x i{8 * self.shape.size}>"
+            f.store(kind, f.let(f"sext <{lanes} x i1> {mask} to {kind}"), place, 8)
+            return
         bits = f.let(f"bitcast <{lanes} x i1> {mask} to i{lanes}")
         f.store("i64", f.let(f"zext i{lanes} {bits} to i64"), place, 8)
 
     def _load_mask(self, place: str) -> str:
         f, lanes = self.f, self.shape.lanes
+        if not self.shape.masks:
+            kind = f"<{lanes} x i{8 * self.shape.size}>"
+            return f.let(f"icmp slt {kind} {f.load(kind, place, 8)}, zeroinitializer")
         bits = f.let(f"trunc i64 {f.load('i64', place, 8)} to i{lanes}")
         return f.let(f"bitcast i{lanes} {bits} to <{lanes} x i1>")
 
@@ -215,11 +225,11 @@ class _Packing:
         f = self.f
         for condition, load in self.ways:
             with f.when(condition), f.loop(first, last) as i:
-                move = f.at(table, f.mul(i, str(_MOVE)))
+                move = f.at(table, f.mul(i, str(self.move)))
                 source = f.at(plane, f.load("i64", move, 8))
                 to = f.at(panel, f.load("i64", f.at(move, 8), 8))
                 x = load(source, move)
-                masked_update(f, self.shape, x, to, self._load_mask(f.at(move, 32)))
+                masked_update(f, self.shape, x, to, self._load_mask(f.at(move, 16 + 2 * self.mask)))
 
     def _beside(self, source: str, move: str) -> str:
         return self.source.vector(self.f, source, self._load_mask(self.f.at(move, 16)))
@@ -230,7 +240,7 @@ class _Packing:
             self.source.vector(
                 f,
                 f.at(source, part * lanes * self.source.size),
-                self._load_mask(f.at(move, 16 + 8 * part)),
+                self._load_mask(f.at(move, 16 + self.mask * part)),
             )
             for part in (0, 1)
         ]

@@ -322,7 +322,7 @@ def masked_store(f: Routine, shape: Shape, value: str, pointer: str, mask: str |
 
 def masked_update(f: Routine, shape: Shape, value: str, pointer: str, mask: str | None) -> None:
     """`masked_store` where memory is this call's own: the lanes left out may be stored again."""
-    if mask is None or shape.bytes != 32:
+    if mask is None or shape.masks:
         return masked_store(f, shape, value, pointer, mask)
     old = f.load(shape.vector, pointer, shape.size)
     lanes = f"<{shape.lanes} x i1>"

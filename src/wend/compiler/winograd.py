@@ -384,7 +384,7 @@ def stored_ways(
     Where a mask costs much, vectors are stored whole if those that follow come later anyway.
     """
     stored = lane_mask(f, shape.lanes, count)
-    if shape.bytes != 32:
+    if shape.masks:
         return [(None, stored)]
     whole = f.is_("sle", f.add(at, str(shape.lanes)), "%count")
     return [(whole, None), (f.let(f"xor i1 {whole}, true"), stored)]
@@ -447,12 +447,12 @@ def join_image(shape: Shape, dtype: str, names: list[str]) -> str:
         ]
         position = f.add(f.mul(top, a["out_width"]), side)
         next_ = f.select(handed, below, f.mul(a["out_width"], unit))
-        loaded = None if shape.bytes == 32 else lane_mask(f, lanes, count)
+        loaded = lane_mask(f, lanes, count) if shape.masks else None
         both = [i // 2 + i % 2 * lanes for i in range(2 * lanes)]
         woven = both[:lanes], both[lanes:]
         # With a store under a mask that costs much, tiles get whole vectors: they have room.
         aside: list[tuple[str | None, Sequence[str | None]]] = [(None, masks)]
-        if shape.bytes == 32:
+        if not shape.masks:
             aside = [(handed, [None] * 4), (f.let(f"xor i1 {handed}, true"), masks)]
         with f.loop("0", a["filters"], str(shape.rows)) as first:
             rows = f.minimum(f.sub(a["filters"], first), str(shape.rows))
