@@ -21,6 +21,8 @@ RUNTIME = Path("src") / "wend" / "runtime"
 COMPILE = ["-O2", "-g0", "-fno-plt", "-Wno-unused-function"]
 if sys.platform == "linux":
     COMPILE.append("-fno-asynchronous-unwind-tables")
+    # That functions and labels start at round addresses would be a twentieth.
+    COMPILE += ["-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]
 LINK = ["-Wl,--strip-all"] if sys.platform == "linux" else []
 PURE_REMEDY = """
 Wend's hot core could not be compiled.
