@@ -97,7 +97,7 @@ def wrap_array(
 
 def tolist(self: Tensor) -> Any:
     """The values as nested lists of Python numbers; a number for a 0-d tensor."""
-    array = array_of(self)
+    array = _hot.ensure(_hot.refreshed(self))
     if self.dtype is bfloat16:
         array = array.astype(np.float32)
     return array.tolist()

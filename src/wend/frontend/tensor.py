@@ -76,7 +76,7 @@ def item(self: Tensor) -> Any:
 
 def to_bool(x: Tensor) -> bool:
     """Truth of a one-element tensor."""
-    array = array_of(x)
+    array = _hot.ensure(_hot.refreshed(x))
     if array.size != 1:
         word = "no values" if array.size == 0 else "more than one value"
         raise _AmbiguousError(f"bool: Boolean value of Tensor with {word} is ambiguous")

@@ -132,18 +132,18 @@ class Fiber:
                 around.leave(trace)
                 here.enter(trace)
 
-    def park(self) -> bool:
-        """Wait until the flush; False where that cannot be (another thread, a cancelled call)."""
-        me = self._greenlet
-        if self.cancelled or self.last or getcurrent() is not me:
-            return False
-        me.parent.switch()
-        return True
-
 
 def park(trace: Trace) -> bool:
-    """The running fiber of a trace waits until everything pending has been computed."""
-    return bool(trace.fiber.park())
+    """Let the running fiber of a trace wait until everything pending has been computed.
+
+    False where that cannot be (another thread, a cancelled call, nobody to wait for).
+    """
+    fiber = trace.fiber
+    me = fiber._greenlet
+    if fiber.cancelled or fiber.last or getcurrent() is not me:
+        return False
+    me.parent.switch()
+    return True
 
 
 _hot.set_slot("park", park)

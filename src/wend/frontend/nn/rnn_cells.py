@@ -96,7 +96,8 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        self._check(input, hx)
+        if input.ndim not in _RANKS or (hx is not None and hx.ndim not in _RANKS):
+            self._check(input, hx)
         if hx is None:
             hx = self._zeros(input)
         if self.nonlinearity not in ("tanh", "relu"):
@@ -160,7 +161,8 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        self._check(input, hx)
+        if input.ndim not in _RANKS or (hx is not None and hx.ndim not in _RANKS):
+            self._check(input, hx)
         if hx is None:
             hx = self._zeros(input)
         return _gru_cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
