@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wend.compiler.blocking import LARGE, Multiply, Room, direct_rows, panel_capacity
+from wend.compiler.blocking import LARGE, Multiply, Room, direct_rows, narrow, panel_capacity
 from wend.compiler.masks import store_first, store_lanes
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, transposed
@@ -67,7 +67,10 @@ def crossed(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) 
         return "false"
     size = str(shape.size)
     # Turning the tiles costs less than packing what few rows need, or turning what many steps need.
-    much = f.both(f.is_("sle", rows, str(_FEW)), f.is_("sge", a["depth"], str(_FEW // 2)))
+    # Rows of narrow tiles are no whole vectors when they are turned.
+    much = "false"
+    if not narrow(shape):
+        much = f.both(f.is_("sle", rows, str(_FEW)), f.is_("sge", a["depth"], str(_FEW // 2)))
     conditions = [
         f.is_("eq", a["left_row"], size),
         f.is_("ne", a["left_step"], size),
