@@ -66,6 +66,7 @@ from wend.compiler.blocking import (
     arguments,
     column_panels,
     direct_rows,
+    narrow,
     panels,
     scratch_size,
 )
@@ -104,8 +105,9 @@ PRODUCT = (
 ).split()
 PACK = "right packed depth columns right_step right_column batch0 batch1 right0 right1".split()
 
-# While a chunk of so many bytes is used, the next one is fetched into the second-level cache.
-_CHUNK_BYTES = 1 << 17
+# While a chunk of so many bytes is used, the next one is fetched into the second-level cache. Left
+# rows are read once for a chunk: of narrow panels it has more.
+_CHUNK_BYTES, _NARROW_CHUNK_BYTES = 1 << 17, 3 << 17
 
 
 @dataclass(frozen=True)
@@ -369,7 +371,8 @@ def _chunk(f: Routine, shape: Shape, ahead: str, depth: str) -> str:
     """
     steps = f.minimum(depth, str(DEPTH))
     panel = f.mul(steps, str(shape.panel * shape.size))
-    fewer = f.add(f.div(str(_CHUNK_BYTES), f.add(panel, "1")), "1")
+    most = _NARROW_CHUNK_BYTES if narrow(shape) else _CHUNK_BYTES
+    fewer = f.add(f.div(str(most), f.add(panel, "1")), "1")
     steps = f.select(f.is_("eq", steps, "0"), "1", steps)
     more = f.div(str(column_panels(shape) * DEPTH), steps)
     return f.mul(f.select(ahead, fewer, more), str(shape.panel))
