@@ -25,7 +25,7 @@ from contextlib import contextmanager, nullcontext
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels
 from wend.compiler.bundles import pieces
 from wend.compiler.operands import Matrix, Operands
-from wend.compiler.packing import Source, shuffled
+from wend.compiler.packing import Source, shuffled, transposed
 from wend.compiler.routine import Routine
 from wend.compiler.tile import (
     Shape,
@@ -253,16 +253,41 @@ def _spread_kernels(shape: Shape, source: Source) -> str:
     with f.loop("0", "%depth", str(shape.lanes)) as k, f.loop("0", "%rows") as i:
         mask = lane_mask(f, shape.lanes, f.sub("%depth", k))
         here = f.at("%weight", f.add(f.mul(i, "%row"), f.mul(k, "%step")))
-        taps = [source.gathered(f, f.at(here, t * shape.size), "%step", mask) for t in range(9)]
-        taps = [f.select("%flipped", y, x, shape.vector) for x, y in zip(taps, taps[::-1])]
-        rows = [_spread_taps(f, shape, taps[3 * r : 3 * r + 3]) for r in range(3)]
-        to = f.at("%to", f.add(f.mul(i, "%to_row"), f.mul(k, str(shape.size))))
-        by_column = [_spread_taps(f, shape, list(column)) for column in zip(*rows)]
-        for down in range(SIDE):
-            for across in range(SIDE):
-                place = f.at(to, f.mul("%apart", str(SIDE * down + across)))
-                masked_store(f, shape, by_column[across][down], place, mask)
+        part: str | None = None
+        if not shape.masks and shape.lanes == 8:
+            whole = f.is_("sle", f.add(k, "8"), "%depth")
+            with f.when(whole):
+                _spread_kernel(f, shape, _turned_taps(f, shape, here), (i, k), None)
+            part = f.let(f"xor i1 {whole}, true")
+        with f.when(part) if part else nullcontext():
+            taps = [source.gathered(f, f.at(here, t * shape.size), "%step", mask) for t in range(9)]
+            _spread_kernel(f, shape, taps, (i, k), mask)
     return f.text()
+
+
+def _turned_taps(f: Routine, shape: Shape, here: str) -> list[str]:
+    """Nine taps of eight steps: eight turned in registers, for which a gather takes long."""
+    lines = [f.at(here, f.mul("%step", str(j))) for j in range(8)]
+    taps = transposed(f, shape, [f.load(shape.vector, line, shape.size) for line in lines])
+    last = "poison"
+    for j, line in enumerate(lines):
+        one = f.load(shape.element, f.at(line, 8 * shape.size), shape.size)
+        last = f.let(f"insertelement {shape.vector} {last}, {shape.element} {one}, i64 {j}")
+    return [*taps, last]
+
+
+def _spread_kernel(
+    f: Routine, shape: Shape, taps: list[str], at: tuple[str, str], mask: str | None
+) -> None:
+    """Transform nine taps, and store them in their planes. at: row and step"""
+    taps = [f.select("%flipped", y, x, shape.vector) for x, y in zip(taps, taps[::-1])]
+    rows = [_spread_taps(f, shape, taps[3 * r : 3 * r + 3]) for r in range(3)]
+    to = f.at("%to", f.add(f.mul(at[0], "%to_row"), f.mul(at[1], str(shape.size))))
+    by_column = [_spread_taps(f, shape, list(column)) for column in zip(*rows)]
+    for down in range(SIDE):
+        for across in range(SIDE):
+            place = f.at(to, f.mul("%apart", str(SIDE * down + across)))
+            masked_store(f, shape, by_column[across][down], place, mask)
 
 
 def parameters(words: str) -> list[tuple[str, str]]:
