@@ -41,9 +41,9 @@ Masks = list[list[str]]
 __all__ = [
     "PLACES",
     "SIDE",
-    "SQUARES",
     "chunk_of",
     "difference",
+    "fewest_squares",
     "halves",
     "is_large",
     "is_winograd",
@@ -62,9 +62,10 @@ __all__ = [
 
 #: Places of a square, and the side of what a square sees.
 PLACES, SIDE = 16, 4
-#: Filters and channels, and squares of all images from which on transforming pays. With so many
-#: filters all tiles are so high that they add in one order, whatever their width.
-_FILTERS, _CHANNELS, SQUARES = 48, 32, 64
+#: Filters and channels, and squares of all images from which on transforming pays, and with panels
+#: of two vectors, which other ways fill less well. With so many filters all tiles are so high that
+#: they add in one order, whatever their width.
+_FILTERS, _CHANNELS, _SQUARES, _NARROW_SQUARES = 48, 32, 64, 24
 #: Squares that are multiplied before the next ones are transformed: few, as what they are
 #: transformed to should stay in the second-level cache, but for so large weights that have no room
 #: there and are read each time. Both are whole panels of any processor.
@@ -79,7 +80,7 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
     if not _has_tiles(shape, dtype):
         return "false"
     found = f.is_("eq", f.mul(a["dilation_height"], a["dilation_width"]), "1")
-    return f.both(found, is_worth(f, shape, dtype, a, a["batch"], str(SQUARES)))
+    return f.both(found, is_worth(f, shape, dtype, a, a["batch"], str(fewest_squares(shape))))
 
 
 def _has_tiles(shape: Shape, dtype: str) -> bool:
@@ -95,6 +96,9 @@ def is_worth(
     high, wide = squares_of(f, a)
     squares = f.mul(f.mul(high, wide), images)
     positions = f.mul(f.mul(a["out_height"], a["out_width"]), images)
+    multiplied = squares
+    if _is_padded(shape):
+        multiplied = f.mul(f.ceil_div(squares, shape.panel), str(shape.panel))
     found = f.is_("eq", a["dilation_height"], a["dilation_width"])
     for relation, x, y in [
         ("eq", a["kernel_height"], "3"),
@@ -107,10 +111,15 @@ def is_worth(
         ("sge", a["channels"], str(_CHANNELS)),
         ("sge", squares, fewest),
         # Squares that reach beyond the edges: at most 3/5 of the multiplications must be left.
-        ("sle", f.mul(squares, "80"), f.mul(positions, "27")),
+        ("sle", f.mul(multiplied, "80"), f.mul(positions, "27")),
     ]:
         found = f.both(found, f.is_(relation, x, y))
     return found
+
+
+def fewest_squares(shape: Shape) -> int:
+    """Squares of all images from which on transforming pays."""
+    return _NARROW_SQUARES if _is_padded(shape) else _SQUARES
 
 
 def spread_words(shape: Shape) -> int:

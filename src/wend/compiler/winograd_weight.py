@@ -22,9 +22,9 @@ from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, mask
 from wend.compiler.winograd import (
     PLACES,
     SIDE,
-    SQUARES,
     chunk_of,
     difference,
+    fewest_squares,
     halves,
     is_large,
     is_worth,
@@ -48,7 +48,7 @@ def is_winograd_weight(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) 
     if not _has_lanes(shape):
         return "false"
     forward = f.is_("eq", a["dilation_width"], "1")
-    fewest = f.select(is_large(f, a), str(_SQUARES), str(SQUARES))
+    fewest = f.select(is_large(f, a), str(_SQUARES), str(fewest_squares(shape)))
     return f.both(forward, is_worth(f, shape, dtype, a, a["images"], fewest))
 
 
