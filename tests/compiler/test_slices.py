@@ -241,3 +241,10 @@ def test_an_order_of_temporaries_serves_for_all_sizes():
                 if size and sizes[j] and first <= lives[j][1] and lives[j][0] <= last:
                     assert places[k] + size <= places[j] or places[j] + sizes[j] <= places[k]
     assert 0 < len(placing.orders) <= arena.MOST_ORDERS and placing.searched < 12
+
+
+def test_temporaries_without_bytes_are_not_searched_for():
+    placing = arena.Placing([(0, 1), (1, 2)])
+    assert placing.place([0, 0]) == ([0, 0], 0) and placing.searched == 0
+    assert placing.place([64, 64]) == ([0, 64], 128) and placing.searched == 1
+    assert placing.place([0, 0]) == ([0, 0], 0)

@@ -136,6 +136,10 @@ class Placing:
             total: int = _bind.lay_in_order(_launch.address_of(order), n, row, sizes, ends)
             if total <= share * most:
                 return total
+        if most == 0:
+            for k in range(n):
+                _launch.write_word(row + 8 * k, 0)
+            return 0
         rows = [(k, size, *life) for k, (size, life) in enumerate(zip(wanted.tolist(), self.lives))]
         found, total = place_all(rows)
         places = [found[k] for k in range(n)]
@@ -143,7 +147,7 @@ class Placing:
             _launch.write_word(row + 8 * k, place)
         # The first sizes may be the only ones: an order is made when others come.
         self.searched += 1
-        if 1 < self.searched <= MOST_ORDERS and 0 < len(rows) <= MOST_ORDERED and most:
+        if 1 < self.searched <= MOST_ORDERS and 0 < len(rows) <= MOST_ORDERED:
             self.orders.append((_order(self.lives, places), SLACK * total / most))
         return total
 

@@ -84,7 +84,10 @@ class FrameMaker:
 
     def hand_out(self, frame: Any) -> None:
         """What becomes of the results: arrays that show others', wanted and saved ones."""
-        bound, recipe = self.bound, self.recipe
+        bound, recipe, skeleton = self.bound, self.recipe, self.skeleton
+        if skeleton.handed is not None:
+            frame.shows, frame.gives, frame.saves = skeleton.handed
+            return
         owners = {r.base: k for k, r in enumerate([r for r in recipe.results if r.owns])}
         inputs = set(recipe.function.inputs)
         places = {i: (MADE, k) for k, i in enumerate(bound.made)}
@@ -111,6 +114,8 @@ class FrameMaker:
         # In the order of the reference: a later step enters them so.
         saved = bound.plan.saved
         frame.saves = tuple([(i, *places.get(i, (LEAF, i)), types.get(i)) for i in saved])
+        if not (shows or types):  # it is the same for all sizes
+            skeleton.handed = frame.shows, frame.gives, frame.saves
 
     def donations(self) -> tuple[Any, ...]:
         """(place among the arrays made, leaf, how to make it, place in the table) of results."""
@@ -128,6 +133,8 @@ class FrameMaker:
 def weights_of(sized: Sized, terms: np.ndarray) -> tuple[Any, ...]:
     """What says, per product, whether the right operand is packed, and where: for these terms."""
     skeleton, places = sized.skeleton, sized.places
+    if not skeleton.packing:
+        return ()
     key = (*terms[skeleton.packed_terms].tolist(), *places[skeleton.private].tolist())
     if skeleton.weights is None or skeleton.weights[0] != key:
         skeleton.weights = key, tuple([weight_of(sized, terms, row) for row in skeleton.packing])

@@ -123,6 +123,7 @@ class Skeleton:
         for k, (private, words) in self._packing.items():
             ends = [(w, kept, t if t is None else int(settled([t])[0])) for w, kept, t in words]
             self.packing.append((k, private, ends, self._layouts[k]))
+        self.handed: Any = None  # what becomes of results, if sizes make no difference
         self.weights: Any = None  # what a frame says of them, for the numbers it had last
         used = [t for _, _, ends, layout in self.packing for t in (*layout, *[e[2] for e in ends])]
         self.packed_terms = np.array([t for t in used if t is not None], np.intp)
