@@ -13,7 +13,16 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import alone, execution, families, later, plans, regions, structure
+from wend.runtime import (
+    alone,
+    execution,
+    families,
+    later,
+    packed,
+    plans,
+    regions,
+    structure,
+)
 
 Params = dict[str, "torch.Tensor"]
 
@@ -314,6 +323,52 @@ def test_single_ops_of_many_kinds(dtype, ran, singly):
                     grads = [np.zeros(()) if t.grad is None else t.grad.numpy() for t in (x, w)]
                     found[on] += [loss.detach().numpy(), *grads]
     assert singly and singly[-1] < 10, "most of it must have been run by the native loop"
+    for a, b in zip(found[True], found[False], strict=True):
+        tolerance = 1e-4 if dtype is torch.float32 else 1e-11
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def many_launches(rng: random.Random, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Products by what is from outside and what is not, numbers that differ, copies of views."""
+    pool = [x, w]
+    for _ in range(30):
+        a, b = rng.choice(pool), rng.choice(pool)
+        k = rng.randrange(6)
+        if k == 0:
+            a = a @ w
+        elif k == 1:
+            a = a @ b
+        elif k == 2:
+            a = a * (0.25 + 0.125 * rng.randrange(4)) + b
+        elif k == 3:
+            a = torch.where((a > b).T, a, b)
+        elif k == 4:
+            a = a.reshape(2, 3, 6).permute(2, 0, 1).reshape(6, 6)
+        else:
+            a = a.T
+        pool.append(a.tanh())
+    return torch.stack([p.sum() for p in pool[-3:]]).sum()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_single_ops_are_launched_with_and_without_packed_operands(dtype, ran, singly, monkeypatch):
+    """One kind of op reads a weight that is packed, and results; frames are shared by numbers."""
+    monkeypatch.setattr(packed, "patience", lambda lies: 1)
+    rows = np.random.default_rng(0).normal(size=(2, 6, 6))
+    x, w = (torch.tensor(row, dtype=dtype, requires_grad=True) for row in rows)
+    found: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    for on in (True, False):
+        with config.override(compile=on, wait=on), torch.autobatch(on):
+            for seed in range(12):
+                x.grad = w.grad = None
+                with own_trie(sealed=True):
+                    loss = many_launches(random.Random(seed), x, w)
+                    loss.backward()
+                    grads = [np.zeros(()) if t.grad is None else t.grad.numpy() for t in (x, w)]
+                    found[on] += [loss.detach().numpy(), *grads]
+    cells = [cell for cell in structure.SINGLES.cells.values() if cell is not None]
+    assert singly[-1] < 10 and any(cell.plain and cell.weighted for cell in cells)
+    assert type(w.value.packed) is dict, "it must have been packed"
     for a, b in zip(found[True], found[False], strict=True):
         tolerance = 1e-4 if dtype is torch.float32 else 1e-11
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)

@@ -28,6 +28,7 @@ cdef extern from "_launch_shim.h":
 
 cdef extern from "_sort_shim.h":
     void copy "wend_copy" (long long target, long long source, Py_ssize_t n)
+    void copy_line "wend_copy_line" (long long target, long long source, Py_ssize_t size, Py_ssize_t n, long long step)
     void add32 "wend_add32" (long long target, long long source, Py_ssize_t n)
     void add64 "wend_add64" (long long target, long long source, Py_ssize_t n)
 
@@ -101,21 +102,34 @@ cdef class Cell:
     cdef public Frame forward
     cdef public tuple made
     cdef public tuple numbers
-    cdef public tuple places
-    cdef public tuple copies
+    cdef public long long plain
+    cdef public long long n_places
+    cdef public long long places
+    cdef public long long views
     cdef public Py_ssize_t space
     cdef public Py_ssize_t pick
-    cdef public tuple picks
+    cdef public long long n_picks
+    cdef public long long picks
     cdef public Py_ssize_t seed_bytes
     cdef public Frame backward
     cdef public tuple made_back
     cdef public tuple numbers_back
-    cdef public tuple places_back
-    cdef public tuple copies_back
+    cdef public long long plain_back
+    cdef public long long n_places_back
+    cdef public long long places_back
+    cdef public long long views_back
     cdef public Py_ssize_t space_back
-    cdef public tuple targets
+    cdef public long long n_targets
+    cdef public long long targets
+    cdef public Py_ssize_t arena_bytes
     cdef public bint weighted
     cdef public Py_ssize_t entries
+    cdef public object memory
+
+@cython.locals(n="long long", fault="long long", arena="long long", _="long long")
+cdef bint run_plain(long long words, long long table) except -1
+
+cdef list NO_WEIGHTS
 
 cdef class Singles:
     cdef public list cells
@@ -133,6 +147,7 @@ cdef class Singles:
     cdef public long long data
     cdef public long long gradient
     cdef public long long table
+    cdef public Py_ssize_t arena_bytes
 
     @cython.locals(n="long long")
     cdef find_tables(self, long long words, Py_ssize_t n_states, long long pool)
@@ -141,6 +156,10 @@ cdef class Singles:
     cdef Py_ssize_t operand(self, Py_ssize_t g, Py_ssize_t k) except -1
     @cython.locals(found=list, k=Py_ssize_t, at="long long")
     cdef list weights(self, Py_ssize_t g, Cell cell)
+    @cython.locals(weights=list)
+    cdef int launch_cell(self, Py_ssize_t g, Cell cell, Frame frame, tuple made, tuple numbers,
+                         long long plain) except -2
+    cdef object lend_arena(self)
     @cython.locals(cells=list, at="long long", space=Py_ssize_t, gradients=Py_ssize_t, cell=Cell)
     cpdef tuple lay_out(self, list nodes, dict known)
     @cython.locals(at="long long", g=Py_ssize_t)
@@ -148,23 +167,26 @@ cdef class Singles:
     cpdef give(self, Py_ssize_t g, Cell cell, long long first, long long seed)
     @cython.locals(most=Py_ssize_t, cell=Cell)
     cpdef Py_ssize_t most_back(self) except -1
-    @cython.locals(n=Py_ssize_t, cells=list, cell=Cell, table="long long",
-                   at="long long", n_in=Py_ssize_t, first="long long", place="long long",
-                   i=Py_ssize_t)
     cpdef Py_ssize_t forward(self, Py_ssize_t g, list needed) except -3
-    @cython.locals(cell=Cell, table="long long",
-                   at="long long", n_in=Py_ssize_t, first="long long", place="long long",
-                   source="long long", size=Py_ssize_t, k=Py_ssize_t, wide=bint, i=Py_ssize_t,
-                   base="long long", target="long long")
+    @cython.locals(n=Py_ssize_t, cells=list, cell=Cell, table="long long", k=Py_ssize_t,
+                   at="long long", n_in=Py_ssize_t, first="long long", i=Py_ssize_t)
+    cdef Py_ssize_t run_forward(self, Py_ssize_t g, list needed) except -3
     cpdef Py_ssize_t backward(self, Py_ssize_t g, list reached, long long scratch,
                               object ask) except -3
-    @cython.locals(source=Py_ssize_t, place=Py_ssize_t, offset="long long", size=Py_ssize_t,
-                   shape=tuple, strides=tuple, where="long long")
-    cdef copy_views(self, tuple copies)
+    @cython.locals(cell=Cell, table="long long", at="long long", n_in=Py_ssize_t,
+                   first="long long", place="long long", k=Py_ssize_t)
+    cdef Py_ssize_t run_backward(self, Py_ssize_t g, list reached, long long scratch,
+                                 object ask) except -3
+    @cython.locals(i=Py_ssize_t, base="long long", target="long long", source="long long",
+                   size=Py_ssize_t)
+    cdef add_target(self, Py_ssize_t g, long long words, object ask)
 
-@cython.locals(n=Py_ssize_t, k=Py_ssize_t, step="long long")
-cdef long long copy_view(long long target, long long source, Py_ssize_t size, tuple shape,
-                         tuple strides) except -1
+@cython.locals(n="long long", n_dims="long long", source="long long", _="long long")
+cdef copy_views(long long words, long long table)
+
+@cython.locals(n="long long", step="long long", _="long long")
+cdef long long copy_view(long long target, long long source, Py_ssize_t size, long long n_dims,
+                         long long words) except -1
 
 @cython.locals(state=State, plans=dict, track=Track, pending=dict)
 cpdef execute(Batch batch, list live)
@@ -180,6 +202,8 @@ cdef tuple sizes_of(Frame frame, list values, list args)
 cpdef int run_bound(Track track, Frame frame, Batch batch, list values, list args) except -2
 
 cpdef long long take_arena(Frame frame) except -1
+
+cdef object arena_of(Py_ssize_t size)
 
 @cython.locals(v=Value, shown=list, source=int, k=Py_ssize_t, offset="long long")
 cpdef list show(Frame frame, list values, list made)

@@ -325,17 +325,48 @@ class Cell:
     """What one op of a kind runs on addresses: operands, results, seeds, what backward makes.
 
     forward, made, numbers     see `launch_at`; None if its result is an operand, or a copy
-    places       of results, from the first one's address on     space: bytes for them
-    copies       (source, place, offset, bytes of an element, shape, strides) of views: dense copies
-    pick         the value in the table     picks: those that the backward frame reads
+    plain        address of words that say the same without Python (see `run_plain`); 0 if some of
+                 it is not known before the run
+    n_places, places     of results, from the first one's address on     space: bytes for them
+    views        address of words that say which results are copies: see `copy_views`
+    pick         the value in the table     n_picks, picks: those that the backward frame reads
     seed_bytes   of the gradient, 0 for none
-    backward, made_back, numbers_back, places_back, space_back     as for forward
-    targets      (operand, its gradient in the table, bytes, whether float64)
+    backward, made_back, numbers_back, plain_back, n_places_back, places_back, views_back,
+    space_back   as for forward
+    n_targets, targets     (operand, its gradient in the table, bytes, whether float64)
+    arena_bytes  of memory that both need while they run     weighted: see `weigh`
+    memory       what addresses lead to
     """
 
     def __init__(self, **given):
         for name, content in given.items():
             setattr(self, name, content)
+
+
+def run_plain(words, table):
+    """Run a frame on what lies at given addresses, as `launch_at`; 0 for a failure.
+
+    words: number of addresses, (word, place in the table, offset) of each; number of numbers,
+           (word, bits) of each; address of the failures; number of steps, (code, calls, place in
+           the arena) of each.  The arena is the last entry before the table.
+    """
+    n = get(words)
+    patch(words + 8, n, table)
+    words += 8 + 24 * n
+    n = get(words)
+    words += 8
+    for _ in range(n):
+        put(get(words), get(words + 8))
+        words += 16
+    fault = get(words)
+    put(fault, 0)
+    n = get(words + 8)
+    words += 16
+    arena = get(table - 8)
+    for _ in range(n):
+        run_kernels(get(words), get(words + 8), False, arena + get(words + 16), 0)
+        words += 24
+    return get(fault) == 0
 
 
 NO_WEIGHTS = []
@@ -353,6 +384,7 @@ class Singles:
 
     def __init__(self, values, words, n_states, pool):
         self.values = values
+        self.arena_bytes = 0
         self.find_tables(words, n_states, pool)
 
     def find_tables(self, words, n_states, pool):
@@ -388,12 +420,14 @@ class Singles:
             if cell is not None:
                 space += cell.space
                 gradients += cell.seed_bytes
+                if cell.arena_bytes > self.arena_bytes:
+                    self.arena_bytes = cell.arena_bytes
         return space, gradients
 
     def begin(self, address, space, table):
         """Let results, and the gradients behind so many bytes, lie from here on.
 
-        table: address of memory for the addresses that one op reads and makes
+        table: address of memory for the addresses that one op reads and makes, behind a word
         """
         self.table = table
         for g in range(len(self.cells)):
@@ -407,6 +441,8 @@ class Singles:
         self.cells[g] = cell
         put(self.firsts + 8 * g, first)
         put(self.seeds + 8 * g, seed)
+        if cell is not None and cell.arena_bytes > self.arena_bytes:
+            self.arena_bytes = cell.arena_bytes
 
     def most_back(self):
         """Bytes of the most that the backward pass of an op makes."""
@@ -432,18 +468,47 @@ class Singles:
         return get(self.pool + 8 * (get(self.reads_at + 8 * g) + k))
 
     def weights(self, g, cell):
-        """Values from outside, which may have been packed; see `weigh`."""
-        if not cell.weighted:
-            return NO_WEIGHTS
-        found = [None] * cell.entries
-        for k in range(get(self.n_reads + 8 * g)):
-            at = self.operand(g, k)
-            if get(self.region + 8 * at) == -1:
-                found[k] = self.values[at]
+        """Values from outside, which may have been packed, see `weigh`; none if all are inside."""
+        found = NO_WEIGHTS
+        if cell.weighted:
+            for k in range(get(self.n_reads + 8 * g)):
+                at = self.operand(g, k)
+                if get(self.region + 8 * at) == -1:
+                    if found is NO_WEIGHTS:
+                        found = [None] * cell.entries
+                    found[k] = self.values[at]
         return found
+
+    def launch_cell(self, g, cell, frame, made, numbers, plain):
+        """Run one of a cell's frames: see `launch_at`."""
+        weights = self.weights(g, cell)
+        if plain == 0 or weights is not NO_WEIGHTS:
+            if cell.weighted and weights is NO_WEIGHTS:
+                weights = [None] * cell.entries
+            return launch_at(frame, made, self.table, weights, numbers, None)
+        if frame.busy:
+            return 0
+        return 1 if run_plain(plain, self.table) else -1
+
+    def lend_arena(self):
+        """Memory for temporaries of the ops that come; None if they need none."""
+        if self.arena_bytes == 0:
+            return None
+        arena = arena_of(self.arena_bytes)
+        put(self.table - 8, arena.address)
+        return arena
 
     def forward(self, g, needed):
         """Run ops from the g-th on; the number of one that others have to run, or of all."""
+        arena = self.lend_arena()
+        try:
+            return self.run_forward(g, needed)
+        finally:
+            if arena is not None:
+                ARENAS.append(arena)
+
+    def run_forward(self, g, needed):
+        """As `forward`, with an arena."""
         cells = self.cells
         table = self.table
         n = len(cells)
@@ -455,18 +520,16 @@ class Singles:
                 n_in = self.fill_operands(g)
                 first = get(self.firsts + 8 * g)
                 at = table + 8 * n_in
-                for place in cell.places:
-                    put(at, first + place)
+                for k in range(cell.n_places):
+                    put(at, first + get(cell.places + 8 * k))
                     at += 8
                 if (
                     cell.forward is not None
-                    and launch_at(
-                        cell.forward, cell.made, table, self.weights(g, cell), cell.numbers, None
-                    )
+                    and self.launch_cell(g, cell, cell.forward, cell.made, cell.numbers, cell.plain)
                     != 1
                 ):
                     return g
-                self.copy_views(cell.copies)
+                copy_views(cell.views, table)
                 i = get(self.made + 8 * get(self.made_at + 8 * g))
                 put(self.data + 8 * i, get(table + 8 * cell.pick))
                 if cell.seed_bytes != 0:
@@ -480,71 +543,94 @@ class Singles:
         scratch: address of memory for gradients     ask: makes memory for that of a leaf
         -2: a frame was in use, or a kernel noted a failure
         """
+        arena = self.lend_arena()
+        try:
+            return self.run_backward(g, reached, scratch, ask)
+        finally:
+            if arena is not None:
+                ARENAS.append(arena)
+
+    def run_backward(self, g, reached, scratch, ask):
+        """As `backward`, with an arena."""
         table = self.table
         while g >= 0:
             if reached[g]:
                 cell = self.cells[g]
                 if cell is None:
                     return g
-                if cell.targets:
+                if cell.n_targets != 0:
                     n_in = self.fill_operands(g)
                     first = get(self.firsts + 8 * g)
                     at = table + 8 * n_in
-                    for place in cell.picks:
+                    for k in range(cell.n_picks):
+                        place = get(cell.picks + 8 * k)
                         if place < n_in:
                             put(at, get(table + 8 * place))
                         else:
-                            put(at, first + cell.places[place - n_in])
+                            put(at, first + get(cell.places + 8 * (place - n_in)))
                         at += 8
                     put(at, get(self.seeds + 8 * g))
-                    for place in cell.places_back:
+                    for k in range(cell.n_places_back):
                         at += 8
-                        put(at, scratch + place)
-                    if cell.backward is not None and launch_at(
-                        cell.backward, cell.made_back, table, self.weights(g, cell),
-                        cell.numbers_back, None,
+                        put(at, scratch + get(cell.places_back + 8 * k))
+                    if cell.backward is not None and self.launch_cell(
+                        g, cell, cell.backward, cell.made_back, cell.numbers_back, cell.plain_back
                     ) != 1:  # fmt: skip
                         return -2
-                    self.copy_views(cell.copies_back)
-                    for k, place, size, wide in cell.targets:
-                        i = self.operand(g, k)
-                        base = get(self.root + 8 * i)
-                        target = get(self.gradient + 8 * base)
-                        if target == 0 and get(self.region + 8 * base) == -1:
-                            ask(base)
-                            target = get(self.gradient + 8 * base)
-                        if target != 0:
-                            target += get(self.offset + 8 * i)
-                            source = get(table + 8 * place)
-                            if wide:
-                                add64(target, source, size >> 3)
-                            else:
-                                add32(target, source, size >> 2)
+                    copy_views(cell.views_back, table)
+                    for k in range(cell.n_targets):
+                        self.add_target(g, cell.targets + 32 * k, ask)
             g -= 1
         return -1
 
-    def copy_views(self, copies):
-        """Copy what lies in strides in values of the table."""
-        for source, place, offset, size, shape, strides in copies:
-            where = get(self.table + 8 * place)
-            copy_view(where, get(self.table + 8 * source) + offset, size, shape, strides)
+    def add_target(self, g, words, ask):
+        """Add a gradient in the table to that of an operand: see `Cell.targets`."""
+        i = self.operand(g, get(words))
+        base = get(self.root + 8 * i)
+        target = get(self.gradient + 8 * base)
+        if target == 0 and get(self.region + 8 * base) == -1:
+            ask(base)
+            target = get(self.gradient + 8 * base)
+        if target != 0:
+            target += get(self.offset + 8 * i)
+            source = get(self.table + 8 * get(words + 8))
+            size = get(words + 16)
+            if get(words + 24):
+                add64(target, source, size >> 3)
+            else:
+                add32(target, source, size >> 2)
 
 
-def copy_view(target, source, size, shape, strides):
-    """Copy elements of `size` bytes that lie in strides, densely; returns the end of them."""
-    if not shape:
+def copy_views(words, table):
+    """Copy what lies in strides in values of the table, densely.
+
+    words: number of copies; of each source, place, offset, bytes of an element, dims, and for each
+    of these extent and stride
+    """
+    n = get(words)
+    words += 8
+    for _ in range(n):
+        n_dims = get(words + 32)
+        source = get(table + 8 * get(words)) + get(words + 16)
+        copy_view(get(table + 8 * get(words + 8)), source, get(words + 24), n_dims, words + 40)
+        words += 40 + 16 * n_dims
+
+
+def copy_view(target, source, size, n_dims, words):
+    """Copy elements of `size` bytes that lie in strides, densely; returns the end of them.
+
+    words: extents and strides of the dims
+    """
+    if n_dims == 0:
         copy(target, source, size)
         return target + size
-    n = shape[0]
-    if len(shape) > 1:
-        shape = shape[1:]
-        for k in range(n):
-            target = copy_view(target, source + k * strides[0], size, shape, strides[1:])
-        return target
-    step = strides[0]
+    n = get(words)
+    step = get(words + 8)
+    if n_dims == 1:
+        copy_line(target, source, size, n, step)
+        return target + n * size
     for _ in range(n):
-        copy(target, source, size)
-        target += size
+        target = copy_view(target, source, size, n_dims - 1, words + 16)
         source += step
     return target
 
@@ -676,16 +762,20 @@ def free_arena(arena):
 
 def take_arena(frame):
     """Memory for temporaries while the frame runs; its address."""
-    arena = None
+    arena = arena_of(frame.arena_bytes)
+    frame.arena = arena
+    return arena.address
+
+
+def arena_of(size):
+    """An arena of at least so many bytes, that nobody else is using."""
     try:  # other threads take and free too
         while True:
             arena = ARENAS.pop()
-            if arena.size >= frame.arena_bytes:
-                break
+            if arena.size >= size:
+                return arena
     except IndexError:
-        arena = SLOTS["arena"](frame.arena_bytes)
-    frame.arena = arena
-    return arena.address
+        return SLOTS["arena"](size)
 
 
 def show(frame, values, made):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wend.core._select import compiled, load_plain
-from wend.runtime._sort_select import add32, add64, copy
+from wend.runtime._sort_select import add32, add64, copy, copy_line
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -83,6 +83,7 @@ _STAND_INS = {
     "add32": add32,
     "add64": add64,
     "copy": copy,
+    "copy_line": copy_line,
     "array_owned": array_owned,
     "references": references,
     "identity": id,

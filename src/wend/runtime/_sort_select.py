@@ -15,6 +15,12 @@ def copy(target: int, source: int, n: int) -> None:
     ctypes.memmove(int(target), int(source), int(n))
 
 
+def copy_line(target: int, source: int, size: int, n: int, step: int) -> None:
+    """Copy n elements of `size` bytes that lie `step` bytes apart, one behind the other."""
+    for k in range(n):
+        copy(target + k * size, source + k * step, size)
+
+
 def _add(
     of: type[ctypes.c_float] | type[ctypes.c_double], target: int, source: int, n: int
 ) -> None:

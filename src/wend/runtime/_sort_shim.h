@@ -8,6 +8,22 @@ static inline void wend_copy(long long target, long long source, Py_ssize_t n) {
     memcpy((void *)(intptr_t)target, (const void *)(intptr_t)source, (size_t)n);
 }
 
+/* Copy n elements of `size` bytes that lie `step` bytes apart, one behind the other. */
+static void wend_copy_line(long long target, long long source, Py_ssize_t size, Py_ssize_t n,
+                           long long step) {
+    char *to = (char *)(intptr_t)target;
+    const char *from = (const char *)(intptr_t)source;
+    if (step == size) {
+        memcpy(to, from, (size_t)(n * size));
+    } else if (size == 4) {
+        for (; n > 0; n--, to += 4, from += step) memcpy(to, from, 4);
+    } else if (size == 8) {
+        for (; n > 0; n--, to += 8, from += step) memcpy(to, from, 8);
+    } else {
+        for (; n > 0; n--, to += size, from += step) memcpy(to, from, (size_t)size);
+    }
+}
+
 static void wend_add32(long long target, long long source, Py_ssize_t n) {
     float *restrict t = (float *)(intptr_t)target;
     const float *restrict s = (const float *)(intptr_t)source;

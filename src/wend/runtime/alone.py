@@ -8,7 +8,7 @@ has no machine code (yet) is run by `Forward.run` and `Execution.back` in betwee
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import accumulate
@@ -18,7 +18,7 @@ import numpy as np
 
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
-from wend.runtime.arena import aligned
+from wend.runtime.arena import ALIGNMENT, aligned
 from wend.runtime.batches import Groups
 from wend.runtime.calls import words_of
 from wend.runtime.execution_backward import Execution
@@ -30,6 +30,8 @@ _slabs: Any = _slabs_select.select()
 
 #: Operands, results, and what the backward pass makes, of an op that is run on addresses.
 MOST_ENTRIES = 64
+#: Bytes for their addresses; before them is a word for that of the arena.
+TABLE = aligned(8 * MOST_ENTRIES)
 _NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
@@ -52,8 +54,8 @@ class Alone(Execution):
         space, gradients = ops.lay_out(sorter.nodes, self.book.cells)
         #: (address, bytes) of gradients of results, which begin as zeros
         self.cleared: list[tuple[int, int]] = []
-        start = self.piece(8 * MOST_ENTRIES + space, gradients if self.with_gradients else 0)
-        ops.begin(start + 8 * MOST_ENTRIES, space, start)
+        start = self.piece(ALIGNMENT + TABLE + space, gradients if self.with_gradients else 0)
+        ops.begin(start + ALIGNMENT + TABLE, space, start + ALIGNMENT)
         self.others: dict[int, Any] = {}  # what the loop has left
         n = len(sorter.nodes)
         g = ops.forward(0, sorter.needed)
@@ -184,40 +186,42 @@ def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> A
     try:
         n = len(types)
         known = Bound(forward, types, numbers, n)
-        cell = _launch.Cell(
-            forward=known.frame, made=known.made, numbers=known.numbers, places=known.places,
-            space=known.space, copies=known.copies, pick=forward.picks[0],
-            picks=tuple(forward.picks), seed_bytes=0, backward=None, made_back=(),
-            numbers_back=(), places_back=(), space_back=0, copies_back=(), targets=(),
-            weighted=known.weighted, entries=n + len(known.places),
-        )  # fmt: skip
+        back, targets, seed_bytes, entries = NO_BOUND, [], 0, n + len(known.places)
         if template.n_given:
             (out, *_) = forward.out_types(types, numbers)
             is_wide(out.dtype.numpy)
-            cell.seed_bytes = aligned(out.nbytes)
+            seed_bytes = aligned(out.nbytes)
         if backward is not None and template.n_given:
-            fill_backward(cell, template, types, numbers)
-        return cell if cell.entries <= MOST_ENTRIES else None
+            types = template.gradient_types(types, numbers)
+            back = Bound(backward, types, numbers, len(types))
+            table = [*types, *backward.made_types(types, numbers)]
+            entries = max(entries, len(table))
+            targets = [
+                (k, pick, table[pick].nbytes, is_wide(table[pick].dtype.numpy))
+                for k, pick in zip(template.targets, backward.picks, strict=True)
+            ]
     except (LookupError, Unsuited):
         return None
-
-
-def fill_backward(cell: Any, template: Any, types: list[Any], numbers: list[Any]) -> None:
-    """Add what a cell's backward pass runs.  Raises LookupError, Unsuited."""
-    function = template.backward
-    types = template.gradient_types(types, numbers)
-    known = Bound(function, types, numbers, len(types))
-    cell.backward, cell.made_back, cell.numbers_back = known.frame, known.made, known.numbers
-    cell.places_back, cell.space_back, cell.copies_back = known.places, known.space, known.copies
-    cell.weighted |= known.weighted
-    cell.entries = max(cell.entries, len(types) + len(known.places))
-    table = [*types, *function.made_types(types, numbers)]
-    cell.targets = tuple(
-        [
-            (k, pick, table[pick].nbytes, is_wide(table[pick].dtype.numpy))
-            for k, pick in zip(template.targets, function.picks, strict=True)
-        ]
-    )
+    if entries > MOST_ENTRIES:
+        return None
+    rows: list[Sequence[int]] = [
+        known.places, known.views, forward.picks, back.places, back.views,
+        [word for target in targets for word in target], known.plain, back.plain,
+    ]  # fmt: skip
+    memory = np.array([word for row in rows for word in row], np.int64)
+    starts = accumulate((8 * len(row) for row in rows), initial=_launch.address_of(memory))
+    places, views, picks, places_back, views_back, at, plain, plain_back, _ = starts
+    return _launch.Cell(
+        forward=known.frame, made=known.made, numbers=known.numbers,
+        plain=plain if known.plain else 0, n_places=len(known.places), places=places, views=views,
+        space=known.space, pick=forward.picks[0], n_picks=len(forward.picks), picks=picks,
+        seed_bytes=seed_bytes, backward=back.frame, made_back=back.made,
+        numbers_back=back.numbers, plain_back=plain_back if back.plain else 0,
+        n_places_back=len(back.places), places_back=places_back, views_back=views_back,
+        space_back=back.space, n_targets=len(targets), targets=at,
+        arena_bytes=max(known.arena_bytes, back.arena_bytes),
+        weighted=known.weighted or back.weighted, entries=entries, memory=memory,
+    )  # fmt: skip
 
 
 class Bound:
@@ -229,10 +233,11 @@ class Bound:
         self.made: tuple[int, ...] = ()
         self.numbers: tuple[Any, ...] = ()
         self.places: tuple[int, ...] = ()
-        self.copies: tuple[Any, ...] = ()
-        self.space = 0
+        self.views = [0]  # see `_launch.copy_views`
+        self.plain: list[int] = []  # see `_launch.run_plain`
+        self.space = self.arena_bytes = 0
         self.weighted = False
-        if function.plan is None:
+        if function is None or function.plan is None:
             return
         compiled = getattr(function.plan, "compiled", None)
         if compiled is None:
@@ -247,11 +252,47 @@ class Bound:
         spaces = [aligned(t.nbytes) for t in made]
         *places, self.space = accumulate(spaces, initial=0)
         self.places = tuple(places)
-        self.copies = tuple([copied(frame, found, *give) for give in shown(frame)])
-        self.weighted = bool(frame.weights)
+        copies = [copied(frame, found, *give) for give in shown(frame)]
+        self.views = [len(copies), *[word for copy in copies for word in copy]]
         if any(step[0] == 0 for step in frame.steps):
+            self.weighted = bool(frame.weights)
             self.frame, self.made = frame, tuple(found.made)
             self.numbers = words_of(frame, types, numbers)
+            if not frame.release:
+                self.plain = plain_words(frame, self.made, self.numbers)
+                self.arena_bytes = frame.arena_bytes
+
+
+#: Of no function.
+NO_BOUND = Bound(None, [], [], 0)
+
+
+def plain_words(frame: Any, made: Sequence[int], numbers: Sequence[Any]) -> list[int]:
+    """What `_launch.run_plain` reads: a run of a frame on operands that are not packed."""
+    sources = [(-1, 0), *[(i, 0) for i in (*frame.leaves, *made)]]
+    places = dict(enumerate(sources))
+    words = [(at, bits_of(number) if kind == 2 else int(number)) for at, number, kind in numbers]
+    for _, _, place, home, offset, private, choices, _ in frame.weights:
+        places[place // 8] = (sources[home // 8][0], offset) if private < 0 else (-1, private)
+        words += [(at, packed_else) for at, _, packed_else in choices]
+    start = (frame.patches - frame.fault) // 8
+    patches: list[int] = []
+    for k in range(start, start + 3 * frame.n_patches, 3):
+        at, place, offset = frame.memory[k : k + 3].tolist()
+        i, more = places[place]
+        patches += (at, i, offset + more)
+    runs = [(step[1], step[2], frame.scratch) for step in frame.steps if step[0] == 0]
+    return [
+        frame.n_patches, *patches,
+        len(words), *[word for at, bits in words for word in (frame.fault + at, bits)],
+        frame.fault,
+        len(runs), *[word for run in runs for word in run],
+    ]  # fmt: skip
+
+
+def bits_of(number: float) -> int:
+    """A float64 as a word."""
+    return int(np.float64(number).view(np.int64))
 
 
 def shown(frame: Any) -> list[tuple[int, Any]]:
@@ -264,13 +305,16 @@ def shown(frame: Any) -> list[tuple[int, Any]]:
     ]
 
 
-def copied(frame: Any, found: Any, value: int, show: Any) -> tuple[Any, ...]:
-    """(source, value, offset, bytes of an element, shape, strides) of a dense copy."""
+def copied(frame: Any, found: Any, value: int, show: Any) -> list[int]:
+    """What `_launch.copy_views` reads of a dense copy."""
     made, leaf, _, _ = _launch.sources()
     source, k, whole, shape, dtype, offset, strides = show
     if source not in (made, leaf) or whole:
         raise LookupError
-    return (found.made[k] if source == made else k, value, offset, dtype.itemsize, shape, strides)
+    if source == made:
+        k = found.made[k]
+    lies = [word for pair in zip(shape, strides, strict=True) for word in pair]
+    return [k, value, offset, dtype.itemsize, len(shape), *lies]
 
 
 def is_settled(plan: Any) -> bool:

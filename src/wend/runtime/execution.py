@@ -47,6 +47,7 @@ class Forward:
         n, self.n_steps = len(self.values), len(batch.states)
         self.words = words = np.empty(_sort.words_for(n, self.n_steps), np.int64)
         self.sorter = _sort.Sorter(words, n, self.n_steps)
+        self.region = words[:n]
         self.root, self.offset = words[2 * n : 3 * n], words[3 * n : 4 * n]
         self.data, self.gradients = words[4 * n : 5 * n], words[5 * n : 6 * n]
         self.held: dict[int, Any] = {}  # arrays of values that have one of their own
@@ -65,8 +66,13 @@ class Forward:
         if not book.learn(book.n - before, len(batch.states), batch.state is not None):
             raise Unsuited
         for i in self.sorter.leaves:
-            array = self.held[i] = dense(self.values[i].buffer)
-            self.data[i] = _launch.address_of(array)
+            array = self.values[i].buffer
+            address = _launch.address_of(array)
+            if address == -1:
+                array = dense(array)
+                address = _launch.address_of(array)
+            self.held[i] = array
+            self.data[i] = address
 
     def mark(self, wanted: list[int], roots: list[int]) -> None:
         """Say what is to be computed: these values, and what backward from the roots reads."""
@@ -265,7 +271,7 @@ class Forward:
 
     def is_outside(self, at: int) -> bool:
         """Whether a value has entered the trace."""
-        return bool(self.sorter.region[at] == -1)
+        return bool(self.region[at] == -1)
 
     # -- what comes of it ------------------------------------------------------------------
 

@@ -144,9 +144,12 @@ class Execution(Forward):
 
     def covers(self, roots: list[int]) -> bool:
         """Whether the backward pass goes through all that these values depend on."""
-        region, reached = self.sorter.region, self.sorter.reached
-        regions = [region[self.root[i]] for i in roots]
-        return all(g >= 0 and reached[g] for g in regions)
+        region, root, reached = self.region, self.root, self.sorter.reached
+        for i in roots:
+            g = region[root[i]]
+            if g < 0 or not reached[g]:
+                return False
+        return True
 
     def check_gradients(self) -> None:
         """Raises Unsuited if a later backward pass would add gradients of a type that it cannot."""
