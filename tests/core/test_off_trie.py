@@ -9,6 +9,7 @@ import wend as torch
 from tries import own_trie
 from wend import nn
 from wend.core import _hot
+from wend.runtime import structure
 
 
 def run(cell, sizes, grad=True):
@@ -105,3 +106,57 @@ def test_types_of_the_fourth_operand_are_compared():
             b, _ = wide(x.double(), (h.double(), c.double()))
             assert trace.state is None
             assert a.dtype is torch.float32 and b.dtype is torch.float64
+
+
+def test_cells_with_weights_of_their_own_take_turns():
+    cells = [nn.LSTMCell(4, 3), nn.LSTMCell(4, 3)]
+    rows = torch.randn(6, 2, 4)
+
+    def run_turns(order):
+        states = [(torch.zeros(2, 3), torch.zeros(2, 3)) for _ in cells]
+        for k, which in enumerate(order):
+            states[which] = cells[which](rows[k], states[which])
+        (states[0][0].sum() + 2 * states[1][0].sum()).backward()
+        made = [y.tolist() for pair in states for y in pair]
+        for cell in cells:
+            made += [p.grad.tolist() for p in cell.parameters()]
+            cell.zero_grad()
+        return made
+
+    # The weights enter in another order, at other places, each time.
+    for order in ([0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 1], [0, 0, 0, 1, 0, 1]):
+        with own_trie():
+            expected = run_turns(order)
+        with own_trie(sealed=True):
+            for _ in range(2):
+                found = run_turns(order)
+                for a, b in zip(expected, found, strict=True):
+                    torch.testing.assert_close(torch.tensor(a), torch.tensor(b))
+
+
+def test_rows_are_found_whatever_they_are_rows_of():
+    narrow, wide = torch.randn(5, 2, 3), torch.randn(4, 2, 7)
+    with own_trie(sealed=True):
+        for forget in (False, False, True):
+            if forget:
+                structure.BOOK.clear()
+                assert not structure._sort.PLACES
+            made = [x[k].exp() for k in (0, 3, -1, 3) for x in (narrow, wide, narrow.double())]
+            made += [x.select(1, k).exp() for k in (1, 0) for x in (narrow, wide)]
+            expected = [
+                np.exp(x.numpy()[k]) for k in (0, 3, -1, 3) for x in (narrow, wide, narrow.double())
+            ] + [np.exp(x.numpy()[:, k]) for k in (1, 0) for x in (narrow, wide)]
+            for a, b in zip(made, expected, strict=True):
+                np.testing.assert_allclose(a.numpy(), b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("cls", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_a_cell_refuses_other_ranks(cls):
+    cell = cls(4, 3)
+    state = (torch.zeros(2, 2, 3),) * 2 if cls is nn.LSTMCell else torch.zeros(2, 2, 3)
+    with pytest.raises(ValueError, match="Expected hidden to be 1D or 2D, got 3D"):
+        cell(torch.randn(2, 4), state)
+    good = (torch.zeros(2, 3),) * 2 if cls is nn.LSTMCell else torch.zeros(2, 3)
+    for shape in ((2, 2, 4), ()):
+        with pytest.raises(ValueError, match=f"input to be 1D or 2D, got {len(shape)}D"):
+            cell(torch.randn(shape), good)

@@ -161,6 +161,7 @@ cdef class PrimitiveBase:
     cdef TensorType last_t1
     cdef TensorType last_t2
     cdef list last_more
+    cdef tuple last_rest
     cdef Program last_program
     cdef object last_outs
     cdef TensorType other_t0
@@ -442,6 +443,8 @@ cdef bint at_hand_all(Trace trace, list handles) except -1
 cdef bint same_operands(list types, list handles) except -1
 @cython.locals(k=Py_ssize_t, h=Tensor)
 cdef bint any_requires_grad(list handles) except -1
+@cython.locals(known=tuple, at=Py_ssize_t, k=Py_ssize_t, h=Tensor)
+cdef tuple rest_indices(PrimitiveBase prim, list handles)
 @cython.locals(more=list, h=Tensor)
 cdef resized(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
              list values)

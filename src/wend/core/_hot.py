@@ -1770,7 +1770,7 @@ def at_hand(trace, handle):
 def at_hand_all(trace, handles):
     """`at_hand` for all handles of a list."""
     for k in range(len(handles)):
-        if not at_hand(trace, handles[k]):
+        if not at_hand(trace, handle_at(handles, k)):
             return False
     return True
 
@@ -1778,7 +1778,7 @@ def at_hand_all(trace, handles):
 def same_operands(types, handles):
     """Whether the values of handles have exactly these types."""
     for k in range(len(handles)):
-        h = handles[k]
+        h = handle_at(handles, k)
         if types[k] is not h.value.type:
             return False
     return True
@@ -1787,10 +1787,29 @@ def same_operands(types, handles):
 def any_requires_grad(handles):
     """Whether gradients flow to one of these."""
     for k in range(len(handles)):
-        h = handles[k]
+        h = handle_at(handles, k)
         if h.value.requires_grad:
             return True
     return False
+
+
+def rest_indices(prim, handles):
+    """Indices of values in their trace, those of the op's last call if they are the same.
+
+    A cell that is called again and again reads the same weights each time.
+    """
+    known = prim.last_rest
+    if known is not None and len(known) == len(handles):
+        k = 0
+        for at in known:
+            h = handle_at(handles, k)
+            if h.value.index != at:
+                break
+            k += 1
+        if k == len(handles):
+            return known
+    prim.last_rest = tuple([h.value.index for h in handles])
+    return prim.last_rest
 
 
 def resized(prim, n, h0, h1, h2, rest, values):
@@ -1938,7 +1957,7 @@ def fill_step(trace, step, prim, n, h0, h1, h2, rest, values, grad):
     step.i1 = h1.value.index if n > 1 else -1
     step.i2 = h2.value.index if n > 2 else -1
     if rest is not None:
-        step.rest = tuple([h.value.index for h in rest])
+        step.rest = rest_indices(prim, rest)
     step.first = trace.n
     step.n_out = 1
     step.arg0 = len(trace.args)
@@ -3011,8 +3030,8 @@ class OpFunction:
                                 h2 = a
                             else:
                                 if rest is None:
-                                    rest = []
-                                rest.append(a)
+                                    rest = roomy(4)
+                                push(rest, a)
                             n += 1
                         elif role == R_FLOAT:
                             if type(a) is not float:
@@ -3049,8 +3068,8 @@ class OpFunction:
                                     h2 = a
                                 else:
                                     if rest is None:
-                                        rest = []
-                                    rest.append(a)
+                                        rest = roomy(4)
+                                    push(rest, a)
                                 n += 1
                             if not ok:
                                 break
@@ -3701,7 +3720,7 @@ def set_defaults():
         State: "parent t0 t1 t2 trest last_args children child plans nodes leaves step",
         Trace: "state sites extra site_code",
         TensorType: "size extents kind",
-        PrimitiveBase: "last_t0 last_t1 last_t2 last_more last_program last_outs "
+        PrimitiveBase: "last_t0 last_t1 last_t2 last_more last_rest last_program last_outs "
         "piece piece_outs piece_args",
         Mode: "off",
         Segment: "structure inputs saved types args sites hooks",

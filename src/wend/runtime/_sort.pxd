@@ -16,6 +16,7 @@ cdef extern from "_sort_shim.h":
 cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS, RANKS, TRIALS, SLICE, MOST_RANKED
 
 cdef dict OFFSETS_
+cdef dict PLACES_
 cdef dict ASK_
 
 cdef class Node:
@@ -87,7 +88,8 @@ cdef class Sorter:
                    nodes=list, number=Py_ssize_t, rest=tuple, k=Py_ssize_t,
                    n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value,
                    target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
-                   prim=PrimitiveBase, found=object, key=tuple)
+                   prim=PrimitiveBase, found=object, key=tuple, viewed=TensorType,
+                   viewing=PrimitiveBase, places=dict)
     cpdef bint scan(self, Node root_node, list states, list values, list args) except -1
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=Node, i=Py_ssize_t, made="long long[::1]",
                    made_at="long long[::1]", region="long long[::1]", local="long long[::1]")
@@ -118,7 +120,6 @@ cdef class Sorter:
                    kind=int, type_=TensorType, wanted=tuple)
     cdef bint fits(self, Node child, Record state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
-    @cython.locals(found=int)
     cpdef int role(self, Py_ssize_t at, Value v) except -1
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, k=Py_ssize_t,
                    j=Py_ssize_t, marks=list, through_gradients=bint, nodes=list,
@@ -158,6 +159,9 @@ cdef class Sorter:
     cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, long long source, bint by_rows,
                   bint wide)
 
+
+@cython.locals(found=int)
+cdef int role_of(long long region, Value v) noexcept
 
 cdef class Schedule:
     cdef long long[::1] kinds

@@ -39,6 +39,7 @@ MOST_RANKED = 1 << 21  # regions times kinds: beyond, no order is learned
 DRAWS = Random(0)  # of its own: users' draws are not touched, and orders are those of the last run
 
 OFFSETS = OFFSETS_ = {}  # where leading views begin, in bytes, by (primitive, type, args)
+PLACES = PLACES_ = {}  # the same by (primitive, type), then by the only arg: `x[i]` for each i
 ASK = ASK_ = {}  # calls of Python: see `structure`
 
 
@@ -144,6 +145,7 @@ class Sorter:
     def scan(self, root_node, states, values, args):
         """Sort all ops into regions; False if there are ops that only another executor can run."""
         root, region, local, ins, nodes = self.root, self.region, self.local, self.ins, self.nodes
+        viewed = viewing = places = None  # type and primitive of the last leading view, by one arg
         for number in range(len(states)):
             state = record_at(states, number)
             first = state.first
@@ -216,10 +218,18 @@ class Sorter:
             if code == 1:
                 at = ins[0]
                 v = value_at(values, at)
-                key = (prim, v.type, tuple(args[arg0 : arg0 + n_args]))
-                found = OFFSETS_.get(key)
-                if found is None:
-                    found = ASK_["offset"](key)
+                if n_args == 1:
+                    if v.type is not viewed or prim is not viewing:
+                        viewed, viewing = v.type, prim
+                        places = PLACES_.setdefault((prim, v.type), {})
+                    found = places.get(args[arg0])
+                    if found is None:
+                        found = places[args[arg0]] = ASK_["offset"]((prim, v.type, (args[arg0],)))
+                else:
+                    key = (prim, v.type, tuple(args[arg0 : arg0 + n_args]))
+                    found = OFFSETS_.get(key)
+                    if found is None:
+                        found = ASK_["offset"](key)
                 if found >= 0:
                     region[first] = -2
                     root[first] = root[at]
@@ -338,7 +348,7 @@ class Sorter:
             if ref < 0:
                 self.used[self.root[at]] = 1
                 if -1 - ref >= n:
-                    self.add_read(target, at, 4)
+                    self.add_read(target, at, n_in if n_in > 4 else 4)
                     n += 1
                 if self.rows[target] < 0:
                     kind = packed[n_in + k] if len(packed) > 0 else node.kinds[k]
@@ -440,11 +450,14 @@ class Sorter:
                 kind = packed[n + k]
             else:
                 kind = child.kinds[k]
-            if kind >> 2 != self.role(at, v):
+            if kind >> 2 != role_of(self.region[at], v):
                 return False
-            type_ = v.type
-            like = type_at(child.types, k)
-            if kind & 3 == 1:
+            if kind & 3 != 1:
+                if v.type is not child.types[k]:
+                    return False
+            else:
+                type_ = v.type
+                like = type_at(child.types, k)
                 if type_.kind is not like.kind:
                     return False
                 if type_.rank == 0 or not same_tail(type_, like):
@@ -452,8 +465,6 @@ class Sorter:
                 if n_rows >= 0 and type_.row[0] != n_rows:
                     return False
                 n_rows = type_.row[0]
-            elif type_ is not like:
-                return False
         wanted = child.args
         for k in range(len(wanted)):
             a = args[arg0 + k]
@@ -465,12 +476,7 @@ class Sorter:
 
     def role(self, at, v):
         """Of a value from outside of a region: 1 requires grad, 2 from outside of the trace, 4 leaf."""
-        found = 1 if v.requires_grad else 0
-        if self.region[at] == -1:
-            found |= 2
-            if v.leaf is not None:
-                found |= 4
-        return found
+        return role_of(self.region[at], v)
 
     # -- order ------------------------------------------------------------------------------
 
@@ -839,6 +845,16 @@ class Schedule:
                         longest[j] = length
             found += most
         return found
+
+
+def role_of(region, v):
+    """`Sorter.role` of a value that is of this region."""
+    found = 1 if v.requires_grad else 0
+    if region == -1:
+        found |= 2
+        if v.leaf is not None:
+            found |= 4
+    return found
 
 
 def copy_bytes(target, source, n):

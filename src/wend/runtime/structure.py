@@ -58,6 +58,7 @@ class Book:
         if not self.keeps or len(self.templates) > MOST_TEMPLATES:
             self.templates.clear()
         _sort.OFFSETS.clear()
+        _sort.PLACES.clear()
 
     def begin(self) -> bool:
         """Before a flush is sorted; whether it is worth it."""

@@ -131,7 +131,7 @@ class LSTMCell(RNNCellBase):
             hidden = state = self._zeros(input)
         else:
             hidden, state = hx
-            if input.ndim not in _RANKS or hidden.ndim not in _RANKS:
+            if not 0 < input.ndim < 3 or not 0 < hidden.ndim < 3:  # faster than `in`
                 self._check(input, hidden)
         return _lstm_cell(
             input,
