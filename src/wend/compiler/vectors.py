@@ -128,7 +128,12 @@ class Instructions:
         return self._cast("fptrunc", self.add(self.mul(a, b), c), x.dtype)
 
     def copysign(self, x: Value, y: Value) -> Value:
-        return self.intrinsic("copysign", x, y)
+        found = self.intrinsic("copysign", x, y)
+        if x.dtype is not dtypes.float64:
+            return found
+        # If it is rounded to half in the end, LLVM 20 would rather round both operands to half,
+        # which takes a function of a library that is not there.
+        return self.intrinsic("arithmetic.fence", found)
 
     def floor(self, x: Value) -> Value:
         return self.intrinsic("floor", x)
