@@ -128,13 +128,28 @@ def _against_torch(op, function, sample):
     if error is not None:
         return [snippet(op, sample, f"raises {error!r}; PyTorch does not")]
     faults = []
-    for a, b in zip(got, harness.as_tuple(want), strict=True):
+    for k, (a, b) in enumerate(zip(got, harness.as_tuple(want), strict=True)):
         b = harness.from_torch(b)
         fault = harness.difference(a, b, loose=issubclass(op, Composite))
+        if fault and a.dtype == np.float32:
+            # Its vectors round otherwise than its numbers do, where much cancels (gelu with AVX2).
+            fault = harness.difference(a, _by_double(function, moved, k))
         if fault:
             small = harness.narrowed(sample, harness.first_difference(a, b))
             faults.append(snippet(op, small, f"other than PyTorch: {fault}"))
     return faults
+
+
+def _by_double(function, sample, k):
+    """The k-th result as PyTorch computes it in float64, rounded to float32."""
+    import torch
+
+    def wide(x):
+        return x.double() if isinstance(x, torch.Tensor) and x.dtype == torch.float32 else x
+
+    args = [wide(x) for x in sample.args]
+    results = function(*args, **{name: wide(x) for name, x in sample.kwargs.items()})
+    return harness.from_torch(harness.as_tuple(results)[k]).astype(np.float32)
 
 
 def grid_sample(op, dtype, with_ends=True):

@@ -131,7 +131,7 @@ class Instructions:
         found = self.intrinsic("copysign", x, y)
         if x.dtype is not dtypes.float64:
             return found
-        # If it is rounded to half in the end, LLVM 20 would rather round both operands to half,
+        # If it is rounded to half in the end, LLVM 22 would rather round both operands to half,
         # which takes a function of a library that is not there.
         return self.intrinsic("arithmetic.fence", found)
 
