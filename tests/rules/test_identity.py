@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+
+import numpy as np
 import pytest
 
 import wend as torch
 from tries import own_trie
 from wend.core import _hot
 from wend.runtime import plans
+from wend.transforms import hooks
 
 
 def leaf(*numbers):
@@ -181,3 +185,61 @@ def test_the_mode_is_part_of_the_path():
         assert [[c.mode.grad for c in s.children.values()] for s in forks] == [[True, False]]
     with own_trie():
         assert learned_then_not(known_path_taken) == [True, True, True, True]
+
+
+def write_whole(v):
+    with torch.no_grad():
+        v.mul_(2)
+
+
+def write_part(v):
+    with torch.no_grad():
+        v[1:] = 5.0
+
+
+def write_twice(v):
+    write_part(v)
+    write_whole(v)
+
+
+def write_past(v):
+    v.detach().zero_()
+
+
+@pytest.mark.parametrize("flush", [False, True])
+@pytest.mark.parametrize("write", [write_whole, write_part, write_twice, write_past])
+def test_gradients_by_what_was_written_to_without_gradient(write, flush):
+    """It stays the variable that it was: uses before and after the write count."""
+    x = torch.tensor([0.3, 0.7], dtype=torch.float64, requires_grad=True)
+    v = x * 2
+    y = torch.tanh(v)  # reads no operand in its gradient
+    write(v)
+    if flush:
+        v.tolist()
+    total = (3 * y).sum() + (v * 4).sum()
+    by_v, by_x = torch.autograd.grad(total, [v, x], create_graph=True)
+    slope = 3 * (1 - np.tanh([0.6, 1.4]) ** 2)
+    np.testing.assert_allclose(by_v.tolist(), slope + 4)
+    np.testing.assert_allclose(by_x.tolist(), 2 * (slope + 4))
+    v.retain_grad()
+    total.backward(retain_graph=True)
+    np.testing.assert_allclose(v.grad.tolist(), slope + 4)
+    x.grad = None
+    by_v.sum().backward()
+    np.testing.assert_allclose(x.grad.tolist(), 2 * -2 * np.tanh([0.6, 1.4]) * slope)
+
+
+def test_what_was_written_to_is_let_go_of():
+    x = torch.tensor([0.3, 0.7], requires_grad=True)
+    v = x * 2
+    write_whole(v)
+    assert len(hooks._WRITTEN) == 1
+    v.mul_(x)  # another variable now
+    torch.autograd.grad(v.sum(), v)
+    assert not hooks._WRITTEN
+    v = v * 1
+    write_whole(v)
+    del v
+    torch.synchronize()  # what is pending may be taken back until then
+    gc.collect()
+    assert not hooks._WRITTEN

@@ -19,6 +19,7 @@ from wend.core import _hot
 from wend.core._hot import Alias, Storage, Tensor, Trace, Value
 from wend.core.primitive import ops
 from wend.transforms.grad import with_grad
+from wend.transforms.hooks import note_written
 
 LEAF_IN_PLACE = "a leaf Variable that requires grad is being used in an in-place operation"
 VIEW_IN_PLACE = (
@@ -45,6 +46,7 @@ def rederive(handle: Tensor) -> None:
                 # A view of a leaf that is itself a detached view: its base knows of no gradient.
                 with _Grad(True):
                     part = ops.graft(part, _hot.wrap(old))
+                note_written(handle, part.value, old)
             handle.value = part.value
             handle.value.inference = root.value.inference
             alias.version = root.version
@@ -64,7 +66,9 @@ def rederive(handle: Tensor) -> None:
     if handle.leaf is None and handle.value.requires_grad:
         history = _hot.wrap(handle.value)
         with _Grad(True):
-            handle.value = ops.graft(_hot.wrap(data), history).value
+            found = ops.graft(_hot.wrap(data), history).value
+        note_written(handle, found, handle.value)
+        handle.value = found
     else:
         handle.value = data
 
@@ -228,7 +232,7 @@ def rebind(handle: Tensor, value: Value) -> None:
     note_rebinding(trace, handle, handle.value)
     old = _hot.refreshed(handle)
     give_back(trace, old)
-    value = with_history_of(old, value)
+    value = with_history_of(handle, old, value)
     value.inference = old.inference
     alias = handle.alias
     if alias is not None and alias.base is not None:
@@ -271,7 +275,7 @@ def give_back(trace: Trace, old: Value) -> None:
         trace.nbytes = max(trace.nbytes - old.type.nbytes, 0)
 
 
-def with_history_of(old: Value, value: Value) -> Value:
+def with_history_of(handle: Tensor, old: Value, value: Value) -> Value:
     """The new value of a handle that had a history, where what was written to it has none.
 
     Written under no_grad, the data changes and the history stays; written by an op without
@@ -282,6 +286,8 @@ def with_history_of(old: Value, value: Value) -> Value:
     op = ops.overwrite if _hot.current_trace().mode.grad else ops.graft
     with _Grad(True):
         found: Value = op(_hot.wrap(value), _hot.wrap(old)).value
+    if op is ops.graft:
+        note_written(handle, found, old)
     return found
 
 

@@ -21,6 +21,8 @@ from wend.transforms.hooks import (
     accumulate,
     accumulate_hooked,
     add_to_grad,
+    differentiated,
+    forget_rewritten,
     has_hooks,
     plain,
     retained_handles,
@@ -70,11 +72,12 @@ class Pass:
         self._start: Any = None
         self._reach: Reach | None = None
         self.anomaly = bool(trace.mode.key[5])
+        forget_rewritten()
         if inputs is not None:
             self._sort_inputs(inputs)
         if retaining():
             for handle in retained_handles():
-                self.sinks.append((_hot.value_of(handle), _retain(handle)))
+                self.sinks.append((differentiated(handle), _retain(handle)))
 
     def _sort_inputs(self, inputs: list[Value]) -> None:
         wanted: dict[int, list[int]] = {}
@@ -260,7 +263,7 @@ def run_backward(
     if outer[0] is None:  # looked up once, not for each of the steps
         trace.site_code, trace.site_lasti = user_site()
     try:
-        values = None if inputs is None else [_hot.value_of(t) for t in inputs]
+        values = None if inputs is None else [differentiated(t) for t in inputs]
         owner = Pass(trace, values, retain_graph, create_graph, capture)
         _PASSES.setdefault(_whose(trace), []).append(owner)
         if owner.anomaly:

@@ -240,3 +240,39 @@ def retained_handles() -> Iterator[Any]:
         handle = reference()
         if handle is not None and handle.leaf is None:
             yield handle
+
+
+# -- gradients of what was written to without gradient ------------------------------------------
+
+#: Handles written to under no_grad, by id: (handle, the value it got, the one it has gradients by).
+_WRITTEN: dict[int, tuple[weakref.ref[Any], Value, Value]] = {}
+
+
+def note_written(handle: Any, value: Value, history: Value) -> None:
+    """Let gradients by a handle whose data became `value` be those by `history`, as it was.
+
+    Whatever read it before counts too, and what reads it now hands its gradient on to that.
+    """
+    key = id(handle)
+    history = _written(handle, history)
+    reference = weakref.ref(handle, lambda _: _WRITTEN.pop(key, None))
+    _WRITTEN[key] = reference, value, history
+
+
+def differentiated(handle: Any) -> Value:
+    """The value that gradients by a handle are those of."""
+    value: Value = _hot.value_of(handle)
+    return _written(handle, value) if _WRITTEN else value
+
+
+def forget_rewritten() -> None:
+    """Let go of what handles were that have other values by now."""
+    for key, (reference, value, _) in list(_WRITTEN.items()):
+        handle = reference()
+        if handle is None or handle.value is not value:
+            _WRITTEN.pop(key, None)
+
+
+def _written(handle: Any, value: Value) -> Value:
+    found = _WRITTEN.get(id(handle))
+    return found[2] if found is not None and found[1] is value else value
