@@ -23,7 +23,8 @@ if sys.platform == "linux":
     COMPILE.append("-fno-asynchronous-unwind-tables")
     # That functions and labels start at round addresses would be a twentieth.
     COMPILE += ["-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]
-LINK = ["-Wl,--strip-all"] if sys.platform == "linux" else []
+# Code and data in one piece of the file: pages of zeros between them would be a hundredth.
+LINK = ["-Wl,--strip-all", "-Wl,-z,noseparate-code"] if sys.platform == "linux" else []
 PURE_REMEDY = """
 Wend's hot core could not be compiled.
 
