@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from wend.compiler.routine import Routine
 from wend.compiler.text import Text
 
-__all__ = ["store_first", "store_lanes"]
+__all__ = ["store_counted", "store_first", "store_lanes"]
 
 
 def store_lanes(
@@ -40,6 +40,24 @@ def store_lanes(
     text.line(masked)
     text.line(f"br label {done}")
     text.label(done)
+
+
+def store_counted(
+    f: Routine,
+    element: str,
+    lanes: int,
+    values: Sequence[str],
+    places: Sequence[str],
+    align: int,
+    count: str,
+) -> None:
+    """Put the first lanes of vectors to memory: all of them, or pieces. count: of them, or more"""
+    whole = f.is_("sge", count, str(lanes))
+    with f.when(whole):
+        for x, place in zip(values, places, strict=True):
+            f.store(f"<{lanes} x {element}>", x, place, align)
+    with f.when(f.let(f"xor i1 {whole}, true")):
+        store_first(f, element, lanes, values, places, align, count)
 
 
 def store_first(

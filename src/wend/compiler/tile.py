@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from wend.compiler.llvm import Target
-from wend.compiler.masks import store_first, store_lanes
+from wend.compiler.masks import store_counted, store_lanes
 from wend.compiler.routine import Routine
 from wend.compiler.text import Text
 
@@ -281,15 +281,9 @@ def _store(
                 masked_store(f, shape, sums[row * width + w], place, masks[w])
             else:
                 places.append(place)
-    if not places:
-        return
-    last = sums[width - 1 :: width]
-    whole = f.is_("sge", valid, str(shape.lanes))
-    with f.when(whole):
-        for x, place in zip(last, places, strict=True):
-            f.store(shape.vector, x, place, shape.size)
-    with f.when(f.let(f"xor i1 {whole}, true")):
-        store_first(f, shape.element, shape.lanes, last, places, shape.size, valid)
+    if places:
+        last = sums[width - 1 :: width]
+        store_counted(f, shape.element, shape.lanes, last, places, shape.size, valid)
 
 
 def spread(f: Routine, shape: Shape, one: str) -> str:

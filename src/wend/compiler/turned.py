@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wend.compiler.blocking import LARGE, Multiply, Room, direct_rows, narrow, panel_capacity
-from wend.compiler.masks import store_first, store_lanes
+from wend.compiler.masks import store_counted, store_lanes
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import SOURCES, transposed
 from wend.compiler.routine import Routine
@@ -261,9 +261,4 @@ class _Turn:
             for x, place in zip(values, places, strict=True):
                 store_lanes(f, shape.element, block, x, (place, shape.size), self.mask, True)
             return
-        whole = f.is_("sge", self.count, str(block))
-        with f.when(whole):
-            for x, place in zip(values, places, strict=True):
-                f.store(self.kind, x, place, shape.size)
-        with f.when(f.let(f"xor i1 {whole}, true")):
-            store_first(f, shape.element, block, values, places, shape.size, self.count)
+        store_counted(f, shape.element, block, values, places, shape.size, self.count)
