@@ -43,12 +43,12 @@ __all__ = [
     "SIDE",
     "chunk_of",
     "difference",
-    "fewest_squares",
     "halves",
     "is_large",
     "is_winograd",
     "is_worth",
     "join_image",
+    "least",
     "parameters",
     "runs",
     "spread_image",
@@ -62,10 +62,10 @@ __all__ = [
 
 #: Places of a square, and the side of what a square sees.
 PLACES, SIDE = 16, 4
-#: Filters and channels, and squares of all images from which on transforming pays, and with panels
-#: of two vectors, which other ways fill less well. With so many filters all tiles are so high that
-#: they add in one order, whatever their width.
-_FILTERS, _CHANNELS, _SQUARES, _NARROW_SQUARES = 48, 32, 64, 24
+#: Filters and channels, and squares of all images from which on transforming pays; and the same
+#: with panels of two vectors, which other ways fill less well. Filters are so many that all tiles
+#: are so high that they add in one order, whatever their width.
+_WIDE, _NARROW = (48, 32, 64), (16, 16, 24)
 #: Squares that are multiplied before the next ones are transformed: few, as what they are
 #: transformed to should stay in the second-level cache, but for so large weights that have no room
 #: there and are read each time. Both are whole panels of any processor.
@@ -80,7 +80,7 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
     if not _has_tiles(shape, dtype):
         return "false"
     found = f.is_("eq", f.mul(a["dilation_height"], a["dilation_width"]), "1")
-    return f.both(found, is_worth(f, shape, dtype, a, a["batch"], str(fewest_squares(shape))))
+    return f.both(found, is_worth(f, shape, dtype, a, a["batch"], str(least(shape)[2])))
 
 
 def _has_tiles(shape: Shape, dtype: str) -> bool:
@@ -99,6 +99,7 @@ def is_worth(
     multiplied = squares
     if _is_padded(shape):
         multiplied = f.mul(f.ceil_div(squares, shape.panel), str(shape.panel))
+    filters, channels, _ = least(shape)
     found = f.is_("eq", a["dilation_height"], a["dilation_width"])
     for relation, x, y in [
         ("eq", a["kernel_height"], "3"),
@@ -107,8 +108,8 @@ def is_worth(
         ("eq", a["stride_width"], "1"),
         ("eq", a["input_column"], "1"),
         ("eq", a["groups"], "1"),
-        ("sge", a["filters"], str(_FILTERS)),
-        ("sge", a["channels"], str(_CHANNELS)),
+        ("sge", a["filters"], str(filters)),
+        ("sge", a["channels"], str(channels)),
         ("sge", squares, fewest),
         # Squares that reach beyond the edges: at most 3/5 of the multiplications must be left.
         ("sle", f.mul(multiplied, "80"), f.mul(positions, "27")),
@@ -117,9 +118,9 @@ def is_worth(
     return found
 
 
-def fewest_squares(shape: Shape) -> int:
-    """Squares of all images from which on transforming pays."""
-    return _NARROW_SQUARES if _is_padded(shape) else _SQUARES
+def least(shape: Shape) -> tuple[int, int, int]:
+    """Filters, channels, and squares of all images, from which on transforming pays."""
+    return _NARROW if _is_padded(shape) else _WIDE
 
 
 def spread_words(shape: Shape) -> int:

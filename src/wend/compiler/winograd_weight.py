@@ -24,10 +24,10 @@ from wend.compiler.winograd import (
     SIDE,
     chunk_of,
     difference,
-    fewest_squares,
     halves,
     is_large,
     is_worth,
+    least,
     parameters,
     runs,
     spread_image,
@@ -48,7 +48,7 @@ def is_winograd_weight(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) 
     if not _has_lanes(shape):
         return "false"
     forward = f.is_("eq", a["dilation_width"], "1")
-    fewest = f.select(is_large(f, a), str(_SQUARES), str(fewest_squares(shape)))
+    fewest = f.select(is_large(f, a), str(_SQUARES), str(least(shape)[2]))
     return f.both(forward, is_worth(f, shape, dtype, a, a["images"], fewest))
 
 
