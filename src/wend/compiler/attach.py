@@ -32,7 +32,6 @@ class Attachment:
         for op in function.ops:
             for base in self.sources[id(op)]:
                 self.users.setdefault(base, []).append(op)
-        self.order = {id(op): k for k, op in enumerate(function.ops)}
         self.head: dict[int, Op] = {}  # result of an op -> the product that it belongs to
         self.find_heads()
         self.leave_to_nests()
@@ -63,7 +62,7 @@ class Attachment:
                 continue
             heads = [latest[i] for i in self.sources[id(op)] if i in latest]
             if heads:
-                head = max(heads, key=lambda head: self.order[id(head)])
+                head = max(heads, key=lambda head: self.fusion.order[id(head)])
                 if apart & bits[head.out]:  # what it reads is known when the product is done
                     for head in heads:
                         apart |= bits[head.out]
@@ -78,7 +77,7 @@ class Attachment:
             ]
             early = op.out in self.needed or len(heads) < len(self.users.get(op.out, ()))
             heads += [latest[op.out]] if early or not heads else []
-            self.head[op.out] = min(heads, key=lambda head: self.order[id(head)])
+            self.head[op.out] = min(heads, key=lambda head: self.fusion.order[id(head)])
 
     def is_whole(self, value: int, op: Op) -> bool:
         """Whether a value is as large as the op's result."""

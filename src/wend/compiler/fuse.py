@@ -30,6 +30,9 @@ class Fusion:
 
     def __init__(self, function: Function) -> None:
         self.function = function
+        #: Of each op its place among those recorded.
+        self.order = {id(op): k for k, op in enumerate(function.ops)}
+        self.producers = function.producers()
         self.regions: list[Region | None] = []
         self.home: dict[int, Region] = {}  # value -> region that computes it
         self.readers: dict[int, list[Region]] = {}
@@ -204,10 +207,8 @@ class Fusion:
             return False
         if not self._fold_fits(region, op, placed, axes):
             return False
-        indexed = region.indexed | index_axes(op, placed)
-        if inner is not None and inner & indexed:
+        if inner is not None and inner & (region.indexed | index_axes(op, placed)):
             return False
-        region.indexed = indexed
         region.axes = axes
         region.inner = inner
         for base in wanted:
@@ -217,9 +218,9 @@ class Fusion:
 
     def folds_fast_dim(self, region: Region, value: int) -> bool:
         """Whether a fold goes along the dim in which its operand's elements are neighbours."""
-        op = next(op for op in region.ops if op.out == value)
         fast = [a for a in region.loops[value] if a >= 0]
-        return bool(fast) and fast[-1] in region.late[value] and op.kind == FOLD
+        folds = self.producers[value].kind == FOLD
+        return bool(fast) and fast[-1] in region.late[value] and folds
 
     def _fill_loops(
         self, op: Op, loops: list[int | None], axes: list[Poly], related: bool, inner: Any
@@ -264,16 +265,17 @@ class Fusion:
 
     def enter(self, region: Region, op: Op, placed: tuple[int, ...]) -> None:
         """Add an op to a nest whose loops follow these axes."""
+        out = op.out
         region.ops.append(op)
         region.indexed |= index_axes(op, placed)
-        region.loops[op.out] = placed
-        region.places[op.out] = tuple(placed[d] if d >= 0 else -1 for d in op.out_dims)
+        region.loops[out] = placed
+        region.places[out] = tuple([placed[d] if d >= 0 else -1 for d in op.out_dims])
         if op.kind in (FOLD, SCATTER):
             folded = frozenset(a for d, a in enumerate(placed) if a >= 0 and d not in op.out_dims)
             if op.kind == SCATTER:
                 folded |= {-1}  # never used in the nest
             if folded or op.kind == SCATTER:
-                region.late[op.out] = folded
+                region.late[out] = folded
 
     # -- merging ----------------------------------------------------------------------------
 
@@ -323,14 +325,18 @@ class Fusion:
 
     def replay(self, a: Region, b: Region) -> Region | None:
         """The ops of two nests in one, in the order in which they were recorded."""
-        order = {id(op): k for k, op in enumerate(self.function.ops)}
         whole = Region(a.number, "nest")
-        for op in sorted(a.ops + b.ops, key=lambda op: order[id(op)]):
+        for op in self.in_order(a.ops + b.ops):
             if not self.join(whole, op, True):
                 return None
         if len(whole.axes) != max(len(a.axes), len(b.axes)):
             return None
         return whole
+
+    def in_order(self, ops: list[Op]) -> list[Op]:
+        """The ops as they were recorded."""
+        order = self.order
+        return sorted(ops, key=lambda op: order[id(op)])
 
     # -- results ----------------------------------------------------------------------------
 
@@ -361,7 +367,11 @@ class Fusion:
 
 def index_axes(op: Op, placed: tuple[int, ...]) -> set[int]:
     """The axes that indices of rows follow."""
-    rows = {read.row for read in op.reads if read.row >= 0} | ({1} if op.kind == SCATTER else set())
+    rows = [read.row for read in op.reads if read.row >= 0]
+    if op.kind == SCATTER:
+        rows.append(1)
+    if not rows:
+        return set()
     return {placed[d] for k in rows for d in op.reads[k].dims if d >= 0} - {-1}
 
 

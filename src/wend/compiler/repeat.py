@@ -82,8 +82,7 @@ class Repetition:
                 base = function.base(read.value)
                 if base not in function.uniform:
                     waiting.append(base)
-        order = {id(op): k for k, op in enumerate(function.ops)}
-        return sorted(chain, key=lambda op: order[id(op)])
+        return self.fusion.in_order(chain)
 
     def repeat(self, region: Region, chain: list[Op]) -> None:
         """Put a chain in front of a nest's own ops, if it fits."""
@@ -96,8 +95,7 @@ class Repetition:
                 return
         trial = Region(region.number, "nest")
         trial.axes = list(region.axes)
-        order = {id(op): k for k, op in enumerate(self.function.ops)}
-        for op in sorted(fresh + region.ops, key=lambda op: order[id(op)]):
+        for op in self.fusion.in_order(fresh + region.ops):
             if op in fresh:
                 if not self._reads_fit(trial, op, whole.loops[op.out]):
                     return
