@@ -14,6 +14,7 @@ from wend.base import config
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core import _hot
 from wend.frontend.weighing import FIRST_PAUSE, TRIALS, Weighing, weighing_of
+from wend.runtime import fibers
 
 WAYS = [True, False]
 
@@ -425,6 +426,43 @@ def test_nothing_is_kept():
 
 
 # -- where it runs --------------------------------------------------------------------------
+
+
+def test_greenlets_serve_later_calls():
+    def last_digit(x):
+        return int(x.sum().item()) % 10 if x[0] > 1 else None
+
+    def idle():
+        return [worker for worker, _ in fibers._idle.workers]
+
+    wend.batched(last_digit)(examples())
+    before = idle()
+    assert len(before) >= 5
+    assert wend.batched(last_digit)(examples()) == [None, None, 4, 9, 0]
+    assert set(idle()) == set(before)
+
+
+def test_greenlets_of_a_batch_that_failed_serve_later_calls(halving):
+    fn = halving[0]
+
+    def fails(x):
+        if x.sum().item() == 9:
+            raise KeyError("three")
+        return x.sum().item()
+
+    expected = [steps for _, steps in wend.batched(fn)(examples())]
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            wend.batched(fails)(examples())
+        assert all(worker for worker, _ in fibers._idle.workers)  # none has ended
+        assert [steps for _, steps in wend.batched(fn)(examples())] == expected
+
+
+def test_not_many_greenlets_are_kept(monkeypatch):
+    monkeypatch.setattr(fibers, "MOST_IDLE", 3)
+    fibers._idle.workers.clear()
+    wend.batched(lambda x: x.sum().item())([wend.ones(2)] * 8)
+    assert len(fibers._idle.workers) == 3
 
 
 def test_threads_have_their_own(halving):

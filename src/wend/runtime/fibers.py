@@ -10,6 +10,8 @@ random stream) is exchanged at each switch.
 from __future__ import annotations
 
 import contextvars
+import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +29,29 @@ from wend.runtime.regions import allowed
 __all__ = ["Call", "run_alone", "run_together"]
 
 Call = Callable[[], Any]
+
+#: Greenlets that are kept for later calls, per thread.
+MOST_IDLE = 128
+
+
+class _Idle(threading.local):
+    """Greenlets of this thread that have no call: (greenlet, what it is given its next call in)."""
+
+    def __init__(self) -> None:
+        self.workers: list[tuple[greenlet, list[Fiber]]] = []
+
+
+_idle = _Idle()
+
+
+def _work(given: list[Fiber]) -> None:
+    """Run one call after the other: to begin and to end a greenlet takes longer than most turns.
+
+    No variable refers to the greenlet or to a fiber while it waits: neither would ever be freed.
+    """
+    while True:
+        given.pop().run()
+        getcurrent().parent.switch()
 
 
 class _Surroundings:
@@ -66,6 +91,7 @@ class Fiber:
         self.result: Any = None
         self.error: BaseException | None = None
         self.cancelled = False
+        self.is_parked = False  # whether the call has begun and not ended
         self.apart = False  # whether the trace is its own
         self.last = False  # whether there is nobody left to wait for
         self.around = _Surroundings(trace)
@@ -73,22 +99,29 @@ class Fiber:
         self.around.fiber = self
         self.around.random = stream
         self._call = call
-        self._greenlet = greenlet(self._run)
+        idle = _idle.workers
+        # Inside of another greenlet it has that one for its parent, which it would keep alive.
+        self._is_kept = getcurrent().parent is None
+        if idle and self._is_kept:
+            self._greenlet, self._given = idle.pop()
+        else:
+            self._given = []
+            self._greenlet = greenlet(functools.partial(_work, self._given))
+        self._given.append(self)
         self.switch = self._greenlet.switch
         self._greenlet.gr_context = contextvars.copy_context()
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Make the call; for `_work`."""
+        self.is_parked = True
         try:
             self.result = self._call()
         except GreenletExit as stop:
             self.error = None if self.cancelled else stop
         except BaseException as error:
             self.error = error
-
-    @property
-    def is_parked(self) -> bool:
-        """Whether the call has begun and not ended."""
-        return bool(self._greenlet)
+        finally:
+            self.is_parked = False
 
     def go(self) -> None:
         """Run until the call needs a value, or ends."""
@@ -106,7 +139,12 @@ class Fiber:
         self.around.fiber = None
         if self.apart:
             self.trace.fiber = None
+        given, worker = self._given, self._greenlet
         del self._call, self._greenlet, self.switch
+        given.clear()  # it has never begun
+        if self._is_kept and worker and not self.is_parked and len(_idle.workers) < MOST_IDLE:
+            worker.gr_context = None
+            _idle.workers.append((worker, given))
 
     def take_trace(self) -> None:
         """Record into a trace of its own from now on."""
