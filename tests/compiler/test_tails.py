@@ -253,6 +253,14 @@ def test_norm_activation_and_residual_behind_a_convolution(geometry, size):
     compared(run)
 
 
+@pytest.mark.parametrize("channels", [3, 16])
+def test_rows_of_any_length_behind_a_convolution(channels):
+    w, b = weight(17, channels, 3, 3), normal(17, seed=1)
+    for width in range(1, 36):
+        x = normal(1, channels, 12, width, seed=2)
+        compared(lambda x=x: [F.relu(F.conv2d(x, w, b, padding=1)), F.conv2d(x, w, padding=1)])
+
+
 def test_a_norm_and_an_activation_need_no_kernel_behind_a_convolution():
     conv, norm = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8).eval()
     x = normal(2, 3, 9, 11)

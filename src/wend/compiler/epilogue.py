@@ -54,9 +54,10 @@ class EpilogueCode(NestCode):
         dtype = self.function.dtypes[tail.head.out]
         line = matmul.tile_columns(dtype.name) * dtype.itemsize
         self.before_the_tile(line)
+        if not self.target.masks and self.may_repeat():
+            self.pairs(line)
         with self.counted("0", "%rows") as i:
-            place = text.let(f"mul i64 {i}, {line}")
-            sums = text.let(f"getelementptr i8, ptr %tile, i64 {place}")
+            sums = self.sums_of(i, line)
             self.row_of(i)
             column = self.alloca("i64")
             text.line(f"store i64 0, ptr {column}")
@@ -105,6 +106,11 @@ class EpilogueCode(NestCode):
         kind = memory_type(access.dtype)
         return self.text.let(f"getelementptr {kind}, ptr {pointer}, i64 {elements}")
 
+    def sums_of(self, i: str, line: int) -> str:
+        """The address of a row of the tile. line: bytes to the next one"""
+        place = self.text.let(f"mul i64 {i}, {line}")
+        return self.text.let(f"getelementptr i8, ptr %tile, i64 {place}")
+
     def row_of(self, i: str) -> None:
         """Addresses in a row, and the operands that are the same in all of it."""
         self.lines, self.fixed = {}, {}
@@ -140,6 +146,31 @@ class EpilogueCode(NestCode):
         text.line(f"store i64 {end}, ptr {counter}")
         text.line(f"br label {head}")
         text.label(done)
+
+    def may_repeat(self) -> bool:
+        """Whether elements may be computed twice: no result lies where others are read."""
+        return all(access.strides[3] == ZERO for access in self.tail.loads.values())
+
+    def pairs(self, line: int) -> None:
+        """Rows of two vectors: the second ends with the row, and may begin among the first's lanes.
+
+        line: bytes. Where masked stores are dear, to store some elements again is not.
+        """
+        text = self.text
+        pair, other = (text.fresh(n) for n in ("pair", "other"))
+        low = text.let(f"icmp sge i64 %columns, {self.lanes}")
+        high = text.let(f"icmp sle i64 %columns, {2 * self.lanes}")
+        fit = text.let(f"and i1 {low}, {high}")
+        text.line(f"br i1 {fit}, label {pair}, label {other}")
+        text.label(pair)
+        last = text.let(f"sub i64 %columns, {self.lanes}")
+        with self.counted("0", "%rows") as i:
+            sums = self.sums_of(i, line)
+            self.row_of(i)
+            b = VectorBuilder(text, self.module, self.lanes, self.target)
+            self.vectors(b, ["0", last], sums)
+        text.line("ret void")
+        text.label(other)
 
     def mask(self, j: str) -> str:
         """Which lanes are in the product, from column j of the tile on."""
