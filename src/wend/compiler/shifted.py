@@ -16,6 +16,8 @@ and left out when a tile is stored.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from wend.compiler.blocking import Room, arguments, panel_capacity, panels
@@ -26,6 +28,7 @@ from wend.compiler.routine import Routine
 from wend.compiler.tile import (
     Shape,
     add_products,
+    fetch,
     lane_mask,
     lane_range,
     masked_store,
@@ -40,6 +43,8 @@ _DEPTH = 1024
 _FILTERS = 64
 #: Bytes of an image's output that the second-level cache keeps: more are fetched for the epilogue.
 _FAR = 1 << 19
+#: Bytes of an image that are fetched before they are copied.
+_AHEAD = 1024
 #: Rows of the output that one copy must serve, or all: those that the kernel reaches beyond are
 #: copied again for the next ones.
 _ROWS = 8
@@ -290,37 +295,63 @@ class _Shifted:
     def copy_rows(self, image: str, top: str) -> None:
         """Copy what the rows of the output from `top` on see, with the padding, of all channels."""
         f, a, shape, window = self.f, self.a, self.shape, self.window
-        beside = f.is_("eq", a["input_column"], self.unit)
-        apart = f.let(f"xor i1 {beside}, true")
-        low = window.pad
         first = f.sub(f.add(top, window.above), a["pad_height"])
         # One row more: the last one shares its padding with it.
         count = f.add(f.minimum(self.rows, f.sub(a["out_height"], top)), window.down)
         count = f.add(count, "1")
-        lanes = f"<{shape.lanes} x i1>"
-        with f.loop("0", window.pitch, str(shape.lanes)) as at:
-            seen = lane_range(
-                f, shape.lanes, f.sub(low, at), f.sub(f.add(a["input_width"], low), at)
-            )
-            stored = lane_mask(f, shape.lanes, f.sub(window.pitch, at))
-            beyond = f.mul(f.sub(at, low), a["input_column"])
-            into = f.at(self.copy, f.mul(at, self.unit))
-            with f.loop("0", a["channels"]) as channel, f.loop("0", count) as row:
-                ih = f.add(first, row)
-                inside = f.is_("ult", ih, a["input_height"])
-                mask = f.select(inside, seen, "zeroinitializer", lanes)
-                offset = f.add(f.mul(channel, a["input_channel"]), f.mul(ih, a["input_row"]))
-                here = f.at(image, f.add(offset, beyond))
-                to = f.at(into, f.add(f.mul(channel, self.plane), f.mul(row, self.line)))
-                with f.when(beside):
-                    masked_store(f, shape, self.source.vector(f, here, mask), to, stored)
-                with f.when(apart):
-                    x = self.source.gathered(f, here, a["input_column"], mask)
-                    masked_store(f, shape, x, to, stored)
+        if shape.masks:  # Masks are for all rows.
+            with self.vectors_across() as vector, self.lines(first, count) as line:
+                self.copy_vector(image, vector, line)
+        else:  # A row is stored whole, and what follows it by the next one.
+            with self.lines(first, count) as line, self.vectors_across() as vector:
+                self.copy_vector(image, vector, line)
         behind = f.mul(f.sub(a["channels"], "1"), self.plane)
         behind = f.at(self.copy, f.add(behind, f.mul(count, self.line)))
         with f.loop("0", window.slack(f, shape), str(shape.lanes)) as at:
             f.store(shape.vector, "zeroinitializer", f.at(behind, f.mul(at, self.unit)), shape.size)
+
+    @contextmanager
+    def vectors_across(self) -> Iterator[tuple[str, str, str | None, str]]:
+        """A loop over a row: bytes in the image, lanes there and to store (None: all), where."""
+        f, a, shape, low = self.f, self.a, self.shape, self.window.pad
+        with f.loop("0", self.window.pitch, str(shape.lanes)) as at:
+            seen = lane_range(
+                f, shape.lanes, f.sub(low, at), f.sub(f.add(a["input_width"], low), at)
+            )
+            stored = None
+            if shape.masks:
+                stored = lane_mask(f, shape.lanes, f.sub(self.window.pitch, at))
+            beyond = f.mul(f.sub(at, low), a["input_column"])
+            yield beyond, seen, stored, f.at(self.copy, f.mul(at, self.unit))
+
+    @contextmanager
+    def lines(self, first: str, count: str) -> Iterator[tuple[str, str, str]]:
+        """A loop over the rows of all channels: bytes in the image, whether there, and to where."""
+        f, a = self.f, self.a
+        with f.loop("0", a["channels"]) as channel, f.loop("0", count) as row:
+            ih = f.add(first, row)
+            inside = f.is_("ult", ih, a["input_height"])
+            offset = f.add(f.mul(channel, a["input_channel"]), f.mul(ih, a["input_row"]))
+            yield offset, inside, f.add(f.mul(channel, self.plane), f.mul(row, self.line))
+
+    def copy_vector(
+        self, image: str, vector: tuple[str, str, str | None, str], line: tuple[str, str, str]
+    ) -> None:
+        """Copy a vector of a row."""
+        f, a, shape = self.f, self.a, self.shape
+        beyond, seen, stored, into = vector
+        offset, inside, apart = line
+        beside = f.is_("eq", a["input_column"], self.unit)
+        mask = f.select(inside, seen, "zeroinitializer", f"<{shape.lanes} x i1>")
+        here = f.at(image, f.add(offset, beyond))
+        to = f.at(into, apart)
+        if not shape.masks:  # in order of memory, but for images that lie otherwise
+            fetch(f, f.at(here, _AHEAD), level=1)
+        with f.when(beside):
+            masked_store(f, shape, self.source.vector(f, here, mask), to, stored)
+        with f.when(f.let(f"xor i1 {beside}, true")):
+            x = self.source.gathered(f, here, a["input_column"], mask)
+            masked_store(f, shape, x, to, stored)
 
     def find_pieces(self, at: str, lanes: str, top: str) -> tuple[str, str]:
         """Write down what is stored of a panel; its first column of the output, and how many."""
