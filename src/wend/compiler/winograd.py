@@ -20,7 +20,7 @@ infinite makes NaN of all that its squares touch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels
 from wend.compiler.bundles import pieces
@@ -28,6 +28,7 @@ from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import Source, shuffled, transposed
 from wend.compiler.routine import Routine
 from wend.compiler.tile import (
+    LINE,
     Shape,
     lane_mask,
     lane_range,
@@ -349,7 +350,11 @@ def runs(f: Routine, shape: Shape, wide: str) -> Iterator[tuple[str, str, str, s
     with f.turns("0", "%count") as run:
         y, x = run.carry("i64", top), run.carry("i64", side)
         count = f.minimum(f.sub(wide, x), f.sub("%count", run.index))
-        count = f.minimum(count, str(shape.lanes))
+        if shape.masks:
+            count = f.minimum(count, str(shape.lanes))
+        else:  # Runs share what is left of a row: few squares are few columns of an epilogue.
+            parts = f.ceil_div(count, shape.lanes)
+            count = f.div(f.add(count, f.sub(parts, "1")), parts)
         run.step = count
         right = f.add(x, count)
         over = f.is_("eq", right, wide)
@@ -470,7 +475,16 @@ def join_image(shape: Shape, dtype: str, names: list[str]) -> str:
     tile_row = str(shape.panel * shape.size)
     below = str(shape.rows * shape.panel * shape.size)
     line = f.select(handed, tile_row, channel)
-    with runs(f, shape, wide) as (at, y, x, count):
+
+    def some_filters() -> AbstractContextManager[str]:
+        return f.loop("0", a["filters"], str(shape.rows))
+
+    # Where two runs share a cache line of sums, both are made before it leaves the first level.
+    line_by_line = shape.bytes < LINE
+    with (
+        some_filters() if line_by_line else nullcontext("") as given_first,
+        runs(f, shape, wide) as (at, y, x, count),
+    ):
         top, side = f.mul(y, "2"), f.mul(x, "2")
         length = f.minimum(f.mul(count, "2"), f.sub(a["out_width"], side))
         two = f.is_("slt", f.add(top, "1"), a["out_height"])
@@ -489,7 +503,7 @@ def join_image(shape: Shape, dtype: str, names: list[str]) -> str:
         aside: list[tuple[str | None, Sequence[str | None]]] = [(None, masks)]
         if not shape.masks:
             aside = [(handed, [None] * 4), (f.let(f"xor i1 {handed}, true"), masks)]
-        with f.loop("0", a["filters"], str(shape.rows)) as first:
+        with nullcontext(given_first) if line_by_line else some_filters() as first:
             rows = f.minimum(f.sub(a["filters"], first), str(shape.rows))
             out = f.at("%out", f.add(f.mul(first, channel), f.mul(position, unit)))
             to = f.select(handed, "%tile", out, "ptr")
