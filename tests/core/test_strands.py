@@ -177,9 +177,9 @@ def test_tensors_of_earlier_turns_that_are_joined(woven):
 def test_a_strand_that_has_nobody_to_go_with(woven, monkeypatch):
     run, sizes = strands.Weave.run, []
 
-    def noted(self, members):
-        sizes.append(len(members))
-        return run(self, members)
+    def noted(self, parts, n):
+        sizes.append(n)
+        return run(self, parts, n)
 
     monkeypatch.setattr(strands.Weave, "run", noted)
     assert_same(steps, examples())
@@ -410,6 +410,127 @@ def test_a_value_of_another_call_is_computed_when_it_is_needed(woven):
     first = examples(1)[0] @ p["a"]
     for x, y in zip(examples(2), found, strict=True):
         np.testing.assert_allclose(y.item(), (first * x).sum().item(), rtol=1e-12)
+
+
+NOTHING = torch.zeros(1, 4, dtype=torch.float64)
+
+
+def fronts(p: Params, words: torch.Tensor) -> torch.Tensor:
+    """Operands are rows of a sentence, or states, or a constant in the place of either."""
+    inputs = torch.nn.functional.embedding(words, p["table"]).unsqueeze(1)
+    state, kept = NOTHING, []
+    for k in range(9):
+        front = inputs[k] if k < len(words) else NOTHING
+        state = torch.tanh((state + 2 * front) @ p["a"] + front * p["b"])
+        kept.append(front)
+        if state.sum() > 0.2:
+            state = NOTHING
+    return state.square().sum() + torch.cat(kept).sum()
+
+
+def sentences() -> list[torch.Tensor]:
+    rng = np.random.default_rng(4)
+    return [torch.tensor(rng.integers(0, 9, n)) for n in (3, 5, 5, 4, 3, 8, 2, 5)]
+
+
+@pytest.fixture
+def kinds(monkeypatch):
+    """How many paths each run had strands of."""
+    run, found = strands.Weave.run, []
+
+    def noted(self, parts, n):
+        found.append(len(parts))
+        return run(self, parts, n)
+
+    monkeypatch.setattr(strands.Weave, "run", noted)
+    return found
+
+
+def test_paths_that_differ_in_where_operands_come_from_run_as_one(woven, kinds):
+    assert_same(fronts, sentences())
+    assert max(kinds) > 1
+    assert woven["backward"] > 0 and woven["nodes"] == 0
+
+
+def test_what_is_large_is_not_repeated_for_strands_that_share_it(woven, kinds, monkeypatch):
+    found = []
+
+    def noted(*given):
+        found.append(repeats(*given))
+        return found[-1]
+
+    repeats = strands.repeats_much
+    monkeypatch.setattr(strands, "MOST_REPEATED", 0)
+    monkeypatch.setattr(strands, "repeats_much", noted)
+    assert_same(fronts, sentences())
+    assert True in found and woven["backward"] > 0 and woven["nodes"] == 0
+
+
+def test_single_nodes_of_paths_that_ran_as_one(woven, kinds):
+    found = []
+    for apart in (True, False):
+        for _ in range(2):
+            p, seen, given = parameters(), [], sentences()
+            calls = [lambda x=x, p=p: fronts(p, x) for x in given]
+            own = [random_state.current().substream(5, k) for k in range(len(given))]
+            run = fibers.run_together if apart else fibers.run_alone
+            losses = run(calls, own, True)[0] if apart else run(calls, own)
+            p["a"].register_hook(lambda g, seen=seen: seen.append(g.sum().item()))
+            total = torch.stack(losses).sum()
+            (slope,) = torch.autograd.grad(total, p["b"], create_graph=True)
+            (slope.square().sum() + total).backward()
+        found.append([*[t.grad.numpy() for t in p.values() if t.grad is not None], sum(seen)])
+    assert max(kinds) > 1 and woven["nodes"] > 0
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_passes_through_some_strands_of_unlike_paths(woven, kinds):
+    p, q, given = parameters(), parameters(), sentences()
+    calls = [lambda x=x: fronts(p, x) for x in given]
+    own = [random_state.current().substream(5, k) for k in range(len(given))]
+    losses, _ = fibers.run_together(calls, own, apart=True)
+    for loss in reversed(losses):
+        loss.backward()
+    for x in given:
+        fronts(q, x).backward()
+    for name in ("a", "b", "table"):
+        np.testing.assert_allclose(p[name].grad, q[name].grad, rtol=1e-9, atol=1e-12)
+    assert max(kinds) > 1
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        losses[0].backward()
+
+
+def test_kin_are_exactly_alike(woven, kinds):
+    """Paths of equal ops, of which one differs in an operand, a gradient, or what is wanted."""
+
+    def unlike(p, k):
+        x = examples(8)[int(k)]
+        x = x @ p["a"] if x.sum() < 1e9 else x
+        kind = int(k) % 4 if x.sum() < 1e9 else 0
+        y = torch.tanh(x * p["b"])
+        if kind == 0:
+            z = y * x
+        elif kind == 1:
+            z = x * y
+        elif kind == 2:
+            z = y * y
+        else:
+            with torch.no_grad():
+                z = y * x
+        return z.sum() if z.sum() > 0 else (y + z).sum()
+
+    assert_same(unlike, [torch.tensor(k) for k in range(8)])
+    assert max(kinds) == 1
+
+
+def test_what_kin_have_in_common_goes_with_their_paths(woven):
+    before = len(strands.KINS)
+    with own_trie():
+        results(fronts, sentences(), True)
+        assert len(strands.KINS) > before
+    gc.collect()
+    assert len(strands.KINS) <= before
 
 
 @pytest.mark.parametrize("fn", [steps, unused, parted])

@@ -93,28 +93,31 @@ cdef class Kernel:
     cpdef list run(self, list operands)
 
 @cython.locals(batch=Batch, state=State, plans=dict, known=dict, groups=dict, rest=list,
-               live=list, members=list, wanted=tuple, name=tuple, k=Py_ssize_t)
+               live=list, members=list, parts=dict, wanted=tuple, name=tuple, k=Py_ssize_t)
 cpdef tuple sort_strands(list batches, list lives, long long least, object key, object new)
 @cython.locals(v=Value, i=Py_ssize_t, k=Py_ssize_t, values=list, found=list, numbers=list,
                whole=bint)
 cpdef tuple signature_of(Batch batch, tuple indices, list places)
-@cython.locals(batch=Batch, v=Value, other=Value, first=list, on=bint, i=Py_ssize_t, found=list)
-cpdef tuple shared_by(list members, tuple leaves)
-@cython.locals(v=Value, first=list, leaf=Py_ssize_t, size=Py_ssize_t, operands=list, sources=list,
-               places=list, offsets=list)
-cpdef tuple gather_operands(list members, list rows, object dense)
-@cython.locals(batch=Batch, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long",
-               found=list)
-cpdef list gather_rows(list members, tuple leaves, long long target, object dense)
-@cython.locals(batch=Batch, v=Value, source="long long", at=Py_ssize_t, found=list,
-               arg0=Py_ssize_t, end=Py_ssize_t)
-cpdef list gather_parts(list members, Py_ssize_t i, object entry, Py_ssize_t size,
-                        long long target, object dense, list offsets)
-@cython.locals(batch=Batch, v=Value, r=Py_ssize_t, i=Py_ssize_t, k=Py_ssize_t)
-cpdef hand_out(list members, list given, list results)
+@cython.locals(batch=Batch, v=Value, members=list, first=list, on=bint, i=Py_ssize_t,
+               n=Py_ssize_t, found=list)
+cpdef tuple shared_by(list parts)
+@cython.locals(batch=Batch, v=Value, members=list, size=Py_ssize_t, i=Py_ssize_t, k=Py_ssize_t,
+               target="long long", operands=list, sources=list, places=list, found=list,
+               offsets=list)
+cpdef tuple gather_operands(list parts, list rows, object dense)
+@cython.locals(batch=Batch, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long")
+cpdef gather_rows(list members, tuple leaves, long long target, object dense, list found)
+@cython.locals(batch=Batch, v=Value, source="long long", at=Py_ssize_t, arg0=Py_ssize_t,
+               end=Py_ssize_t)
+cpdef gather_parts(list members, Py_ssize_t i, object entry, Py_ssize_t size,
+                   long long target, object dense, list found, list offsets)
+@cython.locals(members=list, i=Py_ssize_t, k=Py_ssize_t, first=Py_ssize_t)
+cpdef hand_out(list parts, list results)
+@cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
+cpdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
 @cython.locals(batch=Batch, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
 cpdef leave_rows(list members, object segment, dict inputs, tuple reads, tuple given,
-                 Py_ssize_t stride)
+                 Py_ssize_t stride, Py_ssize_t first)
 @cython.locals(v=Value, found=Value, slims=dict)
 cpdef slim_down(dict inputs)
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
@@ -126,6 +129,7 @@ cdef class Left:
     cdef public dict slots
     cdef public Py_ssize_t space
     cdef public object zeros
+    cdef public list locals
     cdef public dict marks
     cdef public object block
     cdef public object owner
@@ -140,7 +144,8 @@ cdef class Left:
 
 @cython.locals(v=Value, start="long long", n=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t,
                r=Py_ssize_t, i=Py_ssize_t, row=Py_ssize_t, left=list, place=Py_ssize_t,
-               segment=Segment, last=Segment, woven=Left, marks=bytearray, slot=tuple)
+               segment=Segment, last=Segment, woven=Left, marks=bytearray, slot=tuple,
+               known=dict)
 cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long source, bint wide,
                         object owner)
 @cython.locals(value=Value, leaf=Leaf, k=Py_ssize_t)

@@ -268,7 +268,7 @@ def sort_strands(batches, lives, least, key, new):
 
     least: how often a path must have been taken     key: where a state keeps its patterns
     new: makes the `Pattern` of a batch and what is wanted of it
-    Returns ({(pattern, signature): members}, [(batch, what is wanted)])
+    Returns ({(kin, signature): {pattern: members}}, [(batch, what is wanted)])
     """
     groups = {}
     rest = []
@@ -294,10 +294,13 @@ def sort_strands(batches, lives, least, key, new):
         if not pattern.suited:
             rest.append((batch, live))
             continue
-        name = pattern, signature_of(batch, pattern.indices, pattern.args)
-        members = groups.get(name)
+        name = pattern.kin, signature_of(batch, pattern.indices, pattern.args)
+        parts = groups.get(name)
+        if parts is None:
+            parts = groups[name] = {}
+        members = parts.get(pattern)
         if members is None:
-            members = groups[name] = []
+            members = parts[pattern] = []
         members.append(batch)
     return groups, rest
 
@@ -322,17 +325,29 @@ def signature_of(batch, indices, places):
     return tuple(found)
 
 
-def shared_by(members, leaves):
-    """Of each of these values, by index, whether it is the same for all members."""
+def shared_by(parts):
+    """Of each operand, whether it is the same value for all members of these parts.
+
+    parts: (pattern, members)
+    """
     found = []
+    pattern, members = parts[0]
     first = members[0].values
-    for i in leaves:
+    for n in range(len(pattern.single)):
+        i = parts[0][0].single[n]
         on = i >= 0
         if on:
             v = first[i]
-            for batch in members:
-                if batch.values[i] is not v:
+            for pattern, members in parts:
+                i = pattern.single[n]
+                if i < 0:
                     on = False
+                    break
+                for batch in members:
+                    if batch.values[i] is not v:
+                        on = False
+                        break
+                if not on:
                     break
         found.append(on)
     return tuple(found)
@@ -378,45 +393,53 @@ class Kernel:
         return found
 
 
-def gather_operands(members, rows, dense):
+def gather_operands(parts, rows, dense):
     """The operands of strands: values that are the same for all, or arrays of the strands' own.
 
-    rows: per operand (entry, leaf that is the same for all or -1, bytes of each strand, make,
-    shape, dtype of the array)     dense: a copy of an array that is C-contiguous
+    parts: (pattern, members)
+    rows: per operand (whether it is the same for all, bytes of each strand, make, shape, dtype of
+    the array)     dense: a copy of an array that is C-contiguous
     Returns (operands, what they were: a value, or those of all strands; offsets in these)
     """
     operands = []
     sources = []
     places = []
-    first = members[0].values
-    for entry, leaf, size, make, shape, dtype in rows:
+    for k in range(len(rows)):
+        on, size, make, shape, dtype = rows[k]
         offsets = None
-        if leaf >= 0:
-            v = first[leaf]
+        if on:
+            pattern, members = parts[0]
+            i = pattern.single[k]
+            v = members[0].values[i]
             sources.append(v)
             # What is seen from outside may change: a backward pass reads what it was.
             operands.append(v if v.extra is None else dense(v.buffer).copy())
         else:
             array = new_array(make, shape, dtype)
-            if entry.prim is None:
-                found = gather_rows(members, entry.leaves, address_of(array), dense)
-            else:
-                offsets = []
-                found = gather_parts(
-                    members, entry.leaf, entry, size, address_of(array), dense, offsets
-                )
+            target = address_of(array)
+            found = []
+            for pattern, members in parts:
+                entry = pattern.entries[k]
+                if entry.prim is None:
+                    gather_rows(members, entry.leaves, target, dense, found)
+                    if offsets is not None:
+                        offsets.extend([0] * len(members))
+                else:
+                    if offsets is None:
+                        offsets = [0] * len(found)
+                    gather_parts(members, entry.leaf, entry, size, target, dense, found, offsets)
+                target += size * len(members)
             operands.append(array)
             sources.append(found)
         places.append(offsets)
     return operands, sources, places
 
 
-def gather_rows(members, leaves, target, dense):
-    """Copy these values of each member to an address, one behind the other; returns the values.
+def gather_rows(members, leaves, target, dense, found):
+    """Copy these values of each member to an address, one behind the other.
 
-    dense: a copy of an array that is C-contiguous
+    found: takes the values     dense: a copy of an array that is C-contiguous
     """
-    found = []
     for batch in members:
         for i in leaves:
             v = batch.values[i]
@@ -428,15 +451,13 @@ def gather_rows(members, leaves, target, dense):
             copy_bytes(target, source, size)
             target += size
             found.append(v)
-    return found
 
 
-def gather_parts(members, i, entry, size, target, dense, offsets):
+def gather_parts(members, i, entry, size, target, dense, found, offsets):
     """As `gather_rows`, of what an `Entry` shows of one value: `size` bytes.
 
     offsets: takes where the parts begin, in bytes
     """
-    found = []
     prim = entry.prim
     arg0 = entry.arg0
     end = arg0 + entry.n_args
@@ -454,30 +475,40 @@ def gather_parts(members, i, entry, size, target, dense, offsets):
         target += size
         found.append(v)
         offsets.append(place)
-    return found
 
 
-def hand_out(members, given, results):
-    """Give each member its rows of results.  given: (index of the value, number of its array)"""
-    for i, k in given:
-        array = results[k]
-        r = 0
-        if array.ndim == 1:  # rows are numbers
-            for batch in members:
-                v = batch.values[i]
-                v.buffer = array[r, ...]
-                r += 1
-            continue
-        for row in array:
-            batch = members[r]
+def hand_out(parts, results):
+    """Give the members of these parts, (pattern, members), their rows of what was made."""
+    pattern = parts[0][0]
+    for k in range(len(pattern.made)):
+        first = 0
+        for pattern, members in parts:
+            i = pattern.made[k]
+            hand_rows(members, i, results[k], first)
+            first += len(members)
+
+
+def hand_rows(members, i, array, first):
+    """Give the value i of each member a row of an array, from row `first` on."""
+    r = first
+    if array.ndim == 1:  # rows are numbers
+        for batch in members:
             v = batch.values[i]
-            v.buffer = row
+            v.buffer = array[r, ...]
             r += 1
+        return
+    for batch in members:
+        v = batch.values[i]
+        v.buffer = array[r]
+        r += 1
 
 
-def leave_rows(members, segment, inputs, reads, given, stride):
-    """Note in the values `given` that they are results of a segment, and what it reads."""
-    at = 0
+def leave_rows(members, segment, inputs, reads, given, stride, first):
+    """Note in the values `given` that they are results of a segment, and what it reads.
+
+    first: number of the first value of the first member
+    """
+    at = first
     for batch in members:
         values = batch.values
         for i in reads:
@@ -535,9 +566,10 @@ class Left:
     """What strands that ran as one leave for a backward pass, and the gradients that come to them.
 
     stride    numbers that each strand's values have     n     strands
-    slots     by index of a result: where its gradients are, a row for each strand: (place, bytes
-              of a row, shape, dtype, strides)     space     bytes for all of them
-    marks     by index: which rows have a gradient     owner     the pass that is to come by
+    locals    by strand: the results by their indices     slots     where the gradients of a result
+              are, a row for each strand: (place, bytes of a row, shape, dtype, strides)
+    space     bytes for all of them     owner     the pass that is to come by
+    marks     by result: which rows have a gradient
     """
 
     def __init__(self, stride, n, slots, space, zeros):
@@ -546,6 +578,7 @@ class Left:
         self.slots = slots
         self.space = space
         self.zeros = zeros
+        self.locals = []
         self.marks = {}
         self.block = None
         self.owner = None
@@ -637,12 +670,14 @@ def scatter_rows(values, offsets, size, source, wide, owner):
                 break
             r = v.seg_index // woven.stride
             i = v.seg_index - r * woven.stride
-            slot = woven.slots.get(i)
-            if slot is None:  # it shows rows of another
+            known = woven.locals[r]
+            number = known.get(i)
+            if number is None:  # it shows rows of another
                 v, more = woven.shown(i, r)
                 at += more
                 continue
-            marks = woven.marks_of(i)
+            slot = woven.slots[number]
+            marks = woven.marks_of(number)
             marks[r] = 1
             place = slot[0]
             row = slot[1]

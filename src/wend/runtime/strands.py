@@ -5,11 +5,16 @@ any other.  Strands that end in one state did the same, on operands of the same 
 runs them as one, the path put over an axis of strands by the batching rules.  To find it is one
 lookup per strand, whatever the number of ops.  What is the same for all (parameters) is read where
 it lies.
+
+Paths may do the same and differ only in where operands come from: a constant in one is a row of
+an earlier turn's result in the other, or a row that a view shows.  Their patterns are *kin*: they
+have their weaves in common, and their strands run as one, part by part behind each other.
 """
 
 from __future__ import annotations
 
 import functools
+import weakref
 from typing import Any
 
 import numpy as np
@@ -45,8 +50,13 @@ PASSED = 8
 KEY = "weaves"
 #: The role of a parameter: it is held, requires grad, and is a user's.
 PARAMETER = 7
-#: Structures of one path (by types, sizes, what is shared) that are kept.
+#: Structures of one kin (by types, sizes, what is shared) that are kept.
 MOST_WEAVES = 64
+#: What is larger (bytes) and the same for all strands of a part is not repeated for each of them.
+MOST_REPEATED = 1 << 12
+
+#: The strands of one path that run together with others.
+Part = tuple["Pattern", list[Batch]]
 
 
 class Entry:
@@ -85,7 +95,10 @@ class Entry:
 
 
 class Pattern:
-    """A path, and the values of it that are wanted: what its strands have in common but types."""
+    """A path, and the values of it that are wanted: what its strands have in common but types.
+
+    locals     of the values that are made, by index: their numbers in weaves     numbers: back
+    """
 
     def __init__(self, batch: Batch, live: list[int]) -> None:
         self.live = live
@@ -95,11 +108,12 @@ class Pattern:
         self.entries: list[Entry] = []
         self.args: list[int] = []  # places of the run-time args that are not part of an address
         self.views: dict[int, Entry] = {}  # that are wanted, by index
-        self.weaves: dict[Any, Weave | None] = {}
-        self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature
+        self.locals: dict[int, int] = {}
         self.suited = self._read(batch, set(live))
         #: Whether a backward pass may start from what a strand leaves.
         self.open = any(batch.values[i].requires_grad for i in live)
+        if self.suited:
+            self.kin = kin_of(self)
 
     def _read(self, batch: Batch, live: set[int]) -> bool:
         """Sort the steps into operands and ops; False if others have to run them."""
@@ -137,14 +151,18 @@ class Pattern:
                 self.entries.append(views.get(i) or Entry(i, (i,), roles[i]))
             self.ops.append(state)
             self.args.extend(range(state.arg0, state.arg0 + len(prim.size_mask)))
-        self.made = [i for i in self.live if i not in views]
+            for k in range(state.n_out):
+                self.locals[first + k] = len(self.locals)
+        self.numbers = list(self.locals)
+        #: The values that are wanted, in the order in which weaves give them.
+        self.made = [i for i in self.numbers if i in live]
         self.indices = tuple([entry.index for entry in self.entries])
         self.places = {i: k for k, i in enumerate(self.indices)}
         self.leaves = tuple(leaves)
         #: Views that nothing of the path reads: strands may differ in their types.
         self.loose = tuple([i for i in views if i not in self.places])
-        self.leafy = [k for k, entry in enumerate(self.entries) if entry.role & 4]
-        #: Of the entries, those that may be the same for all, and users' leaves.
+        self.roles = tuple([entry.role for entry in self.entries])
+        #: Of the entries, those that may be the same for all.
         self.single = tuple(
             [e.leaf if e.prim is None and e.index == e.leaf else -1 for e in self.entries]
         )
@@ -153,31 +171,85 @@ class Pattern:
                 i for e in (*self.entries, *self.views.values()) if e.role & 1 for i in e.leaves
             )
         )
+        #: The views that a gradient may come to.
+        self.open_views = tuple([i for i in self.views if batch.values[i].requires_grad])
         return bool(self.made)
 
-    def weave(self, signature: Any, members: list[Batch]) -> Weave | None:
-        """How these strands are run; None if others have to."""
-        if len(members) == 1:  # all would be the same for all
-            shared = self.usual.get(signature)
+    def references(self) -> list[tuple[int, ...]]:
+        """The operands of each op: numbers of what is made, or -1 - number of an entry."""
+        locals_, places = self.locals, self.places
+        return [
+            tuple([locals_[i] if i in locals_ else -1 - places[i] for i in op.operand_indices()])
+            for op in self.ops
+        ]
+
+
+class Kin:
+    """Patterns that compute the same, wherever their operands come from, and how they are run."""
+
+    def __init__(self) -> None:
+        self.weaves: dict[Any, Weave | None] = {}
+        self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature and roles
+
+    def weave(self, signature: Any, parts: list[Part]) -> Weave | None:
+        """How these strands are run; None if others have to, or each part by itself."""
+        pattern, members = parts[0]
+        roles = pattern.roles
+        if len(parts) > 1:
+            each = zip(*[part.roles for part, _ in parts], strict=True)
+            roles = tuple([functools.reduce(int.__or__, row) for row in each])
+        if len(parts) == 1 and len(members) == 1:  # all would be the same for all
+            shared = self.usual.get((signature, roles))
             if shared is None:
-                shared = tuple(
-                    [
-                        at >= 0 and e.role == PARAMETER
-                        for at, e in zip(self.single, self.entries, strict=True)
-                    ]
-                )
+                flags = zip(pattern.single, roles, strict=True)
+                shared = tuple([at >= 0 and role == PARAMETER for at, role in flags])
         else:
-            shared = _slabs.shared_by(members, self.single)
-        key = (signature, shared)
+            shared = _slabs.shared_by(parts)
+            if len(parts) > 1 and repeats_much(signature, shared, parts):
+                return None
+        key = (signature, roles, shared)
         found = self.weaves.get(key, self)
         if found is self:
             if len(self.weaves) >= MOST_WEAVES:
                 self.weaves.clear()
                 self.usual.clear()
             with CollectionPaused():
-                found = self.weaves[key] = make_weave(self, members, key[1])
-            self.usual[signature] = key[1]
+                found = self.weaves[key] = make_weave(pattern, members, roles, shared)
+            self.usual[signature, roles] = shared
         return found  # type: ignore[return-value]
+
+
+#: By what their patterns have in common, as long as one of these is there.
+KINS: weakref.WeakValueDictionary[Any, Kin] = weakref.WeakValueDictionary()
+
+
+def kin_of(pattern: Pattern) -> Kin:
+    """The patterns that compute the same as this one, on operands of the same kinds.
+
+    A kind tells leaves of users from the rest, and how many values lie behind each other; not
+    whether a gradient is wanted.
+    """
+    ops = zip(pattern.ops, pattern.references(), strict=True)
+    key = (
+        tuple([(op.prim, op.program, op.mode, op.requires_grad, refs) for op, refs in ops]),
+        tuple([pattern.locals[i] for i in pattern.made]),
+        tuple([(e.role if e.role & 4 else 0, len(e.leaves)) for e in pattern.entries]),
+    )
+    found = KINS.get(key)
+    if found is None:
+        found = KINS[key] = Kin()
+    return found
+
+
+def repeats_much(signature: Any, shared: tuple[bool, ...], parts: list[Part]) -> bool:
+    """Whether running these parts as one copies much that each of them reads in place."""
+    large = [not on and t.nbytes > MOST_REPEATED for t, on in zip(signature, shared, strict=False)]
+    return True in large and any(
+        on and copied
+        for part in parts
+        if len(part[1]) > 1
+        for on, copied in zip(_slabs.shared_by([part]), large, strict=True)
+    )
 
 
 def is_leading(prim: Any) -> bool:
@@ -206,7 +278,9 @@ def lays_out(state: Any, batch: Batch) -> bool:
     )
 
 
-def make_weave(pattern: Pattern, members: list[Batch], shared: tuple[bool, ...]) -> Weave | None:
+def make_weave(
+    pattern: Pattern, members: list[Batch], roles: tuple[int, ...], shared: tuple[bool, ...]
+) -> Weave | None:
     """A weave of new structure."""
     values = members[0].values
     for entry, on in zip(pattern.entries, shared, strict=True):
@@ -215,7 +289,7 @@ def make_weave(pattern: Pattern, members: list[Batch], shared: tuple[bool, ...])
             return None
     if False not in shared or any(values[i].type.nbytes == 0 for i in pattern.live):
         return None
-    return Weave(pattern, members[0], shared, len(members))
+    return Weave(pattern, members[0], roles, shared, len(members))
 
 
 def kernel_of(function: Any, types: list[Any], numbers: list[Any]) -> Any:
@@ -257,9 +331,8 @@ class Bound:
         self.types = weave.lifted(n)
         #: See `gather_operands`.
         self.rows = [
-            (entry, entry.leaf if on else -1, size, maker(*kind), *kind)
-            for entry, on, size, kind in zip(
-                weave.pattern.entries,
+            (on, size, maker(*kind), *kind)
+            for on, size, kind in zip(
                 weave.shared,
                 weave.sizes,
                 [(t.dims, t.dtype.numpy) for t in self.types],
@@ -273,11 +346,11 @@ class Bound:
     def find_slots(self, weave: Weave, results: list[Any]) -> None:
         """Where gradients of results will be."""
         self.slots = {}
-        for i, array in zip(weave.exported, results, strict=False):
-            if i not in weave.given:
+        for k, array in zip(weave.exported, results, strict=False):
+            if k not in weave.given:
                 continue
             row = array.nbytes // array.shape[0]
-            self.slots[i] = self.space, row, array.shape, array.dtype, array.strides
+            self.slots[k] = self.space, row, array.shape, array.dtype, array.strides
             self.space += aligned(array.nbytes)
 
     def ready(self, weave: Weave) -> Any:
@@ -291,19 +364,28 @@ class Bound:
 
 
 class Weave:
-    """Strands of one structure, run as one.
+    """Strands of one structure, run as one.  Values that are made go by their local numbers.
 
     exported   the values that are wanted, in the order of the template's results
+    given      those of them that a gradient may come to
+    leafy      the operands that are users' leaves
     """
 
-    def __init__(self, pattern: Pattern, batch: Batch, shared: tuple[bool, ...], n: int) -> None:
-        self.pattern = pattern
+    def __init__(
+        self,
+        pattern: Pattern,
+        batch: Batch,
+        roles: tuple[int, ...],
+        shared: tuple[bool, ...],
+        n: int,
+    ) -> None:
         self.shared = shared
-        self.node, locals_ = region_of(pattern, batch, shared)
+        self.node = region_of(pattern, batch, roles, shared)
+        self.programs = [state.program for state in pattern.ops]
         self.types = [batch.values[entry.index].type for entry in pattern.entries]
-        mask = sum(1 << locals_[i] for i in pattern.made)
-        self.exported = sorted(pattern.made, key=locals_.__getitem__)
-        self.handed = [(i, k) for k, i in enumerate(self.exported)]
+        self.leafy = [k for k, role in enumerate(roles) if role & 4]
+        self.exported = [pattern.locals[i] for i in pattern.made]
+        mask = sum(1 << k for k in self.exported)
         grad = any(batch.values[i].requires_grad for i in pattern.made)
         nodes = ops_of(self.node)
         self.numbers = [a for op in nodes for a in op.args]
@@ -315,17 +397,17 @@ class Weave:
                 self.node, self.types, max(n, 2), mask, grad, at_once=False
             )
         self.template = found
-        self.given = [i for i, on in zip(self.exported, self.template.given, strict=True) if on]
+        self.given = [k for k, on in zip(self.exported, self.template.given, strict=True) if on]
         if self.template.body is None:
             self.given = []
-        #: The views that a gradient may come to, and whether a backward pass may start here.
-        self.views = [i for i in pattern.views if batch.values[i].requires_grad]
-        self.open = (*self.given, *self.views)
-        self.locals = locals_
-        self.n_differentiable = sum(state.requires_grad for state in pattern.ops)
+        self.n_differentiable = sum(op.grad for op in nodes)
         self.bound: dict[int, Bound] = {}
         self.backward: dict[frozenset[int], Any] = {}
         self.sizes = [t.nbytes for t in self.types]
+
+    def open_in(self, pattern: Pattern) -> tuple[int, ...]:
+        """The values of a strand that a backward pass may begin with, by index."""
+        return (*[pattern.numbers[k] for k in self.given], *pattern.open_views)
 
     def lifted(self, n: int) -> list[Any]:
         """The types of the operands of n strands."""
@@ -343,24 +425,27 @@ class Weave:
             found = self.bound[n] = Bound(self, n)
         return found
 
-    def run(self, members: list[Batch]) -> tuple[list[Any], ...] | None:
-        """Compute the wanted values of some strands; None if others have to.
+    def run(self, parts: list[Part], n: int) -> tuple[list[Any], ...] | None:
+        """Compute the wanted values of n strands; None if others have to.
 
         Returns (operands, sources, places, results): what a backward pass reads; see `gather`.
         """
-        at = self.bound_to(len(members))
-        operands, sources, places = _slabs.gather_operands(members, at.rows, np.ascontiguousarray)
+        at = self.bound_to(n)
+        operands, sources, places = _slabs.gather_operands(parts, at.rows, np.ascontiguousarray)
         results = self.compute(at, operands)
         if results is None:
             return None
-        _slabs.hand_out(members, self.handed, results)
-        for i, entry in self.pattern.views.items():
-            k = self.pattern.places.get(i)
-            if k is not None:
-                _slabs.hand_out(members, [(i, k)], operands)
-                continue
-            for batch in members:
-                batch.values[i].buffer = entry.shown(batch)
+        _slabs.hand_out(parts, results)
+        first = 0
+        for pattern, members in parts:
+            for i, entry in pattern.views.items():
+                k = pattern.places.get(i)
+                if k is not None:
+                    _slabs.hand_rows(members, i, operands[k], first)
+                    continue
+                for batch in members:
+                    batch.values[i].buffer = entry.shown(batch)
+            first += len(members)
         return operands, sources, places, results
 
     def compute(self, at: Bound, operands: list[Any]) -> list[Any] | None:
@@ -374,38 +459,29 @@ class Weave:
 
 
 def region_of(
-    pattern: Pattern, batch: Batch, shared: tuple[bool, ...]
-) -> tuple[Any, dict[int, int]]:
-    """A path as the region that templates are made of; and its values' numbers there."""
+    pattern: Pattern, batch: Batch, roles: tuple[int, ...], shared: tuple[bool, ...]
+) -> Any:
+    """A path as the region that templates are made of."""
     node = _sort.Node(None, None, (), (), (), (), False, 0)
-    places = pattern.places
-    locals_: dict[int, int] = {}
     entered: set[int] = set()
-    for state in pattern.ops:
-        refs: list[int] = []
+    for state, refs in zip(pattern.ops, pattern.references(), strict=True):
         kinds: list[int] = []
         types: list[Any] = []
-        for i in state.operand_indices():
-            if i in locals_:
-                refs.append(locals_[i])
-            else:
-                refs.append(-1 - places[i])
-            if i in locals_ or i in entered:
+        for i, ref in zip(state.operand_indices(), refs, strict=True):
+            if ref >= 0 or ref in entered:
                 kinds.append(0)
                 types.append(None)
                 continue
-            entered.add(i)
-            k = places[i]
-            kinds.append((SHARED if shared[k] else STACK) | pattern.entries[k].role << 2)
+            entered.add(ref)
+            k = -1 - ref
+            kinds.append((SHARED if shared[k] else STACK) | roles[k] << 2)
             types.append(batch.values[i].type)
         args = batch.args[state.arg0 : state.arg0 + len(state.prim.size_mask)]
-        for k in range(state.n_out):
-            locals_[state.first + k] = node.n_values + k
         node = _sort.Node(
-            node, state.prim, tuple(refs), tuple(kinds), tuple(types), tuple(args),
+            node, state.prim, refs, tuple(kinds), tuple(types), tuple(args),
             state.requires_grad, state.n_out,
         )  # fmt: skip
         node.n_operands = len(entered)
         node.smooth = True
     node.shared = shared
-    return node, locals_
+    return node

@@ -1,10 +1,10 @@
 """The backward pass of strands that ran as one (see `strands`): as one, too.
 
 Each run leaves one segment for all of its strands; value i of strand r has the number
-r * stride + i there.  Gradients between the runs of different flushes are rows added to rows:
-nothing is recorded for them.  Those of parameters are put off, and computed once over the rows of
-all flushes.  Passes that need single nodes get them: the paths of all strands, one behind the
-other.
+r * stride + i there, whichever of the paths that ran as one the strand took.  Gradients between
+the runs of different flushes are rows added to rows: nothing is recorded for them.  Those of
+parameters are put off, and computed once over the rows of all flushes.  Passes that need single
+nodes get them: the paths of all strands, one behind the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.families import MOST_CALLS, Unsuited, is_wide
 from wend.runtime.flat import row_of
 from wend.runtime.later import LazyPath, Ledger, compute_again
-from wend.runtime.strands import Weave, kernel_of
+from wend.runtime.strands import Part, Pattern, Weave, kernel_of
+from wend.runtime.structure import ops_of
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
 from wend.transforms.rows import is_smooth
@@ -35,31 +36,35 @@ def zeros(size: int) -> Any:
     return np.zeros(size, np.uint8)
 
 
-def leave(weave: Weave, members: list[Batch], *done: Any) -> None:
-    """Let a later backward pass find its way from the wanted values of strands.
+def leave(weave: Weave, parts: list[Part], n: int, *done: Any) -> None:
+    """Let a later backward pass find its way from the wanted values of n strands.
 
     done: what `Weave.run` returned
     """
-    pattern = weave.pattern
-    woven = Woven(weave, members, *done)
+    woven = Woven(weave, parts, n, *done)
     path = woven.path()
     segment = Segment(_hot.fresh_serial(), path)
-    segment.origin = members[-1].serial
+    last = parts[-1][1][-1]
+    segment.origin = last.serial
     inputs: dict[int, Any] = {}
     segment.inputs = inputs
-    _slabs.leave_rows(members, segment, inputs, pattern.reads, weave.open, pattern.stride)
+    at, stride = 0, woven.stride
+    for pattern, members in parts:
+        given = weave.open_in(pattern)
+        _slabs.leave_rows(members, segment, inputs, pattern.reads, given, stride, at)
+        at += len(members) * stride
     segment.saved = {}
     path.wait(woven)
-    woven.note_depth(segment, members[-1])
+    woven.note_depth(segment, last)
 
 
 class Backward:
     """How gradients flow back from some of the results, for any number of strands."""
 
     def __init__(self, weave: Weave, seeded: frozenset[int]) -> None:
-        """seeded: indices of the results"""
-        self.template = weave.template.seeded(frozenset([weave.locals[i] for i in seeded]))
-        self.seeds = [i for i in weave.given if i in seeded]
+        """seeded: numbers of the results"""
+        self.template = weave.template.seeded(seeded)
+        self.seeds = [k for k in weave.given if k in seeded]
         #: What `Left.hand_back` is told of the gradients that it finds.
         self.targets = tuple([(k, wideness(weave.types[k])) for k in self.template.targets])
         self.calls: dict[int, list[Any]] = {}
@@ -68,14 +73,14 @@ class Backward:
         self.nodes = reached_nodes(weave, seeded)
         self.smooth: dict[int, bool] = {}
 
-    def is_smooth(self, weave: Weave, i: int) -> bool:
+    def is_smooth(self, weave: Weave, k: int) -> bool:
         """Whether a gradient of 0 for this result gives gradients of 0."""
-        found = self.smooth.get(i)
+        found = self.smooth.get(k)
         if found is None:
-            nodes = reached_nodes(weave, frozenset([i]))
-            ops = [state for state in weave.pattern.ops if state.first in nodes]
-            found = all(is_smooth(state.prim, state.program) for state in ops)
-            self.smooth[i] = found
+            ops = ops_of(weave.node)
+            nodes = reached_nodes(weave, frozenset([k]))
+            found = all(is_smooth(ops[at].prim, weave.programs[at]) for at in nodes)
+            self.smooth[k] = found
         return found
 
     def bound_to(self, weave: Weave, n: int) -> list[Any]:
@@ -97,14 +102,17 @@ class Backward:
 
 
 def reached_nodes(weave: Weave, seeded: frozenset[int]) -> frozenset[int]:
-    """First results of the ops that gradients of these values flow through."""
+    """Which ops gradients of these values flow through."""
     found: set[int] = set()
     needed = set(seeded)
-    for state in reversed(weave.pattern.ops):
-        outs = range(state.first, state.first + state.n_out)
-        if state.requires_grad and not needed.isdisjoint(outs):
-            found.add(state.first)
-            needed.update(state.operand_indices())
+    first = weave.node.n_values
+    ops = ops_of(weave.node)
+    for at in range(len(ops) - 1, -1, -1):
+        op = ops[at]
+        first -= op.n_out
+        if op.grad and not needed.isdisjoint(range(first, first + op.n_out)):
+            found.add(at)
+            needed.update(op.refs)
     return frozenset(found)
 
 
@@ -117,54 +125,70 @@ def wideness(type_: Any) -> bool | None:
 
 
 class Woven(_slabs.Left):  # type: ignore[misc]
-    """What the strands of one run leave for the backward pass (`PathGraph.later`)."""
+    """What the strands of one run leave for the backward pass (`PathGraph.later`).
+
+    Results go by their local numbers (`Pattern.locals`), values of a strand by their indices.
+    """
 
     def __init__(
         self,
         weave: Weave,
-        members: list[Batch],
+        parts: list[Part],
+        n: int,
         operands: list[Any],
         sources: list[Any],
         places: list[list[int] | None],
         results: list[Any],
     ) -> None:
         """See `Weave.run`."""
-        pattern, n = weave.pattern, len(members)
         at = weave.bound_to(n)
         if at.slots is None:
             at.find_slots(weave, results)
-        super().__init__(pattern.stride, n, at.slots, at.space, zeros)
+        stride = max([pattern.stride for pattern, _ in parts])
+        super().__init__(stride, n, at.slots, at.space, zeros)
         self.weave = weave
         self.operands = operands
         self.results = results
         self.sources = sources
         self.places = places
-        self.args = [batch.args for batch in members]
+        #: By strand, as all that follows.
+        self.patterns: list[Pattern] = []
+        self.args: list[list[Any]] = []
         #: All leaves, also those that nothing is read of but their extents.
-        self.leaves = _slabs.picked(members, pattern.leaves)
+        self.leaves: list[list[Value]] = []
+        #: Types of the first strand of a part; the others differ in those of leaves, and of loose
+        #: views.
+        self.types: list[list[Any]] = []
+        self.loose: list[Any] = []
+        for pattern, members in parts:
+            m = len(members)
+            self.patterns += [pattern] * m
+            self.locals += [pattern.locals] * m
+            self.args += [batch.args for batch in members]
+            self.leaves += _slabs.picked(members, pattern.leaves)
+            self.types += [_slabs.types_of(members[0].values)] * m
+            self.loose += _slabs.types_at(members, pattern.loose) if pattern.loose else [()] * m
         self.spent: frozenset[int] = (
             frozenset()
         )  # nodes that passes through all strands have used up
         self.spent_in: dict[int, set[int]] = {}  # and through some, by strand
-        #: Of the first strand; the others differ in those of leaves, and of loose views.
-        self.types = _slabs.types_of(members[0].values)
-        self.loose = _slabs.types_at(members, pattern.loose) if pattern.loose else [()] * n
 
     def path(self) -> LazyPath:
         """The paths of all strands.  It leads here; a way back would be a cycle."""
-        pattern, stride, args, leaves = self.weave.pattern, self.stride, self.args, self.leaves
-        types, loose = self.types, self.loose
+        patterns, stride, args = self.patterns, self.stride, self.args
+        strands = patterns, self.types, self.leaves, self.loose
 
         def made() -> tuple[list[Any], list[Any], list[Any]]:
             found = []
-            for row, own_loose in zip(leaves, loose, strict=True):
+            for pattern, types, leaves, loose in zip(*strands, strict=True):
                 own = list(types)
-                for i, value in zip(pattern.leaves, row, strict=True):
+                for i, value in zip(pattern.leaves, leaves, strict=True):
                     own[i] = value.type
-                for i, type_ in zip(pattern.loose, own_loose, strict=True):
+                for i, type_ in zip(pattern.loose, loose, strict=True):
                     own[i] = type_
                 found += own
-            return copies_of(pattern.states, stride, args), found, flat(args)
+                found += own[:1] * (stride - len(own))  # of numbers that nothing has
+            return copies_of(patterns, stride, args), found, flat(args)
 
         return LazyPath(made)
 
@@ -179,7 +203,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
 
     def shown(self, i: int, r: int) -> tuple[Any, int]:
         """What a view of strand r shows, and from which byte on."""
-        pattern = self.weave.pattern
+        pattern = self.patterns[r]
         view = pattern.views[i]
         value = self.leaves[r][pattern.leaves.index(view.leaf)]
         return value, view.place(value, self.args[r])
@@ -187,18 +211,19 @@ class Woven(_slabs.Left):  # type: ignore[misc]
     def accept(self, owner: Any, number: int, g: Any) -> None:
         """Add to the gradient of a value of a strand."""
         r, i = divmod(number, self.stride)
-        if i in self.weave.pattern.views:
+        k = self.locals[r].get(i)
+        if k is None:
             value, at = self.shown(i, r)
             self.give(owner, value, g, at)
             return
-        seed = self.seed(i)[r, ...]
+        seed = self.seed(k)[r, ...]
         with np.errstate(all="ignore"):
             np.add(seed, g, out=seed)
-        self.marks[i][r] = 1
+        self.marks[k][r] = 1
 
     def pass_on(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> bool:
         """Push gradients of results back to what the strands read; False if nodes are needed."""
-        hooked = _slabs.is_hooked(self.sources, self.weave.pattern.leafy)
+        hooked = _slabs.is_hooked(self.sources, self.weave.leafy)
         if hooked or segment.hooks or not owner.plain():
             self.give_back(seeds)
             self.resolve(segment)
@@ -233,15 +258,15 @@ class Woven(_slabs.Left):  # type: ignore[misc]
             return []
         everything = range(self.n)
         known = self.backward(frozenset(marks))
-        uneven = [i for i, m in marks.items() if 0 in m]
+        uneven = [k for k, m in marks.items() if 0 in m]
         if not uneven:
             return [(everything, everything, known)]
         reached = [r for r in everything if any(m[r] for m in marks.values())]
-        if 2 * len(reached) > self.n and all(known.is_smooth(self.weave, i) for i in uneven):
+        if 2 * len(reached) > self.n and all(known.is_smooth(self.weave, k) for k in uneven):
             return [(everything, reached, known)]
         found: dict[frozenset[int], list[int]] = {}
         for r in reached:
-            seeded = frozenset([i for i, m in marks.items() if m[r]])
+            seeded = frozenset([k for k, m in marks.items() if m[r]])
             found.setdefault(seeded, []).append(r)
         return [(rows, rows, self.backward(seeded)) for seeded, rows in found.items()]
 
@@ -256,12 +281,13 @@ class Woven(_slabs.Left):  # type: ignore[misc]
     def give_back(self, seeds: dict[int, Any]) -> None:
         """Gradients as handles, by number."""
         stride = self.stride
-        for i, marks in self.marks.items():
-            array = self.seed(i)
-            like = self.types[i]
+        for k, marks in self.marks.items():
+            array = self.seed(k)
             for r, on in enumerate(marks):
                 if on:
                     g = np.array(array[r, ...])
+                    i = self.patterns[r].numbers[k]
+                    like = self.types[r][i]
                     type_ = _hot.intern_type(g.shape, like.dtype, like.device)
                     number, fresh = r * stride + i, _hot.wrap(_hot.held(type_, g))
                     seeds[number] = seeds[number] + fresh if number in seeds else fresh
@@ -290,7 +316,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         """Run the backward function for some strands; hand on what it finds for those reached."""
         weave, n, template = self.weave, len(rows), known.template
         types, kernel = known.bound_to(weave, n)
-        read = [*self.operands, *self.results, *[self.seed(i) for i in known.seeds]]
+        read = [*self.operands, *self.results, *[self.seed(k) for k in known.seeds]]
         if n < self.n:
             read = [
                 x[rows] if type(x) is np.ndarray and t.dims[:1] == (n,) and x.shape != t.dims else x
@@ -400,12 +426,11 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         path = segment.structure
         stride = self.stride
         values = [_hot.held(t, None) for t in path.types]
-        for r, leaves in enumerate(self.leaves):
-            for i, value in zip(self.weave.pattern.leaves, leaves, strict=True):
+        roots = []
+        for r, (pattern, leaves) in enumerate(zip(self.patterns, self.leaves, strict=True)):
+            for i, value in zip(pattern.leaves, leaves, strict=True):
                 values[r * stride + i] = value
-        roots = [
-            r * stride + i for r in range(self.n) for i in (*self.weave.given, *self.weave.views)
-        ]
+            roots += [r * stride + i for i in self.weave.open_in(pattern)]
         segment.types, segment.args = path.types, path.args
         compute_again(segment, values, roots)
 
@@ -421,21 +446,23 @@ COPIED = (
 )  # fmt: skip
 
 
-def copies_of(states: list[Any], stride: int, args: list[list[Any]]) -> list[Any]:
-    """The steps of a path, once for each of several strands, one behind the other."""
+def copies_of(patterns: list[Pattern], stride: int, args: list[list[Any]]) -> list[Any]:
+    """The steps of the paths of several strands, one behind the other."""
     found = []
-    for r, own in enumerate(args):
-        for state in states:
+    at = arg0 = 0
+    for pattern, own in zip(patterns, args, strict=True):
+        for state in pattern.states:
             copy = Record.__new__(Record)
-            at = r * stride
             for name in COPIED:
                 setattr(copy, name, getattr(state, name))
             copy.first = state.first + at
-            copy.arg0 = state.arg0 + r * len(own)
+            copy.arg0 = state.arg0 + arg0
             for name in ("i0", "i1", "i2"):
                 i = getattr(state, name)
                 setattr(copy, name, i if i < 0 else i + at)
             if state.rest is not None:
                 copy.rest = tuple([i + at for i in state.rest])
             found.append(copy)
+        at += stride
+        arg0 += len(own)
     return found

@@ -9,7 +9,7 @@ from wend.core import _hot
 from wend.core._hot import Batch
 from wend.runtime import _slabs_select, strands
 from wend.runtime.batches import note
-from wend.runtime.strands import KEY, Pattern
+from wend.runtime.strands import KEY, Part, Pattern, Weave
 from wend.runtime.tiers import tell_defect
 from wend.runtime.unravel import leave
 from wend.transforms.hooks import retaining
@@ -29,26 +29,35 @@ def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
     else:
         groups, rest = _slabs.sort_strands(batches, lives, strands.PASSED, KEY, Pattern)
     failure: Exception | None = None
-    for (pattern, signature), members in groups.items():
+    for (kin, signature), found in groups.items():
+        parts = list(found.items())
+        pattern, members = parts[0]
         # Without a backward pass to come, nothing is quicker than the plan of a path.
-        if len(members) == 1 and not pattern.open and goes_alone(members[0], pattern.live):
+        if (
+            len(parts) == len(members) == 1
+            and not pattern.open
+            and goes_alone(members[0], pattern.live)
+        ):
             failure = attempt(members[0], pattern.live) or failure
-        elif not run_woven(pattern, signature, members, faults):
-            rest += [(batch, pattern.live) for batch in members]
+            continue
+        weave = kin.weave(signature, parts)
+        if weave is None and len(parts) > 1:
+            runs = [(kin.weave(signature, [part]), [part]) for part in parts]
+        else:
+            runs = [(weave, parts)]
+        for weave, parts in runs:
+            if weave is None or not run_woven(weave, parts, faults):
+                rest += [(batch, pattern.live) for pattern, members in parts for batch in members]
     run_merged(rest, failure)
     if faults:  # and nothing has failed since
         tell_defect(faults[0])
 
 
-def run_woven(
-    pattern: Pattern, signature: Any, members: list[Batch], faults: list[Exception]
-) -> bool:
+def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
     """Run strands of one structure as one; False if others have to.  faults: why, if it failed"""
-    weave = pattern.weave(signature, members)
-    if weave is None:
-        return False
+    n = sum([len(members) for _, members in parts])
     try:
-        done = weave.run(members)
+        done = weave.run(parts, n)
     except ExecutionError:
         raise
     except Exception as fault:  # if of an op: run by themselves, it is told which, and where
@@ -56,10 +65,10 @@ def run_woven(
         done = None
     if done is None:
         return False
-    if weave.open:
-        leave(weave, members, *done)
-    first, n = weave.pattern.ops[0].first, len(members)
-    note(pattern.states, members[0].sites, [(weave.node, n, n, False, first)])
+    if weave.given or any(pattern.open_views for pattern, _ in parts):
+        leave(weave, parts, n, *done)
+    pattern, members = parts[0]
+    note(pattern.states, members[0].sites, [(weave.node, n, n, False, pattern.ops[0].first)])
     return True
 
 
