@@ -11,7 +11,7 @@ and left out when a tile is stored.
 
     a + i * a_row               row i of the left operand, its steps side by side
     b + offsets[k]              W vectors, one after the other
-    pieces                      see `_Pieces`
+    pieces                      see `_Pieces` and `_Moves`
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from wend.compiler.blocking import Room, arguments, panel_capacity, panels
 from wend.compiler.bundles import most_columns
 from wend.compiler.direct import is_small
+from wend.compiler.masks import store_counted
 from wend.compiler.packing import SOURCES, Source
 from wend.compiler.routine import Routine
 from wend.compiler.tile import (
@@ -33,6 +34,7 @@ from wend.compiler.tile import (
     lane_range,
     masked_store,
     row_places,
+    spread_integer,
 )
 
 __all__ = ["is_shifted", "shifted"]
@@ -45,6 +47,8 @@ _FILTERS = 64
 _FAR = 1 << 19
 #: Bytes of an image that are fetched before they are copied.
 _AHEAD = 1024
+#: Words of a vector whose lanes move.
+_WORDS = 8
 #: Rows of the output that one copy must serve, or all: those that the kernel reaches beyond are
 #: copied again for the next ones.
 _ROWS = 8
@@ -158,11 +162,11 @@ class _Pieces:
         """Behind the ends, of which as many again may be written."""
         return self.f.at(self.base, 16 * self.shape.vectors)
 
-    def put(self, lanes: str, side: str, wide: str, pitch: str) -> str:
+    def put(self, lanes: str, side: str, wide: str, pitch: str, own: str) -> str:
         """Write down the pieces of a panel; how many columns are stored.
 
         lanes: of all vectors     side: the first one's place in a row of the copy, of `pitch`, of
-        which `wide` are stored
+        which `wide` are stored     own: an i1, whether they go to this call's own memory
         """
         f, shape, each = self.f, self.shape, str(self.shape.lanes)
         for w in range(shape.vectors):
@@ -189,7 +193,12 @@ class _Pieces:
             run.become(entry, next_)
         return stored
 
-    def store(self, w: int, sums: list[str], out: str, apart: str) -> None:
+    def store(self, width: int, sums: list[str], out: str, apart: str) -> None:
+        """Store a tile, row by row so many vectors, the rows so many bytes apart."""
+        for w in range(width):
+            self._store(w, sums[w::width], out, apart)
+
+    def _store(self, w: int, sums: list[str], out: str, apart: str) -> None:
         """Store the vectors of one column of a tile, one for each row."""
         f, lanes = self.f, self.shape.lanes
         first = f.load("i64", f.at(self.base, 8 * w - 8), 8) if w else "0"
@@ -200,6 +209,116 @@ class _Pieces:
             to = f.at(out, f.load("i64", f.at(here, 8), 8))
             for row, x in enumerate(sums):
                 masked_store(f, self.shape, x, f.at(to, f.mul(apart, str(row))), mask)
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """The same where masked stores are dear: lanes that are stored move to the front of a panel.
+
+    In memory: how many are to be stored, or more; whether any of them moves; then, for each four
+    bytes of two vectors, where among the four bytes of both they come from.
+    """
+
+    f: Routine
+    shape: Shape
+    base: str
+
+    @staticmethod
+    def room(f: Routine, shape: Shape) -> str:
+        """Memory for the moves of a panel."""
+        assert shape.vectors == 2 and shape.bytes == 4 * _WORDS
+        return f.let(f"alloca [{4 + _WORDS} x i64], align 64")
+
+    def put(self, lanes: str, side: str, wide: str, pitch: str, own: str) -> str:
+        """Write down the moves of a panel: see `_Pieces`."""
+        f, each = self.f, self.shape.size // 4
+        kind = f"<{_WORDS} x i32>"
+        low = f.minimum(side, wide)
+        start, begin, gap = (
+            spread_integer(f, _WORDS, x) for x in (f.sub(low, side), low, f.sub(pitch, wide))
+        )
+        lane = [
+            f"<{', '.join(f'i32 {(_WORDS * part + k) // each}' for k in range(_WORDS))}>"
+            for part in (0, 1)
+        ]
+        places = [f.let(f"add {kind} {x}, {begin}") for x in lane]
+        sources = [f.let(f"add {kind} {x}, {start}") for x in lane]
+        end = f.add(low, str(self.shape.panel))
+        with f.turns(wide, end, wide) as row:
+            edge = spread_integer(f, _WORDS, row.index)
+            now = [row.carry(kind, x) for x in sources]
+            for x, place in zip(now, places, strict=True):
+                beyond = f.let(f"icmp sge {kind} {place}, {edge}")
+                more = f.let(
+                    f"select <{_WORDS} x i1> {beyond}, {kind} {gap}, {kind} zeroinitializer"
+                )
+                row.become(x, f.let(f"add {kind} {x}, {more}"))
+        within = f"<{', '.join(f'i32 {k % each}' for k in range(_WORDS))}>"
+        for part, x in enumerate(now):
+            for _ in range(each - 1):
+                x = f.let(f"add {kind} {x}, {x}")
+            x = f.let(f"add {kind} {x}, {within}")
+            f.store(kind, x, f.at(self.base, 32 + 4 * _WORDS * part), 8)
+        reached = f.add(side, lanes)
+        rows = f.div(reached, pitch)
+        stored = f.minimum(f.sub(reached, f.mul(rows, pitch)), wide)
+        stored = f.sub(f.add(f.mul(rows, wide), stored), low)
+        f.store("i64", f.select(own, str(self.shape.panel), stored), f.at(self.base, 0), 8)
+        moved = f.either(f.is_("sge", side, wide), f.is_("sgt", reached, pitch))
+        f.store("i64", f.let(f"zext i1 {moved} to i64"), f.at(self.base, 8), 8)
+        return stored
+
+    def store(self, width: int, sums: list[str], out: str, apart: str) -> None:
+        """Store a tile: see `_Pieces`."""
+        f, shape, before = self.f, self.shape, self.f.block
+        rows = len(sums) // width
+        with f.when(f.is_("ne", f.load("i64", f.at(self.base, 8), 8), "0")):
+            moved = self._moved(width, sums)
+            inside = f.block
+        kind = shape.vector
+        sums = [
+            f.let(f"phi {kind} [ {x}, %{before} ], [ {y}, %{inside} ]")
+            for x, y in zip(sums, moved, strict=True)
+        ]
+        lines = [f.at(out, f.mul(apart, str(row))) for row in range(rows)]
+        valid = f.load("i64", self.base, 8)
+        for w in range(width):
+            left = f.sub(valid, str(w * shape.lanes))
+            places = [f.at(line, w * shape.bytes) for line in lines]
+            with f.when(f.is_("sgt", left, "0")):
+                given = (f, shape.element, shape.lanes, sums[w::width], places, shape.size, left)
+                store_counted(*given)
+
+    def _moved(self, width: int, sums: list[str]) -> list[str]:
+        """The vectors of a tile with what is stored in front."""
+        f, shape = self.f, self.shape
+        kind = f"<{_WORDS} x i32>"
+        words = f"<{_WORDS} x float>"
+        sources = [f.load(kind, f.at(self.base, 32 + 4 * _WORDS * w), 8) for w in range(width)]
+        last = ", ".join([f"i32 {_WORDS - 1}"] * _WORDS)
+        second = f.let(f"icmp sgt {kind} {sources[0]}, <{last}>")
+
+        def taken(x: str, source: str) -> str:
+            x = f.let(f"bitcast {shape.vector} {x} to {words}")
+            return f.let(f"call {words} @llvm.x86.avx2.permps({words} {x}, {kind} {source})")
+
+        found = []
+        for row in range(0, len(sums), width):
+            line = [taken(sums[row], sources[0])]
+            for x in sums[row + 1 : row + width]:
+                other = taken(x, sources[0])
+                line[0] = f.let(
+                    f"select <{_WORDS} x i1> {second}, {words} {other}, {words} {line[0]}"
+                )
+                line.append(taken(x, sources[1]))
+            found += [f.let(f"bitcast {words} {x} to {shape.vector}") for x in line]
+        return found
+
+
+def _places_of(f: Routine, shape: Shape, base: str = "") -> _Pieces | _Moves:
+    """What tells where lanes go, at an address, or in memory of its own."""
+    kind = _Pieces if shape.masks else _Moves
+    return kind(f, shape, base or kind.room(f, shape))
 
 
 def _tile(shape: Shape, rows: int, width: int) -> str:
@@ -215,9 +334,7 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
         left = row_at(f.mul(steps.index, str(shape.size)))
         for name, x in zip(sums, add_products(f, shape, left, panel, sums)):
             steps.become(name, x)
-    pieces = _Pieces(f, shape, "%pieces")
-    for w in range(width):
-        pieces.store(w, sums[w::width], "%out", "%out_row")
+    _places_of(f, shape, "%pieces").store(width, sums, "%out", "%out_row")
     return f.text()
 
 
@@ -241,7 +358,8 @@ class _Shifted:
         plane = f.ceil_div(f.mul(rows, self.line), shape.bytes)
         self.plane = f.mul(f.let(f"or i64 {plane}, 1"), str(shape.bytes))
         self.depth = f.mul(a["channels"], f.mul(a["kernel_height"], a["kernel_width"]))
-        self.pieces = _Pieces(f, shape, _Pieces.room(f, shape))
+        self.pieces = _places_of(f, shape)
+        self.handed = f.is_("ne", a["epilogue"], "null", "ptr")
 
     def write(self) -> None:
         """All images and groups, some rows of the output after the other."""
@@ -359,7 +477,7 @@ class _Shifted:
         row = f.div(at, pitch)
         side = f.sub(at, f.mul(row, pitch))
         column = f.add(f.mul(f.add(top, row), wide), f.minimum(side, wide))
-        return column, self.pieces.put(lanes, side, wide, pitch)
+        return column, self.pieces.put(lanes, side, wide, pitch, self.handed)
 
     def panel(
         self,
@@ -376,13 +494,12 @@ class _Shifted:
         """
         f, a, shape = self.f, self.a, self.shape
         column, count = columns
-        handed = f.is_("ne", a["epilogue"], "null", "ptr")
         # Tiles share the rows evenly: 9 rows are 5 and 4, not 8 and 1.
         tiles = f.ceil_div(a["filters"], shape.rows)
         each = f.div(a["filters"], tiles)
         more = f.sub(a["filters"], f.mul(each, tiles))
         out = f.at(to[1], f.mul(column, self.unit))
-        into_row = f.select(handed, str(shape.panel * shape.size), a["out_channel"])
+        into_row = f.select(self.handed, str(shape.panel * shape.size), a["out_channel"])
         far = f.is_("sgt", f.mul(a["out_channel"], a["filters"]), str(_FAR))
         with f.turns("0", tiles) as loop:
             row = loop.carry("i64", "0")
@@ -391,16 +508,16 @@ class _Shifted:
             number = f.add(f.mul(f.sub(height, "1"), str(shape.vectors)), f.sub(width, "1"))
             tile = f.load("ptr", f.at("@shifted_tiles", f.mul(number, "8")), 8)
             left = f.at(to[0], f.mul(row, a["weight_filter"]))
-            into = f.select(handed, self.tile, f.at(out, f.mul(row, a["out_channel"])), "ptr")
+            into = f.select(self.handed, self.tile, f.at(out, f.mul(row, a["out_channel"])), "ptr")
             where = (
                 f"i64 {height}, i64 {count}, i64 {row}, i64 {column}, i64 {place[0]}, "
                 f"i64 {place[1]}, ptr {a['state']}"
             )
-            with f.when(f.both(handed, far)):
+            with f.when(f.both(self.handed, far)):
                 f.line(f"call void {a['epilogue']}(ptr null, {where})")
             f.line(
                 f"call void {tile}(ptr {left}, i64 {a['weight_filter']}, i64 {self.depth}, "
                 f"ptr {self.offsets}, ptr {at}, ptr {self.pieces.base}, ptr {into}, i64 {into_row})"
             )
-            with f.when(handed):
+            with f.when(self.handed):
                 f.line(f"call void {a['epilogue']}(ptr {self.tile}, {where})")
