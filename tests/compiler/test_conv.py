@@ -5,8 +5,8 @@ import pytest
 from convolutions import GEOMETRIES, Case, near
 from products import guarded
 
-from wend.compiler import matmul
-from wend.compiler.llvm import compile_module, host
+from wend.compiler import conv, matmul
+from wend.compiler.llvm import Target, assembly, compile_module, host
 from wend.compiler.tile import Shape
 from wend.compiler.winograd import least
 
@@ -105,6 +105,15 @@ def test_transformed_in_two_blocks_of_depth():
     case = Case((30, 1030, 48, (4, 4), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1))
     near(case.convolve(), case.forward(), terms=case.w[0].size)
     near(case.convolve_weight(), case.to_weight())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("features", ["", "+avx", "+avx,+avx2,+fma", "+avx512f,+avx512vl"])
+def test_there_is_code_for_other_processors(features, dtype):
+    if not host().triple.startswith("x86_64"):
+        pytest.skip("needs LLVM for this family of processors")
+    target = Target(host().triple, "x86-64", features)
+    assert "convolve:" in assembly(conv.core_text("convolve", dtype, target), target)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)

@@ -213,7 +213,7 @@ class _Pieces:
 
 @dataclass(frozen=True)
 class _Moves:
-    """The same where masked stores are dear: lanes that are stored move to the front of a panel.
+    """The same where lanes can move: those that are stored move to the front of a panel.
 
     In memory: how many are to be stored, or more; whether any of them moves; then, for each four
     bytes of two vectors, where among the four bytes of both they come from.
@@ -317,7 +317,7 @@ class _Moves:
 
 def _places_of(f: Routine, shape: Shape, base: str = "") -> _Pieces | _Moves:
     """What tells where lanes go, at an address, or in memory of its own."""
-    kind = _Pieces if shape.masks else _Moves
+    kind = _Moves if shape.moves else _Pieces
     return kind(f, shape, base or kind.room(f, shape))
 
 

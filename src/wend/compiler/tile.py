@@ -88,6 +88,7 @@ class Shape:
 
     element: LLVM's name of the type   size: its bytes   lanes: elements in a vector
     rows, vectors: extents of the largest tile      masks: whether masked stores are cheap
+    moves: whether they are not, but lanes move within a vector wherever they are told to
     """
 
     element: str
@@ -96,13 +97,16 @@ class Shape:
     rows: int
     vectors: int
     masks: bool = True
+    moves: bool = False
 
     @staticmethod
     def of(target: Target, element: str) -> Shape:
         """Fill the registers: accumulators, one row of the panel, and the spread elements."""
         size = 8 if element == "double" else 4
         rows, vectors = (8, 3) if target.registers >= 32 else (6, 2)
-        return Shape(element, size, target.vector_bytes // size, rows, vectors, target.masks)
+        masks = target.masks
+        moves = target.has("avx2") and not masks
+        return Shape(element, size, target.vector_bytes // size, rows, vectors, masks, moves)
 
     @cached_property
     def vector(self) -> str:
