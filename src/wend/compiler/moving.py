@@ -28,8 +28,8 @@ class Moving:
     def __init__(self, recipe: Any, cut_by: list[Poly]) -> None:
         """cut_by: what decides how kernels are cut."""
         self.extents = recipe.function.extents
-        self.fixed = [*cut_by, *_fixed(recipe)]
-        words = _words(recipe)
+        self.fixed = list(dict.fromkeys([*cut_by, *_fixed(recipe)]))
+        words = list(dict.fromkeys(_words(recipe)))
         self._slopes: dict[Poly, list[tuple[int, Poly]]] = {}
         self.groups: dict[int, int] = {}  # atom -> the arg with which it moves
         self.args = {a: key[1] for a, key in enumerate(self.extents.atoms) if key[0] == "arg"}
@@ -62,7 +62,7 @@ class Moving:
         cancel.
         """
         rates: dict[int, dict[int, Poly]] = {atom: {} for atom in atoms}
-        for i, p in enumerate(dict.fromkeys(self.fixed)):
+        for i, p in enumerate(self.fixed):
             for atom in {a for m, _ in p for a in m} & rates.keys():
                 rate = _slope(p, {atom})
                 if rate is None:
@@ -81,18 +81,16 @@ class Moving:
 
     def _nested(self, polys: list[Poly]) -> set[int]:
         """Args inside of what is no polynomial."""
+        atoms = self.extents.atoms
         found: set[int] = set()
         seen: set[int] = set()
-        pending = [(a, False) for p in polys for m, _ in p for a in m]
+        pending = {a for p in polys for m, _ in p for a in m if type(atoms[a][0]) is int}
         while pending:
-            atom, inside = pending.pop()
-            key = self.extents.atoms[atom]
-            if key[0] == "arg":
-                if inside:
-                    found.add(atom)
-            elif type(key[0]) is int and atom not in seen:
-                seen.add(atom)
-                pending += [(a, True) for part in key[1:] for m, _ in part for a in m]
+            atom = pending.pop()
+            seen.add(atom)
+            within = {a for part in atoms[atom][1:] for m, _ in part for a in m}
+            found.update(a for a in within if atoms[a][0] == "arg")
+            pending.update(a for a in within - seen if type(atoms[a][0]) is int)
         return found
 
     def _unfit(self, p: Poly) -> set[int]:
