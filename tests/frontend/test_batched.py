@@ -540,8 +540,20 @@ def test_the_slower_way_is_tried_again_ever_more_rarely():
     ways = weighed({True: 3.0, False: 1.0}, 2000)
     again = [k for k, way in enumerate(ways) if way and k >= TRIALS]
     pauses = [b - a for a, b in pairwise(again)]
-    assert again[0] == TRIALS + FIRST_PAUSE
-    assert pauses == [FIRST_PAUSE * 2 ** (k + 1) for k in range(len(pauses))]
+    first = FIRST_PAUSE * 3 // 2
+    assert again[0] == TRIALS + first
+    assert pauses == [first * 2 ** (k + 1) for k in range(len(pauses))]
+
+
+@pytest.mark.parametrize("slower", WAYS)
+@pytest.mark.parametrize("distance", [2.5, 6, 15])
+def test_trials_of_the_slower_way_cost_little_however_slow_it_is(slower, distance):
+    ways = weighed({slower: distance, not slower: 1.0}, 4000)
+    spent = 0.0
+    for k, way in enumerate(ways[TRIALS:], 1):
+        spent += (distance - 1) * (way is slower)
+        assert spent <= 0.05 * k
+    assert spent > 0
 
 
 def test_a_way_that_becomes_quicker_is_found():
@@ -549,7 +561,8 @@ def test_a_way_that_becomes_quicker_is_found():
     for k in range(400):
         ways.append(weighing.choose(1))
         now[0] += (5.0 if k < 20 else 0.5) if ways[-1] else 1.0
-    assert not any(ways[TRIALS:60]) and all(ways[100:200])
+    first = TRIALS + FIRST_PAUSE * 5 // 2
+    assert not any(ways[TRIALS:first]) and all(ways[first : first + 100])
 
 
 def test_a_way_that_is_not_much_slower_is_tried_again_soon():

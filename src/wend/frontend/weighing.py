@@ -17,10 +17,13 @@ from typing import Any
 __all__ = ["Weighing", "weighing_of"]
 
 TRIALS = 12  # batches of which the ways take turns; the first two of them are not counted
-FIRST_PAUSE = 64  # batches until the slower way is tried again; each time twice as many
+# Batches until a way that is twice as slow is tried again, each time twice as many.  One that is
+# slower still waits longer, so that trials never cost more than some percent.
+FIRST_PAUSE = 64
 # A way that is not much slower may be so because its machine code is not there yet: it is tried
 # again soon, some batches at a time, since the first of them are what it takes to get there.
 CLOSE, SOON, AT_A_TIME = 2.0, 8, 3
+MOST_DISTANT = 8  # times `FIRST_PAUSE`
 
 
 class Weighing:
@@ -59,14 +62,14 @@ class Weighing:
         quicker = self.best[True] <= self.best[False]
         close = self.best[not quicker] <= CLOSE * self.best[quicker]
         if self.pause == 0:
-            self.pause = SOON if close else FIRST_PAUSE
+            self.pause = SOON if close else self._first_pause(quicker)
             self.retrial = self.batches + self.pause
         if self.batches < self.retrial:
             return quicker
         if self.batches == self.retrial:
             self.slower = not quicker
             if self.pause == SOON and not close:  # the quicker way has become so meanwhile
-                self.pause = FIRST_PAUSE
+                self.pause = self._first_pause(quicker)
                 self.retrial = self.batches + self.pause
                 return quicker
         way = self.slower
@@ -74,6 +77,10 @@ class Weighing:
             self.pause *= 2
             self.retrial = self.batches + self.pause
         return way
+
+    def _first_pause(self, quicker: bool) -> int:
+        distance = self.best[not quicker] / max(self.best[quicker], 1e-9)
+        return int(FIRST_PAUSE * min(max(distance / CLOSE, 1), MOST_DISTANT))
 
 
 _KNOWN: weakref.WeakKeyDictionary[Any, Weighing] = weakref.WeakKeyDictionary()
