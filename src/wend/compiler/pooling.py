@@ -265,7 +265,14 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
         out = f.at(values, out)
         with f.loop("0", whole, str(lanes)) as at:
             vector(above, out, at, [None] * 3)
-        with f.when(f.is_("ne", rest, "0")):
+        some = f.is_("ne", rest, "0")
+        if not plain.target.masks:
+            # A whole vector that ends with the row is quicker than a mask, where there is one.
+            room = f.is_("sge", across, str(lanes))
+            with f.when(f.both(some, room)):
+                vector(above, out, f.sub(across, str(lanes)), [None] * 3)
+            some = f.both(some, f.let(f"xor i1 {room}, true"))
+        with f.when(some):
             vector(above, out, whole, [*parts, there])
 
 
