@@ -43,7 +43,7 @@ cdef list BOUND
 cdef tuple OPERATOR_NAMES
 cdef int R_TENSOR, R_FLOAT, R_INT, R_BOOL, R_TENSORS, R_INTS, R_COMPLEX, R_DEFAULT
 cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
-cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE, MOST_LENGTHS
+cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE, MOST_LENGTHS, MANY_JOINED, MOST_JOINED
 cdef Py_ssize_t LONG_TAIL, WINDOW
 cdef bint AUTOBATCH
 cdef dict PLAIN_TYPES
@@ -148,6 +148,7 @@ cdef class PrimitiveBase:
     cdef public bint all_sizes
     cdef public bint check_strides
     cdef public bint check_held
+    cdef public bint joins_held
     cdef public PrimitiveBase piece
     cdef public int piece_dim
     cdef tuple piece_outs
@@ -259,6 +260,8 @@ cpdef native_new(object cls)
 @cython.locals(t=Tensor)
 cpdef wrap(Value value)
 @cython.locals(v=Value)
+cdef truth(Tensor handle)
+@cython.locals(v=Value)
 cpdef held(TensorType type_, object buffer)
 @cython.locals(v=Value)
 cpdef held_in_segment(TensorType type_, object buffer, object segment, Py_ssize_t index)
@@ -329,6 +332,7 @@ cdef class Trace:
     cdef public list modules
     cdef public bint flushing
     cdef public object fiber
+    cdef object ref
     cdef public State state
     cdef public list states
     cdef public list values
@@ -431,6 +435,8 @@ cdef bint is_operand(Tensor handle, long long serial, Py_ssize_t index,
 @cython.locals(trace=Trace)
 cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
             list values, OpFunction inplace)
+@cython.locals(h=Tensor, v=Value, v0=Value, arrays=list)
+cdef join_held(Trace trace, PrimitiveBase prim, Tensor h0, Tensor h1, Tensor h2, list rest)
 cdef bint any_known(Py_ssize_t n, Tensor h1, Tensor h2, list rest) except -1
 @cython.locals(state=State, child=State, serial="long long")
 cdef record_known(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,

@@ -694,6 +694,7 @@ class PrimitiveBase:
         self.all_sizes = False not in size_mask
         self.check_strides = False
         self.check_held = False
+        self.joins_held = False
         self.piece = None  # of an op whose results are views: the op that gives one of them,
         self.piece_dim = 0  # by (start, length) along this dim;
         self.piece_outs = None  # for results of these types
@@ -976,7 +977,7 @@ class Tensor:
     def __abs__(self): return operator1(34, self)
     def __invert__(self): return operator1(35, self)
     def __hash__(self): return id(self)
-    def __bool__(self): return SLOTS["bool"](self)
+    def __bool__(self): return truth(self)
     def __int__(self): return SLOTS["int"](self)
     def __float__(self): return SLOTS["float"](self)
     def __complex__(self): return SLOTS["complex"](self)
@@ -1125,6 +1126,14 @@ def make_leaf(handle):
     handle.leaf = Leaf(handle)
 
 
+def truth(handle):
+    """Truth of a tensor with one element."""
+    v = refreshed(handle)
+    if v.type.rank == 0:
+        return bool(ensure(v))
+    return SLOTS["bool"](handle)
+
+
 def value_of(handle):
     """The handle's value (after re-deriving it if it is a view of something that changed)."""
     return refreshed(handle)
@@ -1238,6 +1247,7 @@ class Trace:
         self.modules = []
         self.flushing = False
         self.fiber = None
+        self.ref = None  # what it is known by among `TRACES`
         self.n = 0
         self.room = 0
         self.reset()
@@ -1320,11 +1330,15 @@ def sibling_of(trace):
 
 
 def swap_trace(trace):
-    """Make `trace` that of this thread; returns the one before, which is to be put back."""
+    """Make `trace` that of this thread; returns the one before, which is to be put back.
+
+    Until then somebody else has to keep it alive.
+    """
     global LAST_TRACE
     before = current_trace()
-    LOCAL.trace = trace
-    TRACES[LAST_THREAD] = weakref.ref(trace)
+    if trace.ref is None:
+        trace.ref = weakref.ref(trace)
+    TRACES[LAST_THREAD] = trace.ref
     LAST_TRACE = trace
     return before
 
@@ -1699,6 +1713,10 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
     Here is the step that was taken last time, with the same types; all others are `record_new`'s.
     """
     trace = current_trace()
+    if n >= MANY_JOINED and prim.joins_held and trace.symbolic is None:
+        t = join_held(trace, prim, h0, h1, h2, rest)
+        if t is not None:
+            return t
     if (
         trace.state is None
         and inplace is None
@@ -1710,6 +1728,34 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
         if t is not None:
             return t
     return record_known(trace, prim, n, h0, h1, h2, rest, values, inplace)
+
+
+#: So many tensors, of no more bytes, are joined at once where they are held: the length of a list
+#: that a program collects hardly comes back, and its path would be planned for nothing.
+MANY_JOINED = 16
+MOST_JOINED = 1 << 20
+
+
+def join_held(trace, prim, h0, h1, h2, rest):
+    """The result of an op that only joins held tensors of one type; None if it has to be recorded.
+
+    Gradients need the step, and so does what is pending.
+    """
+    v0 = refreshed(h0)
+    if v0.type.nbytes * (len(rest) + 3) > MOST_JOINED:
+        return None
+    arrays = []
+    for h in [h0, h1, h2, *rest]:
+        v = refreshed(h)
+        if v.buffer is None or v.type is not v0.type or (v.requires_grad and trace.mode.grad):
+            return None
+        arrays.append(v.buffer)
+    found = prim.joined(arrays)
+    if found is None:
+        return None
+    v = held(intern_type(found.shape, v0.type.dtype, v0.type.device), found)
+    v.inference = trace.mode.inference
+    return wrap(v)
 
 
 def any_known(n, h1, h2, rest):

@@ -135,6 +135,7 @@ class PrimitiveBase:
     all_sizes: _bool
     check_strides: _bool
     check_held: _bool
+    joins_held: _bool
     piece: Any
     piece_dim: _int
     region_code: _int
@@ -1732,6 +1733,7 @@ class Trace:
     extra: Any
     site_code: Any
     site_lasti: _int
+    ref: Any
     room: Any
     def __init__(self, root: Any) -> None: ...
     def reset(self) -> Any:

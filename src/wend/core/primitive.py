@@ -178,6 +178,7 @@ class Primitive(PrimitiveBase):
         self.setup(form, cls.view, issubclass(cls, Composite), cls.vjp is not NO_GRADIENT)
         self.check_strides = cls.checks_strides
         self.check_held = cls.checked is not Primitive.checked
+        self.joins_held = cls.joined is not Primitive.joined
 
     @classmethod
     def intern(cls, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:
@@ -230,6 +231,13 @@ class Primitive(PrimitiveBase):
             else:
                 out.append(Number(self.categories[k]))
         return out
+
+    def joined(self, arrays: list[Any]) -> Any:
+        """The result of many arrays of one shape and dtype, if the op does no more than join them.
+
+        None if the rule has to say what is wrong with them.
+        """
+        return None
 
     def joins_rows(self) -> bool:
         """Whether the result is the operands' elements, one tensor's behind the other's."""

@@ -71,6 +71,12 @@ class Cat(Primitive):
         shape[dim] = total(extents, lambda a, b: make(ADD, a, b))
         return Program(self, guards, ((tuple(shape), type_.dtype),))
 
+    def joined(self, arrays: list[np.ndarray]) -> np.ndarray | None:
+        try:
+            return np.concatenate(arrays, axis=self.dim)
+        except ValueError:  # no such dim
+            return None
+
     def joins_rows(self) -> bool:
         """Along dim 0, elements lie as before: one tensor's behind those of the others."""
         return self.dim == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from wend.base.errors import ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
@@ -23,11 +25,19 @@ def _stack_samples(rng: Any) -> Iterator[Sample]:
     yield Sample((a[:0], b[:0]), 1)
 
 
+def _stacked(self: Any, arrays: list[np.ndarray]) -> np.ndarray | None:
+    try:
+        return np.stack(arrays, axis=self.dim)
+    except ValueError:  # no such dim
+        return None
+
+
 @composite(
     "tensors: tensors, dim: int = 0",
     functions=("stack",),
     samples=_stack_samples,
     supports=ANY_DTYPE,
+    joined=_stacked,
 )
 def stack(tensors: Any, dim: int) -> Any:
     """y = the tensors, all of one shape, along a new dim `dim`. Raises ShapeError."""
