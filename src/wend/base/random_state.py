@@ -173,32 +173,32 @@ def _restore(state: bytes) -> RandomState:
 
 
 class _Current(threading.local):
-    """What a thread draws from, where that is not the process's default."""
+    """What a thread, or its running fiber, draws from, where that is not the process's default."""
 
     state: RandomState | None = None
 
 
 default: Final = RandomState()
-_current = _Current()
+here: Final = _Current()
 
 
 def current() -> RandomState:
     """The state that draws without a generator use: the running fiber's, or the process's."""
-    return _current.state or default
+    return here.state or default
 
 
 def swap(state: RandomState | None) -> RandomState | None:
     """Make this thread draw from `state` (None: the process's); returns what it replaces."""
-    before = _current.state
-    _current.state = state
+    before = here.state
+    here.state = state
     return before
 
 
 def _renew_locks() -> None:
     # A lock that another thread held during fork would stay held in the child for ever.
     default._lock = threading.Lock()
-    if _current.state is not None:
-        _current.state._lock = threading.Lock()
+    if here.state is not None:
+        here.state._lock = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):

@@ -983,6 +983,8 @@ def known_step(segment, seeds, totals, retain):
     if segment.hooks:
         return None
     rows = segment.structure.known
+    if not rows:  # nor are inputs a dict, if they are those of strands
+        return None
     inputs = segment.inputs
     for row in rows:
         if row[0] is not retain or row[1] is not segment.spent or len(row[2]) != len(seeds):

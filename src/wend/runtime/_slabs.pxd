@@ -9,7 +9,7 @@ cdef extern from "_slabs_shim.h":
     long long get "wend_slab_get" (long long address)
     void clear "wend_slab_clear" (long long address, Py_ssize_t n)
 
-cdef Py_ssize_t ALIGNMENT
+cdef Py_ssize_t MOST_RECENT, ALIGNMENT
 
 cdef class Group:
     cdef readonly Node node
@@ -93,8 +93,11 @@ cdef class Kernel:
     cpdef list run(self, list operands)
 
 @cython.locals(batch=Batch, state=State, plans=dict, known=dict, groups=dict, rest=list,
-               live=list, members=list, parts=dict, wanted=tuple, name=tuple, k=Py_ssize_t)
+               live=list, members=list, parts=dict, wanted=tuple, name=tuple, k=Py_ssize_t,
+               recent=list, row=tuple)
 cpdef tuple sort_strands(list batches, list lives, long long least, object key, object new)
+@cython.locals(v=Value, w=Value, values=list, others=list, i=Py_ssize_t, k=Py_ssize_t)
+cdef bint is_like(Batch batch, Batch other, tuple indices, list places) except -1
 @cython.locals(v=Value, i=Py_ssize_t, k=Py_ssize_t, values=list, found=list, numbers=list,
                whole=bint)
 cpdef tuple signature_of(Batch batch, tuple indices, list places)
@@ -116,10 +119,19 @@ cpdef hand_out(list parts, list results)
 @cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
 cpdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
 @cython.locals(batch=Batch, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
-cpdef leave_rows(list members, object segment, dict inputs, tuple reads, tuple given,
-                 Py_ssize_t stride, Py_ssize_t first)
-@cython.locals(v=Value, found=Value, slims=dict)
-cpdef slim_down(dict inputs)
+cpdef leave_rows(list members, object segment, tuple given, Py_ssize_t stride, Py_ssize_t first)
+
+cdef class Inputs:
+    cdef readonly Py_ssize_t stride
+    cdef readonly list parts
+
+    @cython.locals(found=list, columns=dict, first=Py_ssize_t, n=Py_ssize_t, r=Py_ssize_t)
+    cpdef list items(self)
+    @cython.locals(slims=dict, columns=dict, slim=dict, parts=list, row=list)
+    cpdef slim_down(self)
+
+@cython.locals(found=Value)
+cdef Value slim_of(Value v, dict slims)
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
 cpdef int call_with(Frame frame, tuple made, tuple numbers, tuple fit, list operands,
                     list outs, object words) except -2
@@ -137,6 +149,11 @@ cdef class Left:
 
     cpdef bytearray marks_of(self, Py_ssize_t i)
     cpdef object seed(self, Py_ssize_t i)
+    @cython.locals(slot=tuple, row=Py_ssize_t, source="long long", marks=bytearray,
+                   place=Py_ssize_t)
+    cpdef bint add_row(self, Py_ssize_t i, Py_ssize_t r, object g, bint wide) except -1
+    @cython.locals(found=list, rows=list, r=Py_ssize_t, marks=bytearray)
+    cpdef list reached(self)
     cpdef forget(self)
     @cython.locals(left=list, number=Py_ssize_t, k=Py_ssize_t, data="long long", rows=list)
     cpdef list hand_back(self, object owner, tuple targets, list found, list sources, list places,

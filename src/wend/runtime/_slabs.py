@@ -11,6 +11,7 @@ from wend.runtime._launch import address_of, launch_at, new_array, part_at
 from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
 
 ALIGNMENT = 64
+MOST_RECENT = 8  # groups of strands that the next ones are compared with
 WORDS = 2  # of a place: address, bytes a row (0: the same for all)
 
 
@@ -272,12 +273,21 @@ def sort_strands(batches, lives, least, key, new):
     """
     groups = {}
     rest = []
+    recent = []  # (state, what is wanted, first member, its indices, its places, members)
     for k in range(len(batches)):
         batch = batches[k]
         live = lives[k]
         if not live:
             continue
         state = batch.state
+        members = None
+        for row in recent:
+            if row[0] is state and row[1] == live and is_like(batch, row[2], row[3], row[4]):
+                members = row[5]
+                break
+        if members is not None:
+            members.append(batch)
+            continue
         if state is None or state.passed < least or batch.extra is not None:
             rest.append((batch, live))
             continue
@@ -302,7 +312,25 @@ def sort_strands(batches, lives, least, key, new):
         if members is None:
             members = parts[pattern] = []
         members.append(batch)
+        if len(recent) < MOST_RECENT:
+            recent.append((state, live, batch, pattern.indices, pattern.args, members))
     return groups, rest
+
+
+def is_like(batch, other, indices, places):
+    """Whether strands of one path have the same signature, as far as a quick look shows."""
+    values = batch.values
+    others = other.values
+    for i in indices:
+        v = values[i]
+        w = others[i]
+        if v.type is not w.type:
+            return False
+    for k in places:
+        number = batch.args[k]
+        if type(number) is not int or type(other.args[k]) is not int or number != other.args[k]:
+            return False
+    return True
 
 
 def signature_of(batch, indices, places):
@@ -503,16 +531,14 @@ def hand_rows(members, i, array, first):
         r += 1
 
 
-def leave_rows(members, segment, inputs, reads, given, stride, first):
-    """Note in the values `given` that they are results of a segment, and what it reads.
+def leave_rows(members, segment, given, stride, first):
+    """Note in the values `given` that they are results of a segment.
 
     first: number of the first value of the first member
     """
     at = first
     for batch in members:
         values = batch.values
-        for i in reads:
-            inputs[at + i] = values[i]
         for i in given:
             v = values[i]
             v.segment = segment
@@ -520,20 +546,71 @@ def leave_rows(members, segment, inputs, reads, given, stride, first):
         at += stride
 
 
-def slim_down(inputs):
-    """Keep of values what a gradient finds its way by: the values, without data."""
-    slims = {}  # of parameters there is one for all strands
-    for i, value in inputs.items():
-        v = value
-        slim = slims.get(v)
-        if slim is None:
-            found = held(v.type, None)
-            found.leaf = v.leaf
-            found.segment = v.segment
-            found.seg_index = v.seg_index
-            found.requires_grad = True
-            slim = slims[v] = found
-        inputs[i] = slim
+class Inputs:
+    """What strands that ran as one have read, and gradients may flow to: `Segment.inputs`.
+
+    parts: (first strand, how many, columns); a column is, by index of a leaf, its value, if that is
+    the same for all strands of the part, or a list of theirs
+    """
+
+    def __init__(self, stride, parts):
+        self.stride = stride
+        self.parts = parts
+
+    def __getitem__(self, number):
+        r = number // self.stride
+        for first, n, columns in self.parts:
+            if r < first + n:
+                column = columns[number % self.stride]
+                return column[r - first] if isinstance(column, list) else column
+        raise KeyError(number)
+
+    def __contains__(self, number):
+        r = number // self.stride
+        for first, n, columns in self.parts:
+            if r < first + n:
+                return number % self.stride in columns
+        return False
+
+    def items(self):
+        """(number, value) of all strands."""
+        found = []
+        for first, n, columns in self.parts:
+            for r in range(n):
+                for i, column in columns.items():
+                    v = column[r] if isinstance(column, list) else column
+                    found.append(((first + r) * self.stride + i, v))
+        return found
+
+    def slim_down(self):
+        """Keep of values what a gradient finds its way by: the values, without data."""
+        slims = {}
+        parts = []  # new ones: the lists are others' too
+        for first, n, columns in self.parts:
+            slim = {}
+            for i, column in columns.items():
+                if isinstance(column, list):
+                    row = []
+                    for v in column:
+                        row.append(slim_of(v, slims))
+                    slim[i] = row
+                else:
+                    slim[i] = slim_of(column, slims)
+            parts.append((first, n, slim))
+        self.parts = parts
+
+
+def slim_of(v, slims):
+    """A value without data, of which there is one for all that read it.  slims: by value"""
+    found = slims.get(v)
+    if found is None:
+        found = held(v.type, None)
+        found.leaf = v.leaf
+        found.segment = v.segment
+        found.seg_index = v.seg_index
+        found.requires_grad = True
+        slims[v] = found
+    return found
 
 
 def call_with(frame, made, numbers, fit, operands, outs, words):
@@ -599,6 +676,35 @@ class Left:
         self.marks_of(i)
         place, _, shape, dtype, strides = self.slots[i]
         return part_at(self.block, shape, dtype, place, strides)
+
+    def add_row(self, i, r, g, wide):
+        """Add an array to the gradient of a result of strand r; False if others have to.
+
+        wide: whether both are of float64, else they are of float32
+        """
+        slot = self.slots.get(i)
+        if slot is None:
+            return False
+        row = slot[1]
+        source = address_of(g)
+        if source == -1 or g.nbytes != row:
+            return False
+        marks = self.marks_of(i)
+        marks[r] = 1
+        place = slot[0]
+        add_bytes(self.start + place + r * row, source, row, wide)
+        return True
+
+    def reached(self):
+        """The strands that a gradient has come to."""
+        found = []
+        rows = list(self.marks.values())
+        for r in range(self.n):
+            for marks in rows:
+                if marks[r] != 0:
+                    found.append(r)
+                    break
+        return found
 
     def forget(self):
         """Part from the gradients."""

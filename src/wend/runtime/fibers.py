@@ -57,10 +57,9 @@ def _work(given: list[Fiber]) -> None:
 class _Surroundings:
     """What a thread keeps outside of the trace's records while one fiber runs."""
 
-    __slots__ = ("eager", "fiber", "mode", "modules", "random", "site", "symbolic")
+    __slots__ = ("eager", "fiber", "mode", "modules", "site", "symbolic")
 
     def __init__(self, trace: Trace) -> None:
-        self.random: RandomState | None = None
         self.leave(trace)
 
     def leave(self, trace: Trace) -> None:
@@ -85,19 +84,26 @@ class _Surroundings:
 class Fiber:
     """One call, run in turns."""
 
-    def __init__(self, trace: Trace, index: int, call: Call, stream: RandomState) -> None:
+    def __init__(
+        self, trace: Trace, index: int, call: Call, stream: RandomState | None, apart: bool
+    ) -> None:
+        """apart: it records into a trace of its own"""
         self.index = index
-        self.trace = trace
         self.result: Any = None
         self.error: BaseException | None = None
         self.cancelled = False
         self.is_parked = False  # whether the call has begun and not ended
-        self.apart = False  # whether the trace is its own
         self.last = False  # whether there is nobody left to wait for
-        self.around = _Surroundings(trace)
-        self.around.modules = list(trace.modules)
-        self.around.fiber = self
-        self.around.random = stream
+        self.random = stream
+        self.apart = apart
+        if apart:
+            self.trace = _hot.sibling_of(trace)
+            self.trace.fiber = self
+        else:
+            self.trace = trace
+            self.around = _Surroundings(trace)
+            self.around.modules = list(trace.modules)
+            self.around.fiber = self
         self._call = call
         idle = _idle.workers
         # Inside of another greenlet it has that one for its parent, which it would keep alive.
@@ -136,9 +142,10 @@ class Fiber:
     def release(self) -> None:
         """Part from all that was held: values live as long as somebody refers to them."""
         self.result = self.error = None
-        self.around.fiber = None
         if self.apart:
             self.trace.fiber = None
+        else:
+            self.around.fiber = None
         given, worker = self._given, self._greenlet
         del self._call, self._greenlet, self.switch
         given.clear()  # it has never begun
@@ -146,28 +153,22 @@ class Fiber:
             worker.gr_context = None
             _idle.workers.append((worker, given))
 
-    def take_trace(self) -> None:
-        """Record into a trace of its own from now on."""
-        self.trace = _hot.sibling_of(self.trace)
-        self.trace.fiber = self
-        self.apart = True
-
     def _switch(self, switch: Callable[[], Any]) -> None:
-        trace, around = self.trace, self.around
+        trace = self.trace
         if self.apart:
             before = _hot.swap_trace(trace)
         else:
             here = _Surroundings(trace)
-            around.enter(trace)
-        stream = random_state.swap(around.random)
+            self.around.enter(trace)
+        stream = random_state.swap(self.random)
         try:
             switch()
         finally:
-            around.random = random_state.swap(stream)
+            self.random = random_state.swap(stream)
             if self.apart:
                 _hot.swap_trace(before)
             else:
-                around.leave(trace)
+                self.around.leave(trace)
                 here.enter(trace)
 
 
@@ -207,14 +208,11 @@ def _run_together(
     the number of the call (see `mark`).
     """
     trace = _hot.current_trace()
+    apart = apart and trace.symbolic is None and trace.fiber is None and allowed()
     rows = enumerate(zip(calls, streams, strict=True))
-    fibers = [Fiber(trace, k, call, stream) for k, (call, stream) in rows]
+    fibers = [Fiber(trace, k, call, stream, apart) for k, (call, stream) in rows]
     budget = trace.soft_nodes
     trace.soft_nodes = trace.hard_nodes  # there is no beat to wait for
-    apart = apart and trace.symbolic is None and trace.fiber is None and allowed()
-    if apart:
-        for fiber in fibers:
-            fiber.take_trace()
     waiting = fibers
     failure: Exception | None = None
     raised_at = None
@@ -270,17 +268,18 @@ def take_turns(fibers: Sequence[Fiber]) -> None:
 
     As `Fiber.go` for each, but that the thread becomes what it was only behind the last one.
     """
-    before, stream = _hot.current_trace(), random_state.swap(None)
+    before, here = _hot.current_trace(), random_state.here
+    stream = here.state
     try:
         for fiber in fibers:
             _hot.swap_trace(fiber.trace)
-            random_state.swap(fiber.around.random)
+            here.state = fiber.random
             fiber.switch()
-            fiber.around.random = random_state.swap(None)
+            fiber.random = here.state
             if fiber.error is not None:
                 raise mark(fiber.error, fiber.index)
     finally:
-        random_state.swap(stream)
+        here.state = stream
         _hot.swap_trace(before)
 
 

@@ -166,11 +166,18 @@ class Pattern:
         self.single = tuple(
             [e.leaf if e.prim is None and e.index == e.leaf else -1 for e in self.entries]
         )
-        self.reads = tuple(
-            dict.fromkeys(
-                i for e in (*self.entries, *self.views.values()) if e.role & 1 for i in e.leaves
-            )
-        )
+        #: Leaves that gradients may flow to: (index, entry that gathers it, how many this joins,
+        #: which of these it is), or (index, -1, 1, place among the leaves).
+        self.reads: list[tuple[int, int, int, int]] = []
+        known: set[int] = set()
+        for k, e in enumerate((*self.entries, *self.views.values())):
+            for at, i in enumerate(e.leaves):
+                if e.role & 1 and i not in known:
+                    known.add(i)
+                    gathered = k < len(self.entries)
+                    self.reads.append(
+                        (i, k, len(e.leaves), at) if gathered else (i, -1, 1, leaves.index(i))
+                    )
         #: The views that a gradient may come to.
         self.open_views = tuple([i for i in self.views if batch.values[i].requires_grad])
         return bool(self.made)

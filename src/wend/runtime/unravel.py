@@ -46,12 +46,10 @@ def leave(weave: Weave, parts: list[Part], n: int, *done: Any) -> None:
     segment = Segment(_hot.fresh_serial(), path)
     last = parts[-1][1][-1]
     segment.origin = last.serial
-    inputs: dict[int, Any] = {}
-    segment.inputs = inputs
+    segment.inputs = woven.inputs(parts)
     at, stride = 0, woven.stride
     for pattern, members in parts:
-        given = weave.open_in(pattern)
-        _slabs.leave_rows(members, segment, inputs, pattern.reads, given, stride, at)
+        _slabs.leave_rows(members, segment, weave.open_in(pattern), stride, at)
         at += len(members) * stride
     segment.saved = {}
     path.wait(woven)
@@ -192,6 +190,25 @@ class Woven(_slabs.Left):  # type: ignore[misc]
 
         return LazyPath(made)
 
+    def inputs(self, parts: list[Part]) -> Any:
+        """What gradients may flow to, by number."""
+        found = []
+        first = 0
+        for pattern, members in parts:
+            m = len(members)
+            columns = {}
+            for i, k, n, at in pattern.reads:
+                if k < 0:
+                    columns[i] = [row[at] for row in self.leaves[first : first + m]]
+                    continue
+                source = self.sources[k]
+                if type(source) is list and (n > 1 or m < self.n):
+                    source = source[first * n + at : (first + m) * n : n]
+                columns[i] = source
+            found.append((first, m, columns))
+            first += m
+        return _slabs.Inputs(self.stride, found)
+
     def note_depth(self, segment: Segment, batch: Batch) -> None:
         """Warn of a history that grows through flushes whose backward pass has run."""
         for source in self.sources:
@@ -215,6 +232,9 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         if k is None:
             value, at = self.shown(i, r)
             self.give(owner, value, g, at)
+            return
+        wide = wideness(self.types[r][i])
+        if wide is not None and self.add_row(k, r, g, wide):
             return
         seed = self.seed(k)[r, ...]
         with np.errstate(all="ignore"):
@@ -261,7 +281,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         uneven = [k for k, m in marks.items() if 0 in m]
         if not uneven:
             return [(everything, everything, known)]
-        reached = [r for r in everything if any(m[r] for m in marks.values())]
+        reached = self.reached()
         if 2 * len(reached) > self.n and all(known.is_smooth(self.weave, k) for k in uneven):
             return [(everything, reached, known)]
         found: dict[frozenset[int], list[int]] = {}
@@ -310,7 +330,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
     def let_go(self, segment: Segment) -> None:
         """Nothing can be computed from here any more."""
         segment.structure.spend()
-        _slabs.slim_down(segment.inputs)
+        segment.inputs.slim_down()
 
     def run(self, owner: Any, known: Backward, rows: Any, reached: Any) -> None:
         """Run the backward function for some strands; hand on what it finds for those reached."""
@@ -432,6 +452,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
                 values[r * stride + i] = value
             roots += [r * stride + i for i in self.weave.open_in(pattern)]
         segment.types, segment.args = path.types, path.args
+        segment.inputs = dict(segment.inputs.items())
         compute_again(segment, values, roots)
 
 
