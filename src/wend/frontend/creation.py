@@ -431,6 +431,9 @@ def empty_strided(size: Any, stride: Any, **keywords: Any) -> Tensor:
 
 
 def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
+    if not keywords and type(source) is Tensor:
+        check_fits(op, value, source.dtype)
+        return ops.full(source.shape, value, dtype=source.dtype)
     if not isinstance(source, Tensor):
         raise ArgumentTypeError(
             f"{op}: argument 'input' must be Tensor, not {type(source).__name__}"
