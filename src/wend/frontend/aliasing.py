@@ -439,15 +439,45 @@ def expose(handle: Tensor, watch: bool = True) -> Any:
         for prim, args in alias.chain:
             part = prim.reference(*prim.arrange([part], list(args)))
         return part
-    value = _hot.refreshed(handle)
+    _hot.refreshed(handle)
     _hot.current_trace().volatile = False
     storage = storage_of(handle)
     if storage.shared is None:
-        memory = np.array(_hot.ensure(value), order="C", copy=True)
-        share_memory(storage, value.type, memory, not watch)
+        _hot.ensure(handle.value)
+        if sole_owner(handle, storage):
+            share_memory(storage, handle.value.type, handle.value.buffer, not watch)
+            handle.value = storage.data
+        else:
+            memory = np.array(handle.value.buffer, order="C", copy=True)
+            share_memory(storage, handle.value.type, memory, not watch)
     elif not watch:
         storage.shared.pinned = True
     return storage.shared.array.view()
+
+
+def references(handle: Tensor) -> tuple[int, int]:
+    """How often the value of a handle, and its array, are referred to."""
+    value = handle.value
+    array = value.buffer
+    return sys.getrefcount(value), sys.getrefcount(array)
+
+
+def sole_owner(handle: Tensor, storage: Storage) -> bool:
+    """Whether nobody but a handle and its storage can see its array, which may be written to.
+
+    What a backward pass has saved, an op that waits, another handle: all refer to one of the two.
+    False for little memory: it may lie in a larger piece, which it would keep.
+    """
+    value = handle.value
+    array = value.buffer
+    if storage.data is not value or value.extra is not None or value.leaf is not None:
+        return False
+    if type(array) is not np.ndarray or array.nbytes <= LITTLE:
+        return False
+    if not (array.flags.carray and array.flags.owndata):
+        return False
+    del value, array
+    return references(handle) == _SOLE
 
 
 def adopt(array: Any, pinned: bool = False) -> Tensor:
@@ -463,6 +493,18 @@ def adopt(array: Any, pinned: bool = False) -> Tensor:
         handle._layout = tuple([step // array.itemsize for step in array.strides]), 0
     return handle
 
+
+def _references_of_one() -> tuple[int, int]:
+    """`references` of a handle that shares its value with its storage only."""
+    from wend.base.devices import CPU
+
+    type_ = _hot.intern_type((1,), dtypes.float32, CPU)
+    handle: Tensor = _hot.wrap(_hot.held(type_, np.empty(1, np.float32)))
+    storage_of(handle)
+    return references(handle)
+
+
+_SOLE = _references_of_one()
 
 _hot.set_slot("rederive", rederive)
 _hot.set_slot("relabel", relabel)
