@@ -90,6 +90,7 @@ class Op:
         "reads",
         "row_dim",
         "space",
+        "within",
         "wraps",
     )
 
@@ -120,6 +121,7 @@ class Op:
         self.placed = False  # whether its code asks how far a loop has come
         self.counted = False  # whether its code asks how many elements there were before
         self.wraps = False  # whether indices below 0 count from the end
+        self.within = False  # whether what it indexes may be larger than its loops
         self.row_dim = 0  # of a scatter: the dim of the result along which operand 1 says the place
         self.product: Any = None  # of a contraction: see `compiler.products`
 

@@ -68,7 +68,7 @@ def gather(low: Lowering, node: Node) -> bool:
     f = low.function
     x, index = node.inputs
     rank = len(f.shape(x))
-    if not _fits(low, node, f.shape(x), f.shape(index)) or not _is_index(low, index):
+    if not _alike(low, node, x, index) or not _is_index(low, index):
         return False
     low.materialise(x)
     low.materialise(index)
@@ -76,16 +76,24 @@ def gather(low: Lowering, node: Node) -> bool:
     every = tuple(range(rank))
     dims = tuple(-1 if d == dim else d for d in every)
     reads = [Read(x, dims, row=1, row_dim=dim), Read(index, every)]
-    f.ops.append(Op(MAP, node, node.outputs, reads, f.shape(index), every, _itself))
+    op = Op(MAP, node, node.outputs, reads, f.shape(index), every, _itself)
+    op.within = not _fits(dim, f.shape(x), f.shape(index))
+    f.ops.append(op)
     return True
 
 
-def _fits(low: Lowering, node: Node, whole: tuple[Poly, ...], part: tuple[Poly, ...]) -> bool:
-    """Whether an index has the operand's extents, but along the dim that it indexes."""
-    if not whole or len(whole) != len(part) or not low.kernel_types(node):
-        return False
-    dim = node.prim.place(len(whole))
-    return all(n == m for d, (n, m) in enumerate(zip(whole, part)) if d != dim)
+def _alike(low: Lowering, node: Node, whole: int, index: int) -> bool:
+    """Whether an index has as many dims as the operand, and kernels can take both."""
+    rank = len(low.function.shape(whole))
+    return 0 < rank == len(low.function.shape(index)) and low.kernel_types(node)
+
+
+def _fits(dim: int, whole: tuple[Poly, ...], part: tuple[Poly, ...]) -> bool:
+    """Whether an index is known to have the operand's extents, but along the dim that it indexes.
+
+    It may be smaller: then the rest of the operand takes no part.
+    """
+    return all(n == m for d, (n, m) in enumerate(zip(whole, part, strict=True)) if d != dim)
 
 
 def scatter_add(low: Lowering, node: Node) -> bool:
@@ -94,16 +102,17 @@ def scatter_add(low: Lowering, node: Node) -> bool:
         return True
     f = low.function
     base, index, source = node.inputs
-    if f.shape(source) != f.shape(index) or not _is_index(low, index):
-        return False
-    if not _fits(low, node, f.shape(base), f.shape(index)):
-        return False
     rank = len(f.shape(base))
+    if not _alike(low, node, base, index) or not _is_index(low, index):
+        return False
+    if f.shape(source) != f.shape(index):
+        return False
     dim = node.prim.place(rank)
+    within = not _fits(dim, f.shape(base), f.shape(index))
     every = tuple(range(rank))
     follow = tuple(-1 if d == dim else d for d in every)
     reads = [Read(source, every), Read(index, every)]
-    return _into(low, node, base, reads, f.shape(source), follow, dim)
+    return _into(low, node, base, reads, f.shape(source), follow, dim, within=within)
 
 
 def add_slices(low: Lowering, node: Node) -> bool:
@@ -136,7 +145,7 @@ def add_slices(low: Lowering, node: Node) -> bool:
 
 def _into(
     low: Lowering, node: Node, base: int, reads: list[Read], space: tuple[Poly, ...],
-    follow: tuple[int, ...], dim: int, wraps: bool = False,
+    follow: tuple[int, ...], dim: int, wraps: bool = False, within: bool = False,
 ) -> bool:  # fmt: skip
     """The sums of what falls on each element, added to the base."""
     f = low.function
@@ -157,6 +166,7 @@ def _into(
     op = Op(SCATTER, node, (sums,), reads, space, follow, emit, fold=Fold(add, 0, wide, True))
     op.row_dim = dim
     op.wraps = wraps
+    op.within = within
     f.ops.append(op)
     if sums == out:
         return True

@@ -65,7 +65,7 @@ def check_loops(function: Function, op: Op) -> None:
     for d, loop in enumerate(op.out_dims):
         assert -1 <= loop < len(op.space), f"{op}: dim {d} of the result follows no loop"
         # The rows of a scatter's result are named by an index; no loop goes along them.
-        if loop >= 0 and not (op.kind == "scatter" and d == op.row_dim):
+        if loop >= 0 and not (op.kind == "scatter" and (op.within or d == op.row_dim)):
             mine, its = canonical(function.shape(op.out)[d]), canonical(op.space[loop])
             assert mine == its, f"{op}: dim {d} of {show(mine)} follows a loop of {show(its)}"
     for read in op.reads:
@@ -73,7 +73,7 @@ def check_loops(function: Function, op: Op) -> None:
         for d, loop in enumerate(read.dims):
             assert -1 <= loop < len(op.space), f"{op}: {read} follows no loop"
             shifted = d in [s[0] for s in read.shifts]
-            if loop < 0 or shifted or (read.row >= 0 and d == read.row_dim):
+            if loop < 0 or shifted or (read.row >= 0 and (op.within or d == read.row_dim)):
                 continue
             mine, its = canonical(shape[d]), canonical(op.space[loop])
             assert mine == its, f"{op}: {read}: {show(mine)} elements, {show(its)} turns"
