@@ -14,6 +14,7 @@ have their weaves in common, and their strands run as one, part by part behind e
 from __future__ import annotations
 
 import functools
+import operator
 import weakref
 from typing import Any
 
@@ -202,9 +203,9 @@ class Kin:
         """How these strands are run; None if others have to, or each part by itself."""
         pattern, members = parts[0]
         roles = pattern.roles
-        if len(parts) > 1:
-            each = zip(*[part.roles for part, _ in parts], strict=True)
-            roles = tuple([functools.reduce(int.__or__, row) for row in each])
+        for other, _ in parts[1:]:
+            if other.roles != roles:
+                roles = tuple(map(operator.or_, roles, other.roles))
         if len(parts) == 1 and len(members) == 1:  # all would be the same for all
             shared = self.usual.get((signature, roles))
             if shared is None:
