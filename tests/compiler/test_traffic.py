@@ -12,9 +12,12 @@ from wend.compiler.llvm import host
 from wend.compiler.plan import Recipe
 
 
-@pytest.fixture
-def streamed(monkeypatch):
-    """Per nest's result whether it may be streamed, of plans compiled at once; all is far."""
+@pytest.fixture(params=[8, 256], ids=["vector by vector", "gathered"])
+def streamed(monkeypatch, request):
+    """Per nest's result whether it may be streamed, of plans compiled at once; all is far.
+
+    A cache line is said to be smaller than any vector, or larger than all.
+    """
     found = []
     judge = Recipe.find_streamed
 
@@ -24,6 +27,7 @@ def streamed(monkeypatch):
         found.extend(step.slots[j].kind == "extent" for step, j in slots)
 
     monkeypatch.setattr(Recipe, "find_streamed", noted)
+    monkeypatch.setattr(traffic, "LINE", request.param)
     monkeypatch.setattr(traffic, "FAR_BYTES", 64)
     monkeypatch.setattr(traffic, "STREAM_BYTES", 16)
     with own_trie(), config.override(compile=True, wait=True):
@@ -51,7 +55,7 @@ def test_all_elements_arrive(streamed, count, dtype):
     assert any(streamed) == (want.itemsize * host().vector_bytes // 4 >= traffic.LEAST)
 
 
-@pytest.mark.parametrize("count", [1, 15, 63, 64, 65, 127, 129, 192, 300])
+@pytest.mark.parametrize("count", [1, 15, 63, 64, 65, 127, 128, 129, 192, 300])
 def test_both_halves_and_what_is_left(streamed, count):
     x, y = normal(count), normal(count)
     made = torch.tanh(torch.tensor(x) * torch.tensor(y)) + torch.tensor(y)
@@ -61,7 +65,9 @@ def test_both_halves_and_what_is_left(streamed, count):
     np.testing.assert_array_equal(total.numpy(), x + np.arange(count, dtype=np.float32))
 
 
-@pytest.mark.parametrize("columns", [32, 33, 100])  # rows begin at whole registers, or do not
+@pytest.mark.parametrize(
+    "columns", [32, 33, 100, 300, 384]
+)  # rows begin at whole registers, or do not
 def test_rows(streamed, columns):
     x, g = normal(50, columns), normal(50, columns)
     leaf = torch.tensor(x, requires_grad=True)

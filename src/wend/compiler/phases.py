@@ -85,7 +85,11 @@ class PhaseCode:
         counter = code.alloca("i64")
         text.line(f"store i64 {begin}, ptr {counter}")
         wide = self.copies * code.lanes
-        if code.traffic.may_halve(self):
+        if self.streams and code.traffic.gathers:
+            code.traffic.gather(self, counter, extent, wide)
+            self.streams = {}
+            self.loop(counter, extent, str(wide), self.copies, masked=False)
+        elif code.traffic.may_halve(self):
             halves = code.traffic.halves(begin, extent, wide)
             self.apart = halves.apart
             self.loop(counter, halves.stop, halves.step, self.copies, masked=False)

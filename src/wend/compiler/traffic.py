@@ -29,6 +29,8 @@ FAR_BYTES, STREAM_BYTES = 4 << 20, 4 << 20
 AHEAD = 2048
 #: The smallest vector that can be written past the caches.
 LEAST = 16
+#: Bytes of a cache line, and elements that are gathered where vectors are smaller than that.
+LINE, GATHERED = 64, 128
 
 
 class Halves(NamedTuple):
@@ -166,6 +168,70 @@ class Traffic:
         text.label(through)
         for place, value in zip(places, written, strict=True):
             text.line(f"store {kind} {value}, ptr {place}, align {size}")
+        text.line(f"br label {on}")
+        text.label(on)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether a line takes several stores: between them the processor must not wait.
+
+        A part of a line that is written past the caches waits for the rest while other memory is
+        read, and much is lost if that takes long. Results are gathered in the first-level cache.
+        """
+        return self.code.target.vector_bytes < LINE
+
+    def gather(self, phase: PhaseCode, counter: str, extent: str, wide: int) -> None:
+        """Whole blocks of a line of elements, each written past the caches at once where flagged.
+
+        wide: elements of a turn; what is left of the line is for the loops that follow
+        """
+        code, text = self.code, self.code.text
+        stores = [phase.nest.stores.get(op.out) for op in phase.ops]
+        accesses = [access for access in stores if access and id(access) in phase.streams]
+        some = phase.streams[id(accesses[0])]
+        for access in accesses[1:]:
+            some = text.let(f"or i1 {some}, {phase.streams[id(access)]}")
+        stop = text.let(f"select i1 {some}, i64 {extent}, i64 0")
+        aims = {id(access): phase.where[id(access)] for access in accesses}
+        head, block, done = (text.fresh(hint) for hint in ("blocks", "block", "gathered"))
+        text.line(f"br label {head}")
+        text.label(head)
+        first = text.let(f"load i64, ptr {counter}")
+        end = text.let(f"add i64 {first}, {GATHERED}")
+        text.line(f"br i1 {text.let(f'icmp sle i64 {end}, {stop}')}, label {block}, label {done}")
+        text.label(block)
+        back = text.let(f"sub i64 0, {first}")
+        rooms = []
+        for access in accesses:
+            element = memory_type(access.dtype)
+            rooms.append(code.alloca(f"[{GATHERED} x {element}], align {LINE}"))
+            here = text.let(f"getelementptr {element}, ptr {rooms[-1]}, i64 {back}")
+            flag, aim = phase.streams[id(access)], aims[id(access)]
+            phase.where[id(access)] = text.let(f"select i1 {flag}, ptr {here}, ptr {aim}")
+        streams, phase.streams = phase.streams, {}
+        phase.loop(counter, end, str(wide), phase.copies, masked=False)
+        phase.streams = streams
+        for access, room in zip(accesses, rooms, strict=True):
+            self.write_past(access, room, aims[id(access)], first, streams[id(access)])
+        phase.where.update(aims)
+        text.line(f"br label {head}")
+        text.label(done)
+
+    def write_past(self, access: Access, room: str, aim: str, first: str, flag: str) -> None:
+        """A block from the first-level cache to elements `first` ... of memory, if flagged."""
+        text, lanes, size = self.code.text, self.code.lanes, access.dtype.itemsize
+        element = memory_type(access.dtype)
+        kind = vector_type(element, lanes)
+        past, on = text.fresh("past"), text.fresh("on")
+        text.line(f"br i1 {flag}, label {past}, label {on}")
+        text.label(past)
+        self.code.module.need("!0", lambda module: "!0 = !{i32 1}")
+        to = text.let(f"getelementptr {element}, ptr {aim}, i64 {first}")
+        for k in range(0, GATHERED, lanes):
+            source = text.let(f"getelementptr {element}, ptr {room}, i64 {k}")
+            value = text.let(f"load {kind}, ptr {source}, align {lanes * size}")
+            place = text.let(f"getelementptr {element}, ptr {to}, i64 {k}")
+            text.line(f"store {kind} {value}, ptr {place}, align {lanes * size}, !nontemporal !0")
         text.line(f"br label {on}")
         text.label(on)
 
