@@ -92,6 +92,16 @@ def test_functions_are_near(name, dtype, kind, target):
     assert signs.all(), f"{name}: a 0 of the wrong sign at {x[zero][~signs]}"
 
 
+@pytest.mark.parametrize(("kind", "target"), targets())
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tanh_is_odd_and_never_beyond_1(dtype, kind, target):
+    x = sample(dtype, np.random.default_rng(8))
+    x = np.abs(x[~np.isnan(x)])
+    found = [elementwise.run(lambda b, x: b.tanh(x), [y], 8, target)[0] for y in (x, -x)]
+    np.testing.assert_array_equal(found[0], -found[1])
+    assert found[0].max() == 1.0
+
+
 def pairs(dtype, rng):
     ends = special(dtype)
     grid = [a.ravel() for a in np.meshgrid(ends, ends)]

@@ -149,6 +149,12 @@ class Instructions:
 
     # -- what only some processors have ---------------------------------------------------------
 
+    def scales_by_power(self, dtype: DType) -> bool:
+        """Whether there is an instruction for x * 2 ** n: those of AVX-512 take whole registers."""
+        size = self.lanes * dtype.itemsize
+        whole = self.lanes > 1 and not size % 16 and not size & (size - 1)
+        return whole and self.target.has("avx512vl")
+
     def scale_by_power(self, x: Value, n: Value) -> Value | None:
         """x * 2 ** n of whole n, rounded once, if there is an instruction for it."""
         return self._by_registers("mask.scalef", x, n)
@@ -158,10 +164,8 @@ class Instructions:
         return None if x.dtype is dtypes.float64 else self._by_registers("rcp14", x)
 
     def _by_registers(self, name: str, *values: Value) -> Value | None:
-        """An instruction of AVX-512 on whole vector registers."""
         dtype = values[0].dtype
-        size = self.lanes * dtype.itemsize
-        if self.lanes == 1 or size % 16 or size & (size - 1) or not self.target.has("avx512vl"):
+        if not self.scales_by_power(dtype):
             return None
         return Value(self._in_halves(name, [v.name for v in values], dtype, self.lanes), dtype)
 

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from wend.compiler.formulas import Operand, where
-from wend.compiler.mathlib.parts import nearest, power_nearest, power_of_two, quotient, scaled
+from wend.compiler.mathlib.parts import (
+    layout,
+    nearest,
+    power_nearest,
+    power_of_two,
+    powers_nearest,
+    quotient,
+    scaled,
+)
 
 LOG2_E: Final = 1.4426950408889634
 # ln 2 in two parts, of float32 and of float64.
@@ -42,25 +50,51 @@ SHORT2: Final = (0.6931471838168853, 0.24022650920772565, 0.05550400375033671,
 # fmt: on
 # Below the first exp is 0, above the second infinite.
 _RANGE: Final = {False: (-104.0, 89.0), True: (-746.0, 710.0)}
+# From there on down exp is 0, and half of its exponent of 2 is nearest the second.
+_LEAST: Final = {False: (-104.7, -76.0), True: (-746.0, -538.0)}
 _RANGE2: Final = {False: (-151.0, 129.0), True: (-1076.0, 1025.0)}
 
 
 def reduced(x: Operand, coefficients: Sequence[float] = ()) -> tuple[Operand, Operand, Operand]:
     """(r, q, n) with exp(x) = (1 + r + r**2 q) * 2**n, n whole, |r| < 0.35."""
-    high, low = _LN2[x.is_double]
     n = nearest(x, LOG2_E)
+    return *_rest(x, n, coefficients), n
+
+
+def _rest(x: Operand, n: Operand, coefficients: Sequence[float] = ()) -> tuple[Operand, Operand]:
+    """r and q of `reduced`."""
+    high, low = _LN2[x.is_double]
     r = n.fma(-low, n.fma(-high, x))
-    return r, r.polynomial(coefficients or EXP[x.is_double]), n
+    return r, r.polynomial(coefficients or EXP[x.is_double])
 
 
 def exp(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
     """e**x * 2**-less, where `less` keeps what is not infinite from becoming so."""
-    return exp_below(x.at_most(_RANGE[x.is_double][1] + less), coefficients, less)
+    x = x.at_most(_RANGE[x.is_double][1] + less)
+    if x.b.scales_by_power(x.dtype):
+        return _scaled_exp(x, coefficients, less)
+    # Processors take long to round to nothing, and masked scores are all of that kind: there
+    # a power of 2 is 0.
+    lowest, least = _LEAST[x.is_double]
+    x = x.at_least(lowest)
+    n, a, b = powers_nearest(x, LOG2_E, least, less)
+    r, q = _rest(x, n, coefficients)
+    return r.fma(q, 1.0).fma(r, 1.0) * b * a
 
 
-def exp_below(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
-    """`exp` of an x for which it is finite."""
-    # Processors take long to round to nothing, and masked scores are all of that kind.
+def exp_of_negative(x: Operand) -> Operand:
+    """e**x of x <= 0."""
+    if x.b.scales_by_power(x.dtype):
+        return _scaled_exp(x)
+    x = x.at_least(_LEAST[x.is_double][0])
+    raised = layout(x).digits + 1
+    n, power = power_nearest(x, LOG2_E, raised)
+    r, q = _rest(x, n)
+    return r.fma(q, 1.0).fma(r, 1.0) * power * 2.0**-raised
+
+
+def _scaled_exp(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
+    """`exp` of an x for which it is finite, by an instruction."""
     nothing = x < _RANGE[x.is_double][0]
     r, q, n = reduced(where(nothing, 0.0, x), coefficients)
     return where(nothing, 0.0, scaled(r.fma(q, 1.0).fma(r, 1.0), n - less if less else n))
@@ -105,5 +139,5 @@ def exp_of_small(x: Operand) -> Operand:
 
 def sigmoid(x: Operand) -> Operand:
     """1 / (1 + e**-x), also where that is small."""
-    e = exp_below(-abs(x))
+    e = exp_of_negative(-abs(x))
     return quotient(where(x < 0.0, e, 1.0), 1.0, e)

@@ -9,7 +9,7 @@ from wend.compiler.formulas import Operand, where
 from wend.compiler.mathlib.exponential import EXP, LOG2_E, exp, exp_of_small
 from wend.compiler.mathlib.exponential import SHORT as SHORT_EXP
 from wend.compiler.mathlib.logarithm import log1p
-from wend.compiler.mathlib.parts import power_nearest, quotient, wide
+from wend.compiler.mathlib.parts import power_nearest, ratio, wide
 
 # fmt: off
 # (tanh(r) / r - 1) / r**2 as a polynomial in r**2 for |r| <= 0.55
@@ -28,15 +28,16 @@ _ASINH: Final = (-0.16666666666666663, 0.07499999999998964, -0.04464285714169531
                  0.00812152284406612, -0.006325164174209615, 0.003925345580435212,
                  -0.0013648886535201445)
 # fmt: on
-# (exp(2 r) - 1 - 2 r) / 2 r**2 for |r| <= ln(2) / 4
-_HALF_EXPM1 = tuple(2.0 * c * 2.0**k for k, c in enumerate(EXP[False]))
+# (1 - exp(-2 r) - 2 r) / 2 r**2 for |r| <= ln(2) / 4
+_HALF_EXPM1 = tuple(c * (-2.0) ** (k + 1) for k, c in enumerate(EXP[False]))
 
 
 def tanh(x: Operand) -> Operand:
     """Hyperbolic tangent."""
-    a = abs(x)
     if not x.is_double:
-        return _short_tanh(a.at_most(20.0)).copysign(x)
+        sign = x.bits() & 1 << 31
+        return (_short_tanh(abs(x).at_most(20.0)).bits() | sign).from_bits()
+    a = abs(x)
     z = x * x
     near = (x * z).fma(z.polynomial(_TANH), x)
     far = 1.0 - 2.0 / (exp_of_small((a + a).at_most(80.0)) + 1.0)
@@ -44,12 +45,14 @@ def tanh(x: Operand) -> Operand:
 
 
 def _short_tanh(a: Operand) -> Operand:
-    """u / (u + 1) with u = (e**2a - 1) / 2, for float32 a from 0 to 20: few operations."""
-    n, power = power_nearest(a, 2.0 * LOG2_E)
-    r = n.fma(-0.5 * math.log(2.0), a)  # what is lost of n * ln 2 / 2 matters where tanh is 1
-    p = (r * r).fma(r.polynomial(_HALF_EXPM1), r)
-    u = power.fma(p, power.fma(0.5, -0.5))
-    return quotient(u, 1.0, u)
+    """(1 - e**-2a) / (1 + e**-2a), both halved, for float32 a from 0 to 20: few operations.
+
+    What is near 1, not what is near 0, is rounded last on both sides: errors do not add up.
+    """
+    n, power = power_nearest(a, -2.0 * LOG2_E)
+    r = n.fma(0.5 * math.log(2.0), a)  # what is lost of n * ln 2 / 2 matters where tanh is 1
+    p = (r * r).fma(r.polynomial(_HALF_EXPM1), r)  # (1 - e**-2r) / 2
+    return ratio(power.fma(p, power.fma(-0.5, 0.5)), (-power).fma(p, power.fma(0.5, 0.5)))
 
 
 def sinh(x: Operand) -> Operand:

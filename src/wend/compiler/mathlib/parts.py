@@ -58,12 +58,30 @@ def nearest(x: Operand, factor: float) -> Operand:
     return x.fma(factor, magic) - magic
 
 
-def power_nearest(x: Operand, factor: float) -> tuple[Operand, Operand]:
-    """(n, 2**n) of n = x * factor as the nearest whole number, 2**n a normal one."""
+def power_nearest(x: Operand, factor: float, raised: int = 0) -> tuple[Operand, Operand]:
+    """(n, 2**(n + raised)) of n = x * factor as the nearest whole number.
+
+    The power must be a normal number; or 0, where the exponent is one below that of the least one.
+    """
     form = layout(x)
-    magic = form.magic + form.bias  # so that the last bits are the exponent's
+    magic = form.magic + form.bias + raised  # so that the last bits are the exponent's
     held = x.fma(factor, magic)
     return held - magic, (held.bits() << form.digits).from_bits()
+
+
+def powers_nearest(
+    x: Operand, factor: float, least: float, less: float = 0.0
+) -> tuple[Operand, Operand, Operand]:
+    """(n, a, b) of n = x * factor as the nearest whole number: a * b = 2**(n - less).
+
+    b is a normal number, and so is a; but a is 0 where x * factor / 2 is nearest `least`.
+    """
+    form = layout(x)
+    magic = form.magic + 2 * form.bias - less
+    held, half = x.fma(factor, magic), x.fma(factor * 0.5, form.magic - least)
+    a = (half.bits() << form.digits).from_bits()
+    b = (held.bits() - half.bits() << form.digits).from_bits()
+    return held - magic, a, b
 
 
 def is_ordinary(x: Operand) -> Operand:
@@ -105,6 +123,16 @@ def quotient(x: Operand, a: float, b: Operand) -> Operand:
     q = x * inverse
     rest = (-q).fma(b, q.fma(-a, x))
     return rest.fma(inverse, q)
+
+
+def ratio(x: Operand, y: Operand) -> Operand:
+    """x / y of a y neither tiny nor huge, by an estimate of 1 / y if the processor has one."""
+    found = y.b.estimate_reciprocal(y.value)
+    if found is None:
+        return x / y
+    inverse = Operand(y.b, found)
+    q = x * inverse
+    return (-q).fma(y, x).fma(inverse, q)
 
 
 def two_sum(a: Operand, b: Operand) -> tuple[Operand, Operand]:
