@@ -328,7 +328,10 @@ def is_like(batch, other, indices, places):
             return False
     for k in places:
         number = batch.args[k]
-        if type(number) is not int or type(other.args[k]) is not int or number != other.args[k]:
+        known = other.args[k]
+        if number is not known and (
+            type(number) is not int or type(known) is not int or number != known
+        ):
             return False
     return True
 
