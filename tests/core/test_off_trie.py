@@ -160,3 +160,40 @@ def test_a_cell_refuses_other_ranks(cls):
     for shape in ((2, 2, 4), ()):
         with pytest.raises(ValueError, match=f"input to be 1D or 2D, got {len(shape)}D"):
             cell(torch.randn(shape), good)
+
+
+def test_a_long_structure_that_comes_back_is_known():
+    """It is told by some of its steps."""
+
+    def chain(n):
+        with own_trie(sealed=True):
+            x = torch.ones(2)
+            for k in range(n):
+                x = x.abs() if k % 3 else x.neg()
+            x.tolist()
+
+    for n in (40, 5000):
+        _hot.STRANGERS.clear()
+        chain(n)
+        chain(n + 1)
+        assert len(_hot.STRANGERS) == 2
+        _hot.RETURNED[0] = 0
+        chain(n)
+        assert len(_hot.STRANGERS) == 2
+        assert _hot.RETURNED[0] == 1
+    _hot.RETURNED[0] = 0
+
+
+def test_what_is_read_of_a_long_trace_is_computed():
+    """Handles are found among the many values that nobody has any more."""
+    with own_trie(sealed=True):
+        x = torch.zeros(3)
+        kept = []
+        for k in range(3000):
+            x = x + 1
+            if k % 100 == 0:
+                kept.append((k + 1, x))
+        del x
+        wanted = _hot.wanted(_hot.current_trace())
+        assert len(wanted) == len(kept)
+        assert [y.tolist() for _, y in kept] == [[k] * 3 for k, _ in kept]

@@ -8,6 +8,8 @@ cdef extern from "_shim.h":
     object arg "wend_arg" (size_t args, Py_ssize_t i)
     long long thread_id "wend_thread_id" ()
     Py_ssize_t refcount "wend_refcount" (object o)
+    Py_ssize_t count_of_item "wend_count_of_item" (list items, Py_ssize_t i)
+    int ask_ahead "wend_ask_ahead" (list items, Py_ssize_t i)
     int untrack "wend_untrack" (object o)
     size_t vectorcall_address "wend_vectorcall_address" ()
     int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
@@ -44,7 +46,7 @@ cdef tuple OPERATOR_NAMES
 cdef int R_TENSOR, R_FLOAT, R_INT, R_BOOL, R_TENSORS, R_INTS, R_COMPLEX, R_DEFAULT
 cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
 cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE, MOST_LENGTHS, MANY_JOINED, MOST_JOINED
-cdef Py_ssize_t LONG_TAIL, WINDOW
+cdef Py_ssize_t LONG_TAIL, WINDOW, LOOKED
 cdef bint AUTOBATCH
 cdef dict PLAIN_TYPES
 cdef list LAST_PLAIN
@@ -425,7 +427,7 @@ cdef bint admit(State state, object prim) except -1
 cdef count_pass(State root, list states)
 cdef check_budget(Trace trace)
 cdef count_at(State state)
-@cython.locals(state=Record, h="long long", prim="long long")
+@cython.locals(state=Record, h="long long", prim="long long", k=Py_ssize_t, n=Py_ssize_t, step=Py_ssize_t)
 cdef note_stranger(list states)
 @cython.locals(alias=Alias, base=Tensor)
 cdef bint current(Tensor handle) except -1
@@ -454,17 +456,11 @@ cdef tuple rest_indices(PrimitiveBase prim, list handles)
 @cython.locals(more=list, h=Tensor)
 cdef resized(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
              list values)
-@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor)
+@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, parts=list,
+               n_out=Py_ssize_t, k=Py_ssize_t)
 cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values)
-@cython.locals(h=Tensor)
-cdef bint fill_step(Trace trace, Record step, PrimitiveBase prim, Py_ssize_t n, Tensor h0,
-                    Tensor h1, Tensor h2, list rest, list values, bint grad) except -1
 cdef bint note_line(Trace trace, Record step) except -1
-@cython.locals(serial="long long", step=Record, parts=list, k=Py_ssize_t)
-cdef record_parts(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
-                  list rest, list values, tuple outs, bint grad)
-cdef bint append_value(Trace trace, Value v, bint grad) except -1
 @cython.locals(fresh=list, v=Value, t=Tensor, k=Py_ssize_t)
 cdef list fresh_handles(tuple types, bint watched)
 @cython.locals(start=Py_ssize_t, length=Py_ssize_t, k=Py_ssize_t, t=Tensor, found=list, args=list)
@@ -510,11 +506,11 @@ cdef Record find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t 
 cdef commit_many(Trace trace, object prim, Record child, list values)
 @cython.locals(alias=Alias, parent=Alias)
 cdef attach_view(Tensor t, Tensor h0, PrimitiveBase prim, list values)
-@cython.locals(v=Value)
+@cython.locals(v=Value, values=list, i=Py_ssize_t)
 cpdef list wanted(Trace trace)
 cdef Py_ssize_t live_baseline()
 cpdef flush(Trace trace)
-@cython.locals(v=Value, values=list, batch=Batch)
+@cython.locals(v=Value, values=list, batch=Batch, i=Py_ssize_t)
 cpdef flush_now(Trace trace)
 @cython.locals(trace=Trace, batch=Batch, v=Value, k=Py_ssize_t)
 cpdef flush_many(list siblings)

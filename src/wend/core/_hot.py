@@ -41,6 +41,7 @@ MOST_LENGTHS = 128  # of lists of tensors whose calls one function knows
 SEAL_AFTER = 32  # divergences below a state before it may be sealed
 LONG_TAIL = 250  # new states of one divergence that weigh as much as another divergence
 MOST_ROOM = 4096  # entries that a fresh trace has room for at most
+LOOKED = 1024  # steps by which long structures recorded off the trie are told apart
 WINDOW = 128  # passes after which the counts of a state are halved
 GRAD_NONE = 0
 GRAD_LEAF = 1
@@ -1629,8 +1630,12 @@ RETURNED = [0, 0, None]
 
 def note_stranger(states):
     """Remember a structure recorded off the trie; one that comes back is worth a path."""
-    h = 0
-    for state in states:
+    h = n = len(states)
+    step = 1 + n // LOOKED
+    k = 0
+    while k < n:
+        state = states[k]
+        k += step
         prim = hash(state.prim)  # of its address
         h = 1009 * h + prim + 31 * state.i0 + 7919 * state.i1 + state.i2
         h = (h ^ (h >> 19)) & LOW_44
@@ -1955,46 +1960,22 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         or not prim.last_program.all_real
     ):
         return None
+    step = fresh_record()
     if prim.last_program.many:
-        return record_parts(trace, prim, n, h0, h1, h2, rest, values, out, grad)
-    step = fresh_record()
-    v = fresh_value()
-    t = fresh_tensor()
+        parts = fresh_handles(out, False)
+        step.many = True
+        step.outs = out
+        n_out = len(parts)
+    else:
+        parts = None
+        v = fresh_value()
+        t = fresh_tensor()
+        step.out_type = as_type(out)
+        v.type = step.out_type
+        t.value = v
+        n_out = 1
     if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
         return None
-    step.out_type = as_type(out)
-    v.type = step.out_type
-    t.value = v
-    fill_step(trace, step, prim, n, h0, h1, h2, rest, values, grad)
-    append_value(trace, v, grad)
-    if prim.is_view:
-        attach_view(t, h0, prim, values)
-    note_line(trace, step)
-    return t
-
-
-def record_parts(trace, prim, n, h0, h1, h2, rest, values, outs, grad):
-    """The rest of `record_off` where results are returned in a container."""
-    serial = trace.serial
-    step = fresh_record()
-    parts = fresh_handles(outs, False)
-    if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
-        return None
-    step.many = True
-    step.outs = outs
-    fill_step(trace, step, prim, n, h0, h1, h2, rest, values, grad)
-    step.n_out = len(parts)
-    for k in range(step.n_out):
-        append_value(trace, handle_at(parts, k).value, grad)
-    if prim.piece is not None:
-        attach_parts(parts, outs, h0, prim)
-    note_line(trace, step)
-    wrap = prim.last_program.wrap
-    return tuple(parts) if wrap is tuple else wrap(parts)
-
-
-def fill_step(trace, step, prim, n, h0, h1, h2, rest, values, grad):
-    """Make a fresh record the next step of a trace, of one result; its values follow."""
     step.prim = prim
     step.mode = trace.mode
     step.program = prim.last_program
@@ -2005,7 +1986,7 @@ def fill_step(trace, step, prim, n, h0, h1, h2, rest, values, grad):
     if rest is not None:
         step.rest = rest_indices(prim, rest)
     step.first = trace.n
-    step.n_out = 1
+    step.n_out = n_out
     step.arg0 = len(trace.args)
     step.requires_grad = grad
     push(trace.states, step)
@@ -2013,7 +1994,26 @@ def fill_step(trace, step, prim, n, h0, h1, h2, rest, values, grad):
     if values is not None:
         for number in values:
             push(trace.args, number)
-    return True
+    for k in range(n_out):
+        if parts is not None:
+            v = handle_at(parts, k).value
+        v.serial = serial
+        v.index = trace.n
+        v.trace = trace
+        v.requires_grad = grad
+        v.inference = trace.mode.inference
+        push(trace.values, v)
+        trace.n += 1
+        trace.nbytes += v.type.nbytes
+    note_line(trace, step)
+    if parts is None:
+        if prim.is_view:
+            attach_view(t, h0, prim, values)
+        return t
+    if prim.piece is not None:
+        attach_parts(parts, out, h0, prim)
+    wrap = prim.last_program.wrap
+    return tuple(parts) if wrap is tuple else wrap(parts)
 
 
 def note_line(trace, step):
@@ -2027,19 +2027,6 @@ def note_line(trace, step):
         note_site(trace, step, code, current_lasti())
         if step.code is code:
             LAST_CODE = code
-    return True
-
-
-def append_value(trace, v, grad):
-    """Make a fresh value the next one of a trace, off the trie."""
-    v.serial = trace.serial
-    v.index = trace.n
-    v.trace = trace
-    v.requires_grad = grad
-    v.inference = trace.mode.inference
-    push(trace.values, v)
-    trace.n += 1
-    trace.nbytes += v.type.nbytes
     return True
 
 
@@ -2605,8 +2592,7 @@ class Batch:
 
 def live_baseline():
     """Reference count of a value that only a trace's list holds, as `wanted` sees it."""
-    values = [Value(None)]
-    return [refcount(v) for v in values][0]
+    return count_of_item([Value(None)], 0)
 
 
 BASELINE = live_baseline()
@@ -2615,9 +2601,13 @@ BASELINE = live_baseline()
 def wanted(trace):
     """Indices of pending values that something outside the trace still refers to."""
     out = []
-    for v in trace.values:
-        if v.trace is trace and v.buffer is None and refcount(v) > BASELINE:
-            out.append(v.index)
+    values = trace.values
+    for i in range(len(values)):
+        ask_ahead(values, i)
+        if count_of_item(values, i) > BASELINE:  # few are: the others are not touched
+            v = values[i]
+            if v.trace is trace and v.buffer is None:
+                out.append(v.index)
     return out
 
 
@@ -2661,7 +2651,9 @@ def flush_now(trace):
                 SLOTS["execute"](batch, live)
         finally:
             trace.flushing = False
-            for v in values:
+            for i in range(len(values)):
+                ask_ahead(values, i)
+                v = values[i]
                 if v.trace is trace:
                     v.trace = None
                     v.serial = 0

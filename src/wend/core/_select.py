@@ -133,6 +133,8 @@ _STAND_INS = {
     "unlock_type": unlock_type,
     "thread_id": threading.get_ident,
     "refcount": sys.getrefcount,
+    "count_of_item": lambda items, i: sys.getrefcount(items[i]),
+    "ask_ahead": lambda items, i: 0,
     "untrack": lambda o: 0,
     **dict.fromkeys(("ask_value", "ask_type", "ask_next", "ask_types"), lambda o: 0),
     "COMPILED": False,

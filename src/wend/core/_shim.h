@@ -125,7 +125,7 @@ static int wend_install_lazy_dict(PyObject *probe, int k)
 
 /* Values and handles come and go by the million: their memory is kept and handed out again.
  * (Cython's own free lists cannot be asked for from a .pxd.) */
-#define WEND_KEPT 16384
+#define WEND_KEPT 32768
 typedef struct {
     PyTypeObject *type;
     int tracked; /* whether the cyclic collector is told of these objects */
@@ -273,16 +273,26 @@ static void wend_dealloc_alias(PyObject *self)
 typedef void (*wend_end_t)(PyObject *);
 static wend_end_t wend_value_end = NULL, wend_record_end = NULL;
 
+/* PyObject_GC_UnTrack, without a call for what the collector has never been told of. */
+static inline void wend_forget(PyObject *o)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    if (((uintptr_t *)o)[-2] == 0) /* where the list goes on that it is in */
+        return;
+#endif
+    PyObject_GC_UnTrack(o);
+}
+
 static void wend_dealloc_value(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
+    wend_forget(self);
     wend_value_end(self);
     wend_pool_free(&wend_pools[0], self);
 }
 
 static void wend_dealloc_record(PyObject *self)
 {
-    PyObject_GC_UnTrack(self);
+    wend_forget(self);
     wend_record_end(self);
     wend_pool_free(&wend_pools[5], self);
 }
@@ -504,6 +514,12 @@ static inline PyObject *wend_slice_step(PyObject *key)
 
 static inline Py_ssize_t wend_refcount(PyObject *o) { return Py_REFCNT(o); }
 
+/* The same of item i of a list, without one of one's own. */
+static inline Py_ssize_t wend_count_of_item(PyObject *items, Py_ssize_t i)
+{
+    return Py_REFCNT(PyList_GET_ITEM(items, i));
+}
+
 /* Operands that enter, and states on a path not gone lately, are in no near cache. What will be needed
  * is asked for as soon as it is known where it lies: its parts then come at the same time. (Macros, as
  * no reference is to be taken, and the fields are not known yet.) */
@@ -514,6 +530,13 @@ static inline int wend_ask(const void *o, int lines)
         __builtin_prefetch((const char *)o + 64 * k, 1);
 #endif
     return 0;
+}
+/* What a walk over a long list comes to some items after item i. */
+#define WEND_AHEAD 12
+static inline int wend_ask_ahead(PyObject *items, Py_ssize_t i)
+{
+    i += WEND_AHEAD;
+    return i < PyList_GET_SIZE(items) ? wend_ask(PyList_GET_ITEM(items, i), 2) : 0;
 }
 #define WEND_STATE(s) ((struct __pyx_obj_4wend_4core_4_hot_State *)(s))
 #define WEND_ASK_VALUE(handle) wend_ask((handle)->value, 2)

@@ -1,6 +1,6 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Batch, Leaf, Segment, State, Value, held, untrack
+from wend.core._hot cimport Batch, Leaf, Segment, State, Value, ask_ahead, held, untrack
 from wend.runtime._launch cimport Frame, address_of, launch_at, new_array, part_at
 from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
 
@@ -75,7 +75,7 @@ cpdef share_out(Group group, Sorter sorter, list values, object make)
                k=Py_ssize_t, known=object)
 cpdef set told_apart(Sorter sorter, dict flows, object seeds, set ends)
 
-@cython.locals(v=Value, found=list)
+@cython.locals(v=Value, found=list, i=Py_ssize_t)
 cpdef list types_of(list values)
 cpdef set_zero(long long address, Py_ssize_t n)
 

@@ -250,7 +250,9 @@ def told_apart(sorter, flows, seeds, ends):
 def types_of(values):
     """The types of values: of all of a flush, most of which are not in cache."""
     found = []
-    for v in values:
+    for i in range(len(values)):
+        ask_ahead(values, i)
+        v = values[i]
         found.append(v.type)
     untrack(found)  # long, and types are part of no cycle
     return found

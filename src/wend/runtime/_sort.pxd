@@ -1,6 +1,6 @@
 # C types of `_sort.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Record, Value, TensorType, LeafPrimitive, Mode, PrimitiveBase, same_tail
+from wend.core._hot cimport Record, Value, TensorType, LeafPrimitive, Mode, PrimitiveBase, ask_ahead, same_tail
 
 cdef extern from "_sort_shim.h":
     void copy "wend_copy" (long long target, long long source, Py_ssize_t n)

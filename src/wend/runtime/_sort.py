@@ -147,6 +147,7 @@ class Sorter:
         root, region, local, ins, nodes = self.root, self.region, self.local, self.ins, self.nodes
         viewed = viewing = places = None  # type and primitive of the last leading view, by one arg
         for number in range(len(states)):
+            ask_ahead(states, number)
             state = record_at(states, number)
             first = state.first
             n_in = state.n_in

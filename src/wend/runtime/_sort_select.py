@@ -47,6 +47,7 @@ def select() -> ModuleType:
         "copy": copy,
         "add32": add32,
         "add64": add64,
+        "ask_ahead": lambda items, i: 0,
         "put": list.__setitem__,
         "prim_of": lambda prim: prim,
         **dict.fromkeys(("record_at", "value_at", "node_at", "type_at"), operator.getitem),
