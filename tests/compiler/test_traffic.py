@@ -16,7 +16,7 @@ from wend.compiler.plan import Recipe
 def streamed(monkeypatch, request):
     """Per nest's result whether it may be streamed, of plans compiled at once; all is far.
 
-    A cache line is said to be smaller than any vector, or larger than all.
+    A cache line is said to be smaller than any vector, and rows to be long; or the opposite.
     """
     found = []
     judge = Recipe.find_streamed
@@ -28,6 +28,7 @@ def streamed(monkeypatch, request):
 
     monkeypatch.setattr(Recipe, "find_streamed", noted)
     monkeypatch.setattr(traffic, "LINE", request.param)
+    monkeypatch.setattr(traffic, "ROW", 64 if request.param == 8 else traffic.ROW)
     monkeypatch.setattr(traffic, "FAR_BYTES", 64)
     monkeypatch.setattr(traffic, "STREAM_BYTES", 16)
     with own_trie(), config.override(compile=True, wait=True):

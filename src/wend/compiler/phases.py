@@ -43,6 +43,7 @@ class PhaseCode:
         self.fixed: dict[Any, Value] = {}
         self.where: dict[int, str] = {}
         self.streams: dict[int, str] = {}  # id of an access -> whether it is written past caches
+        self.following: list[tuple[Access, str]] = []  # of the next row, and where: to be fetched
         self.index, self.apart = "", ""
         self.builders: list[VectorBuilder] = []
         self._places: dict[int, Value] = {}
@@ -172,6 +173,7 @@ class PhaseCode:
         for value in self.again:
             if value in nest.stores:
                 self.where[id(nest.stores[value])] = code.address(nest.stores[value], self.around)
+        self.following = code.traffic.next_rows(self)
 
     def _constant(self, b: VectorBuilder, row: Value) -> Value:
         """A scalar constant in every lane."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from wend.compiler.extents import ONE, ZERO, add
+from wend.compiler.extents import ONE, ZERO, add, scale
 from wend.compiler.instructions import Value, memory_type, vector_type
 from wend.compiler.ir import MAP
 from wend.compiler.nest import Access, Nest
@@ -27,6 +27,8 @@ __all__ = ["FAR_BYTES", "STREAM_BYTES", "Traffic"]
 FAR_BYTES, STREAM_BYTES = 4 << 20, 4 << 20
 #: How far ahead memory is asked for.
 AHEAD = 2048
+#: Shorter rows are asked for while the row before is computed with.
+ROW = 64 << 10
 #: The smallest vector that can be written past the caches.
 LEAST = 16
 #: Bytes of a cache line, and elements that are gathered where vectors are smaller than that.
@@ -54,6 +56,10 @@ class Traffic:
         self.flags: dict[int, str] = {}  # slot -> the flag, an i1
         self.streamed: list[str] = []
         self.ahead = first_reads(code.nest)
+        self.heavy = heaviest(code.nest)
+        self.early = {
+            id(access): access for phase, access in self.ahead.values() if phase < self.heavy
+        }
 
     def flag(self, slot: int, least: int) -> str:
         """Whether a word is at least so much, as an i1 that is found when the kernel begins."""
@@ -118,30 +124,56 @@ class Traffic:
         reached = text.let(f"load i64, ptr {counter}")
         text.line(f"store i64 {text.let(f'add i64 {reached}, {halves.rest}')}, ptr {counter}")
 
+    def next_rows(self, phase: PhaseCode) -> list[tuple[Access, str]]:
+        """What light phases read first of the next row, and where: the heaviest asks for it.
+
+        The light ones are over before memory answers.
+        """
+        if phase.phase != self.heavy:
+            return []
+        code, text, axis = self.code, self.code.text, self.code.nest.outer[-1:]
+        found = []
+        for access in self.early.values():
+            if axis and access.row < 0 and access.strides[axis[0]] != ZERO:
+                where, step = code.address(access, phase.around), code.poly(access.strides[axis[0]])
+                element = memory_type(access.dtype)
+                where = text.let(f"getelementptr {element}, ptr {where}, i64 {step}")
+                found.append((access, where))
+        return found
+
     def fetch(self, phase: PhaseCode) -> None:
         """Ask for what the phase reads first, some turns ahead, if the nest goes far."""
-        accesses = [
-            access
-            for op in phase.ops
-            for k in range(len(op.reads))
-            if (access := self.ahead.get((op.out, k))) is not None and id(access) in phase.where
-        ]
-        if not accesses:
+        reads = [(op.out, k) for op in phase.ops for k in range(len(op.reads))]
+        found = [self.ahead[key][1] for key in reads if key in self.ahead]
+        here = [(access, phase.where[id(access)]) for access in found if id(access) in phase.where]
+        self.ask(phase, [pair for pair in here if id(pair[0]) not in self.early], "", AHEAD)
+        self.ask(phase, [pair for pair in here if id(pair[0]) in self.early], "long", AHEAD)
+        self.ask(phase, phase.following, "short", 0)
+
+    def ask(self, phase: PhaseCode, reads: list[tuple[Access, str]], rows: str, ahead: int) -> None:
+        """Ask for memory, so many bytes beyond where a turn reads; `rows`: where long or short."""
+        if not reads:
             return
-        text = self.code.text
-        ask, on = text.fresh("ask"), text.fresh("on")
-        text.line(f"br i1 {self.is_far()}, label {ask}, label {on}")
-        text.label(ask)
+        text, condition = self.code.text, self.is_far()
+        if rows:
+            nest, size = self.code.nest, reads[0][0].dtype.itemsize
+            length = self.code.slots.extent(scale(nest.extents[nest.inner[-1]], size))
+            long = self.flag(length, ROW)
+            chosen = long if rows == "long" else text.let(f"xor i1 {long}, true")
+            condition = text.let(f"and i1 {condition}, {chosen}")
+        then, on = text.fresh("ask"), text.fresh("on")
+        text.line(f"br i1 {condition}, label {then}, label {on}")
+        text.label(then)
         parts = 2 if phase.apart else 1
-        for access in accesses:
+        for access, where in reads:
             size = access.dtype.itemsize
             for part in range(parts):
                 place = text.let(
-                    f"getelementptr {memory_type(access.dtype)}, ptr {phase.where[id(access)]}, "
+                    f"getelementptr {memory_type(access.dtype)}, ptr {where}, "
                     f"i64 {phase.position(part * phase.copies // parts)}"
                 )
                 for byte in range(0, phase.copies // parts * self.code.lanes * size, 64):
-                    line = text.let(f"getelementptr i8, ptr {place}, i64 {AHEAD + byte}")
+                    line = text.let(f"getelementptr i8, ptr {place}, i64 {ahead + byte}")
                     text.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
         text.line(f"br label {on}")
         text.label(on)
@@ -250,9 +282,22 @@ class Traffic:
         text.label(on)
 
 
-def first_reads(nest: Nest) -> dict[tuple[int, int], Access]:
-    """Per value the first operand that is read along the vectors, neighbour by neighbour."""
-    found: dict[tuple[int, int], Access] = {}
+def heaviest(nest: Nest) -> int:
+    """The phase that computes most, of a nest whose rows are lines; else the first."""
+    if not nest.outer or len(nest.inner) > 1:
+        return 0
+    weights = [
+        sum(1 if op.cheap else 10 for op in nest.demanded(phase)[0]) for phase in range(nest.phases)
+    ]
+    return weights.index(max(weights))
+
+
+def first_reads(nest: Nest) -> dict[tuple[int, int], tuple[int, Access]]:
+    """Per value the first operand that is read along the vectors, neighbour by neighbour.
+
+    With the phase that reads it.
+    """
+    found: dict[tuple[int, int], tuple[int, Access]] = {}
     seen: set[int] = set()
     for phase in range(nest.phases):
         for op in nest.demanded(phase)[0]:
@@ -262,5 +307,5 @@ def first_reads(nest: Nest) -> dict[tuple[int, int], Access]:
                     continue
                 if access.strides[nest.inner[-1]] == ONE:
                     seen.add(access.base)
-                    found[op.out, k] = access
+                    found[op.out, k] = phase, access
     return found
