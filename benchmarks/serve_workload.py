@@ -48,7 +48,7 @@ def answer(do: str, **given: Any) -> Any:
 
 
 def warm_up(steps: int, checked: int) -> dict[str, Any]:
-    """Run the first steps; the first one's time, and that of all until rest.
+    """Run the first steps; the first one's time, and that of all until rest (see `common.settle`).
 
     outcomes: of the first `checked` steps: losses, and what else the workload compares
     """
@@ -61,7 +61,7 @@ def warm_up(steps: int, checked: int) -> dict[str, Any]:
         loss = workload.step()
         if k < checked:
             outcomes.append([loss, *more()])
-    compiled = common.come_to_rest()
+    compiled = common.settle(workload)
     return {
         "outcomes": outcomes,
         "scale": getattr(workload, "scale", 0.0),

@@ -106,6 +106,18 @@ def come_to_rest() -> int:
     return compiler.counters.compiled + compiler.counters.loaded
 
 
+#: Steps behind the warm-up: what was compiled by then is bound to its sizes in the first of them.
+SETTLING = 2
+
+
+def settle(workload: Workload) -> int:
+    """Wait for what is compiled, and take it into use; returns how much has been compiled."""
+    come_to_rest()
+    for _ in range(SETTLING):
+        workload.step()
+    return come_to_rest()
+
+
 def one_pass(workload: Workload, steps: int) -> float:
     """Run some steps; return their processor time, all threads together, in seconds a step."""
     start = time.process_time()
@@ -119,7 +131,7 @@ def alone(workload: Workload, passes: int = 5) -> None:
     torch.set_num_threads(1)
     for _ in range(workload.warm_up):
         loss = workload.step()
-    come_to_rest()
+    settle(workload)
     times = [1000 * one_pass(workload, workload.steps) for _ in range(passes)]
     name = type(workload).__name__
     print(f"{name}: {statistics.median(times):.3f} ms a step ", end="")

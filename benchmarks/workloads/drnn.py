@@ -50,7 +50,7 @@ class DRNN:
     """Fresh roots each step."""
 
     steps = 2
-    warm_up = 14  # `batched` tries both of its ways on the first eight
+    warm_up = 40  # `batched` tries both of its ways on the first; plans come until about here
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(5)

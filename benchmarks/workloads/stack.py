@@ -62,7 +62,7 @@ class STACK:
     """A fresh batch of sentences each step."""
 
     steps = 2
-    warm_up = 14  # `batched` tries both of its ways on the first eight
+    warm_up = 40  # `batched` tries both of its ways on the first; plans come until about here
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(5)
