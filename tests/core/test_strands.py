@@ -485,6 +485,33 @@ def test_single_nodes_of_paths_that_ran_as_one(woven, kinds):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
+def test_the_hook_of_one_example_among_others_on_its_path(woven):
+    """The strand with the hook is not the first of its path, and must not run as one of it."""
+    found = []
+    for apart in (True, False):
+        for _ in range(2):
+            p, seen = parameters(), []
+
+            def turns(k: int, x: torch.Tensor, p: Params = p, seen: list[Any] = seen) -> Any:
+                y = torch.tanh(x @ p["a"])
+                if k == 2:
+                    y.register_hook(lambda g: seen.append(g.sum().item()))
+                z = y * p["b"]
+                if z.sum() > 1e9:
+                    return z.sum()
+                return (z * y).sum()
+
+            calls = [lambda k=k, x=x, run=turns: run(k, x) for k, x in enumerate(examples())]
+            own = [random_state.current().substream(5, k) for k in range(len(calls))]
+            run = fibers.run_together if apart else fibers.run_alone
+            losses = run(calls, own, True)[0] if apart else run(calls, own)
+            torch.stack(losses).sum().backward()
+            assert len(seen) == 1
+        found.append([p["a"].grad.numpy(), p["b"].grad.numpy(), seen[0]])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
 def test_passes_through_some_strands_of_unlike_paths(woven, kinds):
     p, q, given = parameters(), parameters(), sentences()
     calls = [lambda x=x: fronts(p, x) for x in given]

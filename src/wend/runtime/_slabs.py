@@ -284,7 +284,9 @@ def sort_strands(batches, lives, least, key, new):
         state = batch.state
         members = None
         for row in recent:
-            if row[0] is state and row[1] == live and is_like(batch, row[2], row[3], row[4]):
+            if row[0] is not state or row[1] != live or batch.extra is not None:
+                continue
+            if is_like(batch, row[2], row[3], row[4]):
                 members = row[5]
                 break
         if members is not None:
