@@ -6,12 +6,19 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text))
+
 
 CORE = Path("src") / "wend" / "core"
 RUNTIME = Path("src") / "wend" / "runtime"
@@ -25,6 +32,10 @@ if sys.platform == "linux":
     COMPILE += ["-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]
 # Code and data in one piece of the file: pages of zeros between them would be a hundredth.
 LINK = ["-Wl,--strip-all", "-Wl,-z,noseparate-code"] if sys.platform == "linux" else []
+if platform.libc_ver()[0] == "glibc" and _version(platform.libc_ver()[1]) >= (2, 36):
+    # Addresses to be relocated as a list of bits, which loaders before 2.36 do not know: a
+    # twentieth. Linkers before binutils 2.38 say that they leave it.
+    LINK.append("-Wl,-z,pack-relative-relocs")
 PURE_REMEDY = """
 Wend's hot core could not be compiled.
 

@@ -30,12 +30,10 @@ class _values_indices(NamedTuple):
 
 INFERENCE: _int
 OPERATORS: Any
-def set_slot(name: Any, function: Any) -> Any:
-    """Fill the upward call `name`."""
-def set_operator(name: Any, function: Any) -> Any:
-    """Let the Python operator `name` (such as '__add__') call `function`."""
+def set_slot(name: Any, function: Any) -> Any: ...
+def set_operator(name: Any, function: Any) -> Any: ...
 class Kind:
-    """What of a type is structure: dtype, rank, device.  Interned."""
+    ...
     dtype: Any
     rank: _int
     device: Any
@@ -47,7 +45,7 @@ class Kind:
     def __init__(self, dtype: Any, rank: Any, device: Any) -> None: ...
     def __repr__(self) -> _str: ...
 class TensorType:
-    """Shape, dtype and device of a value; interned, compared by identity on the fast path."""
+    ...
     dtype: Any
     device: Any
     kind: Kind
@@ -55,35 +53,23 @@ class TensorType:
     rank: _int
     size: Any
     @property
-    def dims(self) -> Any:
-        """Extents of the dims, as a plain tuple (made when it is first asked for)."""
+    def dims(self) -> Any: ...
     @property
-    def shape(self) -> Any:
-        """Extents of the dims, as a Size (made when it is first asked for)."""
+    def shape(self) -> Any: ...
     def __repr__(self) -> _str: ...
     def __reduce__(self) -> Any: ...
-def intern_kind(dtype: Any, rank: Any, device: Any) -> Kind:
-    """The one Kind with this dtype, rank and device."""
-def bound_types(slots: Any) -> Any:
-    """Find at most so many types, a power of two; those known until now are forgotten."""
-def same_tail(a: Any, b: Any) -> _bool:
-    """Whether the shapes of two types are equal but for their first dim."""
-def intern_type(shape: Any, dtype: Any, device: Any) -> TensorType:
-    """The type with this shape (tuple of ints), dtype and device."""
-def symbolic_type(shape: Any, dtype: Any, device: Any) -> TensorType:
-    """A type whose extents may be symbolic; not interned, never leaves a trace of a rule."""
-def new_epoch() -> Any:
-    """Type rules may answer differently from now on (the default dtype has changed)."""
-def set_count(name: Any, value: Any) -> Any:
-    """Set one of the counters: 'states' or 'flushes'."""
-def count(name: Any) -> Any:
-    """Read one of the counters: 'types' (interned), 'states' or 'flushes'."""
-def slot(name: Any) -> Any:
-    """What fills the upward call `name`."""
-def evaluate(expr: Any, types: Any, args: Any) -> Any:
-    """Value of an expression over types[id].shape[axis] and args[k]."""
+def intern_kind(dtype: Any, rank: Any, device: Any) -> Kind: ...
+def bound_types(slots: Any) -> Any: ...
+def same_tail(a: Any, b: Any) -> _bool: ...
+def intern_type(shape: Any, dtype: Any, device: Any) -> TensorType: ...
+def symbolic_type(shape: Any, dtype: Any, device: Any) -> TensorType: ...
+def new_epoch() -> Any: ...
+def set_count(name: Any, value: Any) -> Any: ...
+def count(name: Any) -> Any: ...
+def slot(name: Any) -> Any: ...
+def evaluate(expr: Any, types: Any, args: Any) -> Any: ...
 class Program:
-    """The pattern of a call: guards with outcomes, and the extents of the results."""
+    ...
     prim: Any
     guards: Any
     outs: Any
@@ -104,28 +90,18 @@ class Program:
     all_real: _bool
     differentiable: _bool
     def __init__(self, prim: Any, guards: Any, outs: Any) -> None: ...
-    def matches(self, types: Any, args: Any) -> Any:
-        """Whether the guards have the same outcomes for these types and run-time args."""
-    def resize(self, t0: Any, t1: Any, t2: Any, more: Any, args: Any) -> Any:
-        """Types of the results for other sizes of the same kinds, natively."""
-    def out_types(self, types: Any, args: Any) -> Any:
-        """Types of the results for these operand types and run-time args."""
-def row_of(k: Any, t0: Any, t1: Any, t2: Any, more: Any) -> Any:
-    """The extents of the type of operand number k; of more than MAX_ROW dims, the first ones."""
-def translate(program: Any) -> Any:
-    """Write a program's guards and extents as code for `Program.resize`; None where it cannot."""
-def is_dim(expr: Any) -> Any:
-    """Whether an expression is one dim of one operand, among those that types keep in a row."""
-def translate_expr(expr: Any, code: Any, numbers: Any, depth: Any) -> Any:
-    """Append the code of an expression; whether it could be written."""
-def settle_operand(program: Any, types: Any) -> Any:
-    """Where the only result has the type of an operand, its extents need not be computed."""
-def asks_equality(code: Any) -> Any:
-    """Whether guards ask for nothing but that operands be of one shape."""
-def differentiable_dtypes(outs: Any) -> Any:
-    """Whether any of these results (extents, dtype) is of a dtype that gradients exist for."""
+    def matches(self, types: Any, args: Any) -> Any: ...
+    def resize(self, t0: Any, t1: Any, t2: Any, more: Any, args: Any) -> Any: ...
+    def out_types(self, types: Any, args: Any) -> Any: ...
+def row_of(k: Any, t0: Any, t1: Any, t2: Any, more: Any) -> Any: ...
+def translate(program: Any) -> Any: ...
+def is_dim(expr: Any) -> Any: ...
+def translate_expr(expr: Any, code: Any, numbers: Any, depth: Any) -> Any: ...
+def settle_operand(program: Any, types: Any) -> Any: ...
+def asks_equality(code: Any) -> Any: ...
+def differentiable_dtypes(outs: Any) -> Any: ...
 class PrimitiveBase:
-    """Native half of `core.primitive.Primitive`."""
+    ...
     form: Any
     is_view: _bool
     is_composite: _bool
@@ -151,18 +127,13 @@ class PrimitiveBase:
     other_outs: Any
     piece_outs: Any
     piece_args: Any
-    def setup(self, form: Any, is_view: Any, is_composite: Any, differentiable: Any) -> Any:
-        """Derive what the core reads while recording from the form of the operands."""
-    def arrange(self, tensors: Any, args: Any) -> Any:
-        """Operands and run-time args, one entry per non-attribute parameter of the signature."""
-    def device_of_result(self) -> Any:
-        """Device of the result of an op without operands."""
-    def typed(self, types: Any, args: Any) -> Any:
-        """(program, result types) for operand types and run-time args; cold ones run the rule."""
-    def new_program(self, kinds: Any, types: Any, args: Any) -> Any:
-        """Run the type rule for a pattern not met before."""
+    def setup(self, form: Any, is_view: Any, is_composite: Any, differentiable: Any) -> Any: ...
+    def arrange(self, tensors: Any, args: Any) -> Any: ...
+    def device_of_result(self) -> Any: ...
+    def typed(self, types: Any, args: Any) -> Any: ...
+    def new_program(self, kinds: Any, types: Any, args: Any) -> Any: ...
 class LeafPrimitive:
-    """A value from outside enters the trace: keyed by kind and gradient role, never by size."""
+    ...
     kind: Kind
     grad: _int
     is_view: _bool
@@ -171,7 +142,7 @@ class LeafPrimitive:
     def __init__(self, kind: Any, grad: Any) -> None: ...
     def __repr__(self) -> _str: ...
 class Mode:
-    """Interned mode word: what besides its operands decides what an op records."""
+    ...
     grad: _bool
     inference: _bool
     recompute: _int
@@ -179,10 +150,9 @@ class Mode:
     off: Any
     def __init__(self, grad: Any, inference: Any, key: Any) -> None: ...
     def __repr__(self) -> _str: ...
-def intern_mode(grad: Any, inference: Any, autocast: Any, default_dtype: Any, deterministic: Any, anomaly: Any, recompute: Any = 0) -> Mode:
-    """The one Mode with these settings."""
+def intern_mode(grad: Any, inference: Any, autocast: Any, default_dtype: Any, deterministic: Any, anomaly: Any, recompute: Any = 0) -> Mode: ...
 class Value:
-    """One immutable result with its gradient identity: pending in a trace, or held in a buffer."""
+    ...
     type: TensorType
     serial: _int
     index: _int
@@ -198,7 +168,7 @@ class Value:
     packed: Any
     def __init__(self, type: Any) -> None: ...
 class Leaf:
-    """Gradient identity of a leaf variable: where its gradient accumulates."""
+    ...
     requires_grad: _bool
     ref: Any
     hooks: Any
@@ -206,7 +176,7 @@ class Leaf:
     node: Any
     def __init__(self, handle: Any) -> None: ...
 class Alias:
-    """How a handle derives from others: a chain of view ops on a base, a shared storage."""
+    ...
     base: Any
     plain: _bool
     prim: Any
@@ -218,19 +188,18 @@ class Alias:
     layout: Any
     def __init__(self) -> None: ...
     @property
-    def chain(self) -> Any:
-        """The view ops from the base to the handle, as (primitive, run-time args)."""
+    def chain(self) -> Any: ...
     @chain.setter
     def chain(self, steps: Any) -> Any: ...
 VOLATILE: _str
 class Storage:
-    """Data shared by handles of unlike gradient identity (detach, .data) or with the outside."""
+    ...
     data: Any
     version: _int
     shared: Any
     def __init__(self, data: Any) -> None: ...
 class Segment:
-    """What one flush computed, as far as a later backward pass needs it."""
+    ...
     serial: _int
     structure: Any
     inputs: Any
@@ -1626,26 +1595,17 @@ class Tensor:
         """y = input * log(other); 0 where input is 0, unless other is NaN."""
     def zero_(self) -> Tensor:
         """Overwrite every element by 0."""
-def native_new(cls: Any) -> Any:
-    """A handle of class `cls` without a value yet."""
-def wrap(value: Any) -> Tensor:
-    """A new handle on `value`."""
-def symbolic_value(type_: Any, serial: Any, index: Any) -> Value:
-    """A value inside a rule: number `index` of the recorder `serial`."""
-def fresh_serial() -> Any:
-    """A serial for a recorder."""
-def held(type_: Any, buffer: Any) -> Value:
-    """A held value that requires no grad."""
-def held_in_segment(type_: Any, buffer: Any, segment: Any, index: Any) -> Value:
-    """A held value with the gradient identity (segment, index)."""
-def make_leaf(handle: Any) -> Any:
-    """Make `handle` a leaf that requires grad; its value gets a fresh gradient identity."""
-def value_of(handle: Any) -> Value:
-    """The handle's value (after re-deriving it if it is a view of something that changed)."""
-def bump(handle: Any) -> Any:
-    """Count one in-place change."""
+def native_new(cls: Any) -> Any: ...
+def wrap(value: Any) -> Tensor: ...
+def symbolic_value(type_: Any, serial: Any, index: Any) -> Value: ...
+def fresh_serial() -> Any: ...
+def held(type_: Any, buffer: Any) -> Value: ...
+def held_in_segment(type_: Any, buffer: Any, segment: Any, index: Any) -> Value: ...
+def make_leaf(handle: Any) -> Any: ...
+def value_of(handle: Any) -> Value: ...
+def bump(handle: Any) -> Any: ...
 class Record:
-    """One step as its trace keeps it: op, operands, results.  Off the trie that is all."""
+    ...
     prim: Any
     mode: Any
     out_type: TensorType
@@ -1667,10 +1627,9 @@ class Record:
     many: _bool
     is_step: _bool
     linked: _bool
-    def operand_indices(self) -> Any:
-        """Dense indices of the operands."""
+    def operand_indices(self) -> Any: ...
 class State(Record):
-    """A node of the trie: exactly this has been recorded since the root."""
+    ...
     child: Any
     t0: TensorType
     t1: TensorType
@@ -1696,16 +1655,12 @@ class State(Record):
     i2: Any
     linked: Any
     def __init__(self, parent: Any, prim: Any) -> None: ...
-    def path(self) -> Any:
-        """The states from the first one recorded to this one."""
-    def key(self) -> Any:
-        """What a child is found by."""
-    def offspring(self) -> Any:
-        """All children. A dict is made for the second one: most states have one."""
-    def retain(self, kept: Any) -> Any:
-        """Let go of all children but those in the list `kept`."""
+    def path(self) -> Any: ...
+    def key(self) -> Any: ...
+    def offspring(self) -> Any: ...
+    def retain(self, kept: Any) -> Any: ...
 class Trace:
-    """What is pending in one thread, in order, and where its path stands in the trie."""
+    ...
     root: Any
     lock: Any
     serial: _int
@@ -1736,43 +1691,28 @@ class Trace:
     ref: Any
     room: Any
     def __init__(self, root: Any) -> None: ...
-    def reset(self) -> Any:
-        """Back to the root, with nothing pending."""
+    def reset(self) -> Any: ...
 LOCAL: Any
-def current_trace() -> Trace:
-    """The trace of this thread."""
-def install_trace(t: Any, trace: Any) -> Any:
-    """Make `trace` that of the thread with id `t`, until the thread ends."""
-def sibling_of(trace: Any) -> Trace:
-    """A trace with nothing pending that records under the same conditions as `trace`."""
-def swap_trace(trace: Any) -> Trace:
-    """Make `trace` that of this thread; returns the one before, which is to be put back."""
-def traces() -> Any:
-    """The traces of all threads."""
-def before_fork() -> Any:
-    """Compute this thread's pending work and wait until no thread is in a flush."""
-def after_fork_in_parent() -> Any:
-    """Let the other threads go on."""
-def after_fork_in_child() -> Any:
-    """Fresh locks and empty traces: the threads of the parent do not exist here."""
+def current_trace() -> Trace: ...
+def install_trace(t: Any, trace: Any) -> Any: ...
+def sibling_of(trace: Any) -> Trace: ...
+def swap_trace(trace: Any) -> Trace: ...
+def traces() -> Any: ...
+def before_fork() -> Any: ...
+def after_fork_in_parent() -> Any: ...
+def after_fork_in_child() -> Any: ...
 FORK: list[Any]
 INTERNAL_PREFIX: list[Any]
-def is_internal(code: Any) -> _bool:
-    """Whether a code object belongs to the package, so that the user's line is further out."""
-def refreshed(handle: Any) -> Value:
-    """The value of a handle, re-derived if it is an alias of something that has changed."""
-def enter(trace: Any, v: Any) -> _int:
-    """Index of a value from outside in this trace; its first use is a step of its own."""
-def share_leaf(trace: Any, v: Any) -> Any:
-    """Two threads use one value: note its index in the trace that is about to lose the cache."""
+def is_internal(code: Any) -> _bool: ...
+def refreshed(handle: Any) -> Value: ...
+def enter(trace: Any, v: Any) -> _int: ...
+def share_leaf(trace: Any, v: Any) -> Any: ...
 STRANGERS: dict[Any, Any]
 RETURNED: list[Any]
-def record_step(trace: Any, prim: Any, seeds: Any, operands: Any, values: Any, outs: Any, build: Any, leaves: Any) -> Any:
-    """Record a backward step: `seeds` are dense indices, `operands` values that enter."""
-def set_autobatch(on: Any) -> Any:
-    """Say whether ops of like structure run together: then more of them may be pending."""
+def record_step(trace: Any, prim: Any, seeds: Any, operands: Any, values: Any, outs: Any, build: Any, leaves: Any) -> Any: ...
+def set_autobatch(on: Any) -> Any: ...
 class Batch:
-    """What one flush hands to the executor."""
+    ...
     states: Any
     values: Any
     args: Any
@@ -1782,24 +1722,16 @@ class Batch:
     touched: Any
     extra: Any
     def __init__(self, states: Any, values: Any, args: Any, state: Any, sites: Any, serial: Any, touched: Any, extra: Any) -> None: ...
-def wanted(trace: Any) -> list[Any]:
-    """Indices of pending values that something outside the trace still refers to."""
-def flush(trace: Any) -> Any:
-    """Have everything pending computed that is still wanted."""
-def flush_now(trace: Any) -> Any:
-    """Compute everything pending that is still wanted; the trace returns to the root."""
-def flush_many(siblings: Any) -> Any:
-    """Compute what is pending in several traces, as `flush_now`, so that it can run together."""
-def merged(batches: Any, lives: Any) -> tuple[Any, ...]:
-    """Several batches as one, off the trie, and what is wanted of it."""
-def passed(trace: Any, states: Any) -> Any:
-    """Count a path that was computed without having been recorded once more."""
-def synchronize() -> Any:
-    """Compute what is pending in this thread."""
-def ensure(v: Any) -> Any:
-    """Make a value held; raises the error of the op that could not compute it."""
+def wanted(trace: Any) -> list[Any]: ...
+def flush(trace: Any) -> Any: ...
+def flush_now(trace: Any) -> Any: ...
+def flush_many(siblings: Any) -> Any: ...
+def merged(batches: Any, lives: Any) -> tuple[Any, ...]: ...
+def passed(trace: Any, states: Any) -> Any: ...
+def synchronize() -> Any: ...
+def ensure(v: Any) -> Any: ...
 class CallPlan:
-    """How calls of one form are taken apart: which raw arguments are tensors, numbers, sizes."""
+    ...
     prim: Any
     nargs: _int
     kwnames: Any
@@ -1813,10 +1745,9 @@ class CallPlan:
     same_dtype: Any
     has_args: _bool
     def __init__(self, prim: Any, nargs: Any, kwnames: Any, slots: Any, constants: Any) -> None: ...
-    def is_quick(self) -> Any:
-        """Whether a call of this form is its arguments in order, and nothing needs a look."""
+    def is_quick(self) -> Any: ...
 class OpFunction:
-    """The callable behind a public name: an op, found and recorded without a Python frame."""
+    ...
     binder: Any
     inplace: _bool
     plans: Any
@@ -1841,43 +1772,29 @@ class OpFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, obj: Any, cls: Any) -> Any: ...
     @property
-    def __signature__(self) -> Any:
-        """Parameters, for help() and IDEs."""
+    def __signature__(self) -> Any: ...
     def __repr__(self) -> _str: ...
     def __reduce__(self) -> Any: ...
-    def call1(self, x: Any) -> Any:
-        """Call with one positional argument."""
-    def quick2(self, x: Any, y: Any) -> Any:
-        """Two tensors, or a tensor and a number, in a form met before; None for other calls."""
-    def remember(self, plan: Any) -> Any:
-        """Keep the plan of a form of call; the quickest forms have places of their own."""
-    def call(self, args: Any, nargs: Any, kwnames: Any) -> Any:
-        """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
-    def call_planned(self, args: Any, nargs: Any, kwnames: Any) -> Any:
-        """`call`, in a form that a plan is known for."""
-    def promote(self, k: Any, plan: Any) -> Any:
-        """Move the plan just used to the front."""
-    def call_cold(self, args: Any, nargs: Any, kwnames: Any) -> Any:
-        """A form of call not met lately: bind the arguments in Python."""
+    def call1(self, x: Any) -> Any: ...
+    def quick2(self, x: Any, y: Any) -> Any: ...
+    def remember(self, plan: Any) -> Any: ...
+    def call(self, args: Any, nargs: Any, kwnames: Any) -> Any: ...
+    def call_planned(self, args: Any, nargs: Any, kwnames: Any) -> Any: ...
+    def promote(self, k: Any, plan: Any) -> Any: ...
+    def call_cold(self, args: Any, nargs: Any, kwnames: Any) -> Any: ...
 class OpProperty:
-    """An op of one operand as an attribute of Tensor: x.T."""
+    ...
     function: Any
     def __init__(self, function: Any) -> None: ...
     def __get__(self, obj: Any, cls: Any) -> Any: ...
-def record_list(prim: Any, tensors: Any, values: Any) -> Any:
-    """`record` for operands in a list."""
-def has_override(a: Any) -> Any:
-    """Whether an argument, or an item of a list of tensors, overrides ops."""
-def dispatch(function: Any, args: Any, nargs: Any, kwnames: Any) -> Any:
-    """Entry of all calls from C."""
-def rebind_alone(handle: Any, result: Any) -> _bool:
-    """Rebind a handle that shares its data with nobody, where no gradients are recorded."""
-def set_index_primitives(selects: Any, slices: Any) -> Any:
-    """What `getitem` records for ints and slices."""
-def set_part_primitives(unbound: Any, evenly: Any, unevenly: Any) -> Any:
-    """What `PartsFunction` records for parts, per dim."""
+def record_list(prim: Any, tensors: Any, values: Any) -> Any: ...
+def has_override(a: Any) -> Any: ...
+def dispatch(function: Any, args: Any, nargs: Any, kwnames: Any) -> Any: ...
+def rebind_alone(handle: Any, result: Any) -> _bool: ...
+def set_index_primitives(selects: Any, slices: Any) -> Any: ...
+def set_part_primitives(unbound: Any, evenly: Any, unevenly: Any) -> Any: ...
 class PartsFunction:
-    """The callable behind `chunk`, `split` and `unbind`: no Python frame for plain calls."""
+    ...
     plain: Any
     vectorcall: Any
     kind: Any
@@ -1886,12 +1803,10 @@ class PartsFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, obj: Any, cls: Any) -> Any: ...
     def __reduce__(self) -> Any: ...
-    def call(self, args: Any, nargs: Any, kwnames: Any) -> Any:
-        """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
-    def parts(self, x: Any, dim: Any, by: Any) -> Any:
-        """The parts of a tensor; None for what has to be looked at, or refused, by `plain`."""
+    def call(self, args: Any, nargs: Any, kwnames: Any) -> Any: ...
+    def parts(self, x: Any, dim: Any, by: Any) -> Any: ...
 class StepPrimitive:
-    """Backward of a segment as one step; compared by identity in the trie."""
+    ...
     name: Any
     key: Any
     is_view: _bool
@@ -1900,33 +1815,22 @@ class StepPrimitive:
     sized: _bool
     def __init__(self, name: Any, key: Any) -> None: ...
     def __repr__(self) -> _str: ...
-def set_retained(table: Any) -> Any:
-    """Slot: the table of handles that retain gradients; while it is empty nothing is to be kept."""
-def off_mode(mode: Any) -> Mode:
-    """The same mode without gradients."""
-def give_gradient(leaf: Any, g: Any) -> Any:
-    """Add a gradient to what a leaf's tensor has."""
-def end_value(v: Any) -> Any:
-    """Let go of what a value refers to, at its end."""
-def end_record(step: Any) -> Any:
-    """The same for a record."""
+def set_retained(table: Any) -> Any: ...
+def off_mode(mode: Any) -> Mode: ...
+def give_gradient(leaf: Any, g: Any) -> Any: ...
+def end_value(v: Any) -> Any: ...
+def end_record(step: Any) -> Any: ...
 class ModuleBase:
-    """Native half of nn.Module: the call without hooks, and the user's line and module path."""
+    ...
     n_hooks: _int
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
-def call_module(module: Any, args: Any, kwargs: Any) -> Any:
-    """Call a module with a tuple and a dict (or None); compiled, this is the slot of the type."""
-def note_module_class(cls: Any) -> Any:
-    """Let the members of a class of modules be found in their dicts, without a detour."""
+def call_module(module: Any, args: Any, kwargs: Any) -> Any: ...
+def note_module_class(cls: Any) -> Any: ...
 class PublicModule(ModuleType):
-    """A module of Python's that has a `__getattr__`: what it has is found without a detour."""
+    ...
     def __reduce__(self) -> Any: ...
 ACTIVE_HOOKS: Any
-def set_scalar_reader(function: Any) -> Any:
-    """Slot: how the binder reads NumPy scalars and the like as Python numbers."""
-def set_primitive_registry(registry: Any) -> Any:
-    """Slot: primitive classes by name."""
-def install() -> Any:
-    """Give the compiled types the call slots and the openness of Python classes."""
-def set_defaults() -> Any:
-    """Uncompiled: fields that C would clear, as class attributes."""
+def set_scalar_reader(function: Any) -> Any: ...
+def set_primitive_registry(registry: Any) -> Any: ...
+def install() -> Any: ...
+def set_defaults() -> Any: ...

@@ -1,7 +1,8 @@
 """Type declarations of the hot core, read from its source and from the C types beside it.
 
 The core is Python without annotations, typed for Cython in `_hot.pxd`: classes and functions come
-from the one, the types of fields and results from the other.
+from the one, the types of fields and results from the other.  What users meet, `Tensor`, has its
+docstrings with it; to repeat the others would be a third of the file.
 """
 
 from __future__ import annotations
@@ -109,8 +110,7 @@ class Core:
                 given = RETURNS.get(node.name, self.returns.get(node.name, "object"))
                 simple = {**NUMBERS, **CONTAINERS}
                 returned = given if given in classes else simple.get(given, "Any")
-                yield f"def {node.name}({_parameters(node, False)}) -> {returned}:"
-                yield f"    {_document(node)}"
+                yield f"def {node.name}({_parameters(node, False)}) -> {returned}: ..."
             elif isinstance(node, ast.Assign) and len(node.targets) == 1:
                 target = node.targets[0]
                 if isinstance(target, ast.Name) and target.id not in self.hidden:
@@ -119,7 +119,7 @@ class Core:
     def _class(self, node: ast.ClassDef, more: list[str]) -> Iterator[str]:
         bases = ", ".join(ast.unparse(base) for base in node.bases)
         yield f"class {node.name}({bases}):" if bases else f"class {node.name}:"
-        yield f"    {_document(node)}"
+        yield f"    {_document(node.name, node)}"
         members = {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
         declared = {name for name, _ in self.fields.get(node.name, ())}
         for name, type_ in self.fields.get(node.name, ()):
@@ -156,7 +156,7 @@ def _member(owner: str, node: ast.FunctionDef) -> Iterator[str]:
             yield "def size(self, dim: None = None) -> _Size: ..."
             yield "@overload"
             yield "def size(self, dim: _int) -> _int:"
-            yield f"    {_document(node)}"
+            yield f"    {_document(owner, node)}"
             return
         elif decorators and decorators[0].endswith(".setter"):
             given = node.args.args[1].arg
@@ -165,7 +165,7 @@ def _member(owner: str, node: ast.FunctionDef) -> Iterator[str]:
         returned = "_str"
     for decorator in decorators:
         yield f"@{decorator}"
-    document = _document(node)
+    document = _document(owner, node)
     yield f"def {name}({parameters}) -> {returned}:" + (" ..." if document == "..." else "")
     if document != "...":
         yield f"    {document}"
@@ -189,9 +189,9 @@ def _parameters(node: ast.FunctionDef, of_method: bool = True) -> str:
     return ", ".join(out)
 
 
-def _document(node: ast.FunctionDef | ast.ClassDef) -> str:
+def _document(owner: str, node: ast.FunctionDef | ast.ClassDef) -> str:
     text = ast.get_docstring(node)
-    if not text:
+    if owner != "Tensor" or not text:
         return "..."
     line = text.strip().split("\n")[0].replace("\\", "\\\\")
     return f'"""{line}"""'
