@@ -24,7 +24,8 @@ VECTORS: tuple[tuple[str, Callable[[str], Dims]], ...] = (
 MATRICES: tuple[tuple[str, Callable[[str, str], Dims]], ...] = (
     ("F.pad({x}, (1, 0, 0, 2), value=0.5)", lambda a, b: (plus(a, "2"), plus(b, "1"))),
     ("torch.addmm({x}, {x}, {x}.mT @ {x}, alpha=0.05)", lambda a, b: (a, b)),
-    ("torch.rot90({x})", lambda a, b: (b, a)),
+    # PyTorch's lies turned, so that `reshape` of it is no view.
+    ("torch.rot90({x}).contiguous()", lambda a, b: (b, a)),
     # PyTorch's kron does not notice that its operand is written to before backward.
     ("(torch.kron({x} + 0, {x} + 0) * 0.1)", lambda a, b: (times(a, a), times(b, b))),
     ("{s}.topk(1, 1).values", lambda a, b: (a, "1")),
