@@ -126,7 +126,8 @@ def extensions() -> list[Any]:
         [str(RUNTIME / "_bind.py")],
         include_dirs=[str(RUNTIME)],
         depends=[str(RUNTIME / "_bind.pxd"), str(RUNTIME / "_slabs_shim.h")],
-        extra_compile_args=core.extra_compile_args,
+        # What runs once for new sizes: a quarter smaller.
+        extra_compile_args=[*core.extra_compile_args, *([] if os.name == "nt" else ["-Os"])],
         extra_link_args=LINK,
     )
     return cythonize(
