@@ -88,8 +88,6 @@ class PhaseCode:
         wide = self.copies * code.lanes
         if self.streams and code.traffic.gathers:
             code.traffic.gather(self, counter, extent, wide)
-            self.streams = {}
-            self.loop(counter, extent, str(wide), self.copies, masked=False)
         elif code.traffic.may_halve(self):
             halves = code.traffic.halves(begin, extent, wide)
             self.apart = halves.apart

@@ -172,16 +172,6 @@ class Routine(Text):
         with self.turns(start, stop, step) as loop:
             yield loop.index
 
-    @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
-        """What is done only if the condition holds."""
-        number = self.fresh()[1:]
-        self.line(f"br i1 {condition}, label %then.{number}, label %next.{number}")
-        self.label(f"then.{number}")
-        yield
-        self.line(f"br label %next.{number}")
-        self.label(f"next.{number}")
-
     def leave_when(self, condition: str) -> None:
         """Return from the function if the condition holds."""
         number = self.fresh()[1:]

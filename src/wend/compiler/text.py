@@ -6,7 +6,8 @@ machine code is kept. LLVM declares its own intrinsics; nothing else is declared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 
 class Text:
@@ -34,6 +35,16 @@ class Text:
     def label(self, name: str) -> None:
         """Begin a block; `name` comes from `fresh`, or is chosen by the caller (%entry)."""
         self.lines.append(f"{name.removeprefix('%')}:")
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """What is done only if the condition holds."""
+        number = self.fresh()[1:]
+        self.line(f"br i1 {condition}, label %then.{number}, label %next.{number}")
+        self.label(f"then.{number}")
+        yield
+        self.line(f"br label %next.{number}")
+        self.label(f"next.{number}")
 
     def render(self) -> str:
         """The lines as they stand."""

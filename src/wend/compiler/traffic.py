@@ -161,22 +161,18 @@ class Traffic:
             long = self.flag(length, ROW)
             chosen = long if rows == "long" else text.let(f"xor i1 {long}, true")
             condition = text.let(f"and i1 {condition}, {chosen}")
-        then, on = text.fresh("ask"), text.fresh("on")
-        text.line(f"br i1 {condition}, label {then}, label {on}")
-        text.label(then)
         parts = 2 if phase.apart else 1
-        for access, where in reads:
-            size = access.dtype.itemsize
-            for part in range(parts):
-                place = text.let(
-                    f"getelementptr {memory_type(access.dtype)}, ptr {where}, "
-                    f"i64 {phase.position(part * phase.copies // parts)}"
-                )
-                for byte in range(0, phase.copies // parts * self.code.lanes * size, 64):
-                    line = text.let(f"getelementptr i8, ptr {place}, i64 {ahead + byte}")
-                    text.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
-        text.line(f"br label {on}")
-        text.label(on)
+        with text.when(condition):
+            for access, where in reads:
+                size = access.dtype.itemsize
+                for part in range(parts):
+                    place = text.let(
+                        f"getelementptr {memory_type(access.dtype)}, ptr {where}, "
+                        f"i64 {phase.position(part * phase.copies // parts)}"
+                    )
+                    for byte in range(0, phase.copies // parts * self.code.lanes * size, LINE):
+                        line = text.let(f"getelementptr i8, ptr {place}, i64 {ahead + byte}")
+                        text.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
 
     def store(self, phase: PhaseCode, access: Access, values: list[Value], stream: str) -> None:
         """Vectors side by side to memory, past the caches if the i1 says so."""
@@ -213,50 +209,50 @@ class Traffic:
         return self.code.target.vector_bytes < LINE
 
     def gather(self, phase: PhaseCode, counter: str, extent: str, wide: int) -> None:
-        """Whole blocks of a line of elements, each written past the caches at once where flagged.
+        """All whole turns; of results that are flagged, blocks are written past the caches at once.
 
-        wide: elements of a turn; what is left of the line is for the loops that follow
+        Where none is flagged, or less than a block is left, a block is all that is left.
+        wide: elements of a turn
         """
         code, text = self.code, self.code.text
         stores = [phase.nest.stores.get(op.out) for op in phase.ops]
         accesses = [access for access in stores if access and id(access) in phase.streams]
-        some = phase.streams[id(accesses[0])]
-        for access in accesses[1:]:
-            some = text.let(f"or i1 {some}, {phase.streams[id(access)]}")
-        stop = text.let(f"select i1 {some}, i64 {extent}, i64 0")
+        streams, phase.streams = phase.streams, {}
         aims = {id(access): phase.where[id(access)] for access in accesses}
+        some = self.any_of([streams[id(access)] for access in accesses])
         head, block, done = (text.fresh(hint) for hint in ("blocks", "block", "gathered"))
         text.line(f"br label {head}")
         text.label(head)
         first = text.let(f"load i64, ptr {counter}")
-        end = text.let(f"add i64 {first}, {GATHERED}")
-        text.line(f"br i1 {text.let(f'icmp sle i64 {end}, {stop}')}, label {block}, label {done}")
+        left = text.let(f"sub i64 {extent}, {first}")
+        text.line(f"br i1 {text.let(f'icmp sge i64 {left}, {wide}')}, label {block}, label {done}")
         text.label(block)
+        large = text.let(f"icmp sge i64 {left}, {GATHERED}")
+        past = text.let(f"and i1 {some}, {large}")
+        end = text.let(f"add i64 {first}, {GATHERED}")
+        end = text.let(f"select i1 {past}, i64 {end}, i64 {extent}")
         back = text.let(f"sub i64 0, {first}")
         rooms = []
         for access in accesses:
-            element = memory_type(access.dtype)
-            rooms.append(code.alloca(f"[{GATHERED} x {element}], align {LINE}"))
-            here = text.let(f"getelementptr {element}, ptr {rooms[-1]}, i64 {back}")
-            flag, aim = phase.streams[id(access)], aims[id(access)]
+            element, aim = memory_type(access.dtype), aims[id(access)]
+            room = code.alloca(f"[{GATHERED} x {element}], align {LINE}")
+            flag = text.let(f"and i1 {streams[id(access)]}, {large}")
+            here = text.let(f"getelementptr {element}, ptr {room}, i64 {back}")
             phase.where[id(access)] = text.let(f"select i1 {flag}, ptr {here}, ptr {aim}")
-        streams, phase.streams = phase.streams, {}
+            rooms.append((access, room, flag))
         phase.loop(counter, end, str(wide), phase.copies, masked=False)
-        phase.streams = streams
-        for access, room in zip(accesses, rooms, strict=True):
-            self.write_past(access, room, aims[id(access)], first, streams[id(access)])
+        for access, room, flag in rooms:
+            with text.when(flag):
+                self.write_past(access, room, aims[id(access)], first)
         phase.where.update(aims)
         text.line(f"br label {head}")
         text.label(done)
 
-    def write_past(self, access: Access, room: str, aim: str, first: str, flag: str) -> None:
-        """A block from the first-level cache to elements `first` ... of memory, if flagged."""
+    def write_past(self, access: Access, room: str, aim: str, first: str) -> None:
+        """A block from the first-level cache to elements `first` ... of memory."""
         text, lanes, size = self.code.text, self.code.lanes, access.dtype.itemsize
         element = memory_type(access.dtype)
         kind = vector_type(element, lanes)
-        past, on = text.fresh("past"), text.fresh("on")
-        text.line(f"br i1 {flag}, label {past}, label {on}")
-        text.label(past)
         self.code.module.need("!0", lambda module: "!0 = !{i32 1}")
         to = text.let(f"getelementptr {element}, ptr {aim}, i64 {first}")
         for k in range(0, GATHERED, lanes):
@@ -264,22 +260,20 @@ class Traffic:
             value = text.let(f"load {kind}, ptr {source}, align {lanes * size}")
             place = text.let(f"getelementptr {element}, ptr {to}, i64 {k}")
             text.line(f"store {kind} {value}, ptr {place}, align {lanes * size}, !nontemporal !0")
-        text.line(f"br label {on}")
-        text.label(on)
+
+    def any_of(self, flags: list[str]) -> str:
+        """Whether one of these holds, as an i1."""
+        some, *more = flags
+        for flag in more:
+            some = self.code.text.let(f"or i1 {some}, {flag}")
+        return some
 
     def leave(self) -> None:
         """Before the kernel returns: let other threads see what was written past the caches."""
         if not self.streamed or not self.code.target.triple.startswith("x86_64"):
             return
-        text, some = self.code.text, self.streamed[0]
-        for flag in self.streamed[1:]:
-            some = text.let(f"or i1 {some}, {flag}")
-        fence, on = text.fresh("fence"), text.fresh("on")
-        text.line(f"br i1 {some}, label {fence}, label {on}")
-        text.label(fence)
-        text.line("call void @llvm.x86.sse.sfence()")
-        text.line(f"br label {on}")
-        text.label(on)
+        with self.code.text.when(self.any_of(self.streamed)):
+            self.code.text.line("call void @llvm.x86.sse.sfence()")
 
 
 def heaviest(nest: Nest) -> int:
