@@ -1122,6 +1122,13 @@ def held_in_segment(type_, buffer, segment, index):
     return v
 
 
+def slim(value):
+    """What a gradient finds its way by from a value that requires grad: the value, without data."""
+    v = held_in_segment(value.type, None, value.segment, value.seg_index)
+    v.leaf = value.leaf
+    return v
+
+
 def make_leaf(handle):
     """Make `handle` a leaf that requires grad; its value gets a fresh gradient identity."""
     handle.leaf = Leaf(handle)

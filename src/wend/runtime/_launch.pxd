@@ -1,7 +1,7 @@
 # C types of `_launch.py` (Cython's pure-Python mode).
 cimport cython
 from wend.core._hot cimport (
-    Batch, Leaf, Record, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradient, held,
+    Batch, Leaf, Record, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradient, held, slim,
     off_mode, passed, refreshed, wrap,
 )
 
@@ -211,7 +211,7 @@ cpdef list show(Frame frame, list values, list made)
 @cython.locals(v=Value)
 cdef source_of(Frame frame, list values, list made, list shown, int source, Py_ssize_t k)
 
-@cython.locals(v=Value, slim=Value, segment=Segment, older=Segment, inputs=dict, saved=dict,
+@cython.locals(v=Value, segment=Segment, older=Segment, inputs=dict, saved=dict,
                types=list, deep=bint, source=int, k=Py_ssize_t, at=Py_ssize_t)
 cpdef keep_segment(Track track, Frame frame, Batch batch, list values, list made, list shown)
 

@@ -23,6 +23,7 @@ from wend.core._hot import (
     passed,
     refreshed,
     set_slot,
+    slim,
     slot,
     wrap,
 )
@@ -830,12 +831,7 @@ def keep_segment(track, frame, batch, values, made, shown):
     for i in track.grad_leaves:
         at = i
         v = values[at]
-        slim = held(v.type, None)
-        slim.leaf = v.leaf
-        slim.segment = v.segment
-        slim.seg_index = v.seg_index
-        slim.requires_grad = True
-        inputs[i] = slim
+        inputs[i] = slim(v)
         older = v.segment
         if older is not None and (older.spent or older.structure.spent):
             deep = True

@@ -1,6 +1,6 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Batch, Leaf, Segment, State, Value, ask_ahead, held, untrack
+from wend.core._hot cimport Batch, Leaf, Segment, State, Value, ask_ahead, slim, untrack
 from wend.runtime._launch cimport Frame, address_of, launch_at, new_array, part_at
 from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
 
@@ -127,7 +127,7 @@ cdef class Inputs:
 
     @cython.locals(found=list, columns=dict, first=Py_ssize_t, n=Py_ssize_t, r=Py_ssize_t)
     cpdef list items(self)
-    @cython.locals(slims=dict, columns=dict, slim=dict, parts=list, row=list)
+    @cython.locals(slims=dict, columns=dict, kept=dict, parts=list, row=list)
     cpdef slim_down(self)
 
 @cython.locals(found=Value)

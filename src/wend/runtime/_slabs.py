@@ -6,7 +6,7 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 `_slabs_select`.
 """
 
-from wend.core._hot import Value, held
+from wend.core._hot import Value, slim
 from wend.runtime._launch import address_of, launch_at, new_array, part_at
 from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
 
@@ -594,16 +594,16 @@ class Inputs:
         slims = {}
         parts = []  # new ones: the lists are others' too
         for first, n, columns in self.parts:
-            slim = {}
+            kept = {}
             for i, column in columns.items():
                 if isinstance(column, list):
                     row = []
                     for v in column:
                         row.append(slim_of(v, slims))
-                    slim[i] = row
+                    kept[i] = row
                 else:
-                    slim[i] = slim_of(column, slims)
-            parts.append((first, n, slim))
+                    kept[i] = slim_of(column, slims)
+            parts.append((first, n, kept))
         self.parts = parts
 
 
@@ -611,12 +611,7 @@ def slim_of(v, slims):
     """A value without data, of which there is one for all that read it.  slims: by value"""
     found = slims.get(v)
     if found is None:
-        found = held(v.type, None)
-        found.leaf = v.leaf
-        found.segment = v.segment
-        found.seg_index = v.seg_index
-        found.requires_grad = True
-        slims[v] = found
+        found = slims[v] = slim(v)
     return found
 
 

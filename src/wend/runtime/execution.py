@@ -19,7 +19,6 @@ from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.batches import Groups
 from wend.runtime.families import Entry, Family, Layout, Room, Unsuited, is_ready, is_wide
 from wend.runtime.later import Later, LazyPath, lazy_path_of
-from wend.runtime.reference import slim
 from wend.runtime.structure import BOOK, TERM, ops_of
 from wend.runtime.templates import Template
 from wend.transforms.history import note_history
@@ -191,7 +190,7 @@ class Forward:
                     self.values = list(self.values)
                 array = self.held[i] = np.array(value.buffer, order="C")
                 self.data[i] = _launch.address_of(array)
-                self.values[i] = same = slim(value)
+                self.values[i] = same = _hot.slim(value)
                 same.buffer, same.requires_grad = array, value.requires_grad
 
     def run(self, group: Any) -> None:
@@ -340,7 +339,7 @@ class Forward:
         for i in self.sorter.leaves:
             value = values[i]
             if value.requires_grad:
-                segment.inputs[i] = slim(value)
+                segment.inputs[i] = _hot.slim(value)
         segment.saved = {}
         segment.sites = batch.sites
         for i in roots:

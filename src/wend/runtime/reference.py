@@ -189,7 +189,7 @@ class ReferencePlan:
         segment.origin = batch.serial
         segment.types = [v.type for v in values]
         segment.args = batch.args
-        segment.inputs = {i: slim(values[i]) for i in self.grad_leaves}
+        segment.inputs = {i: _hot.slim(values[i]) for i in self.grad_leaves}
         saved = {}
         for i in self.saved:
             array = env[i]
@@ -305,11 +305,3 @@ def _type_of_array(array: Any, types: list[Any]) -> Any:
     from wend.base.dtypes import from_numpy
 
     return _hot.intern_type(tuple(array.shape), from_numpy(array.dtype), types[0].device)
-
-
-def slim(value: Any) -> Any:
-    """What a gradient finds its way by from a value that requires grad: the value, without data."""
-    found = _hot.held(value.type, None)
-    found.leaf, found.segment, found.seg_index = value.leaf, value.segment, value.seg_index
-    found.requires_grad = True
-    return found
