@@ -92,6 +92,27 @@ def test_steps_of_unlike_number(woven):
     assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
 
 
+def test_calls_that_end_in_unlike_turns_end_as_one(woven):
+    given = examples() * 2  # so that nobody is left alone
+    turns = []
+
+    def counted(p: Params, x: torch.Tensor) -> torch.Tensor:
+        mine = len(turns)
+        turns.append(0)
+        for _ in range(6):
+            x = x + torch.tanh(x @ p["a"] + p["b"])
+            scores = x @ p["head"].T
+            turns[mine] += 1
+            if scores.softmax(1).max() > 0.8:
+                break
+        return torch.nn.functional.cross_entropy(scores, torch.tensor([1]))
+
+    results(counted, given, True, rounds=1)
+    assert len(set(turns)) > 2
+    assert woven["forward"] == max(turns) + 1 and woven["nodes"] == 0
+    assert_same(counted, given)
+
+
 def rows_of_a_leaf(p: Params, words: torch.Tensor) -> torch.Tensor:
     """Rows of what an earlier turn has computed, picked one by one."""
     inputs = torch.nn.functional.embedding(words, p["table"]).unsqueeze(1)

@@ -217,6 +217,7 @@ def _run_together(
     failure: Exception | None = None
     raised_at = None
     parted = False  # whether there has been a flush meanwhile
+    ended: list[Trace] = []  # with what calls have left that nobody waits for
     try:
         while waiting:
             # What many have pending hardly comes back as a whole; the path of a single one may.
@@ -244,7 +245,9 @@ def _run_together(
             if apart or (parted and trace.n > 0):
                 try:
                     if apart:
-                        _hot.flush_many([fiber.trace for fiber in ran])
+                        # Calls that end in unlike turns often end alike: that is one batch.
+                        ended += [fiber.trace for fiber in ran if not fiber.is_parked]
+                        _hot.flush_many([fiber.trace for fiber in waiting] or ended)
                     else:
                         _hot.flush(trace)
                 except ExecutionError:  # a defect, after which values are missing
