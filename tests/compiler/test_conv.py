@@ -101,6 +101,22 @@ def test_many_filters_and_squares_are_transformed(geometry):
     assert np.isnan(case.room[1]).all() == (squares < fewest)
 
 
+def test_calls_that_share_a_workspace_transform_a_weight_once():
+    if not conv.keeps_turned("float32"):
+        pytest.skip("each call transforms its weight")
+    case, small = Case(GEOMETRIES[-3]), Case((1, 17, 16, (4, 4), *GEOMETRIES[-3][4:]))
+    small.w = case.w
+    whole = case.convolve()
+    room = np.full(2 * case.w.size + conv.FRONT // 2, np.nan, "f")
+    at = -(-room.ctypes.data // 64) * 64 + conv.FRONT
+    # The first call has too few squares: the second one transforms.
+    near(small.convolve(workspace=at, turned=conv.FIRST), small.forward())
+    assert np.array_equal(case.convolve(workspace=at, turned=conv.LATER), whole)
+    case.w = np.zeros_like(case.w)
+    assert np.array_equal(case.convolve(workspace=at, turned=conv.LATER), whole)
+    assert not case.convolve(workspace=at, turned=conv.FIRST).any()
+
+
 def test_transformed_in_two_blocks_of_depth():
     case = Case((30, 1030, 48, (4, 4), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1))
     near(case.convolve(), case.forward(), terms=case.w[0].size)

@@ -9,6 +9,7 @@ import pytest
 import wend as torch
 import wend.nn.functional as F
 from wend.base import config
+from wend.compiler.conv import keeps_turned
 from wend.compiler.matmul import tile_columns
 from wend.compiler.split import MOST_PARTS
 from wend.runtime.pool import default_threads
@@ -160,6 +161,23 @@ def test_one_thread_leaves_whole_what_may_be():
         F.gelu(x @ w).tolist()
         counts.append(parts_of_last_step()[0])
     assert counts[0] == counts[2] == 1 < counts[1]
+
+
+def test_whole_convolutions_by_one_weight_transform_it_once():
+    torch.set_num_threads(1)
+    images = [normal(1, 16, n, n, seed=n) for n in (4, 13, 30, 17)]
+    w, other = normal(32, 16, 3, 3, seed=1), normal(16, 16, 3, 3, seed=2)
+    for _ in range(3):
+        torch.synchronize()
+        results = [F.conv2d(F.conv2d(x, other, padding=1), w, padding=1).relu() for x in images]
+        arrays = [y.numpy() for y in results]
+        plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
+        together = plan.compiled.track.frame.owner.bound.skeleton.together
+        assert [len(steps) for steps in together] == ([4, 4] if keeps_turned("float32") else [])
+        for x, array in zip(images, arrays, strict=True):
+            alone = F.conv2d(F.conv2d(x, other, padding=1), w, padding=1).relu()
+            np.testing.assert_array_equal(alone.numpy(), array)
+        w.mul_(-1)
 
 
 def test_parts_follow_from_sizes():

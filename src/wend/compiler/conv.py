@@ -30,7 +30,9 @@ CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may 
     batch                       images of all parts
     workspace                   twice as large as the weight
     spread                      `spread_sums(...)` of memory for this call, aligned to 64 bytes
-    turned                      1 if `turn_weight(args)` has filled the workspace, else 0
+    turned                      1 if `turn_weight(args)` has filled the workspace, else 0; or FIRST,
+                                LATER: other calls have the same workspace and weight, and the
+                                word in front of it, in FRONT bytes, tells whether it is filled
     first_filter last_filter    for which `turn_weight` does so; all: 0, filters
 
 An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
@@ -81,6 +83,11 @@ from wend.compiler.routine import Routine
 from wend.compiler.shifted import is_shifted, shifted
 from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, tiles
 from wend.compiler.winograd import (
+    FIRST,
+    FRONT,
+    LATER,
+    has_tiles,
+    is_padded,
     is_winograd,
     join_image,
     spread_image,
@@ -95,11 +102,15 @@ __all__ = [
     "CONVOLVE",
     "CONVOLVE_INPUT",
     "CONVOLVE_WEIGHT",
+    "FIRST",
+    "FRONT",
+    "LATER",
     "WORDS",
     "bundle_columns",
     "bundle_sums",
     "core",
     "core_text",
+    "keeps_turned",
     "partial_sums",
     "scratch_bytes",
     "spread_sums",
@@ -175,6 +186,12 @@ def spread_sums(channels: Any, filters: Any, taps: Any, dtype: str) -> Any:
     return (
         (channels + filters) * spread_words(shape) + (channels + shape.lanes) * filters * 2
     ) * taps
+
+
+def keeps_turned(dtype: str) -> bool:
+    """Whether `convolve` may be told that several calls share a workspace."""
+    shape = _of(dtype, None)
+    return has_tiles(shape, dtype) and is_padded(shape)
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
@@ -259,6 +276,10 @@ def _turn_weight(shape: Shape, dtype: str) -> str:
 def _convolve(shape: Shape, dtype: str) -> str:
     f = Routine("convolve", [("ptr", "args")])
     a = arguments(f, CONVOLVE, "input weight out epilogue state bundle scratch")
+    if is_padded(shape):
+        with f.when(f.is_("eq", a["turned"], str(FIRST))):
+            workspace = f.let(f"inttoptr i64 {a['workspace']} to ptr")
+            f.store("i64", "0", f.at(workspace, -FRONT), 8)
     with f.when(is_winograd(f, shape, dtype, a)):
         f.line("call void @winograd(ptr %args)")
         f.leave_when("true")

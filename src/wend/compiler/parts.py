@@ -14,10 +14,15 @@ from wend.compiler.extents import Poly, add, constant, mul, product, scale
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.split import Form, Words, copied_folds, operand_sizes
 
-__all__ = ["Block", "Schedule", "Stage", "schedule"]
+__all__ = ["Block", "Schedule", "Stage", "keep_turned", "schedule"]
 
 #: Where a piece of private memory is not reached over an edge.
 NO_EDGE = -1
+#: Words by which a convolution is told of its weight, but for the groups: a number of each call's
+#: own, and what is turned is of one group.
+_OF_A_WEIGHT = (
+    "weight weight_filter channels kernel_height kernel_width dilation_height dilation_width"
+).split()
 
 
 class Block(list[Slot]):
@@ -208,6 +213,33 @@ def _turned(w: _Blocks, form: Form) -> tuple[list[Stage], list[Poly], dict[str, 
         for p in range(form.before)
     ]
     return [Stage("turn_weight", turns)], [scale(_weight(w), 2 * size)], changes
+
+
+def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, Schedule]) -> list[list[int]]:
+    """Let convolutions by one weight, each in one piece, turn it once: which steps, by weight.
+
+    Their schedules are changed: each has a piece of private memory, and those of one weight are to
+    be the same.
+    """
+    found: dict[Any, list[int]] = {}
+    for k, kernel in kernels.items():
+        whole = len(schedules[k].stages) == len(schedules[k].stages[0].blocks) == 1
+        if kernel.name == "convolve" and whole and conv.keeps_turned(kernel.source):
+            w = _Blocks(kernel)
+            key = kernel.source, *[w.slot(name) for name in _OF_A_WEIGHT]
+            found.setdefault(key, []).append(k)
+    together = [steps for steps in found.values() if len(steps) > 1]
+    for steps in together:
+        for k in steps:
+            w = _Blocks(kernels[k])
+            front = constant(conv.FRONT)
+            words = {
+                "workspace": Slot("private", 0, (NO_EDGE, front)),
+                "turned": _word(conv.FIRST if k == steps[0] else conv.LATER),
+            }
+            private = [add(front, w.slot("workspace").a)] if k == steps[0] else []
+            schedules[k] = Schedule([Stage("convolve", [w.block(**words)])], private)
+    return together
 
 
 def _images(w: _Blocks, form: Form) -> Schedule:

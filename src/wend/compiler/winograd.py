@@ -40,12 +40,17 @@ from wend.compiler.tile import (
 Masks = list[list[str]]
 
 __all__ = [
+    "FIRST",
+    "FRONT",
+    "LATER",
     "PLACES",
     "SIDE",
     "chunk_of",
     "difference",
     "halves",
+    "has_tiles",
     "is_large",
+    "is_padded",
     "is_winograd",
     "is_worth",
     "join_image",
@@ -63,6 +68,8 @@ __all__ = [
 
 #: Places of a square, and the side of what a square sees.
 PLACES, SIDE = 16, 4
+#: What `turned` says of a workspace that several calls share, and bytes in front of it.
+FIRST, LATER, FRONT = 2, 3, 64
 #: Filters and channels, and squares of all images from which on transforming pays; and the same
 #: with panels of two vectors, which other ways fill less well. Filters are so many that all tiles
 #: are so high that they add in one order, whatever their width.
@@ -78,13 +85,14 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
 
     a: words as `convolve` has them, strides in elements; `batch` are the images of all parts
     """
-    if not _has_tiles(shape, dtype):
+    if not has_tiles(shape, dtype):
         return "false"
     found = f.is_("eq", f.mul(a["dilation_height"], a["dilation_width"]), "1")
     return f.both(found, is_worth(f, shape, dtype, a, a["batch"], str(least(shape)[2])))
 
 
-def _has_tiles(shape: Shape, dtype: str) -> bool:
+def has_tiles(shape: Shape, dtype: str) -> bool:
+    """Whether there are tiles that all add in one order."""
     return dtype == "float32" and shape.rows >= 6
 
 
@@ -92,13 +100,13 @@ def is_worth(
     f: Routine, shape: Shape, dtype: str, a: dict[str, str], images: str, fewest: str
 ) -> str:
     """Whether the kernel is 3 x 3, and channels are many enough, and squares `fewest`: an i1."""
-    if not _has_tiles(shape, dtype):
+    if not has_tiles(shape, dtype):
         return "false"
     high, wide = squares_of(f, a)
     squares = f.mul(f.mul(high, wide), images)
     positions = f.mul(f.mul(a["out_height"], a["out_width"]), images)
     multiplied = squares
-    if _is_padded(shape):
+    if is_padded(shape):
         multiplied = f.mul(f.ceil_div(squares, shape.panel), str(shape.panel))
     filters, channels, _ = least(shape)
     found = f.is_("eq", a["dilation_height"], a["dilation_width"])
@@ -121,7 +129,7 @@ def is_worth(
 
 def least(shape: Shape) -> tuple[int, int, int]:
     """Filters, channels, and squares of all images, from which on transforming pays."""
-    return _NARROW if _is_padded(shape) else _WIDE
+    return _NARROW if is_padded(shape) else _WIDE
 
 
 def spread_words(shape: Shape) -> int:
@@ -143,14 +151,14 @@ def chunk_of(f: Routine, shape: Shape, a: dict[str, str], columns: str, first: s
     """How many squares from `first` on, out of `columns`, are transformed before they are used."""
     most = f.select(is_large(f, a), str(_MANY), str(_FEW))
     count = f.minimum(f.sub(columns, first), most)
-    if _is_padded(shape):
+    if is_padded(shape):
         return count
     left = f.sub(columns, f.add(first, count))
     # None of a single vector: the one before takes it.
     return f.add(count, f.select(f.is_("sle", left, str(shape.lanes)), left, "0"))
 
 
-def _is_padded(shape: Shape) -> bool:
+def is_padded(shape: Shape) -> bool:
     """Whether a panel of one vector would be added up in another order, and so is one of two."""
     return shape.vectors == 2
 
@@ -168,6 +176,14 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
     unit = str(shape.size)
     with f.when(f.is_("eq", a["turned"], "0")):
         f.line("call void @spread_filters(ptr %args)")
+    if is_padded(shape):
+        flag = f.at(a["workspace"], -FRONT)
+        with (
+            f.when(f.is_("sge", a["turned"], str(FIRST))),
+            f.when(f.is_("eq", f.load("i64", flag, 8), "0")),
+        ):
+            f.line("call void @spread_filters(ptr %args)")
+            f.store("i64", "1", flag, 8)
     high, wide = squares_of(f, a)
     squares = f.mul(high, wide)
     # Of one image it may be a part: squares whose first position is in it, row by row.
@@ -186,10 +202,10 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
         count = chunk_of(f, shape, a, columns, first)
         chunks.step = count
         # A plane more is one line more: else all of them were in the same places of a cache.
-        each = shape.panel if _is_padded(shape) else shape.lanes
+        each = shape.panel if is_padded(shape) else shape.lanes
         blocks = f.ceil_div(count, each)
         line = f.mul(blocks, str(each * shape.size))
-        padded = f.mul(blocks, str(each)) if _is_padded(shape) else count
+        padded = f.mul(blocks, str(each)) if is_padded(shape) else count
         apart = f.add(f.mul(line, a["channels"]), str(shape.bytes))
         sums_apart = f.add(f.mul(line, a["filters"]), str(shape.bytes))
         sums = f.at(a["spread"], f.mul(apart, str(PLACES)))

@@ -15,7 +15,7 @@ import numpy as np
 from wend.compiler import matmul
 from wend.compiler.extents import Poly, known, product
 from wend.compiler.kernels import Kernel, Slot
-from wend.compiler.parts import NO_EDGE, Schedule, schedule
+from wend.compiler.parts import NO_EDGE, Schedule, keep_turned, schedule
 from wend.compiler.split import Form
 from wend.runtime import _bind_select, _launch_select
 from wend.runtime.arena import ALIGNMENT, Placing
@@ -47,6 +47,7 @@ class Skeleton:
         self.schedules: dict[int, Schedule] = {
             k: schedule(self.recipe.steps[k], form) for k, form in forms.items()
         }
+        self.together = keep_turned({k: self.recipe.steps[k] for k in forms}, self.schedules)
         self.forms = forms
         self._polys: dict[Poly, int] = {}  # their terms
         self._spans: list[int] = []
@@ -157,10 +158,11 @@ class Skeleton:
         lives = [(first, last) for _, first, last in recipe.lifetimes.values()]
         self.wanted = [self._poly(size) for size, _, _ in recipe.lifetimes.values()]
         names: list[Any] = list(recipe.lifetimes)
+        last = {steps[0]: steps[-1] for steps in self.together}
         for k, found in self.schedules.items():
             for j, size in enumerate(found.private):
                 names.append((k, j))
-                lives.append((k, k))
+                lives.append((k, last.get(k, k)))
                 self.wanted.append(self._poly(size))
         # All scratch memory has one place; there each step begins anew.
         names.append("scratch")
@@ -178,6 +180,7 @@ class Skeleton:
         self.n_names = len(names)
         self.at = {name: n for n, name in enumerate(names)}  # places in the row of `place`
         self.at |= {i: self.at[home] for i, home in recipe.homes.items()}
+        self.at |= {(k, 0): self.at[steps[0], 0] for steps in self.together for k in steps}
 
     def place(self, terms: np.ndarray) -> tuple[np.ndarray, int, int, int]:
         """(place of everything in the arena, the scratch memory's, its bytes, bytes in all)."""
