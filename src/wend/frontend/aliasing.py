@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
+from wend.base.devices import CPU
 from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeError
 from wend.core import _hot
 from wend.core._hot import Alias, Storage, Tensor, Trace, Value
@@ -386,9 +387,14 @@ _BASE_REFERENCES = 3
 def share_memory(storage: Storage, type_: Any, memory: Any, pinned: bool) -> None:
     """Let `memory` be where the data of `storage` lies from now on."""
     storage.shared = Shared(memory, pinned)
-    data = _hot.held(type_, memory)
+    storage.data = _volatile(type_, memory)
+
+
+def _volatile(type_: Any, memory: Any) -> Value:
+    """The value of memory that the outside may write to."""
+    data: Value = _hot.held(type_, memory)
     data.extra = _hot.VOLATILE
-    storage.data = data
+    return data
 
 
 def refresh_shared(handle: Tensor, storage: Storage) -> None:
@@ -482,13 +488,9 @@ def sole_owner(handle: Tensor, storage: Storage) -> bool:
 
 def adopt(array: Any, pinned: bool = False) -> Tensor:
     """A tensor on the memory of `array` (from_numpy): writes on either side show on the other."""
-    from wend.base.devices import CPU
-
-    type_ = _hot.intern_type(tuple(array.shape), dtypes.from_numpy(array.dtype), CPU)
-    handle: Tensor = _hot.wrap(_hot.held(type_, array))
-    storage = storage_of(handle)
-    share_memory(storage, type_, array, pinned)
-    handle.value = storage.data
+    type_ = _hot.intern_type(array.shape, dtypes.from_numpy(array.dtype), CPU)
+    handle: Tensor = _hot.wrap(_volatile(type_, array))
+    storage_of(handle).shared = Shared(array, pinned)
     if not array.flags.c_contiguous:
         handle._layout = tuple([step // array.itemsize for step in array.strides]), 0
     return handle
@@ -496,8 +498,6 @@ def adopt(array: Any, pinned: bool = False) -> Tensor:
 
 def _references_of_one() -> tuple[int, int]:
     """`references` of a handle that shares its value with its storage only."""
-    from wend.base.devices import CPU
-
     type_ = _hot.intern_type((1,), dtypes.float32, CPU)
     handle: Tensor = _hot.wrap(_hot.held(type_, np.empty(1, np.float32)))
     storage_of(handle)
