@@ -328,6 +328,26 @@ def test_a_kernel_that_cannot_run_leaves_it_to_the_plan(woven, monkeypatch):
     assert woven["backward"] > 0
 
 
+def test_code_for_gradients_of_parameters_is_kept_for_some_numbers_of_rows(woven, monkeypatch):
+    find, known = later.tail_kernel, []
+
+    def tail_kernel(template, *given):
+        found = find(template, *given)
+        known.append((found, len(template.tails)))
+        return found
+
+    monkeypatch.setattr(later, "tail_kernel", tail_kernel)
+    monkeypatch.setattr(later, "MOST_TAILS", 2)
+    structure.BOOK.templates.clear()
+    results(steps, examples(), True, rounds=6)  # until the code is there
+    for n in (7, 3, 5, 7, 7):
+        assert_same(steps, examples(n))
+    assert max(n for _, n in known) <= 2
+    assert any(found is not None for found, _ in known) == config.settings.compile
+    kernels = [found for found, _ in known if found is not None]
+    assert not kernels or len(set(map(id, kernels))) < len(kernels)
+
+
 def numbers(p: Params, x: torch.Tensor) -> torch.Tensor:
     """A number that differs from example to example is an argument of an op."""
     scale = float((x @ p["a"]).sum())

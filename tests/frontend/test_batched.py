@@ -433,7 +433,7 @@ def test_greenlets_serve_later_calls():
         return int(x.sum().item()) % 10 if x[0] > 1 else None
 
     def idle():
-        return [worker for worker, _ in fibers._idle.workers]
+        return [worker.greenlet for worker in fibers._idle.workers]
 
     wend.batched(last_digit)(examples())
     before = idle()
@@ -454,8 +454,47 @@ def test_greenlets_of_a_batch_that_failed_serve_later_calls(halving):
     for _ in range(3):
         with pytest.raises(KeyError):
             wend.batched(fails)(examples())
-        assert all(worker for worker, _ in fibers._idle.workers)  # none has ended
+        assert all(worker.greenlet for worker in fibers._idle.workers)  # none has ended
         assert [steps for _, steps in wend.batched(fn)(examples())] == expected
+
+
+def test_traces_serve_later_calls_unless_something_is_pending():
+    def fails(k):
+        x = wend.ones(3) * k
+        x.sum().item()
+        left.append(x + 1)  # pending when the first of the calls ends all
+        if k == 1:
+            raise KeyError
+        x.sum().item()
+
+    def traces():
+        return {worker.trace for worker in fibers._idle.workers}
+
+    fibers._idle.workers.clear()
+    read = wend.batched(lambda k: (wend.ones(3) * k).sum().item())
+    assert read(range(4)) == read(range(4)) == [0, 3, 6, 9]  # from the second on, apart
+    before = traces()
+    assert read(range(4)) == [0, 3, 6, 9] and traces() == before
+    left = []
+    with pytest.raises(KeyError):
+        wend.batched(fails)(range(4))
+    with pytest.raises(KeyError):
+        wend.batched(fails)(range(4))
+    assert read(range(4)) == [0, 3, 6, 9]
+    assert [y.tolist() for y in left] == [[k + 1.0] * 3 for k in (0, 1)] * 2
+
+
+def test_idle_greenlets_keep_no_module():
+    class Outer(wend.nn.Module):
+        def forward(self, xs):
+            return wend.batched(lambda x: x.sum().item())(xs)
+
+    model = Outer()
+    for _ in range(3):
+        model([wend.ones(2)] * 3)
+    known = weakref.ref(model)
+    del model
+    assert known() is None
 
 
 def test_not_many_greenlets_are_kept(monkeypatch):
@@ -582,6 +621,35 @@ def test_a_way_that_has_fallen_behind_is_not_tried_soon():
         # Close while both are tried; then, its machine code being there, one is far quicker.
         now[0] += 1.5 if not ways[-1] else 1.0 if k < TRIALS else 0.1
     assert all(ways[TRIALS:])
+
+
+@pytest.mark.parametrize("quicker", WAYS)
+def test_batches_of_unlike_size_are_weighed_by_their_ops(quicker):
+    """As each way is tried, the quicker one gets the larger batches."""
+    now, weighing, ways = [0.0], Weighing(lambda: now[0]), []
+    for _ in range(TRIALS + 20):
+        ways.append(weighing.choose(2))
+        ops = 1000 if ways[-1] is quicker else 10
+        now[0] += ops * (1.0 if ways[-1] is quicker else 3.0)
+        weighing.worked(ops)
+    assert set(ways[TRIALS:]) == {quicker}
+
+
+def test_ops_of_calls_are_counted_alike_both_ways():
+    def fn(x):
+        for _ in range(3):
+            x = x * 2
+            if x.sum().item() < 0:
+                break
+        return x
+
+    trace, counts = _hot.current_trace(), []
+    for together in (True, True, False):  # the second time, with a trace each
+        with wend.autobatch(together):
+            before = trace.ops_before + trace.ops
+            wend.batched(fn)(examples())
+            counts.append(trace.ops_before + trace.ops - before)
+    assert len(set(counts)) == 1 and counts[0] >= 6 * len(examples())
 
 
 def test_functions_are_weighed_by_their_code(halving):

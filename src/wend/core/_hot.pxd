@@ -346,6 +346,7 @@ cdef class Trace:
     cdef public Py_ssize_t n
     cdef public Py_ssize_t nbytes
     cdef public Py_ssize_t ops
+    cdef public long long ops_before
     cdef Py_ssize_t room
     cdef public object extra
     cdef public object site_code
@@ -398,7 +399,8 @@ cdef Py_ssize_t BASELINE
 @cython.locals(t="long long")
 cpdef Trace current_trace()
 @cython.locals(fresh=Trace)
-cpdef Trace sibling_of(Trace trace)
+cpdef Trace sibling_of(Trace trace, Trace kept)
+cdef bint is_used(Trace trace) except -1
 @cython.locals(before=Trace)
 cpdef Trace swap_trace(Trace trace)
 cdef list CODES
@@ -633,6 +635,8 @@ cdef list RETAINED
 cpdef Mode off_mode(Mode mode)
 @cython.locals(t=Tensor)
 cpdef give_gradient(Leaf leaf, object g)
+@cython.locals(t=Tensor, v=Value)
+cpdef bint settle_gradient(Leaf leaf, Tensor g) except -1
 @cython.locals(trace=Trace, state=State, child=State, v=Value, leaf=Leaf, values=list, outs=list,
                fresh=list, k=Py_ssize_t, index=Py_ssize_t, older=list, leaves=list)
 cdef bint backward_known(Tensor handle, bint retain_graph) except -1

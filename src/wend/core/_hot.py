@@ -1258,6 +1258,8 @@ class Trace:
         self.ref = None  # what it is known by among `TRACES`
         self.n = 0
         self.room = 0
+        self.ops = 0
+        self.ops_before = 0  # that were recorded until the last reset
         self.reset()
 
     def reset(self):
@@ -1273,6 +1275,7 @@ class Trace:
         self.sites = None
         self.n = 0
         self.nbytes = 0
+        self.ops_before += self.ops
         self.ops = 0
         self.extra = None
         if self.foreign:
@@ -1325,9 +1328,14 @@ def install_trace(t, trace):
     TRACES[t] = weakref.ref(trace, forget)
 
 
-def sibling_of(trace):
-    """A trace with nothing pending that records under the same conditions as `trace`."""
-    fresh = Trace(trace.root)
+def sibling_of(trace, kept):
+    """A trace with nothing pending that records under the same conditions as `trace`.
+
+    kept: one that nobody uses any more, to become it; or None
+    """
+    fresh = kept
+    if fresh is None or fresh.root is not trace.root or is_used(fresh):
+        fresh = Trace(trace.root)
     fresh.mode = trace.mode
     fresh.soft_nodes = trace.hard_nodes
     fresh.hard_nodes = trace.hard_nodes
@@ -1335,6 +1343,22 @@ def sibling_of(trace):
     fresh.hard_bytes = trace.hard_bytes
     fresh.modules = list(trace.modules)
     return fresh
+
+
+def is_used(trace):
+    """Whether something is pending, or a trace differs from a new one in more than its mode."""
+    return (
+        trace.n > 0
+        or trace.flushing
+        or trace.eager
+        or trace.volatile
+        or trace.symbolic is not None
+        or trace.extra is not None
+        or trace.site_code is not None
+        or len(trace.foreign) > 0
+        or len(trace.touched) > 0
+        or trace.state is not trace.root
+    )
 
 
 def swap_trace(trace):
@@ -3618,6 +3642,21 @@ def give_gradient(leaf, g):
             t._grad = g
         else:
             SLOTS["accumulate"](leaf, g)
+
+
+def settle_gradient(leaf, g):
+    """As `give_gradient`, of a complete one; False if hooks or what there is need more."""
+    if leaf.hooks or leaf.post_hooks or leaf.node or not leaf.requires_grad:
+        return False
+    owner = leaf.ref()
+    if owner is None:
+        return True
+    t = owner
+    v = refreshed(g)
+    if t._grad is not None or v.requires_grad or v.leaf is not None:
+        return False
+    t._grad = wrap(v)
+    return True
 
 
 def end_value(v):

@@ -10,7 +10,7 @@ from wend.base import config, random_state
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.random_state import RandomState
 from wend.core import _hot
-from wend.frontend.weighing import weighing_of
+from wend.frontend.weighing import Weighing, weighing_of
 
 __all__ = ["autobatch", "batched"]
 
@@ -74,21 +74,24 @@ def run_calls(
     """Results of the calls of `fn`: as fibers, or one after the other."""
     from wend.runtime import fibers  # needs greenlet, which most programs do not
 
-    if not _together(fn, len(calls)):
-        return fibers.run_alone(calls, own)
-    # Calls that wait go together turn by turn; others leave all that they did to one structure.
-    habits = weighing_of(fn)
-    results, habits.waits = fibers.run_together(calls, own, apart=habits.waits)
+    habits, trace = weighing_of(fn), _hot.current_trace()
+    before = trace.ops_before + trace.ops
+    if _together(habits, len(calls)):
+        # Calls that wait go together turn by turn; others leave all that they did to one structure.
+        results, habits.waits = fibers.run_together(calls, own, apart=habits.waits)
+    else:
+        results = fibers.run_alone(calls, own)
+    habits.worked(trace.ops_before + trace.ops - before)
     return results
 
 
-def _together(fn: Callable[..., Any], count: int) -> bool:
+def _together(habits: Weighing, count: int) -> bool:
     settings = config.settings
     if count < 2 or settings.eager or not settings.autobatch:
         return False
     if not settings.weigh or settings.deterministic or _hot.current_trace().fiber is not None:
         return True
-    return weighing_of(fn).choose(count)
+    return habits.choose(count)
 
 
 class autobatch:

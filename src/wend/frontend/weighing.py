@@ -4,7 +4,8 @@ Both ways compute the same.  Which is quicker depends on the program: common wor
 batches, but a batch of calls that went different ways is a structure that does not come back, and
 planning it costs more than the short paths of single calls, which do come back.  So both are tried
 on a program's first batches; from the start of one batch to that of the next, its backward pass and
-all, is what one costs.
+all, is what one costs.  Batches may be of very unlike size (trees, say): what is compared is the
+cost by the number of ops that the calls have recorded, which is the same both ways.
 """
 
 from __future__ import annotations
@@ -31,25 +32,31 @@ class Weighing:
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self.clock = clock
-        self.best: dict[bool, float] = {}  # seconds an example: together, one after the other
+        self.best: dict[bool, float] = {}  # seconds by work: together, one after the other
         self.waits = False  # whether calls of the last batch together had to wait for values
         self.batches = 0
         self.retrial = 0  # the batch from which on the slower way is tried again
         self.pause = 0  # 0 until the ways are compared
         self.slower = False  # the way that is tried again
-        self.since: tuple[float, bool, int] | None = None  # start, way, examples of the last one
+        self.since: tuple[float, bool, int] | None = None  # start, way, work of the last one
 
     def choose(self, examples: int) -> bool:
-        """Whether the next batch, of so many examples, is to run together."""
+        """Whether the next batch, of so many examples, is to run together; see `worked`."""
         now = self.clock()
         if self.since is not None:
-            start, way, count = self.since
+            start, way, work = self.since
             if self.batches > 2:
-                self._note(way, (now - start) / count)
+                self._note(way, (now - start) / work)
         way = self._next()
         self.batches += 1
         self.since = now, way, examples
         return way
+
+    def worked(self, ops: int) -> None:
+        """The calls of the last batch have recorded so many ops: the measure of its work."""
+        if self.since is not None:
+            start, way, _ = self.since
+            self.since = (start, way, ops) if ops > 0 else None
 
     def _note(self, way: bool, seconds: float) -> None:
         known = self.best.get(way)

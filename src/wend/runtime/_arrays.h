@@ -95,3 +95,23 @@ static PyObject *wend_part_of(PyObject *array, PyObject *shape, PyObject *dtype,
     if (wend_set_base(part, array) < 0) Py_CLEAR(part);
     return part;
 }
+
+/* array[r, ...] of a row that there is. */
+static PyObject *wend_row_of(PyObject *array, Py_ssize_t r) {
+    wend_array *whole = (wend_array *)array;
+    if (wend_dtype_type == NULL || Py_TYPE(array) != wend_array_type || whole->nd < 1) {
+        PyObject *key = Py_BuildValue("nO", r, Py_Ellipsis);
+        PyObject *row = key ? PyObject_GetItem(array, key) : NULL;
+        Py_XDECREF(key);
+        return row;
+    }
+    Py_INCREF(whole->descr); /* which is taken over */
+    PyObject *row = wend_new_array(wend_array_type, whole->descr, whole->nd - 1,
+                                   whole->dimensions + 1, whole->strides + 1,
+                                   whole->data + r * whole->strides[0],
+                                   whole->flags & WEND_WRITEABLE, NULL);
+    if (row == NULL) return NULL;
+    Py_INCREF(array); /* which is taken over, even if this fails */
+    if (wend_set_base(row, array) < 0) Py_CLEAR(row);
+    return row;
+}

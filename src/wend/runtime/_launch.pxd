@@ -22,6 +22,7 @@ cdef extern from "_launch_shim.h":
     object make_array "wend_make_array" (object make, object shape, object dtype)
     object make_large "wend_make_large" (object shape, object dtype)
     object part_of "wend_part_of" (object array, object shape, object dtype, long long offset, object strides)
+    object row_of "wend_row_of" (object array, Py_ssize_t r)
     object enter_lots "wend_enter_lots" ()
     int leave_lots "wend_leave_lots" (object before) except -1
     void give_lots_back "wend_trim_lots" ()
@@ -82,6 +83,7 @@ cdef weigh(Frame frame, list values, long long arena)
 cpdef long long address_of(object array) except? -2
 cpdef object new_array(object make, object shape, object dtype)
 cpdef object part_at(object array, object shape, object dtype, long long offset, object strides)
+cpdef object row_at(object array, Py_ssize_t r)
 @cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t,
                word="long long", category=int)
 cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers,

@@ -137,6 +137,11 @@ def part_at(array, shape, dtype, offset, strides):
     return part_of(array, shape, dtype, offset, strides)
 
 
+def row_at(array, r):
+    """Row r of an array: array[r, ...]."""
+    return row_of(array, r)
+
+
 def donated(values, i):
     """The array of a leaf, if nobody else can see it any more; else None."""
     v = values[i]

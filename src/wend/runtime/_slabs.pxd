@@ -1,7 +1,7 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Batch, Leaf, Segment, State, Value, ask_ahead, slim, untrack
-from wend.runtime._launch cimport Frame, address_of, launch_at, new_array, part_at
+from wend.core._hot cimport Batch, Leaf, Segment, State, Trace, Value, ask_ahead, slim, untrack
+from wend.runtime._launch cimport Frame, address_of, launch_at, new_array, part_at, row_at
 from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
 
 cdef extern from "_slabs_shim.h":
@@ -120,6 +120,7 @@ cpdef hand_out(list parts, list results)
 cpdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
 @cython.locals(batch=Batch, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
 cpdef leave_rows(list members, object segment, tuple given, Py_ssize_t stride, Py_ssize_t first)
+cpdef bint park(Trace trace) except -1
 
 cdef class Inputs:
     cdef readonly Py_ssize_t stride
@@ -141,12 +142,20 @@ cdef class Left:
     cdef public dict slots
     cdef public Py_ssize_t space
     cdef public object zeros
+    cdef public list patterns
     cdef public list locals
+    cdef public list args
+    cdef public list types
+    cdef public list leaves
+    cdef public list loose
     cdef public dict marks
     cdef public object block
     cdef public object owner
     cdef long long start
 
+    @cython.locals(batch=Batch, v=Value, places=dict, leaves=tuple, loose=tuple, types=list,
+                   row=list, shown=list, i=Py_ssize_t, members=list)
+    cpdef take(self, list parts)
     cpdef bytearray marks_of(self, Py_ssize_t i)
     cpdef object seed(self, Py_ssize_t i)
     @cython.locals(slot=tuple, row=Py_ssize_t, source="long long", marks=bytearray,
@@ -167,7 +176,3 @@ cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long so
                         object owner)
 @cython.locals(value=Value, leaf=Leaf, k=Py_ssize_t)
 cpdef bint is_hooked(list sources, list leafy) except -1
-@cython.locals(batch=Batch, i=Py_ssize_t, values=list, row=list, found=list)
-cpdef list picked(list members, tuple indices)
-@cython.locals(batch=Batch, v=Value, i=Py_ssize_t, row=list, found=list)
-cpdef list types_at(list members, tuple indices)

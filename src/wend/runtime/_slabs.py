@@ -7,7 +7,7 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 """
 
 from wend.core._hot import Value, slim
-from wend.runtime._launch import address_of, launch_at, new_array, part_at
+from wend.runtime._launch import address_of, launch_at, new_array, part_at, row_at
 from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
 
 ALIGNMENT = 64
@@ -526,15 +526,9 @@ def hand_out(parts, results):
 def hand_rows(members, i, array, first):
     """Give the value i of each member a row of an array, from row `first` on."""
     r = first
-    if array.ndim == 1:  # rows are numbers
-        for batch in members:
-            v = batch.values[i]
-            v.buffer = array[r, ...]
-            r += 1
-        return
     for batch in members:
         v = batch.values[i]
-        v.buffer = array[r]
+        v.buffer = row_at(array, r)
         r += 1
 
 
@@ -551,6 +545,18 @@ def leave_rows(members, segment, given, stride, first):
             v.segment = segment
             v.seg_index = at + i
         at += stride
+
+
+def park(trace):
+    """Let the running fiber of a trace wait until everything pending has been computed.
+
+    False where that cannot be (another thread, a cancelled call, nobody to wait for).
+    """
+    fiber = trace.fiber
+    if fiber.cancelled or fiber.last or fiber.here() is not fiber.greenlet:
+        return False
+    fiber.leave()
+    return True
 
 
 class Inputs:
@@ -649,6 +655,10 @@ class Left:
               are, a row for each strand: (place, bytes of a row, shape, dtype, strides)
     space     bytes for all of them     owner     the pass that is to come by
     marks     by result: which rows have a gradient
+
+    By strand: patterns; args; leaves, also those that nothing is read of but their extents; types,
+    those of the first strand of its part, whose others differ in those of leaves and of loose
+    views, which are in `loose`.
     """
 
     def __init__(self, stride, n, slots, space, zeros):
@@ -657,11 +667,43 @@ class Left:
         self.slots = slots
         self.space = space
         self.zeros = zeros
+        self.patterns = []
         self.locals = []
+        self.args = []
+        self.types = []
+        self.leaves = []
+        self.loose = []
         self.marks = {}
         self.block = None
         self.owner = None
         self.start = 0
+
+    def take(self, parts):
+        """Take over what the strands of these parts, (pattern, members), are told apart by."""
+        for pattern, members in parts:
+            places = pattern.locals
+            leaves = pattern.leaves
+            loose = pattern.loose
+            types = None
+            for batch in members:
+                if types is None:
+                    types = types_of(batch.values)
+                self.patterns.append(pattern)
+                self.locals.append(places)
+                self.args.append(batch.args)
+                self.types.append(types)
+                row = []
+                for i in leaves:
+                    row.append(batch.values[i])
+                self.leaves.append(row)
+                more = ()
+                if loose:
+                    shown = []
+                    for i in loose:
+                        v = batch.values[i]
+                        shown.append(v.type)
+                    more = shown
+                self.loose.append(more)
 
     def marks_of(self, i):
         """Which rows of a result have a gradient; its memory is there from now on."""
@@ -805,27 +847,3 @@ def is_hooked(sources, leafy):
             if leaf.hooks or leaf.post_hooks or leaf.node:
                 return True
     return False
-
-
-def picked(members, indices):
-    """Some values of each member."""
-    found = []
-    for batch in members:
-        values = batch.values
-        row = []
-        for i in indices:
-            row.append(values[i])
-        found.append(row)
-    return found
-
-
-def types_at(members, indices):
-    """The types of some values of each member."""
-    found = []
-    for batch in members:
-        row = []
-        for i in indices:
-            v = batch.values[i]
-            row.append(v.type)
-        found.append(row)
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -76,3 +77,35 @@ def run_at_once(
     if _slabs.call_with(frame, places, values, words, operands, made, table) != 1:
         return None
     return [x.buffer if type(x) is _hot.Value else x for x in operands] + made
+
+
+def kernel_of(function: Any, types: list[Any], numbers: list[Any]) -> Any:
+    """A function of a template in machine code, for operands of certain types: a `Kernel`.
+
+    Raises LookupError if there is no machine code (yet), or a part of it is none.
+    """
+    show: Any = None
+    fit: Any = None
+    try:
+        frame, made, words, fit = fitted(function, types, numbers)
+    except LookupError:
+        frame, made, words = bound(function, types, numbers, shows=True)
+        shown = _launch.sources()[3]
+        #: Results that lie in others, or in operands: (number, which of what the frame shows).
+        found = [(i, k) for i, source, k in frame.gives if source == shown]
+        if found:
+            show = functools.partial(fill_in, found, types)
+    kinds = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
+    makes = tuple([(maker(*kind), *kind) for kind in kinds])
+    table = np.empty(len(types) + len(makes), np.int64)
+    return _slabs.Kernel(frame, made, words, fit, makes, tuple(function.picks), table, show)
+
+
+def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:
+    """Results that lie in other arrays of a kernel's table."""
+    values = [
+        x if type(x) is _hot.Value else _hot.held(t, x) for x, t in zip(table, types, strict=False)
+    ]
+    arrays = _launch.show(kernel.frame, values, [table[i] for i in kernel.made])
+    for i, k in shown:
+        table[i] = np.ascontiguousarray(arrays[k]).reshape(arrays[k].shape)

@@ -23,8 +23,11 @@ from wend.base.errors import ExecutionError
 from wend.base.random_state import RandomState
 from wend.core import _hot
 from wend.core._hot import Trace
+from wend.runtime import _slabs_select
 from wend.runtime import weaving as _weaving  # noqa: F401  (runs what several traces hold)
 from wend.runtime.regions import allowed
+
+_slabs: Any = _slabs_select.select()
 
 __all__ = ["Call", "run_alone", "run_together"]
 
@@ -34,11 +37,26 @@ Call = Callable[[], Any]
 MOST_IDLE = 128
 
 
-class _Idle(threading.local):
-    """Greenlets of this thread that have no call: (greenlet, what it is given its next call in)."""
+class _Worker:
+    """A greenlet that runs calls, one after the other, and the trace that it records them into.
+
+    given: the fiber that is next     leave: switches to who has made the greenlet
+    """
+
+    __slots__ = ("given", "greenlet", "leave", "trace")
 
     def __init__(self) -> None:
-        self.workers: list[tuple[greenlet, list[Fiber]]] = []
+        self.given: list[Fiber] = []
+        self.greenlet = greenlet(functools.partial(_work, self.given))
+        self.leave: Callable[[], Any] = self.greenlet.parent.switch
+        self.trace: Trace | None = None  # of the last call that had one of its own
+
+
+class _Idle(threading.local):
+    """Those of this thread that have no call."""
+
+    def __init__(self) -> None:
+        self.workers: list[_Worker] = []
 
 
 _idle = _Idle()
@@ -84,10 +102,18 @@ class _Surroundings:
 class Fiber:
     """One call, run in turns."""
 
+    here = getcurrent  # for `_slabs.park`, as `greenlet` and `leave`
+
     def __init__(
-        self, trace: Trace, index: int, call: Call, stream: RandomState | None, apart: bool
+        self,
+        trace: Trace,
+        index: int,
+        call: Call,
+        stream: RandomState | None,
+        apart: bool,
+        kept: bool,
     ) -> None:
-        """apart: it records into a trace of its own"""
+        """apart: it records into a trace of its own     kept: whether its greenlet may be"""
         self.index = index
         self.result: Any = None
         self.error: BaseException | None = None
@@ -96,26 +122,24 @@ class Fiber:
         self.last = False  # whether there is nobody left to wait for
         self.random = stream
         self.apart = apart
+        self._call = call
+        self._is_kept = kept
+        idle = _idle.workers
+        self._worker = worker = idle.pop() if idle and kept else _Worker()
+        self.greenlet = worker.greenlet
+        self.leave = worker.leave
         if apart:
-            self.trace = _hot.sibling_of(trace)
+            self.trace = worker.trace = _hot.sibling_of(trace, worker.trace)
+            self.trace.ops_before = 0
             self.trace.fiber = self
         else:
             self.trace = trace
             self.around = _Surroundings(trace)
             self.around.modules = list(trace.modules)
             self.around.fiber = self
-        self._call = call
-        idle = _idle.workers
-        # Inside of another greenlet it has that one for its parent, which it would keep alive.
-        self._is_kept = getcurrent().parent is None
-        if idle and self._is_kept:
-            self._greenlet, self._given = idle.pop()
-        else:
-            self._given = []
-            self._greenlet = greenlet(functools.partial(_work, self._given))
-        self._given.append(self)
-        self.switch = self._greenlet.switch
-        self._greenlet.gr_context = contextvars.copy_context()
+        worker.given.append(self)
+        self.switch = self.greenlet.switch
+        self.greenlet.gr_context = contextvars.copy_context()
 
     def run(self) -> None:
         """Make the call; for `_work`."""
@@ -136,7 +160,7 @@ class Fiber:
     def cancel(self) -> BaseException | None:
         """End a parked call: its `finally` blocks run.  Returns what it raised instead."""
         self.cancelled = True
-        self._switch(self._greenlet.throw)
+        self._switch(self.greenlet.throw)
         return self.error
 
     def release(self) -> None:
@@ -144,14 +168,15 @@ class Fiber:
         self.result = self.error = None
         if self.apart:
             self.trace.fiber = None
+            self.trace.modules = []
         else:
             self.around.fiber = None
-        given, worker = self._given, self._greenlet
-        del self._call, self._greenlet, self.switch
-        given.clear()  # it has never begun
-        if self._is_kept and worker and not self.is_parked and len(_idle.workers) < MOST_IDLE:
-            worker.gr_context = None
-            _idle.workers.append((worker, given))
+        worker, own = self._worker, self.greenlet
+        del self._call, self._worker, self.greenlet, self.leave, self.switch
+        worker.given.clear()  # it has never begun
+        if self._is_kept and own and not self.is_parked and len(_idle.workers) < MOST_IDLE:
+            own.gr_context = None
+            _idle.workers.append(worker)
 
     def _switch(self, switch: Callable[[], Any]) -> None:
         trace = self.trace
@@ -172,20 +197,7 @@ class Fiber:
                 here.enter(trace)
 
 
-def park(trace: Trace) -> bool:
-    """Let the running fiber of a trace wait until everything pending has been computed.
-
-    False where that cannot be (another thread, a cancelled call, nobody to wait for).
-    """
-    fiber = trace.fiber
-    me = fiber._greenlet
-    if fiber.cancelled or fiber.last or getcurrent() is not me:
-        return False
-    me.parent.switch()
-    return True
-
-
-_hot.set_slot("park", park)
+_hot.set_slot("park", _slabs.park)
 
 
 def run_together(
@@ -210,7 +222,9 @@ def _run_together(
     trace = _hot.current_trace()
     apart = apart and trace.symbolic is None and trace.fiber is None and allowed()
     rows = enumerate(zip(calls, streams, strict=True))
-    fibers = [Fiber(trace, k, call, stream, apart) for k, (call, stream) in rows]
+    # Inside of another greenlet theirs have that one for their parent, which they would keep alive.
+    kept = getcurrent().parent is None
+    fibers = [Fiber(trace, k, call, stream, apart, kept) for k, (call, stream) in rows]
     budget = trace.soft_nodes
     trace.soft_nodes = trace.hard_nodes  # there is no beat to wait for
     waiting = fibers
@@ -263,6 +277,8 @@ def _run_together(
         if trace.n == 0:
             trace.state = trace.root
         for fiber in fibers:
+            if apart:
+                trace.ops_before += fiber.trace.ops_before + fiber.trace.ops
             fiber.release()
 
 

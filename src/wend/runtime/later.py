@@ -14,16 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.core.graph import PathGraph
+from wend.runtime.calls import kernel_of
 from wend.runtime.flat import flat
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.templates import Template
 from wend.transforms.differentiate import FREED
 from wend.transforms.hooks import has_hooks
+
+#: Numbers of rows of which a template keeps what they make of the code for parameters' gradients.
+MOST_TAILS = 32
 
 
 class LazyPath(PathGraph):
@@ -253,12 +258,42 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
             arrays.append(np.concatenate(each) if len(each) > 1 else each[0])
         else:
             arrays.append(slab[0])
-    types = [
+    kernel = tail_kernel(template, arrays, numbers)
+    found: list[Any] | None = None if kernel is None else kernel.run(arrays)
+    if found is not None:
+        return found
+    found = template.tail(arrays, tail_types(template, arrays), numbers)  # type: ignore[misc]
+    return [apart_from(arrays, g) for g in found]
+
+
+def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
+    """The types of what the gradients of parameters read."""
+    return [
         x.type if type(x) is Value else _hot.intern_type(x.shape, t.dtype, t.device)
         for x, t in zip(arrays, template.tail_types, strict=True)
     ]
-    found: list[Any] = template.tail(arrays, types, numbers)  # type: ignore[misc]
-    return [apart_from(arrays, g) for g in found]
+
+
+def tail_kernel(template: Template, arrays: list[Any], numbers: list[Any]) -> Any:
+    """Machine code that makes these gradients in memory of their own; None if there is none."""
+    settings = config.settings
+    if settings.verify or settings.deterministic:
+        return None
+    known = template.tails
+    sizes = tuple([x.type if type(x) is Value else x.shape for x in arrays])
+    key = (sizes, repr(numbers)) if numbers else sizes  # exact bits, as in `Ledger.wait_for`
+    found = known.get(key, template)
+    if found is template:
+        try:
+            found = kernel_of(template.tail, tail_types(template, arrays), numbers)
+        except LookupError:
+            return None
+        if found.show is not None or min(found.picks) < len(arrays):
+            found = None
+        if len(known) >= MOST_TAILS:
+            known.clear()
+        known[key] = found
+    return found
 
 
 def apart_from(arrays: list[Any], g: Any) -> Any:

@@ -13,7 +13,6 @@ have their weaves in common, and their strands run as one, part by part behind e
 
 from __future__ import annotations
 
-import functools
 import operator
 import weakref
 from typing import Any
@@ -22,10 +21,10 @@ import numpy as np
 
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
-from wend.core._hot import Batch, LeafPrimitive, Value
+from wend.core._hot import Batch, LeafPrimitive
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.arena import aligned
-from wend.runtime.calls import bound, fitted
+from wend.runtime.calls import kernel_of
 from wend.runtime.execution import structure_key
 from wend.runtime.families import MOST_CALLS
 from wend.runtime.launcher import maker
@@ -298,38 +297,6 @@ def make_weave(
     if False not in shared or any(values[i].type.nbytes == 0 for i in pattern.live):
         return None
     return Weave(pattern, members[0], roles, shared, len(members))
-
-
-def kernel_of(function: Any, types: list[Any], numbers: list[Any]) -> Any:
-    """A function of a template in machine code, for operands of certain types: a `Kernel`.
-
-    Raises LookupError if there is no machine code (yet), or a part of it is none.
-    """
-    show: Any = None
-    fit: Any = None
-    try:
-        frame, made, words, fit = fitted(function, types, numbers)
-    except LookupError:
-        frame, made, words = bound(function, types, numbers, shows=True)
-        shown = _launch.sources()[3]
-        #: Results that lie in others, or in operands: (number, which of what the frame shows).
-        found = [(i, k) for i, source, k in frame.gives if source == shown]
-        if found:
-            show = functools.partial(fill_in, found, types)
-    kinds = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
-    makes = tuple([(maker(*kind), *kind) for kind in kinds])
-    table = np.empty(len(types) + len(makes), np.int64)
-    return _slabs.Kernel(frame, made, words, fit, makes, tuple(function.picks), table, show)
-
-
-def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:
-    """Results that lie in other arrays of a kernel's table."""
-    values = [
-        x if type(x) is Value else _hot.held(t, x) for x, t in zip(table, types, strict=False)
-    ]
-    arrays = _launch.show(kernel.frame, values, [table[i] for i in kernel.made])
-    for i, k in shown:
-        table[i] = np.ascontiguousarray(arrays[k]).reshape(arrays[k].shape)
 
 
 class Bound:

@@ -279,6 +279,7 @@ class Template:
         self.even = len(set(self.flows.values())) <= 1
         self.backward: Function | None = None
         self.tail: Function | None = None
+        self.tails: dict[Any, Any] = {}  # see `later.tail_kernel`
         self.keeps: frozenset[int] = _NONE
         self.gives = False  # whether a backward pass has anything to hand on
         self.targets: list[int] = []

@@ -18,10 +18,11 @@ from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Record, Segment, Value
 from wend.runtime import _launch_select, _slabs_select
+from wend.runtime.calls import kernel_of
 from wend.runtime.families import MOST_CALLS, Unsuited, is_wide
 from wend.runtime.flat import row_of
 from wend.runtime.later import LazyPath, Ledger, compute_again
-from wend.runtime.strands import Part, Pattern, Weave, kernel_of
+from wend.runtime.strands import Part, Pattern, Weave
 from wend.runtime.structure import ops_of
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
@@ -149,23 +150,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         self.results = results
         self.sources = sources
         self.places = places
-        #: By strand, as all that follows.
-        self.patterns: list[Pattern] = []
-        self.args: list[list[Any]] = []
-        #: All leaves, also those that nothing is read of but their extents.
-        self.leaves: list[list[Value]] = []
-        #: Types of the first strand of a part; the others differ in those of leaves, and of loose
-        #: views.
-        self.types: list[list[Any]] = []
-        self.loose: list[Any] = []
-        for pattern, members in parts:
-            m = len(members)
-            self.patterns += [pattern] * m
-            self.locals += [pattern.locals] * m
-            self.args += [batch.args for batch in members]
-            self.leaves += _slabs.picked(members, pattern.leaves)
-            self.types += [_slabs.types_of(members[0].values)] * m
-            self.loose += _slabs.types_at(members, pattern.loose) if pattern.loose else [()] * m
+        self.take(parts)
         self.spent: frozenset[int] = (
             frozenset()
         )  # nodes that passes through all strands have used up

@@ -209,7 +209,8 @@ class Pass:
         """The gradient of a leaf is complete."""
         leaf, g = self.totals.pop(key)
         if not self.capture:
-            accumulate(leaf, g, self.create)
+            if not _hot.settle_gradient(leaf, g):
+                accumulate(leaf, g, self.create)
             return
         if leaf.hooks:
             g = run_tensor_hooks(leaf.hooks, g)
