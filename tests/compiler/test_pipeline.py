@@ -217,6 +217,35 @@ def test_rows_stay_in_one_kernel():
     compared(lambda: [F.layer_norm(x, (33,), weight, bias), torch.softmax(x, 1)])
 
 
+SHORT = {
+    "softmax": lambda x: F.softmax(x, 1),
+    "of columns": lambda x: F.softmax(x, 0),
+    "of a half": lambda x: F.softmax(x.half(), 1),
+    "by hand": lambda x: (x - x.amax((0, 1), True)).exp(),
+}
+WHOLE = {
+    "plain": lambda x: x.exp(),
+    "another's maximum": lambda x: (x - (x - 1).amax(1, True)).exp(),
+    "of other rows": lambda x: (x - x.amax(1)).exp(),
+    "above": lambda x: (x.amax(1, True) - x).exp(),
+    "from a number": lambda x: (1 - x).exp(),
+    "minimum": lambda x: (x - x.amin(1, True)).exp(),
+    "halves": lambda x: (x.half() - x.half().amax(1, True)).exp(),
+}
+
+
+@pytest.mark.parametrize("name", [*SHORT, *WHOLE])
+def test_exponentials_of_what_lies_below_a_maximum_are_shorter(name):
+    x = np.random.default_rng(3).normal(size=(6, 6)).astype(np.float32) * 50
+    x[1, 2], x[3] = np.nan, -np.inf
+    function = (SHORT | WHOLE)[name]
+    found, (y,) = recipe(lambda: [function(torch.tensor(x))])
+    text = "".join(step.text for step in found.steps if isinstance(step, Kernel))
+    assert ("exp_of_negative" in text) == (name in SHORT)
+    with config.override(compile=False, wait=False), own_trie():
+        np.testing.assert_allclose(y.numpy(), function(torch.tensor(x)).numpy(), rtol=1e-6)
+
+
 def test_views_are_index_maps():
     x = normal(4, 6, 10)
 

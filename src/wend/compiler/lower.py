@@ -25,13 +25,14 @@ from wend.compiler.windows import lower_convolution
 from wend.core.graph import Node, PathGraph, live_nodes
 from wend.core.primitive import Spec
 from wend.core.types import Number
+from wend.ops.arithmetic import Sub
 from wend.ops.attend import Attention
 from wend.ops.basic import FillLike, Graft, Identity
 from wend.ops.contract import Contract
 from wend.ops.conv import Convolution
 from wend.ops.creation import Arange, Full
 from wend.ops.elementwise import Elementwise, widened
-from wend.ops.extremes import Argmax, Argmin, MaxDim, MinDim
+from wend.ops.extremes import Amax, Argmax, Argmin, MaxDim, MinDim
 from wend.ops.gather import Gather, ScatterAdd
 from wend.ops.index import Index, IndexPut
 from wend.ops.index_dim import Embedding, EmbeddingAdjoint, IndexAdd, IndexSelect
@@ -45,6 +46,7 @@ from wend.ops.scan import LinearScan, Scan
 from wend.ops.scatters import SelectScatter, SliceScatter
 from wend.ops.selection import Cast
 from wend.ops.strided import AsStrided
+from wend.ops.transcendental import Exp
 from wend.ops.views import Alias, Permutation
 from wend.ops.views import View as ViewOp
 
@@ -66,6 +68,8 @@ class Lowering:
         self.filled: set[int] = set()
         self.sources: dict[int, Node] = {}  # the nodes of uniform values
         self.puts = 0  # writes to single slices
+        self.maxima: dict[int, int] = {}  # maxima along dims that stay -> of what
+        self.differences: dict[int, tuple[int, ...]] = {}  # result -> operands
 
     def work(self) -> Iterator[None]:
         """Lower all nodes, in slices of one; the result is `function`."""
@@ -217,11 +221,22 @@ class Lowering:
         emit = elementwise_code(node.prim, targets, result, tuple(s.dtype for s in specs))
         if emit is None:
             return False
+        if isinstance(node.prim, Exp) and self.is_negative(node.inputs[0]):
+            emit = _exp_of_negative
         dims = tuple(range(len(space)))
+        if isinstance(node.prim, Sub) and len(node.inputs) == 2:
+            self.differences[out] = node.inputs
         cheap = node.prim.kind != "float" or isinstance(node.prim, Cast)
         given = [r for r in reads if r is not None]
         f.ops.append(Op(MAP, node, node.outputs, given, space, dims, emit, node.args, cheap=cheap))
         return True
+
+    def is_negative(self, i: int) -> bool:
+        """Whether no element is above 0: those of a softmax are what lies below a maximum."""
+        f = self.function
+        x, maximum = self.differences.get(i, (i, -1))
+        wide = f.dtypes[i] in (dtypes.float32, dtypes.float64) and f.dtypes[x] is f.dtypes[i]
+        return wide and self.maxima.get(maximum) == x
 
     def clone(self, node: Node) -> bool:
         """Memory of its own."""
@@ -333,6 +348,8 @@ class Lowering:
         axes = prim.axes(rank)
         kept = [d for d in range(rank) if d not in axes]
         out_dims = tuple(-1 if d in axes else d for d in range(rank)) if prim.keepdim else kept
+        if isinstance(prim, Amax) and prim.keepdim:
+            self.maxima[out] = x
         wide = dtypes.bool_ if type(prim.identity) is bool else widened(f.dtypes[out])
         fold = Fold(prim.combine, prim.identity, wide, isinstance(prim, Sum))
         return self.add_fold(node, x, tuple(out_dims), fold)
@@ -431,6 +448,10 @@ def in_turn(*groups: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The numbers of dims that lie group by group."""
     ends = list(accumulate(map(len, groups), initial=0))
     return [tuple(range(a, b)) for a, b in pairwise(ends)]
+
+
+def _exp_of_negative(code: Any, operands: list[Any]) -> Any:
+    return code.b.exp_of_negative(operands[0])
 
 
 def _itself(code: Any, operands: list[Any]) -> Any:

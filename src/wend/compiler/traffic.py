@@ -27,6 +27,8 @@ __all__ = ["FAR_BYTES", "STREAM_BYTES", "Traffic"]
 FAR_BYTES, STREAM_BYTES = 4 << 20, 4 << 20
 #: How far ahead memory is asked for.
 AHEAD = 2048
+#: The levels of cache that it is asked into, in LLVM's words.
+FIRST, SECOND = 3, 2
 #: Shorter rows are asked for while the row before is computed with.
 ROW = 64 << 10
 #: The smallest vector that can be written past the caches.
@@ -151,7 +153,11 @@ class Traffic:
         self.ask(phase, phase.following, "short", 0)
 
     def ask(self, phase: PhaseCode, reads: list[tuple[Access, str]], rows: str, ahead: int) -> None:
-        """Ask for memory, so many bytes beyond where a turn reads; `rows`: where long or short."""
+        """Ask for memory, so many bytes beyond where a turn reads; `rows`: where long or short.
+
+        What is read soon comes into the first-level cache. The next row waits in the second: its
+        lines fall into the same places as those of this row, and would drive them out of the first.
+        """
         if not reads:
             return
         text, condition = self.code.text, self.is_far()
@@ -172,7 +178,8 @@ class Traffic:
                     )
                     for byte in range(0, phase.copies // parts * self.code.lanes * size, LINE):
                         line = text.let(f"getelementptr i8, ptr {place}, i64 {ahead + byte}")
-                        text.line(f"call void @llvm.prefetch.p0(ptr {line}, i32 0, i32 3, i32 1)")
+                        into = f"i32 0, i32 {FIRST if ahead else SECOND}, i32 1"
+                        text.line(f"call void @llvm.prefetch.p0(ptr {line}, {into})")
 
     def store(self, phase: PhaseCode, access: Access, values: list[Value], stream: str) -> None:
         """Vectors side by side to memory, past the caches if the i1 says so."""

@@ -30,6 +30,7 @@ from wend.compiler.mathlib import (
 #: name -> (formula, number of operands). The names are instructions of `Builder`.
 FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
     "exp": (exponential.exp, 1),
+    "exp_of_negative": (exponential.exp_of_negative, 1),
     "exp2": (exponential.exp2, 1),
     "expm1": (exponential.expm1, 1),
     "sigmoid": (exponential.sigmoid, 1),
