@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from wend.compiler.blocking import (
     GROUP,
-    LARGE,
     Block,
     Group,
     Later,
@@ -14,7 +13,6 @@ from wend.compiler.blocking import (
     Room,
     Rows,
     is_partial,
-    narrow,
     packed_apart,
     panels,
 )
@@ -102,9 +100,6 @@ class Operands:
         if element == shape.element:
             direct = f.both(f.both(beside, self.few), wanted)
             copied = f.both(f.both(beside, f.let(f"xor i1 {direct}, true")), wanted)
-            if narrow(shape):
-                small = f.is_("slt", f.mul(block.depth, self.right.step), str(LARGE))
-                copied = f.both(copied, small)
         source = f.at(self.right.base, f.mul(block.start, self.right.step))
         matrix = Matrix(source, self.right.line, self.right.step)
         bytes_ = f.mul(block.depth, str(shape.size))

@@ -267,13 +267,23 @@ def _copy_groups(f: Routine, source: Source) -> None:
     rows = f.add("%each", f.select(f.is_("ne", "%more", "0"), "1", "0"))
     mask = lane_mask(f, lanes, rows)
     line, apart = f.mul(rows, str(shape.size)), f.mul(rows, str(source.size))
+    # Two halves that end where the rows do; of fewer rows than one has, both are the same.
+    half, few = f.maximum("0", f.sub(rows, str(lanes // 2))), lane_mask(f, lanes // 2, rows)
     with f.turns("0", "%depth") as loop:
         here, to = loop.carry("ptr", "%source"), loop.carry("ptr", "%tile")
         for tile in range(GROUP):
-            x = source.vector(f, f.at(here, f.mul(apart, str(tile))), mask, lanes)
-            # Lanes beyond the rows are overwritten by the next step.
+            place = f.at(here, f.mul(apart, str(tile)))
             into = f.at(to, f.mul("%apart", str(tile)))
-            f.store(f"<{lanes} x {shape.element}>", x, into, shape.size)
+            if tile < GROUP - 1:
+                x = source.vector(f, place, mask, lanes)
+                # Lanes beyond the rows are overwritten by the next step.
+                f.store(f"<{lanes} x {shape.element}>", x, into, shape.size)
+                continue
+            # What lies behind the last tile may be in a cache line that nobody has asked for.
+            for offset in ("0", half):
+                x = source.vector(f, f.at(place, f.mul(offset, str(source.size))), few, lanes // 2)
+                to_half = f.at(into, f.mul(offset, str(shape.size)))
+                f.store(f"<{lanes // 2} x {shape.element}>", x, to_half, shape.size)
         loop.become(here, f.at(here, "%step"))
         loop.become(to, f.at(to, line))
 

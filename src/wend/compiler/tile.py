@@ -358,6 +358,9 @@ def _multiply(
                 if packing:
                     place = f.mul(f.add(loop.index, str(step)), str(width * shape.bytes))
                     _copy(f, shape, at_b, f.at("%soon", place), width)
+                    if width * shape.bytes <= LINE:
+                        # Of the next panel's row the last line: the one before is this row's too.
+                        fetch(f, f.at(at_b, 2 * width * shape.bytes - shape.size), level=2)
                 part = slice(step * rows * width, (step + 1) * rows * width)
                 fresh = multiply_step(f, shape, row_at(at_a), at_b, now[part], width, soon_b)
                 for name, x in zip(now[part], fresh):
