@@ -20,6 +20,7 @@ cdef extern from "_shim.h":
     int push "wend_push" (object items, object item) except -1
     int drop_last "wend_drop_last" (object items) except -1
     object call_forward "wend_call_forward" (object module, object args, object kwargs)
+    int mirrors "wend_mirrors" (object attributes, object members) except -1
     int quick_members "wend_quick_members" (object cls) except -1
     int quick_module "wend_quick_module" (object cls) except -1
     int install_module_call "wend_install_module_call" (object cls) except -1

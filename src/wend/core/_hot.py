@@ -3707,6 +3707,11 @@ def note_module_class(cls):
     quick_members(cls)
 
 
+def mirrored(attributes, members):
+    """Whether a dict has all items of another, which may be of a subclass: the same objects."""
+    return mirrors(attributes, members) == 1
+
+
 class PublicModule(ModuleType):
     """A module of Python's that has a `__getattr__`: what it has is found without a detour.
 

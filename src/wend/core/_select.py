@@ -72,6 +72,12 @@ def roomy(n: int) -> list[Any]:
     return []
 
 
+def mirrors(attributes: dict[str, Any], members: dict[str, Any]) -> int:
+    """Whether a dict has all items of another one, the very same objects."""
+    missing = object()
+    return all(attributes.get(name, missing) is value for name, value in members.items())
+
+
 def call_forward(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The computation of a module."""
     return module.forward(*args, **kwargs)
@@ -116,6 +122,7 @@ _STAND_INS = {
     "slice_stop": attrgetter("stop"),
     "slice_step": attrgetter("step"),
     "keep_memory": keep_memory,
+    "mirrors": mirrors,
     "roomy": roomy,
     "push": list.append,
     "handle_at": list.__getitem__,

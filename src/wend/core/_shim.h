@@ -639,6 +639,21 @@ static inline PyObject *wend_member(PyObject *attributes, PyObject *name)
 #define wend_member PyDict_GetItemWithError
 #endif
 
+/* Whether a dict has all items of another one, the very same objects. */
+static int wend_mirrors(PyObject *attributes, PyObject *members)
+{
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(members, &at, &name, &value)) {
+        PyObject *found = PyDict_GetItemWithError(attributes, name);
+        if (found == NULL && PyErr_Occurred())
+            return -1;
+        if (found != value)
+            return 0;
+    }
+    return 1;
+}
+
 /* Attributes of a module that has a `__getattr__` of its own: Python would ask its type and its dict
  * each time. */
 static PyObject *wend_public_getattr(PyObject *self, PyObject *name)

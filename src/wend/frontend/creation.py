@@ -454,6 +454,8 @@ def empty_like(input: Tensor, **keywords: Any) -> Tensor:
 
 def zeros_like(input: Tensor, **keywords: Any) -> Tensor:
     """y[...] = 0, of input's size and type; not part of its history."""
+    if not keywords and type(input) is Tensor:
+        return ops.full(input.shape, 0, dtype=input.dtype)
     return _like("zeros_like", input, 0, keywords)
 
 

@@ -77,6 +77,11 @@ def _is_module(value: Any) -> bool:
     return isinstance(value, ModuleBase)
 
 
+def modules_of(module: Any) -> Mapping[str, Any]:
+    """What `module._modules` is, in one step."""
+    return registry(module, "_modules", _is_module)
+
+
 def _is_parameter(value: Any) -> bool:
     return isinstance(value, Parameter)
 

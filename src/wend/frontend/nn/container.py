@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from wend.frontend.nn._core import Tensor
+from wend.frontend.nn._members import modules_of
 from wend.frontend.nn.module import Module, _indented
 from wend.frontend.nn.parameter import Parameter
 
@@ -45,7 +46,7 @@ class _Numbered(Module):
         return len(self._modules)
 
     def __iter__(self) -> Iterator[Module]:
-        return iter(list(self._modules.values()))
+        return iter(list(modules_of(self).values()))
 
     def __dir__(self) -> list[str]:
         return [name for name in super().__dir__() if not name.isdigit()]

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from operator import is_
 from typing import Any
+
+from wend.core._hot import mirrored
 
 _MISSING: Any = object()
 
@@ -115,11 +116,8 @@ def registry(module: Any, key: str, admits: Callable[[Any], bool]) -> Registry:
         # A plain dict from a pickle or a copy, or the registry of the module copied from.
         attributes[key] = fresh = Registry(module, found)
         return fresh
-    try:
-        if all(map(is_, map(attributes.__getitem__, found), found.values())):
-            return found
-    except KeyError:
-        pass
+    if mirrored(attributes, found):
+        return found
     for name, value in list(found.items()):
         current = attributes.get(name, _MISSING)
         if current is value:
