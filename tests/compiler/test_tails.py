@@ -99,6 +99,30 @@ def test_the_gradient_of_an_activation_is_computed_on_the_tiles():
     assert any("mul" in tail for tail in tails(made))
 
 
+@pytest.mark.parametrize("read", [False, True], ids=["unread", "read"])
+def test_a_derivative_is_computed_where_its_activation_is(read):
+    """GELU and its derivative share most of their work; one is kept in the place of their operand.
+
+    If something else reads the operand behind the product, the derivative waits.
+    """
+    x, a, b = (weight(33, 40), weight(70, 40, seed=1), weight(20, 70, seed=2))
+    for w in (a, b):
+        w.requires_grad_()
+
+    def step():
+        h = F.linear(x, a)
+        y = F.linear(F.gelu(h), b)
+        if read:
+            y = y.square().sum() + (y @ y.T @ h).sum()
+        return torch.autograd.grad(y.sum(), (a, b))
+
+    made, _ = recipe(step)
+    first = ["normal_gate"] if read else ["normal_gate", "normal_slope"]
+    assert tails(made)[0] == first
+    assert sum("normal_slope" in tail for tail in tails(made)) == 1
+    compared(step)
+
+
 BIASES = [(6, 50), (50,), (1,), (), (6, 1), (1, 50), (3, 6, 50), (3, 1, 1), (3, 6, 1), (1, 1, 50)]
 
 

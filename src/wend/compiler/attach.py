@@ -2,8 +2,9 @@
 
 First all is looked at as a whole. An op belongs to the latest product among those that lead to it
 through elementwise ops, or to an earlier one if something needs it before: what the backward pass
-alone wants of a forward product is computed behind the backward one. Of the ops that belong to a
-product, those that only nests use are left to the nests if that saves memory traffic.
+alone wants of a forward product is computed behind the backward one, unless it shares its work with
+an op of the forward one. Of the ops that belong to a product, those that only nests use are left to
+the nests if that saves memory traffic.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from wend.compiler.fuse import Fusion
 
 __all__ = ["Attachment"]
+
+# Ops that cost little where another one is computed of the same operand: by name.
+_SHARED = {"normal_slope": "normal_gate"}
 
 
 class Attachment:
@@ -34,6 +38,7 @@ class Attachment:
                 self.users.setdefault(base, []).append(op)
         self.head: dict[int, Op] = {}  # result of an op -> the product that it belongs to
         self.find_heads()
+        self.share_work()
         self.leave_to_nests()
 
     # -- before regions are formed --------------------------------------------------------------
@@ -78,6 +83,26 @@ class Attachment:
             early = op.out in self.needed or len(heads) < len(self.users.get(op.out, ()))
             heads += [latest[op.out]] if early or not heads else []
             self.head[op.out] = min(heads, key=lambda head: self.fusion.order[id(head)])
+
+    def share_work(self) -> None:
+        """Compute an op early, with one whose work it shares: kept in the place of its operand."""
+        for op in self.function.ops:
+            other = _SHARED.get(op.name)
+            if other is None or op.out not in self.head:
+                continue
+            (operand,) = self.sources[id(op)]
+            users = [user for user in self.users[operand] if user is not op]
+            heads = {id(self.head.get(user.out)) for user in users}
+            if operand in self.needed or len(heads) > 1 or self.is_smaller(operand, op.out):
+                continue
+            for user in users:
+                if user.name == other and user.out in self.head:
+                    self.head[op.out] = self.head[user.out]
+
+    def is_smaller(self, value: int, other: int) -> bool:
+        """Whether elements of a value take less memory than those of another."""
+        dtypes = self.function.dtypes
+        return dtypes[value].itemsize < dtypes[other].itemsize
 
     def is_whole(self, value: int, op: Op) -> bool:
         """Whether a value is as large as the op's result."""
