@@ -70,7 +70,7 @@ def negate(f, site):
     )
 
 
-@pytest.mark.parametrize("geometry", [GEOMETRIES[k] for k in (2, 5, 11, -3, -2, -1)], ids=str)
+@pytest.mark.parametrize("geometry", [GEOMETRIES[k] for k in (2, 5, 11, -4, -3, -2, -1)], ids=str)
 def test_epilogue(geometry):
     case = Case(geometry)
     library = compile_module(matmul.epilogue("finish", "float32", negate), ["finish"])

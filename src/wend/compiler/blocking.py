@@ -36,6 +36,7 @@ __all__ = [
     "arguments",
     "column_panels",
     "direct_rows",
+    "handed_rows",
     "is_partial",
     "narrow",
     "packed_apart",
@@ -56,6 +57,8 @@ _SHALLOW = 40
 # packed for fewer: its rows lie pages apart, and each tile reads them anew. So do tiles that read
 # but a cache line of each.
 _DIRECT, _LARGE_ROWS = 128, 16
+#: Rows of tiles that an epilogue gets at once, at most, where masks cost much.
+TALL = 64
 #: Bytes of a large one.
 LARGE = 3 << 19
 
@@ -195,9 +198,14 @@ def panel_capacity(shape: Shape) -> int:
 
 
 def _room(shape: Shape) -> tuple[int, int, int]:
-    # A tile of sums, and one that is turned.
-    tiles = (shape.rows + shape.panel) * shape.panel * shape.size
+    # Tiles of sums, and one that is turned.
+    tiles = (handed_rows(shape) + shape.panel) * shape.panel * shape.size
     return panel_capacity(shape) * shape.size, GROUP * packed_apart(shape), tiles
+
+
+def handed_rows(shape: Shape) -> int:
+    """Rows of tiles that an epilogue may get at once: a call takes as long as some of them."""
+    return shape.rows if shape.masks else TALL
 
 
 def scratch_size(shape: Shape) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from wend.compiler.blocking import Room, arguments, panel_capacity, panels
+from wend.compiler.blocking import Room, arguments, handed_rows, panel_capacity, panels
 from wend.compiler.bundles import most_columns
 from wend.compiler.direct import is_small
 from wend.compiler.masks import store_counted
@@ -501,6 +501,15 @@ class _Shifted:
         out = f.at(to[1], f.mul(column, self.unit))
         into_row = f.select(self.handed, str(shape.panel * shape.size), a["out_channel"])
         far = f.is_("sgt", f.mul(a["out_channel"], a["filters"]), str(_FAR))
+        # Where all tiles of a panel have room, an epilogue gets them at once.
+        at_once = handed_rows(shape) >= _FILTERS
+
+        def hand_over(tile: str, height: str, row: str) -> None:
+            f.line(
+                f"call void {a['epilogue']}(ptr {tile}, i64 {height}, i64 {count}, i64 {row}, "
+                f"i64 {column}, i64 {place[0]}, i64 {place[1]}, ptr {a['state']})"
+            )
+
         with f.turns("0", tiles) as loop:
             row = loop.carry("i64", "0")
             height = f.add(each, f.select(f.is_("slt", loop.index, more), "1", "0"))
@@ -508,16 +517,18 @@ class _Shifted:
             number = f.add(f.mul(f.sub(height, "1"), str(shape.vectors)), f.sub(width, "1"))
             tile = f.load("ptr", f.at("@shifted_tiles", f.mul(number, "8")), 8)
             left = f.at(to[0], f.mul(row, a["weight_filter"]))
-            into = f.select(self.handed, self.tile, f.at(out, f.mul(row, a["out_channel"])), "ptr")
-            where = (
-                f"i64 {height}, i64 {count}, i64 {row}, i64 {column}, i64 {place[0]}, "
-                f"i64 {place[1]}, ptr {a['state']}"
-            )
+            into = f.at(out, f.mul(row, a["out_channel"]))
+            own = f.at(self.tile, f.mul(row, into_row)) if at_once else self.tile
+            into = f.select(self.handed, own, into, "ptr")
             with f.when(f.both(self.handed, far)):
-                f.line(f"call void {a['epilogue']}(ptr null, {where})")
+                hand_over("null", height, row)
             f.line(
                 f"call void {tile}(ptr {left}, i64 {a['weight_filter']}, i64 {self.depth}, "
                 f"ptr {self.offsets}, ptr {at}, ptr {self.pieces.base}, ptr {into}, i64 {into_row})"
             )
+            if not at_once:
+                with f.when(self.handed):
+                    hand_over(self.tile, height, row)
+        if at_once:
             with f.when(self.handed):
-                f.line(f"call void {a['epilogue']}(ptr {self.tile}, {where})")
+                hand_over(self.tile, a["filters"], "0")
