@@ -38,7 +38,7 @@ def by_groups(request, monkeypatch):
     again = counted("groups", regions.Execution.backward_again)
     monkeypatch.setattr(regions.Execution, "backward_again", again)
     monkeypatch.setattr(later.Later, "resolve", counted("nodes", later.Later.resolve))
-    monkeypatch.setattr(unravel.Woven, "run", counted("groups", unravel.Woven.run))
+    monkeypatch.setattr(unravel.Woven, "push", counted("groups", unravel.Woven.push))
     monkeypatch.setattr(unravel.Woven, "resolve", counted("nodes", unravel.Woven.resolve))
     before = torch.autobatch(True)
     yield counts

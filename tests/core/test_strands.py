@@ -12,6 +12,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
+from wend.core import _hot
 from wend.runtime import fibers, later, strands, structure, tiers, unravel, weaving
 
 Params = dict[str, "torch.Tensor"]
@@ -31,7 +32,7 @@ def woven(request, monkeypatch):
 
     monkeypatch.setattr(strands, "PASSED", 0)
     monkeypatch.setattr(strands.Weave, "run", counted("forward", strands.Weave.run))
-    monkeypatch.setattr(unravel.Woven, "run", counted("backward", unravel.Woven.run))
+    monkeypatch.setattr(unravel.Woven, "push", counted("backward", unravel.Woven.push))
     monkeypatch.setattr(unravel.Woven, "resolve", counted("nodes", unravel.Woven.resolve))
     with torch.autobatch(True), own_trie():
         settings = {"compile": request.param == "machine code", "wait": True}
@@ -284,14 +285,14 @@ def forgotten(p: Params, x: torch.Tensor) -> torch.Tensor:
 
 
 def test_strands_of_which_some_forget_a_result_are_run_as_one(woven, monkeypatch):
-    parts, seen = unravel.Woven.parts, []
+    parts, seen = unravel.Woven.ways, []
 
     def noted(self):
         found = parts(self)
         seen.append((len(found), [sum(m) for m in self.marks.values()], self.n))
         return found
 
-    monkeypatch.setattr(unravel.Woven, "parts", noted)
+    monkeypatch.setattr(unravel.Woven, "ways", noted)
     assert_same(forgotten, examples())
     assert all(count <= 1 for count, _, _ in seen)
     assert any(0 < min(marks) < max(marks) == n for _, marks, n in seen if marks)
@@ -323,6 +324,9 @@ def test_a_kernel_that_cannot_run_leaves_it_to_the_plan(woven, monkeypatch):
         def run(self, operands):
             return None
 
+        def run_back(self, left, seeds):
+            return None
+
     monkeypatch.setattr(unravel, "kernel_of", lambda *given: Busy())
     assert_same(steps, examples())
     assert woven["backward"] > 0
@@ -346,6 +350,34 @@ def test_code_for_gradients_of_parameters_is_kept_for_some_numbers_of_rows(woven
     assert any(found is not None for found, _ in known) == config.settings.compile
     kernels = [found for found, _ in known if found is not None]
     assert not kernels or len(set(map(id, kernels))) < len(kernels)
+
+
+def test_length_and_number_of_a_tensor():
+    x = torch.arange(6).reshape(3, 2)
+    assert len(x) == 3 and len(x[:2].T) == 2 and len(torch.nn.Parameter(torch.ones(4))) == 4
+    assert torch.vmap(lambda row: row * len(row))(x).tolist() == (x * 2).tolist()
+    with pytest.raises(TypeError, match="0-d"):
+        len(x[0, 0])
+    assert [int(torch.tensor(v)) for v in (7, -2.5, True)] == [7, -2, 1]
+    assert int(x[1:2, 1]) == 3 and type(int(torch.tensor(2.0))) is int
+    with pytest.raises(TypeError):
+        int(torch.tensor(1 + 2j))
+    with pytest.raises(ValueError):
+        int(torch.tensor(float("nan")))
+    with pytest.raises(RuntimeError):
+        int(x)
+
+
+def test_strands_whose_kernel_cannot_run_are_run_by_others(woven, monkeypatch):
+    class Busy:
+        inner = picks = ()
+
+        def run_in_block(self, operands):
+            return None, None
+
+    monkeypatch.setattr(strands, "kernel_of", lambda *given: Busy())
+    assert_same(steps, examples())
+    assert woven["forward"] > 0
 
 
 def numbers(p: Params, x: torch.Tensor) -> torch.Tensor:
@@ -404,6 +436,60 @@ def test_a_run_that_fails_without_need_is_told(woven, monkeypatch):
     monkeypatch.setattr(tiers, "_told", False)
     with pytest.warns(RuntimeWarning, match="broken.*a defect"):
         assert_same(numbers, examples())
+
+
+def test_a_pass_goes_through_strands_and_what_lies_between_them(woven):
+    given = examples()
+
+    def loss_of(together: bool) -> tuple[Params, torch.Tensor]:
+        p, xs = parameters(), given
+        for _ in range(3):
+            calls = [lambda x=x, p=p: walked(p, x) for x in xs]
+            own = [random_state.current().substream(5, k) for k in range(len(xs))]
+            xs = (
+                fibers.run_together(calls, own, apart=True)[0] if together else [c() for c in calls]
+            )
+            mean = torch.stack(xs).mean(0) @ p["a"]
+            mean.sum().item()  # a flush of its own, which is passed node by node
+            xs = [torch.tanh(x + mean) for x in xs]
+            [float(x.sum()) for x in xs]
+        return p, torch.stack(xs).square().sum()
+
+    def walked(p: Params, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x @ p["a"])
+        return y * p["b"] if y.sum() > 0 else y
+
+    for retain in (False, True):
+        found = []
+        for together in (True, False):
+            p, loss = loss_of(together)
+            loss.backward(retain_graph=retain)
+            if retain:
+                loss.backward()
+            else:
+                with pytest.raises(RuntimeError, match="second time"):
+                    loss.backward()
+            found.append([p[name].grad.numpy() for name in ("a", "b")])
+        for a, b in zip(*found, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    assert woven["backward"] > 0 and woven["nodes"] == 0
+
+
+def test_what_strands_have_read_is_kept_without_data_once_it_has_been_passed(woven):
+    p, given = parameters(), examples()
+    own = [random_state.current().substream(5, k) for k in range(len(given))]
+    losses, _ = fibers.run_together([lambda x=x: steps(p, x) for x in given], own, apart=True)
+    segment = _hot.value_of(losses[0]).segment
+    before = segment.inputs.items()
+    torch.stack(losses).sum().backward()
+    after = segment.inputs.items()
+    assert [number for number, _ in after] == [number for number, _ in before]
+    for number, value in after:
+        old = segment.inputs[number]
+        assert value is old and value.buffer is None and number in segment.inputs
+    olds = [v for _, v in before]
+    for old, new in zip(olds, [v for _, v in after], strict=True):
+        assert (old.leaf, old.segment, old.seg_index) == (new.leaf, new.segment, new.seg_index)
 
 
 def test_passes_through_some_strands(woven):

@@ -979,11 +979,11 @@ class Tensor:
     def __invert__(self): return operator1(35, self)
     def __hash__(self): return id(self)
     def __bool__(self): return truth(self)
-    def __int__(self): return SLOTS["int"](self)
+    def __int__(self): return whole(self)
     def __float__(self): return SLOTS["float"](self)
     def __complex__(self): return SLOTS["complex"](self)
     def __index__(self): return SLOTS["index"](self)
-    def __len__(self): return SLOTS["len"](self)
+    def __len__(self): return length(self)
     def __iter__(self): return SLOTS["iter"](self)
     def __contains__(self, item): return SLOTS["contains"](self, item)
     def __getitem__(self, key): return getitem(self, key)
@@ -1140,6 +1140,25 @@ def truth(handle):
     if v.type.rank == 0:
         return bool(ensure(v))
     return SLOTS["bool"](handle)
+
+
+def whole(handle):
+    """A tensor with one element as an int."""
+    v = refreshed(handle)
+    if v.type.rank == 0:
+        return int(ensure(v).item())
+    return SLOTS["int"](handle)
+
+
+def length(handle):
+    """Extent of a tensor's first dim."""
+    if type(handle) is Tensor:
+        v = refreshed(handle)
+        if v.type.rank > 0:
+            extent = dims_of(v.type)[0]
+            if type(extent) is int:
+                return extent
+    return SLOTS["len"](handle)
 
 
 def value_of(handle):

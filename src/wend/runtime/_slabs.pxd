@@ -79,6 +79,8 @@ cpdef set told_apart(Sorter sorter, dict flows, object seeds, set ends)
 cpdef list types_of(list values)
 cpdef set_zero(long long address, Py_ssize_t n)
 
+cdef class Left
+
 cdef class Kernel:
     cdef public Frame frame
     cdef public tuple made
@@ -88,9 +90,19 @@ cdef class Kernel:
     cdef public tuple picks
     cdef public object words
     cdef public object show
+    cdef public tuple inner
+    cdef public tuple room
 
     @cython.locals(outs=list, table=list, found=list, k=Py_ssize_t)
     cpdef list run(self, list operands)
+    @cython.locals(start="long long", at="long long", data="long long", inside="long long",
+                   offset="long long", v=Value, values=list, outs=list, found=list, place=tuple,
+                   given=Py_ssize_t, k=Py_ssize_t)
+    cpdef tuple run_in_block(self, list operands)
+    @cython.locals(start="long long", at="long long", data="long long", inside="long long",
+                   v=Value, values=list, table=list, n=Py_ssize_t, outs=list, found=list, given=Py_ssize_t, k=Py_ssize_t,
+                   i=Py_ssize_t, place="long long")
+    cpdef list run_back(self, Left left, list seeds)
 
 @cython.locals(batch=Batch, state=State, plans=dict, known=dict, groups=dict, rest=list,
                live=list, members=list, parts=dict, wanted=tuple, name=tuple, k=Py_ssize_t,
@@ -110,10 +122,11 @@ cpdef tuple shared_by(list parts)
 cpdef tuple gather_operands(list parts, list rows, object dense)
 @cython.locals(batch=Batch, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long")
 cpdef gather_rows(list members, tuple leaves, long long target, object dense, list found)
-@cython.locals(batch=Batch, v=Value, source="long long", at=Py_ssize_t, arg0=Py_ssize_t,
-               end=Py_ssize_t)
+@cython.locals(batch=Batch, v=Value, source="long long", place=Py_ssize_t)
 cpdef gather_parts(list members, Py_ssize_t i, object entry, Py_ssize_t size,
                    long long target, object dense, list found, list offsets)
+@cython.locals(arg0=Py_ssize_t, n=Py_ssize_t, at=Py_ssize_t)
+cdef Py_ssize_t place_in(object entry, Value v, list args) except? -1
 @cython.locals(members=list, i=Py_ssize_t, k=Py_ssize_t, first=Py_ssize_t)
 cpdef hand_out(list parts, list results)
 @cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
@@ -124,11 +137,23 @@ cpdef bint park(Trace trace) except -1
 
 cdef class Inputs:
     cdef readonly Py_ssize_t stride
+    cdef readonly Py_ssize_t n
     cdef readonly list parts
+    cdef list sources
+    cdef list leaves
+    cdef list columns
 
-    @cython.locals(found=list, columns=dict, first=Py_ssize_t, n=Py_ssize_t, r=Py_ssize_t)
+    @cython.locals(k=Py_ssize_t, each=Py_ssize_t, at=Py_ssize_t, r=Py_ssize_t, column=list,
+                   values=list)
+    cdef object column(self, tuple row, Py_ssize_t first, Py_ssize_t m)
+    @cython.locals(found=list, columns=dict, first=Py_ssize_t, m=Py_ssize_t)
+    cdef list all_columns(self)
+    @cython.locals(r=Py_ssize_t, first=Py_ssize_t, m=Py_ssize_t, columns=dict)
+    cpdef object find(self, Py_ssize_t number)
+    @cython.locals(found=list, columns=dict, first=Py_ssize_t, m=Py_ssize_t, r=Py_ssize_t)
     cpdef list items(self)
-    @cython.locals(slims=dict, columns=dict, kept=dict, parts=list, row=list)
+    @cython.locals(slims=dict, kept=dict, known=list, found=list, values=list, first=Py_ssize_t,
+                   m=Py_ssize_t, k=Py_ssize_t)
     cpdef slim_down(self)
 
 @cython.locals(found=Value)
@@ -137,25 +162,37 @@ cdef Value slim_of(Value v, dict slims)
 cpdef int call_with(Frame frame, tuple made, tuple numbers, tuple fit, list operands,
                     list outs, object words) except -2
 cdef class Left:
-    cdef public Py_ssize_t stride
-    cdef public Py_ssize_t n
-    cdef public dict slots
-    cdef public Py_ssize_t space
-    cdef public object zeros
-    cdef public list patterns
-    cdef public list locals
-    cdef public list args
-    cdef public list types
-    cdef public list leaves
-    cdef public list loose
+    cdef readonly Py_ssize_t stride
+    cdef readonly Py_ssize_t n
+    cdef readonly object weave
+    cdef readonly list operands
+    cdef readonly list results
+    cdef readonly object saved
+    cdef readonly tuple inner
+    cdef readonly list sources
+    cdef readonly list places
+    cdef readonly dict slots
+    cdef readonly tuple room
+    cdef readonly list parts
+    cdef readonly list patterns
+    cdef readonly list locals
+    cdef readonly list args
+    cdef readonly list leaves
+    cdef readonly list types
+    cdef readonly list loose
     cdef public dict marks
-    cdef public object block
-    cdef public object owner
+    cdef public object spent
+    cdef public dict spent_in
+    cdef object block
+    cdef object owner
     cdef long long start
 
     @cython.locals(batch=Batch, v=Value, places=dict, leaves=tuple, loose=tuple, types=list,
                    row=list, shown=list, i=Py_ssize_t, members=list)
-    cpdef take(self, list parts)
+    cdef take(self, list parts)
+    cpdef object inputs(self)
+    @cython.locals(v=Value, k=Py_ssize_t)
+    cpdef tuple shown(self, Py_ssize_t i, Py_ssize_t r)
     cpdef bytearray marks_of(self, Py_ssize_t i)
     cpdef object seed(self, Py_ssize_t i)
     @cython.locals(slot=tuple, row=Py_ssize_t, source="long long", marks=bytearray,
@@ -164,9 +201,18 @@ cdef class Left:
     @cython.locals(found=list, rows=list, r=Py_ssize_t, marks=bytearray)
     cpdef list reached(self)
     cpdef forget(self)
+    cpdef bint pass_on(self, object owner, Segment segment, dict seeds) except -1
+    @cython.locals(uneven=bint, marks=bytearray)
+    cdef bint goes_on_alike(self, dict smooth) except -1
+    @cython.locals(n=Py_ssize_t, place=Py_ssize_t)
+    cdef object read(self, Py_ssize_t k, list seeds)
+    cdef long long place_of(self, Py_ssize_t k) except -1
+    @cython.locals(n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t, made=Py_ssize_t, seeds=list,
+                   call=list, read=list, found=list, targets=tuple, left=list,
+                   kept=list, whole=list, values=list)
+    cpdef push(self, object owner, object known, object rows, object reached)
     @cython.locals(left=list, number=Py_ssize_t, k=Py_ssize_t, data="long long", rows=list)
-    cpdef list hand_back(self, object owner, tuple targets, list found, list sources, list places,
-                         list sizes)
+    cdef list hand_back(self, object owner, tuple targets, list found, list sizes)
 
 @cython.locals(v=Value, start="long long", n=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t,
                r=Py_ssize_t, i=Py_ssize_t, row=Py_ssize_t, left=list, place=Py_ssize_t,

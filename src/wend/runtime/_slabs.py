@@ -13,6 +13,7 @@ from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
 ALIGNMENT = 64
 MOST_RECENT = 8  # groups of strands that the next ones are compared with
 WORDS = 2  # of a place: address, bytes a row (0: the same for all)
+NOTHING = frozenset()
 
 
 class Group:
@@ -394,9 +395,12 @@ class Kernel:
     frame, made, numbers, fit     see `launch_at`     makes: (make, shape, dtype) of what it makes
     picks     which of operands and these are its results
     words     an array for the addresses of all     show: fills in results that lie in others
+    inner     per array that it makes: where in one block `run_in_block` puts it, (offset, shape,
+              dtype, strides), or None if it is an array of its own     room: of the block (make,
+              shape, dtype)
     """
 
-    def __init__(self, frame, made, numbers, fit, makes, picks, words, show):
+    def __init__(self, frame, made, numbers, fit, makes, picks, words, show, inner, room):
         self.frame = frame
         self.made = made
         self.numbers = numbers
@@ -405,6 +409,8 @@ class Kernel:
         self.picks = picks
         self.words = words
         self.show = show
+        self.inner = inner
+        self.room = room
 
     def run(self, operands):
         """The results for arrays, held values, or None for what is not used.
@@ -425,6 +431,93 @@ class Kernel:
         found = []
         for k in self.picks:
             found.append(table[k])
+        return found
+
+    def run_in_block(self, operands):
+        """As `run`; returns (results, block): what lies there is None among the results."""
+        make, shape, dtype = self.room
+        if self.show is not None or shape[0] == 0:
+            return self.run(operands), None
+        block = new_array(make, shape, dtype)
+        inside = address_of(block)
+        start = at = address_of(self.words)
+        values = []
+        for x in operands:
+            v = x if isinstance(x, Value) else None
+            values.append(v)
+            data = 0 if x is None else address_of(x if v is None else v.buffer)
+            if data == -1:
+                return None, None
+            put(at, data)
+            at += 8
+        given = len(values)
+        outs = []
+        for k in range(len(self.makes)):
+            place = self.inner[k]
+            values.append(None)
+            if place is None:
+                make, shape, dtype = self.makes[k]
+                x = new_array(make, shape, dtype)
+                outs.append(x)
+                put(at, address_of(x))
+            else:
+                outs.append(None)
+                offset = place[0]
+                put(at, inside + offset)
+            at += 8
+        if launch_at(self.frame, self.made, start, values, self.numbers, self.fit) != 1:
+            return None, None
+        found = []
+        for k in self.picks:
+            found.append(outs[k - given] if k >= given else operands[k])
+        return found, block
+
+    def run_back(self, left, seeds):
+        """As `run`, for what strands have left (a `Left`) and gradients of these results.
+
+        Nor is it done where results lie in others.
+        """
+        if self.show is not None:
+            return None
+        start = at = address_of(self.words)
+        values = []
+        inside = 0 if left.saved is None else address_of(left.saved)
+        n = len(left.operands)
+        table = left.operands + left.results
+        for k in range(len(table)):
+            x = table[k]
+            v = x if isinstance(x, Value) else None
+            values.append(v)
+            if x is not None:
+                data = address_of(x if v is None else v.buffer)
+            elif k >= n and left.saved is not None:
+                data = left.place_of(k - n)
+                data += inside
+            else:
+                data = 0
+            if data == -1:
+                return None
+            put(at, data)
+            at += 8
+        for i in seeds:
+            left.marks_of(i)
+            place = left.slots[i][0]
+            values.append(None)
+            put(at, left.start + place)
+            at += 8
+        given = len(values)
+        outs = []
+        for make, shape, dtype in self.makes:
+            x = new_array(make, shape, dtype)
+            outs.append(x)
+            values.append(None)
+            put(at, address_of(x))
+            at += 8
+        if launch_at(self.frame, self.made, start, values, self.numbers, self.fit) != 1:
+            return None
+        found = []
+        for k in self.picks:
+            found.append(outs[k - given] if k >= given else left.read(k, seeds))
         return found
 
 
@@ -493,23 +586,30 @@ def gather_parts(members, i, entry, size, target, dense, found, offsets):
 
     offsets: takes where the parts begin, in bytes
     """
-    prim = entry.prim
-    arg0 = entry.arg0
-    end = arg0 + entry.n_args
     for batch in members:
         v = batch.values[i]
         source = address_of(v.buffer)
         if source == -1:
             kept = dense(v.buffer)
             source = address_of(kept)
-        place = OFFSETS.get((prim, v.type, tuple(batch.args[arg0:end])))
-        if place is None:
-            place = entry.place(v, batch.args)
-        at = place
-        copy_bytes(target, source + at, size)
+        place = place_in(entry, v, batch.args)
+        copy_bytes(target, source + place, size)
         target += size
         found.append(v)
         offsets.append(place)
+
+
+def place_in(entry, v, args):
+    """From which byte of a value a view (an `Entry`) shows it."""
+    arg0 = entry.arg0
+    if entry.picks:
+        number = args[arg0]
+        if type(number) is int:
+            n = v.type.dims[0]
+            at = number
+            return (at if at >= 0 else at + n) * (v.type.nbytes // n)
+    place = OFFSETS.get((entry.prim, v.type, tuple(args[arg0 : arg0 + entry.n_args])))
+    return entry.place(v, args) if place is None else place
 
 
 def hand_out(parts, results):
@@ -562,34 +662,67 @@ def park(trace):
 class Inputs:
     """What strands that ran as one have read, and gradients may flow to: `Segment.inputs`.
 
-    parts: (first strand, how many, columns); a column is, by index of a leaf, its value, if that is
-    the same for all strands of the part, or a list of theirs
+    parts: (first strand, how many, pattern)     n, sources, leaves: see `Left`
+    columns: per part, by index of a leaf, its value, if that is the same for all strands of the
+    part, or a list of theirs; None until somebody asks
     """
 
-    def __init__(self, stride, parts):
+    def __init__(self, stride, n, parts, sources, leaves):
         self.stride = stride
+        self.n = n
         self.parts = parts
+        self.sources = sources
+        self.leaves = leaves
+        self.columns = None
+
+    def column(self, row, first, m):
+        """What the strands of one part have read.  row: of `Pattern.reads`"""
+        _, k, each, at = row
+        if k < 0:
+            column = []
+            for r in range(first, first + m):
+                column.append(self.leaves[r][at])
+            return column
+        source = self.sources[k]
+        if isinstance(source, list) and (each > 1 or m < self.n):
+            return source[first * each + at : (first + m) * each : each]
+        return source
+
+    def all_columns(self):
+        """See `columns`."""
+        if self.columns is None:
+            found = []
+            for first, m, pattern in self.parts:
+                columns = {}
+                for row in pattern.reads:
+                    columns[row[0]] = self.column(row, first, m)
+                found.append(columns)
+            self.columns = found
+        return self.columns
+
+    def find(self, number):
+        """A value, or None."""
+        r = number // self.stride
+        for (first, m, _), columns in zip(self.parts, self.all_columns(), strict=True):
+            if r < first + m:
+                column = columns.get(number % self.stride)
+                return column[r - first] if isinstance(column, list) else column
+        return None
 
     def __getitem__(self, number):
-        r = number // self.stride
-        for first, n, columns in self.parts:
-            if r < first + n:
-                column = columns[number % self.stride]
-                return column[r - first] if isinstance(column, list) else column
-        raise KeyError(number)
+        found = self.find(number)
+        if found is None:
+            raise KeyError(number)
+        return found
 
     def __contains__(self, number):
-        r = number // self.stride
-        for first, n, columns in self.parts:
-            if r < first + n:
-                return number % self.stride in columns
-        return False
+        return self.find(number) is not None
 
     def items(self):
         """(number, value) of all strands."""
         found = []
-        for first, n, columns in self.parts:
-            for r in range(n):
+        for (first, m, _), columns in zip(self.parts, self.all_columns(), strict=True):
+            for r in range(m):
                 for i, column in columns.items():
                     v = column[r] if isinstance(column, list) else column
                     found.append(((first + r) * self.stride + i, v))
@@ -598,19 +731,23 @@ class Inputs:
     def slim_down(self):
         """Keep of values what a gradient finds its way by: the values, without data."""
         slims = {}
-        parts = []  # new ones: the lists are others' too
-        for first, n, columns in self.parts:
+        known = self.columns
+        found = []  # new ones: the lists are others' too
+        for k, (first, m, pattern) in enumerate(self.parts):
             kept = {}
-            for i, column in columns.items():
+            for row in pattern.reads:
+                column = self.column(row, first, m) if known is None else known[k][row[0]]
                 if isinstance(column, list):
-                    row = []
+                    values = []
                     for v in column:
-                        row.append(slim_of(v, slims))
-                    kept[i] = row
+                        values.append(slim_of(v, slims))
+                    kept[row[0]] = values
                 else:
-                    kept[i] = slim_of(column, slims)
-            parts.append((first, n, kept))
-        self.parts = parts
+                    kept[row[0]] = slim_of(column, slims)
+            found.append(kept)
+        self.columns = found
+        self.sources = None
+        self.leaves = None
 
 
 def slim_of(v, slims):
@@ -651,32 +788,44 @@ class Left:
     """What strands that ran as one leave for a backward pass, and the gradients that come to them.
 
     stride    numbers that each strand's values have     n     strands
-    locals    by strand: the results by their indices     slots     where the gradients of a result
-              are, a row for each strand: (place, bytes of a row, shape, dtype, strides)
-    space     bytes for all of them     owner     the pass that is to come by
-    marks     by result: which rows have a gradient
+    weave     how they were run     operands, results     the arrays that its functions read
+    saved, inner     the block that the results lie in that are None, and where each of them does
+    sources, places     what the operands were, see `gather_operands`
+    slots     where the gradients of a result are, a row for each strand: (place, bytes of a row,
+              shape, dtype, strides)     block     all of them, of which `room` is (make, shape,
+              dtype)
+    marks     by result: which rows have a gradient     owner     the pass that is to come by
+    spent     nodes that passes through all strands have used up     spent_in     and through some
 
-    By strand: patterns; args; leaves, also those that nothing is read of but their extents; types,
-    those of the first strand of its part, whose others differ in those of leaves and of loose
-    views, which are in `loose`.
+    By strand:
+    patterns     and of these: locals, the results by their indices, and shows, the views
+    args, leaves    numbers, and all leaves, also those of which nothing but extents is read
+    types     of the first strand of a part: the others differ in those of leaves, and of loose
+              views, which are in `loose`
     """
 
-    def __init__(self, stride, n, slots, space, zeros):
-        self.stride = stride
+    def __init__(self, weave, parts, n, slots, room, done):
+        """done: what `Weave.run` returns"""
+        self.weave = weave
         self.n = n
         self.slots = slots
-        self.space = space
-        self.zeros = zeros
-        self.patterns = []
-        self.locals = []
-        self.args = []
-        self.types = []
-        self.leaves = []
-        self.loose = []
+        self.room = room
+        self.operands, self.sources, self.places, self.results, self.saved, self.inner = done
         self.marks = {}
         self.block = None
         self.owner = None
         self.start = 0
+        self.stride = 0
+        self.spent = NOTHING
+        self.spent_in = {}
+        self.patterns = []
+        self.locals = []
+        self.args = []
+        self.leaves = []
+        self.types = []
+        self.loose = []
+        self.parts = []
+        self.take(parts)
 
     def take(self, parts):
         """Take over what the strands of these parts, (pattern, members), are told apart by."""
@@ -685,6 +834,8 @@ class Left:
             leaves = pattern.leaves
             loose = pattern.loose
             types = None
+            self.parts.append((len(self.args), len(members), pattern))
+            self.stride = max(self.stride, pattern.stride)
             for batch in members:
                 if types is None:
                     types = types_of(batch.values)
@@ -705,11 +856,23 @@ class Left:
                     more = shown
                 self.loose.append(more)
 
+    def inputs(self):
+        """What gradients may flow to: `Segment.inputs`."""
+        return Inputs(self.stride, self.n, self.parts, self.sources, self.leaves)
+
+    def shown(self, i, r):
+        """What a view of strand r shows, and from which byte on."""
+        entry, k = self.patterns[r].shows[i]
+        v = self.leaves[r][k]
+        return v, place_in(entry, v, self.args[r])
+
     def marks_of(self, i):
         """Which rows of a result have a gradient; its memory is there from now on."""
         if self.block is None:
-            self.block = self.zeros(self.space)
+            make, shape, dtype = self.room
+            self.block = new_array(make, shape, dtype)
             self.start = address_of(self.block)
+            clear(self.start, shape[0])
         found = self.marks.get(i)
         if found is None:
             found = self.marks[i] = bytearray(self.n)
@@ -756,7 +919,121 @@ class Left:
         self.block = None
         self.owner = None
 
-    def hand_back(self, owner, targets, found, sources, places, sizes):
+    def pass_on(self, owner, segment, seeds):
+        """Push gradients of results back to what the strands read; False if nodes are needed."""
+        weave = self.weave
+        if segment.hooks or is_hooked(self.sources, weave.leafy) or not owner.plain():
+            self.unravel(segment, seeds)
+            return False
+        if owner.ledger is None:
+            owner.ledger = self.new_ledger()
+        if seeds:
+            self.accept_all(owner, seeds)
+        known = None
+        if self.marks and not self.spent and not self.spent_in:
+            known = weave.backward.get(frozenset(self.marks))
+            if known is not None and not self.goes_on_alike(known.smooth):
+                known = None
+        if known is None:
+            self.pass_in_parts(owner, segment)
+        else:
+            self.push(owner, known, None, None)
+            if not owner.retain:
+                self.spent = known.nodes
+                if len(self.spent) == weave.n_differentiable:
+                    self.let_go(segment)
+        self.forget()
+        return True
+
+    def goes_on_alike(self, smooth):
+        """Whether all strands can be run, and have what to hand on.
+
+        smooth: by result, whether a gradient of 0 gives gradients of 0
+        """
+        uneven = False
+        for k, marks in self.marks.items():
+            if 0 in marks:
+                if not smooth[k]:
+                    return False
+                uneven = True
+        return not uneven or len(self.reached()) == self.n
+
+    def read(self, k, seeds):
+        """What the backward function reads: operands, results, gradients of these results."""
+        n = len(self.operands)
+        if k < n:
+            return self.operands[k]
+        k -= n
+        n = len(self.results)
+        if k >= n:
+            return self.seed(seeds[k - n])
+        found = self.results[k]
+        if found is None and self.saved is not None:
+            place, shape, dtype, strides = self.inner[k]
+            return part_at(self.saved, shape, dtype, place, strides)
+        return found
+
+    def place_of(self, k):
+        """Where in the block of `Kernel.run_in_block` a result begins."""
+        return self.inner[k][0]
+
+    def push(self, owner, known, rows, reached):
+        """Run the backward function for some strands; hand on what it finds for those reached.
+
+        known: how gradients flow     rows, reached: numbers of strands, None for all of them
+        """
+        weave = self.weave
+        template = known.template
+        numbers = weave.numbers
+        seeds = known.seeds
+        n = self.n if rows is None else len(rows)
+        call = known.calls.get(n)
+        if call is None or call[1] is None:
+            call = known.bound_to(weave, n)
+        types, kernel = call
+        read = None
+        found = None
+        if kernel is not None and rows is None:
+            found = kernel.run_back(self, seeds)
+        if found is None:
+            read = []
+            for k in range(len(self.operands) + len(self.results) + len(seeds)):
+                read.append(self.read(k, seeds))
+            if rows is not None:
+                read = self.some(read, rows, types)
+            found = known.compute(read, types, numbers, kernel)
+        targets = known.targets
+        if rows is None and reached is None:
+            left = self.hand_back(owner, targets, found, weave.sizes)
+        else:
+            left = []
+            for k in range(len(targets)):
+                left.append((targets[k][0], found[k], None))
+        for k, g, parts in left:
+            self.hand_on(owner, k, g, rows, reached, parts)
+        late = template.late
+        if not late:
+            return
+        made = len(targets)
+        kept = []
+        for i in template.border:
+            if i < 0:
+                kept.append(found[made])
+                made += 1
+            else:
+                kept.append(self.read(i, seeds) if read is None else read[i])
+        whole = []
+        for source in self.sources:
+            if not isinstance(source, list):
+                whole.append(source)
+        values = []
+        for k in late:
+            values.append(self.sources[k])
+        if known.sizes is None:
+            known.find_sizes(kept)
+        owner.ledger.wait_for(template, kept, values, numbers, whole, known.sizes)
+
+    def hand_back(self, owner, targets, found, sizes):
         """Add gradients of operands, a row for each strand, to those of what they show.
 
         targets: (operand, whether its gradient is of float64; None if others have to add it)
@@ -767,7 +1044,7 @@ class Left:
         for k, wide in targets:
             g = found[number]
             number += 1
-            source = sources[k]
+            source = self.sources[k]
             if wide is None or not isinstance(source, list):
                 left.append((k, g, None))
                 continue
@@ -775,7 +1052,7 @@ class Left:
             if data == -1:
                 left.append((k, g, None))
                 continue
-            rows = scatter_rows(source, places[k], sizes[k], data, wide, owner)
+            rows = scatter_rows(source, self.places[k], sizes[k], data, wide, owner)
             if rows:
                 left.append((k, g, rows))
         return left

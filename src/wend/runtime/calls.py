@@ -10,10 +10,13 @@ import numpy as np
 from wend.base import config
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
+from wend.runtime.arena import aligned
 from wend.runtime.launcher import maker
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
+
+BYTES = np.dtype(np.uint8)
 
 
 def bound(
@@ -79,9 +82,10 @@ def run_at_once(
     return [x.buffer if type(x) is _hot.Value else x for x in operands] + made
 
 
-def kernel_of(function: Any, types: list[Any], numbers: list[Any]) -> Any:
+def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | None = None) -> Any:
     """A function of a template in machine code, for operands of certain types: a `Kernel`.
 
+    own: how many of the results have arrays of their own in any case; None for all
     Raises LookupError if there is no machine code (yet), or a part of it is none.
     """
     show: Any = None
@@ -98,7 +102,26 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any]) -> Any:
     kinds = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
     makes = tuple([(maker(*kind), *kind) for kind in kinds])
     table = np.empty(len(types) + len(makes), np.int64)
-    return _slabs.Kernel(frame, made, words, fit, makes, tuple(function.picks), table, show)
+    picks = tuple(function.picks)
+    apart = set(picks if own is None else picks[:own])
+    inner: list[Any] = []
+    space = 0
+    for k, (_, shape, dtype) in enumerate(makes, len(types)):
+        if k in apart:
+            inner.append(None)
+            continue
+        array = np.empty(shape, dtype)
+        inner.append((space, shape, dtype, array.strides))
+        space += aligned(array.nbytes)
+    return _slabs.Kernel(
+        frame, made, words, fit, makes, picks, table, show, tuple(inner), block_of(space)
+    )
+
+
+def block_of(space: int) -> tuple[Any, ...]:
+    """(make, shape, dtype) of so many bytes."""
+    kind = (space,), BYTES
+    return maker(*kind), *kind
 
 
 def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:

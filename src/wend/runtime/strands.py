@@ -22,9 +22,10 @@ import numpy as np
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, LeafPrimitive
+from wend.ops.slicing import Select
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.arena import aligned
-from wend.runtime.calls import kernel_of
+from wend.runtime.calls import block_of, kernel_of
 from wend.runtime.execution import structure_key
 from wend.runtime.families import MOST_CALLS
 from wend.runtime.launcher import maker
@@ -65,7 +66,7 @@ class Entry:
     What a view shows is an address, and what an op lays one behind the other is copied there.
     """
 
-    __slots__ = ("arg0", "index", "leaf", "leaves", "n_args", "prim", "role")
+    __slots__ = ("arg0", "index", "leaf", "leaves", "n_args", "picks", "prim", "role")
 
     def __init__(self, index: int, leaves: tuple[int, ...], role: int, view: Any = None) -> None:
         self.index = index
@@ -75,6 +76,8 @@ class Entry:
         self.prim = None if view is None else view.prim
         self.arg0 = 0 if view is None else view.arg0
         self.n_args = 0 if view is None else len(view.prim.size_mask)
+        #: Whether it is one of the rows, whose number is an arg.
+        self.picks = isinstance(self.prim, Select) and self.n_args == 1
 
     def place(self, value: Any, args: list[Any]) -> int:
         """From which byte of a leaf's value the view shows it; -1 if it is not dense."""
@@ -109,6 +112,7 @@ class Pattern:
         self.args: list[int] = []  # places of the run-time args that are not part of an address
         self.views: dict[int, Entry] = {}  # that are wanted, by index
         self.locals: dict[int, int] = {}
+        self.opens: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.suited = self._read(batch, set(live))
         #: Whether a backward pass may start from what a strand leaves.
         self.open = any(batch.values[i].requires_grad for i in live)
@@ -178,9 +182,21 @@ class Pattern:
                     self.reads.append(
                         (i, k, len(e.leaves), at) if gathered else (i, -1, 1, leaves.index(i))
                     )
+        #: Of each view (view, number of what it shows among the leaves), by index.
+        self.shows = {i: (e, leaves.index(e.leaf)) for i, e in self.views.items()}
         #: The views that a gradient may come to.
         self.open_views = tuple([i for i in self.views if batch.values[i].requires_grad])
         return bool(self.made)
+
+    def open_from(self, given: tuple[int, ...]) -> tuple[int, ...]:
+        """The values of a strand that a backward pass may begin with, by index.
+
+        given: those of what is made, by number
+        """
+        found = self.opens.get(given)
+        if found is None:
+            found = self.opens[given] = (*[self.numbers[k] for k in given], *self.open_views)
+        return found
 
     def references(self) -> list[tuple[int, ...]]:
         """The operands of each op: numbers of what is made, or -1 - number of an entry."""
@@ -315,26 +331,32 @@ class Bound:
             )
         ]
         self.kernel: Any = None
-        self.slots: Any = None  # see `_slabs.Left`
-        self.space = 0
+        self.inner: tuple[Any, ...] = ()  # of results that may lie in a block, see `Kernel`
+        self.slots: Any = None  # see `_slabs.Left`, as for the next
+        self.room: Any = None
 
     def find_slots(self, weave: Weave, results: list[Any]) -> None:
         """Where gradients of results will be."""
         self.slots = {}
+        space = 0
         for k, array in zip(weave.exported, results, strict=False):
             if k not in weave.given:
                 continue
             row = array.nbytes // array.shape[0]
-            self.slots[k] = self.space, row, array.shape, array.dtype, array.strides
-            self.space += aligned(array.nbytes)
+            self.slots[k] = space, row, array.shape, array.dtype, array.strides
+            space += aligned(array.nbytes)
+        self.room = block_of(space)
 
     def ready(self, weave: Weave) -> Any:
         """The machine code, once it is there."""
         if self.kernel is None:
             try:
-                self.kernel = kernel_of(weave.template.forward, self.types, weave.numbers)
+                own = len(weave.exported)
+                self.kernel = kernel_of(weave.template.forward, self.types, weave.numbers, own)
             except LookupError:
                 return None
+            n, inner = len(self.types), self.kernel.inner
+            self.inner = tuple([inner[k - n] if k >= n else None for k in self.kernel.picks])
         return self.kernel
 
 
@@ -372,17 +394,12 @@ class Weave:
                 self.node, self.types, max(n, 2), mask, grad, at_once=False
             )
         self.template = found
-        self.given = [k for k, on in zip(self.exported, self.template.given, strict=True) if on]
-        if self.template.body is None:
-            self.given = []
+        given = zip(self.exported, self.template.given, strict=True)
+        self.given = tuple([k for k, on in given if on and self.template.body is not None])
         self.n_differentiable = sum(op.grad for op in nodes)
         self.bound: dict[int, Bound] = {}
         self.backward: dict[frozenset[int], Any] = {}
         self.sizes = [t.nbytes for t in self.types]
-
-    def open_in(self, pattern: Pattern) -> tuple[int, ...]:
-        """The values of a strand that a backward pass may begin with, by index."""
-        return (*[pattern.numbers[k] for k in self.given], *pattern.open_views)
 
     def lifted(self, n: int) -> list[Any]:
         """The types of the operands of n strands."""
@@ -400,14 +417,15 @@ class Weave:
             found = self.bound[n] = Bound(self, n)
         return found
 
-    def run(self, parts: list[Part], n: int) -> tuple[list[Any], ...] | None:
+    def run(self, parts: list[Part], n: int) -> tuple[Any, ...] | None:
         """Compute the wanted values of n strands; None if others have to.
 
-        Returns (operands, sources, places, results): what a backward pass reads; see `gather`.
+        Returns what a backward pass reads: (operands, sources, places), see `gather_operands`, and
+        (results, saved, inner), see `Left`.
         """
         at = self.bound_to(n)
         operands, sources, places = _slabs.gather_operands(parts, at.rows, np.ascontiguousarray)
-        results = self.compute(at, operands)
+        results, saved = self.compute(at, operands)
         if results is None:
             return None
         _slabs.hand_out(parts, results)
@@ -421,16 +439,16 @@ class Weave:
                 for batch in members:
                     batch.values[i].buffer = entry.shown(batch)
             first += len(members)
-        return operands, sources, places, results
+        return operands, sources, places, results, saved, at.inner
 
-    def compute(self, at: Bound, operands: list[Any]) -> list[Any] | None:
-        """The arrays of the template's results."""
+    def compute(self, at: Bound, operands: list[Any]) -> tuple[list[Any] | None, Any]:
+        """The arrays of the template's results, and the block that others of these lie in."""
         kernel = at.ready(self)
         if kernel is not None:
-            return kernel.run(operands)  # type: ignore[no-any-return]
+            return kernel.run_in_block(operands)  # type: ignore[no-any-return]
         with np.errstate(all="ignore"):
             found: list[Any] = self.template.forward(operands, at.types, self.numbers)
-        return [np.ascontiguousarray(a).reshape(a.shape) for a in found]
+        return [np.ascontiguousarray(a).reshape(a.shape) for a in found], None
 
 
 def region_of(

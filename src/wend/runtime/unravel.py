@@ -32,26 +32,24 @@ _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
 
-def zeros(size: int) -> Any:
-    """So many bytes."""
-    return np.zeros(size, np.uint8)
-
-
-def leave(weave: Weave, parts: list[Part], n: int, *done: Any) -> None:
+def leave(weave: Weave, parts: list[Part], n: int, done: tuple[Any, ...]) -> None:
     """Let a later backward pass find its way from the wanted values of n strands.
 
     done: what `Weave.run` returned
     """
-    woven = Woven(weave, parts, n, *done)
+    at = weave.bound_to(n)
+    if at.slots is None:
+        at.find_slots(weave, done[3])
+    woven = Woven(weave, parts, n, at.slots, at.room, done)
     path = woven.path()
     segment = Segment(_hot.fresh_serial(), path)
     last = parts[-1][1][-1]
     segment.origin = last.serial
-    segment.inputs = woven.inputs(parts)
-    at, stride = 0, woven.stride
+    segment.inputs = woven.inputs()
+    first, stride = 0, woven.stride
     for pattern, members in parts:
-        _slabs.leave_rows(members, segment, weave.open_in(pattern), stride, at)
-        at += len(members) * stride
+        _slabs.leave_rows(members, segment, pattern.open_from(weave.given), stride, first)
+        first += len(members) * stride
     segment.saved = {}
     path.wait(woven)
     woven.note_depth(segment, last)
@@ -70,17 +68,14 @@ class Backward:
         self.sizes: Any = None  # see `Ledger.wait_for`
         #: Nodes that a pass from these results uses up.
         self.nodes = reached_nodes(weave, seeded)
-        self.smooth: dict[int, bool] = {}
+        #: By result, whether a gradient of 0 for it gives gradients of 0.
+        self.smooth = {k: self.is_smooth(weave, k) for k in self.seeds}
 
     def is_smooth(self, weave: Weave, k: int) -> bool:
-        """Whether a gradient of 0 for this result gives gradients of 0."""
-        found = self.smooth.get(k)
-        if found is None:
-            ops = ops_of(weave.node)
-            nodes = reached_nodes(weave, frozenset([k]))
-            found = all(is_smooth(ops[at].prim, weave.programs[at]) for at in nodes)
-            self.smooth[k] = found
-        return found
+        """See `smooth`."""
+        ops = ops_of(weave.node)
+        nodes = reached_nodes(weave, frozenset([k]))
+        return all(is_smooth(ops[at].prim, weave.programs[at]) for at in nodes)
 
     def bound_to(self, weave: Weave, n: int) -> list[Any]:
         """[types of all that it reads, machine code if it is there] for n strands."""
@@ -98,6 +93,19 @@ class Backward:
             except LookupError:
                 pass
         return found
+
+    def compute(self, read: list[Any], types: list[Any], numbers: list[Any], kernel: Any) -> Any:
+        """The arrays that the backward function makes."""
+        found = None if kernel is None else kernel.run(read)
+        if found is None:
+            function = self.template.backward
+            with np.errstate(all="ignore"):
+                found = [] if function is None else function(list(read), types, numbers)
+        return found
+
+    def find_sizes(self, kept: list[Any]) -> None:
+        """See `Ledger.wait_for`."""
+        self.sizes = tuple(map(row_of, kept, self.template.border_keeps))
 
 
 def reached_nodes(weave: Weave, seeded: frozenset[int]) -> frozenset[int]:
@@ -129,32 +137,8 @@ class Woven(_slabs.Left):  # type: ignore[misc]
     Results go by their local numbers (`Pattern.locals`), values of a strand by their indices.
     """
 
-    def __init__(
-        self,
-        weave: Weave,
-        parts: list[Part],
-        n: int,
-        operands: list[Any],
-        sources: list[Any],
-        places: list[list[int] | None],
-        results: list[Any],
-    ) -> None:
-        """See `Weave.run`."""
-        at = weave.bound_to(n)
-        if at.slots is None:
-            at.find_slots(weave, results)
-        stride = max([pattern.stride for pattern, _ in parts])
-        super().__init__(stride, n, at.slots, at.space, zeros)
-        self.weave = weave
-        self.operands = operands
-        self.results = results
-        self.sources = sources
-        self.places = places
-        self.take(parts)
-        self.spent: frozenset[int] = (
-            frozenset()
-        )  # nodes that passes through all strands have used up
-        self.spent_in: dict[int, set[int]] = {}  # and through some, by strand
+    spent: frozenset[int]
+    spent_in: dict[int, set[int]]
 
     def path(self) -> LazyPath:
         """The paths of all strands.  It leads here; a way back would be a cycle."""
@@ -175,25 +159,6 @@ class Woven(_slabs.Left):  # type: ignore[misc]
 
         return LazyPath(made)
 
-    def inputs(self, parts: list[Part]) -> Any:
-        """What gradients may flow to, by number."""
-        found = []
-        first = 0
-        for pattern, members in parts:
-            m = len(members)
-            columns = {}
-            for i, k, n, at in pattern.reads:
-                if k < 0:
-                    columns[i] = [row[at] for row in self.leaves[first : first + m]]
-                    continue
-                source = self.sources[k]
-                if type(source) is list and (n > 1 or m < self.n):
-                    source = source[first * n + at : (first + m) * n : n]
-                columns[i] = source
-            found.append((first, m, columns))
-            first += m
-        return _slabs.Inputs(self.stride, found)
-
     def note_depth(self, segment: Segment, batch: Batch) -> None:
         """Warn of a history that grows through flushes whose backward pass has run."""
         for source in self.sources:
@@ -202,13 +167,6 @@ class Woven(_slabs.Left):  # type: ignore[misc]
             if older is not None and older.structure.later is None:
                 note_history(segment, batch)
                 return
-
-    def shown(self, i: int, r: int) -> tuple[Any, int]:
-        """What a view of strand r shows, and from which byte on."""
-        pattern = self.patterns[r]
-        view = pattern.views[i]
-        value = self.leaves[r][pattern.leaves.index(view.leaf)]
-        return value, view.place(value, self.args[r])
 
     def accept(self, owner: Any, number: int, g: Any) -> None:
         """Add to the gradient of a value of a strand."""
@@ -226,49 +184,49 @@ class Woven(_slabs.Left):  # type: ignore[misc]
             np.add(seed, g, out=seed)
         self.marks[k][r] = 1
 
-    def pass_on(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> bool:
-        """Push gradients of results back to what the strands read; False if nodes are needed."""
-        hooked = _slabs.is_hooked(self.sources, self.weave.leafy)
-        if hooked or segment.hooks or not owner.plain():
-            self.give_back(seeds)
-            self.resolve(segment)
-            return False
-        if owner.ledger is None:
-            owner.ledger = Ledger()
+    def new_ledger(self) -> Ledger:
+        """Of a pass that comes by a run of strands for the first time."""
+        return Ledger()
+
+    def accept_all(self, owner: Any, seeds: dict[int, Any]) -> None:
+        """Add handles, by number, to the gradients of values."""
         for number, g in seeds.items():
             self.accept(owner, number, _hot.ensure(_hot.value_of(g)))
-        parts = self.parts()
+
+    def unravel(self, segment: Segment, seeds: dict[int, Any]) -> None:
+        """Let single nodes be passed."""
+        self.give_back(seeds)
+        self.resolve(segment)
+
+    def pass_in_parts(self, owner: Any, segment: Segment) -> None:
+        """Push gradients back, where not all strands go on alike, or some have been passed."""
+        parts = self.ways()
         for _, reached, known in parts:
             if not self.spent.isdisjoint(known.nodes) or any(
                 not nodes.isdisjoint(known.nodes)
                 for r, nodes in self.spent_in.items()
-                if r in reached
+                if reached is None or r in reached
             ):
                 raise GraphError(FREED)
         for rows, reached, known in parts:
-            self.run(owner, known, rows, reached)
+            self.push(owner, known, rows, reached)
             if not owner.retain:
                 self.use_up(segment, known.nodes, reached)
-        self.forget()
-        return True
 
-    def parts(self) -> list[tuple[Any, Any, Backward]]:
+    def ways(self) -> list[tuple[Any, Any, Backward]]:
         """The strands that gradients have come to, by how they go on.
 
-        (those to run, those of them that gradients have come to, how): others may be computed with
-        zeros, where that gives zeros
+        (those to run, those of them that gradients have come to, how), None for all strands:
+        others may be computed with zeros, where that gives zeros
         """
         marks = self.marks
         if not marks:
             return []
-        everything = range(self.n)
         known = self.backward(frozenset(marks))
-        uneven = [k for k, m in marks.items() if 0 in m]
-        if not uneven:
-            return [(everything, everything, known)]
         reached = self.reached()
-        if 2 * len(reached) > self.n and all(known.is_smooth(self.weave, k) for k in uneven):
-            return [(everything, reached, known)]
+        uneven = [k for k, m in marks.items() if 0 in m]
+        if 2 * len(reached) > self.n and all(known.smooth[k] for k in uneven):
+            return [(None, None if len(reached) == self.n else reached, known)]
         found: dict[frozenset[int], list[int]] = {}
         for r in reached:
             seeded = frozenset([k for k, m in marks.items() if m[r]])
@@ -298,10 +256,10 @@ class Woven(_slabs.Left):  # type: ignore[misc]
                     seeds[number] = seeds[number] + fresh if number in seeds else fresh
         self.forget()
 
-    def use_up(self, segment: Segment, nodes: frozenset[int], rows: Any) -> None:
-        """A second pass through these nodes of some strands finds them gone."""
-        if len(rows) == self.n:
-            self.spent = self.spent | nodes if self.spent else nodes
+    def use_up(self, segment: Segment, nodes: frozenset[int], rows: list[int] | None) -> None:
+        """A second pass through these nodes of some strands, or all, finds them gone."""
+        if rows is None or len(rows) == self.n:
+            self.spent = self.spent | nodes
         else:
             for r in rows:
                 self.spent_in.setdefault(r, set()).update(nodes)
@@ -317,50 +275,21 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         segment.structure.spend()
         segment.inputs.slim_down()
 
-    def run(self, owner: Any, known: Backward, rows: Any, reached: Any) -> None:
-        """Run the backward function for some strands; hand on what it finds for those reached."""
-        weave, n, template = self.weave, len(rows), known.template
-        types, kernel = known.bound_to(weave, n)
-        read = [*self.operands, *self.results, *[self.seed(k) for k in known.seeds]]
-        if n < self.n:
-            read = [
-                x[rows] if type(x) is np.ndarray and t.dims[:1] == (n,) and x.shape != t.dims else x
-                for x, t in zip(read, types, strict=True)
-            ]
-        function = template.backward
-        found = None if kernel is None else kernel.run(read)
-        if found is None:
-            with np.errstate(all="ignore"):
-                found = [] if function is None else function(list(read), types, weave.numbers)
-        if len(reached) == self.n:
-            left = self.hand_back(
-                owner, known.targets, found, self.sources, self.places, weave.sizes
-            )
-        else:
-            left = [(k, g, None) for (k, _), g in zip(known.targets, found, strict=False)]
-        for k, g, parts in left:
-            self.hand_on(owner, k, g, rows, reached, parts)
-        if template.late:
-            made_too = iter(found[len(template.targets) :])
-            kept = [read[i] if i >= 0 else next(made_too) for i in template.border]
-            sources = self.sources
-            if known.sizes is None:
-                known.sizes = tuple(map(row_of, kept, template.border_keeps))
-            owner.ledger.wait_for(
-                template,
-                kept,
-                [sources[k] for k in template.late],
-                weave.numbers,
-                [s for s in sources if type(s) is not list],
-                known.sizes,
-            )
+    def some(self, read: list[Any], rows: list[int], types: list[Any]) -> list[Any]:
+        """Of what the backward function reads, the rows of some strands.  types: of these"""
+        return [
+            x[rows]
+            if type(x) is np.ndarray and t.dims[:1] == (len(rows),) and x.shape != t.dims
+            else x
+            for x, t in zip(read, types, strict=True)
+        ]
 
     def hand_on(
         self, owner: Any, k: int, g: Any, rows: Any, reached: Any, left: list[Any] | None
     ) -> None:
         """Add to the gradient of what operand k shows.
 
-        g: a row for each of the strands `rows`
+        g: a row for each of the strands `rows`     reached: see `push`
         left: what `scatter_rows` has left of it; None if nothing has been done
         """
         source = self.sources[k]
@@ -368,8 +297,9 @@ class Woven(_slabs.Left):  # type: ignore[misc]
             self.give(owner, source, np.asarray(g))
             return
         offsets = self.places[k]
-        if len(rows) > len(reached):
-            g, rows = g[reached], reached
+        if rows is None and reached is not None:
+            g = g[reached]
+        rows = range(self.n) if reached is None else reached
         if len(rows) < self.n:
             each = len(source) // self.n
             source = [v for r in rows for v in source[r * each : (r + 1) * each]]
@@ -435,7 +365,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         for r, (pattern, leaves) in enumerate(zip(self.patterns, self.leaves, strict=True)):
             for i, value in zip(pattern.leaves, leaves, strict=True):
                 values[r * stride + i] = value
-            roots += [r * stride + i for i in self.weave.open_in(pattern)]
+            roots += [r * stride + i for i in pattern.open_from(self.weave.given)]
         segment.types, segment.args = path.types, path.args
         segment.inputs = dict(segment.inputs.items())
         compute_again(segment, values, roots)

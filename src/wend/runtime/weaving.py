@@ -66,7 +66,7 @@ def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
     if done is None:
         return False
     if weave.given or any(pattern.open_views for pattern, _ in parts):
-        leave(weave, parts, n, *done)
+        leave(weave, parts, n, done)
     pattern, members = parts[0]
     note(pattern.states, members[0].sites, [(weave.node, n, n, False, pattern.ops[0].first)])
     return True

@@ -133,13 +133,13 @@ class Pass:
         T segments with two forms each would be 2^T paths, each to be planned.
         """
         while self.heap:
-            if self.walked:
+            # Where no nodes are walked (`PathGraph.later`), nothing is recorded.
+            if self.walked and self.segments[self.heap[0]].structure.later is None:
                 _hot.flush(self.trace)
                 if self.plain() and _hot.slot("pass_segments")(
                     self.trace, self.retain, self.heap, self.segments, self.pending, self.totals
                 ):
                     break
-            self.walked = True
             key = heapq.heappop(self.heap)
             self.walk(self.segments.pop(key), self.pending.pop(key))
         if self.ledger is not None:
@@ -158,8 +158,12 @@ class Pass:
     def walk(self, segment: Segment, seeds: dict[int, Any]) -> None:
         """Pass one segment; as one step where no users' code can be in the way."""
         later = segment.structure.later
-        if later is not None and later.pass_on(self, segment, seeds):
-            return
+        if later is not None:
+            if later.pass_on(self, segment, seeds):
+                return
+            if self.walked:
+                _hot.flush(self.trace)
+        self.walked = True
         if segment.hooks or self.sinks or self.anomaly or self.useful is not None:
             walk_of_segment(self, segment).run(seeds)
             return
