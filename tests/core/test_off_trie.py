@@ -172,6 +172,7 @@ def test_a_long_structure_that_comes_back_is_known():
                 x = x.abs() if k % 3 else x.neg()
             x.tolist()
 
+    torch.synchronize()  # what the tests before have left
     for n in (40, 5000):
         _hot.STRANGERS.clear()
         chain(n)
@@ -197,3 +198,51 @@ def test_what_is_read_of_a_long_trace_is_computed():
         wanted = _hot.wanted(_hot.current_trace())
         assert len(wanted) == len(kept)
         assert [y.tolist() for _, y in kept] == [[k] * 3 for k, _ in kept]
+
+
+HELD_WORDS = [  # as users hold them: (made of a list, what of it a table of 5 rows refuses)
+    lambda rows: np.array(rows),
+    lambda rows: np.array(rows, np.int32),
+    lambda rows: np.array([[k, 9] for k in rows])[:, 0],  # apart from one another
+    lambda rows: np.frombuffer(b"-" + np.array(rows).tobytes(), np.uint8)[1:].view(np.int64),
+]
+
+
+@pytest.mark.parametrize("made", HELD_WORDS)
+@pytest.mark.parametrize("sealed", [False, True])
+def test_rows_are_looked_up_in_memory_that_is_written_to(made, sealed):
+    """Each lookup sees what the memory is then, and refuses what no row has."""
+    table = torch.arange(10.0).reshape(5, 2).requires_grad_()
+    with own_trie(sealed=sealed):
+        for rows in ([0, 4, 1], [3, 3], [], [2]):
+            memory = made(np.array(rows, np.int64)) if rows else np.array(rows, np.int64)
+            words = torch.from_numpy(memory)
+            y = nn.functional.embedding(words, table)
+            again = nn.functional.embedding(words, table)
+            if memory.flags.writeable and rows:
+                memory[0] = 4
+            last = nn.functional.embedding(words, table)
+            expected = table.detach().numpy()
+            assert y.tolist() == again.tolist() == expected[rows].tolist()
+            assert last.tolist() == expected[memory].tolist()
+            for bad in (5, -1) if memory.flags.writeable and rows else ():
+                memory[-1] = bad
+                with pytest.raises(IndexError, match=f"index {bad} is out of bounds"):
+                    nn.functional.embedding(words, table)
+            if rows:
+                (last + y).sum().backward()
+                assert table.grad.sum().item() == 4 * len(rows)
+                table.grad = None
+
+
+@pytest.mark.parametrize("n", [1, 1 << 16])
+def test_a_large_shared_index_is_read_when_its_line_runs(n):
+    table = torch.arange(6.0).reshape(3, 2)
+    memory = np.zeros(n, np.int64)
+    words = torch.from_numpy(memory)
+    with own_trie(sealed=True):
+        for k in (1, 2, 0):
+            memory[:] = k
+            y = nn.functional.embedding(words, table) + 1
+            memory[:] = 7
+            assert y[-1].tolist() == [2.0 * k + 1, 2.0 * k + 2]

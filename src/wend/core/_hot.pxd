@@ -9,6 +9,7 @@ cdef extern from "_shim.h":
     long long thread_id "wend_thread_id" ()
     Py_ssize_t refcount "wend_refcount" (object o)
     Py_ssize_t count_of_item "wend_count_of_item" (list items, Py_ssize_t i)
+    bint all_below "wend_all_below" (object array, long long n)
     int ask_ahead "wend_ask_ahead" (list items, Py_ssize_t i)
     int untrack "wend_untrack" (object o)
     size_t vectorcall_address "wend_vectorcall_address" ()
@@ -151,6 +152,7 @@ cdef class PrimitiveBase:
     cdef public bint all_sizes
     cdef public bint check_strides
     cdef public bint check_held
+    cdef public bint pick_rows
     cdef public bint joins_held
     cdef public PrimitiveBase piece
     cdef public int piece_dim
@@ -449,6 +451,8 @@ cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, l
 @cython.locals(h=Tensor, v=Value, v0=Value, arrays=list)
 cdef join_held(Trace trace, PrimitiveBase prim, Tensor h0, Tensor h1, Tensor h2, list rest)
 cdef bint any_known(Py_ssize_t n, Tensor h1, Tensor h2, list rest) except -1
+@cython.locals(t=TensorType)
+cdef bint names_rows(Tensor table, Tensor index) except -1
 @cython.locals(state=State, child=State, serial="long long")
 cdef record_known(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                   list rest, list values, OpFunction inplace)

@@ -695,6 +695,7 @@ class PrimitiveBase:
         self.all_sizes = False not in size_mask
         self.check_strides = False
         self.check_held = False
+        self.pick_rows = False
         self.joins_held = False
         self.piece = None  # of an op whose results are views: the op that gives one of them,
         self.piece_dim = 0  # by (start, length) along this dim;
@@ -1772,13 +1773,12 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
         t = join_held(trace, prim, h0, h1, h2, rest)
         if t is not None:
             return t
-    if (
-        trace.state is None
-        and inplace is None
-        and n > 0
-        and not (prim.check_held and any_known(n, h1, h2, rest))
-        and trace.symbolic is None
-    ):
+    if prim.check_held and trace.symbolic is None and any_known(n, h1, h2, rest):
+        if not prim.pick_rows or not names_rows(h0, h1):
+            SLOTS["check_held"](prim, operand_list(n, h0, h1, h2, rest), values)
+        elif h1.alias is not None and h1.leaf is None and not trace.volatile:
+            h1 = wrap(h1.value)  # shared memory that was looked at is not looked at again
+    if trace.state is None and inplace is None and n > 0 and trace.symbolic is None:
         t = record_off(trace, prim, n, h0, h1, h2, rest, values)
         if t is not None:
             return t
@@ -1825,10 +1825,14 @@ def any_known(n, h1, h2, rest):
     )
 
 
+def names_rows(table, index):
+    """Whether the index is held, and each of its elements is the number of a row of the table."""
+    t = refreshed(table).type
+    return t.rank > 0 and all_below(refreshed(index).buffer, t.row[0])
+
+
 def record_known(trace, prim, n, h0, h1, h2, rest, values, inplace):
     """`record` on the trie, and what is rare off it."""
-    if prim.check_held and trace.symbolic is None and any_known(n, h1, h2, rest):
-        SLOTS["check_held"](prim, operand_list(n, h0, h1, h2, rest), values)
     state = trace.state
     if state is None or trace.symbolic is not None:
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)

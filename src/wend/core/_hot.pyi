@@ -111,6 +111,7 @@ class PrimitiveBase:
     all_sizes: _bool
     check_strides: _bool
     check_held: _bool
+    pick_rows: _bool
     joins_held: _bool
     piece: Any
     piece_dim: _int

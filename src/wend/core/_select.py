@@ -109,7 +109,15 @@ def unlock_type(cls: Any) -> None:
     """Python classes are open already."""
 
 
+def all_below(array: Any, n: int) -> bool:
+    """Whether it is an array of integers from 0 to n - 1 only."""
+    if array is None or array.dtype.kind != "i":
+        return False
+    return array.size == 0 or bool(array.min() >= 0 and array.max() < n)
+
+
 _STAND_INS = {
+    "all_below": all_below,
     "current_code": current_code,
     "current_lasti": current_lasti,
     "arg": arg,

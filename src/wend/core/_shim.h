@@ -4,6 +4,7 @@
 #define WEND_SHIM_H
 #include <Python.h>
 #include <stddef.h>
+#include <string.h>
 
 /* For what is a few instructions, used in many places by what is called for each op. */
 #if defined(__GNUC__)
@@ -513,6 +514,39 @@ static inline PyObject *wend_slice_step(PyObject *key)
 }
 
 static inline Py_ssize_t wend_refcount(PyObject *o) { return Py_REFCNT(o); }
+
+/* Whether an array holds integers from 0 to n - 1 only, each of 4 or 8 bytes, one behind the other. */
+static int wend_all_below(PyObject *array, long long n)
+{
+    Py_buffer memory;
+    int found = 0;
+
+    if (!PyObject_CheckBuffer(array) ||
+        PyObject_GetBuffer(array, &memory, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) < 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (memory.format != NULL && memory.format[0] != 0 && memory.format[1] == 0 &&
+        strchr("ilq", memory.format[0]) != NULL && n > 0 &&
+        (size_t)memory.buf % (size_t)memory.itemsize == 0) {
+        const unsigned long long limit = (unsigned long long)n; /* what is negative is large */
+        int beyond = 0;
+
+        if (memory.itemsize == 8) {
+            const long long *x = memory.buf;
+            for (Py_ssize_t i = memory.len / 8; i-- > 0;)
+                beyond |= (unsigned long long)x[i] >= limit;
+            found = !beyond;
+        } else if (memory.itemsize == 4) {
+            const int *x = memory.buf;
+            for (Py_ssize_t i = memory.len / 4; i-- > 0;)
+                beyond |= (unsigned long long)x[i] >= limit;
+            found = !beyond;
+        }
+    }
+    PyBuffer_Release(&memory);
+    return found;
+}
 
 /* The same of item i of a list, without one of one's own. */
 static inline Py_ssize_t wend_count_of_item(PyObject *items, Py_ssize_t i)

@@ -108,6 +108,7 @@ class Primitive(PrimitiveBase):
     heavy: ClassVar[bool] = False  # worth a kernel of its own, which light work then joins
     smooth: ClassVar[bool] = False  # finite operands have finite derivatives
     checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
+    picks_rows: ClassVar[bool] = False  # all that `checked` asks: operand 1 names rows of operand 0
     must_view: ClassVar[bool] = False  # and an error where they do not
     rows_of: ClassVar[str] = ""  # the operand of which each row is computed by itself,
     row_dims: ClassVar[int] = 1  # and how many dims a row has at least
@@ -178,6 +179,7 @@ class Primitive(PrimitiveBase):
         self.setup(form, cls.view, issubclass(cls, Composite), cls.vjp is not NO_GRADIENT)
         self.check_strides = cls.checks_strides
         self.check_held = cls.checked is not Primitive.checked
+        self.pick_rows = cls.picks_rows
         self.joins_held = cls.joined is not Primitive.joined
 
     @classmethod

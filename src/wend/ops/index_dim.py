@@ -248,6 +248,7 @@ class Embedding(Primitive):
     scale_grad_by_freq: bool
     sparse: bool
     functions = ("embedding",)
+    picks_rows = True
     rows_of = "indices"
     row_dims = 0
     fallible = True
