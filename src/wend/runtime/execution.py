@@ -18,7 +18,7 @@ from wend.core._hot import Batch, Segment, Value
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.batches import Groups
 from wend.runtime.families import Entry, Family, Layout, Room, Unsuited, is_ready, is_wide
-from wend.runtime.later import Later, LazyPath, lazy_path_of
+from wend.runtime.later import Later, LazyPath, late_path_of, lazy_path_of
 from wend.runtime.structure import BOOK, TERM, ops_of
 from wend.runtime.templates import Template
 from wend.transforms.history import note_history
@@ -304,8 +304,11 @@ class Forward:
 
     def leave_spent(self, wanted: list[int]) -> None:
         """A second backward pass from what is left finds the graph freed."""
-        types = _slabs.types_of(self.values)
-        self.leave_segment(self.open_roots(wanted), lazy_path_of(self.batch, types), types)
+        roots = self.open_roots(wanted)
+        if roots:
+            types: list[Any] = []
+            leaves = {i: self.values[i].type for i in self.sorter.leaves}
+            self.leave_segment(roots, late_path_of(self.batch, leaves, types), types)
 
     def leave_open(self, wanted: list[int]) -> None:
         """Let a later backward pass find the way on from here."""
@@ -327,9 +330,10 @@ class Forward:
         return [i for i in wanted if values[i].requires_grad and values[i].leaf is None]
 
     def leave_segment(self, roots: list[int], path: LazyPath, types: list[Any]) -> Any:
-        """Mark the roots as results of a segment; returns it.  types: of all values"""
-        if not roots:
-            return None
+        """Mark the roots, of which there are some, as results of a segment; returns it.
+
+        types: of all values, once the nodes of the path are there
+        """
         batch, values = self.batch, self.values
         segment = Segment(_hot.fresh_serial(), path)
         segment.origin = batch.serial

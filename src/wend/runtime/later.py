@@ -9,6 +9,7 @@ computed again, from the values that the flush began with.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
@@ -66,6 +67,37 @@ def lazy_path_of(batch: Batch, types: list[Any]) -> LazyPath:
     """The path of one flush.  types: of its values"""
     states, args = batch.states, batch.args
     return LazyPath(lambda: (states, types, args))
+
+
+def is_off(step: Any) -> bool:
+    """Whether a step hangs nowhere on the trie."""
+    return not step.linked
+
+
+def late_path_of(batch: Batch, leaves: dict[int, Any], types: list[Any]) -> LazyPath:
+    """As `lazy_path_of`, where steps off the trie know the types of what they have made.
+
+    Those on it know the types of what they have made last, and so are asked now.
+    leaves: types of the values from outside     types: gets those of all values with the nodes
+    """
+    states, args, n = batch.states, batch.args, len(batch.values)
+    first = bisect_left(states, True, key=is_off)  # a trace that has left the trie stays away
+    begun = batch.values[: states[first].first if first < len(states) else n]
+    known = {i: value.type for i, value in enumerate(begun)} | leaves
+
+    def content() -> tuple[list[Any], list[Any], list[Any]]:
+        found: list[Any] = [None] * n  # stays so for what steps made that were left out
+        for step in states:
+            if step.many:
+                found[step.first : step.first + step.n_out] = step.outs
+            elif step.out_type is not None:
+                found[step.first] = step.out_type
+        for i, type_ in known.items():
+            found[i] = type_
+        types[:] = found
+        return states, types, args
+
+    return LazyPath(content)
 
 
 class Later:
