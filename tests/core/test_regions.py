@@ -106,8 +106,25 @@ def mixed_loss(rng: random.Random, p: Params) -> torch.Tensor:
     return torch.stack([x.square().sum() for x in pool]).sum()
 
 
+def parted_loss(rng: random.Random, p: Params) -> torch.Tensor:
+    """Results of which some rows are read first, all, one twice, or none where others are."""
+    read = []
+    for k in range(12):
+        x = p["words"][rng.randrange(3) : 3 + rng.randrange(2, 4)]
+        y, z = torch.tanh(x @ p["square"]), torch.sigmoid(x @ p["square"].T)
+        if k % 4 == 0:
+            y = torch.tanh(y[1:] @ p["square"])  # the first row has no gradient
+        elif k % 4 == 1:
+            y = torch.tanh(y @ p["square"]) + torch.tanh(y @ p["square"]).sum()
+            y = torch.cat([y[0] * z[0], y[1], z[0]])
+        elif k % 4 == 2:
+            y = torch.cat([torch.tanh(y[:1] @ p["square"]), torch.tanh(y @ p["square"]), y, -z])
+        read.append(y.square().sum())
+    return torch.stack(read).sum()
+
+
 LOSSES: list[Callable[[random.Random, Params], torch.Tensor]] = [
-    tree_loss, sequence_loss, vector_loss, joined_loss, mixed_loss,
+    tree_loss, sequence_loss, vector_loss, joined_loss, mixed_loss, parted_loss,
 ]  # fmt: skip
 
 

@@ -61,8 +61,8 @@ cdef class Rows:
                    frame=Frame, made=tuple, numbers=tuple, words=tuple, local=Py_ssize_t)
     cpdef bint forward(self, Group group) except -1
     @cython.locals(sorter=Sorter, members=list, first=Py_ssize_t, at="long long", word="long long",
-                   size=Py_ssize_t, k=Py_ssize_t, pick=Py_ssize_t, wide=bint, frame=Frame,
-                   made=tuple, numbers=tuple, words=tuple)
+                   size=Py_ssize_t, k=Py_ssize_t, pick=Py_ssize_t, source="long long", wide=bint,
+                   frame=Frame, made=tuple, numbers=tuple, words=tuple)
     cpdef backward(self, Group group)
     @cython.locals(at="long long", size=Py_ssize_t, k=Py_ssize_t)
     cpdef clear(self, Group group)

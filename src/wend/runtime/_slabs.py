@@ -147,8 +147,7 @@ class Rows:
             at = self.places + 16 * k
             size = get(at + 8)
             address = get(at) + first * size
-            clear(address, group.n * size)
-            sorter.place(members, local, size, address, self.by_rows, True)
+            sorter.place(members, local, size, address + 1, self.by_rows, True)  # see `put_first`
         self.used += group.n
         group.family = self
         group.first = first
@@ -157,10 +156,12 @@ class Rows:
 
     def backward(self, group):
         """Push the gradients of a group's values back to what it read."""
-        if group.call is None:
-            return
         sorter = self.sorter
         members = group.members
+        for local, k in self.given:
+            sorter.settle(members, local, get(self.places + 16 * k + 8), self.by_rows)
+        if group.call is None:
+            return
         first = group.first
         word = self.table
         for k in self.order:
@@ -173,7 +174,8 @@ class Rows:
         for k, pick, size, wide in self.scattered:
             for base in sorter.leaves_of(members, k):
                 self.run.make_leaf_gradient(base)
-            sorter.scatter(members, k, size, get(self.table + 8 * pick), self.by_rows, wide)
+            source = get(self.table + 8 * pick)
+            sorter.scatter(members, k, size, self.run.values, source, self.by_rows, wide)
         if self.added:
             self.add_shared()
 

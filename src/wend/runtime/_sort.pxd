@@ -4,6 +4,7 @@ from wend.core._hot cimport Record, Value, TensorType, LeafPrimitive, Mode, Prim
 
 cdef extern from "_sort_shim.h":
     void copy "wend_copy" (long long target, long long source, Py_ssize_t n)
+    void clear "wend_clear" (long long target, Py_ssize_t n)
     void add32 "wend_add32" (long long target, long long source, Py_ssize_t n)
     void add64 "wend_add64" (long long target, long long source, Py_ssize_t n)
     # Items of lists and tuples of one class: nothing is checked.
@@ -156,8 +157,12 @@ cdef class Sorter:
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t, found=list)
     cpdef list joined_leaves(self, Py_ssize_t i)
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, target="long long")
-    cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, long long source, bint by_rows,
-                  bint wide)
+    cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, list values, long long source,
+                  bint by_rows, bint wide)
+    @cython.locals(base=Py_ssize_t, target="long long", v=Value)
+    cdef put_first(self, Py_ssize_t at, list values, long long source, Py_ssize_t n)
+    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, target="long long")
+    cpdef settle(self, list group, Py_ssize_t k, Py_ssize_t size, bint by_rows)
 
 
 @cython.locals(found=int)

@@ -671,11 +671,13 @@ class Sorter:
             v = values[at]
             n = v.type.nbytes
             target = self.gradient[self.root[at]]
-            if target != 0:
+            if target & 1:
+                self.put_first(at, values, source, n)
+            elif target != 0:
                 add_bytes(target + self.offset[at], source, n, wide)
             source += n
 
-    def scatter(self, group, k, size, source, by_rows, wide):
+    def scatter(self, group, k, size, values, source, by_rows, wide):
         """Add the gradients of operand `k` of each member, which lie one behind the other.
 
         wide: they are float64, not float32
@@ -684,9 +686,33 @@ class Sorter:
             at = self.pool[self.reads_at[i] + k]
             n = size * self.rows[i] if by_rows else size
             target = self.gradient[self.root[at]]
-            if target != 0:
+            if target & 1:
+                self.put_first(at, values, source, n)
+            elif target != 0:
                 add_bytes(target + self.offset[at], source, n, wide)
             source += n
+
+    def put_first(self, at, values, source, n):
+        """The first gradient of a value, of its view `at`: it is there, and need not be added.
+
+        What is to be collected in memory that nobody has written to yet has an odd address.
+        """
+        base = self.root[at]
+        target = self.gradient[base] - 1
+        self.gradient[base] = target
+        if base != at:
+            v = values[base]
+            clear(target, v.type.nbytes)
+        copy(target + self.offset[at], source, n)
+
+    def settle(self, group, k, size, by_rows):
+        """The gradients of value number `k` of members are complete: 0 where none has come."""
+        for i in group:
+            at = self.made[self.made_at[i] + k]
+            target = self.gradient[at]
+            if target & 1:
+                self.gradient[at] = target - 1
+                clear(target - 1, size * self.rows[i] if by_rows else size)
 
 
 class Schedule:

@@ -15,6 +15,11 @@ def copy(target: int, source: int, n: int) -> None:
     ctypes.memmove(int(target), int(source), int(n))
 
 
+def clear(target: int, n: int) -> None:
+    """Write zeros."""
+    ctypes.memset(int(target), 0, int(n))
+
+
 def copy_line(target: int, source: int, size: int, n: int, step: int) -> None:
     """Copy n elements of `size` bytes that lie `step` bytes apart, one behind the other."""
     for k in range(n):
@@ -45,6 +50,7 @@ def select() -> ModuleType:
     name = "wend.runtime._sort"
     stand_ins = {
         "copy": copy,
+        "clear": clear,
         "add32": add32,
         "add64": add64,
         "ask_ahead": lambda items, i: 0,

@@ -8,6 +8,10 @@ static inline void wend_copy(long long target, long long source, Py_ssize_t n) {
     memcpy((void *)(intptr_t)target, (const void *)(intptr_t)source, (size_t)n);
 }
 
+static inline void wend_clear(long long target, Py_ssize_t n) {
+    memset((void *)(intptr_t)target, 0, (size_t)n);
+}
+
 /* Copy n elements of `size` bytes that lie `step` bytes apart, one behind the other. */
 static void wend_copy_line(long long target, long long source, Py_ssize_t size, Py_ssize_t n,
                            long long step) {

@@ -166,7 +166,7 @@ class Execution(Forward):
         base = int(self.root[i])
         if self.is_outside(base):  # a view of what the flush began with
             self.make_leaf_gradient(base)
-        target = int(self.gradients[base])
+        target = self.target_of(base)
         if target == 0:
             return
         if seed is None:
@@ -195,7 +195,8 @@ class Execution(Forward):
                     self.make_leaf_gradient(base)
                 size = g.nbytes // group.n
                 wide = is_wide(g.dtype)
-                sorter.scatter(members, k, size, _launch.address_of(g), group.by_rows, wide)
+                address, by_rows = _launch.address_of(g), group.by_rows
+                sorter.scatter(members, k, size, self.values, address, by_rows, wide)
             else:
                 self.add_to(operands[k], apart_from(arrays, g))
         if template.late:
@@ -234,11 +235,20 @@ class Execution(Forward):
                 self.totals.setdefault(base, []).append(g)
                 return
             self.make_leaf_gradient(base)
-        target = int(self.gradients[base])
+        target = self.target_of(base)
         if target:
             g = dense(g)
             at_byte = target + int(self.offset[at])
             _sort.add_bytes(at_byte, _launch.address_of(g), g.nbytes, is_wide(g.dtype))
+
+    def target_of(self, base: int) -> int:
+        """Where gradients of a value are added up; 0 for nowhere."""
+        target = int(self.gradients[base])
+        if target & 1:  # see `_sort.Sorter.put_first`
+            target -= 1
+            _slabs.set_zero(target, self.values[base].type.nbytes)
+            self.gradients[base] = target
+        return target
 
     def make_leaf_gradient(self, base: int) -> None:
         """Memory for the gradient of a value from outside."""
