@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from wend.base.errors import ShapeError
 from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, empty, ops
 from wend.frontend.nn.module import Module
@@ -16,7 +17,7 @@ _gru_cell = ops.gru_cell
 _lstm_cell = ops.lstm_cell
 _rnn_relu_cell = ops.rnn_relu_cell
 _rnn_tanh_cell = ops.rnn_tanh_cell
-_RANKS = (1, 2)  # of what a cell is given: looked at in place, for a call costs as much as the cell
+_RANKS = (1, 2)  # of what a cell is given: asked after when its op has refused it
 
 
 class RNNCellBase(Module):
@@ -64,12 +65,12 @@ class RNNCellBase(Module):
         nonlinearity = self.__dict__.get("nonlinearity", "tanh")
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
-    def _check(self, input: Tensor, hidden: Tensor | None) -> None:
+    def _check(self, input: Tensor, hidden: Tensor) -> None:
         """Raises ValueError for other ranks than 1 and 2."""
         name = type(self).__name__
         if input.dim() not in _RANKS:
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
-        if hidden is not None and hidden.dim() not in _RANKS:
+        if hidden.dim() not in _RANKS:
             raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead")
 
     def _zeros(self, input: Tensor) -> Tensor:
@@ -96,14 +97,16 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        if input.ndim not in _RANKS or (hx is not None and hx.ndim not in _RANKS):
-            self._check(input, hx)
         if hx is None:
             hx = self._zeros(input)
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
         cell = _rnn_tanh_cell if self.nonlinearity == "tanh" else _rnn_relu_cell
-        return cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        try:
+            return cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        except ShapeError:
+            self._check(input, hx)
+            raise
 
 
 class LSTMCell(RNNCellBase):
@@ -127,20 +130,21 @@ class LSTMCell(RNNCellBase):
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         if hx is None:
-            self._check(input, None)
             hidden = state = self._zeros(input)
         else:
             hidden, state = hx
-            if not 0 < input.ndim < 3 or not 0 < hidden.ndim < 3:  # faster than `in`
-                self._check(input, hidden)
-        return _lstm_cell(
-            input,
-            (hidden, state),
-            self.weight_ih,
-            self.weight_hh,
-            self.bias_ih,
-            self.bias_hh,
-        )
+        try:
+            return _lstm_cell(
+                input,
+                (hidden, state),
+                self.weight_ih,
+                self.weight_hh,
+                self.bias_ih,
+                self.bias_hh,
+            )
+        except ShapeError:
+            self._check(input, hidden)
+            raise
 
 
 class GRUCell(RNNCellBase):
@@ -161,8 +165,10 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
-        if input.ndim not in _RANKS or (hx is not None and hx.ndim not in _RANKS):
-            self._check(input, hx)
         if hx is None:
             hx = self._zeros(input)
-        return _gru_cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        try:
+            return _gru_cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        except ShapeError:
+            self._check(input, hx)
+            raise
