@@ -217,6 +217,20 @@ def test_rows_stay_in_one_kernel():
     compared(lambda: [F.layer_norm(x, (33,), weight, bias), torch.softmax(x, 1)])
 
 
+def test_layer_norm_and_its_gradient_read_a_row_three_times_and_keep_nothing_of_it():
+    leaves = [normal(32, 64).requires_grad_(), normal(64).requires_grad_()]
+    leaves.append(normal(64).requires_grad_())
+
+    g = normal(32, 64, seed=1)
+
+    def run():
+        return torch.autograd.grad(F.layer_norm(leaves[0], (64,), *leaves[1:]), leaves, g)
+
+    found, _ = recipe(run)
+    nests = [nest for nest in found.nests.values() if nest.row_folds]
+    assert [(nest.phases, nest.kept) for nest in nests] == [(3, [])]
+
+
 SHORT = {
     "softmax": lambda x: F.softmax(x, 1),
     "of columns": lambda x: F.softmax(x, 0),

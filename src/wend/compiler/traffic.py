@@ -288,7 +288,8 @@ def heaviest(nest: Nest) -> int:
     if not nest.outer or len(nest.inner) > 1:
         return 0
     weights = [
-        sum(1 if op.cheap else 10 for op in nest.demanded(phase)[0]) for phase in range(nest.phases)
+        sum(1 if op.cheap or op.kind != MAP else 10 for op in nest.demanded(phase)[0])
+        for phase in range(nest.phases)
     ]
     return weights.index(max(weights))
 

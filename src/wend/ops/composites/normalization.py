@@ -117,8 +117,16 @@ def layer_norm(
     Raises ShapeError if shapes do not fit. Ba, Kiros, Hinton: Layer normalization (2016).
     """
     axes = _trailing("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-    deviation, _, variance = _moments(widened(input), axes)
-    y = ops.mul(deviation, ops.rsqrt(ops.add(variance, eps)))
+    x = widened(input)
+    # The mean as a number, and apart from it what its own derivatives come from, which is 0. So the
+    # gradient's sums over a row are of g and g * deviation, and known before x is read once more.
+    n = count_of(x, axes)
+    mean = ops.div(ops.sum(x, axes, True), n)
+    center = ops.stop_gradient(mean)
+    deviation, shift = ops.sub(x, center), ops.sub(mean, center)
+    squares = ops.div(ops.sum(ops.mul(deviation, deviation), axes, True), n)
+    scale = ops.rsqrt(ops.add(ops.sub(squares, ops.mul(shift, shift)), eps))
+    y = ops.sub(ops.mul(deviation, scale), ops.mul(shift, scale))
     return ops.cast(_scaled(y, weight, bias), input.dtype)
 
 
