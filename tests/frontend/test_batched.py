@@ -558,13 +558,14 @@ def test_many_examples_exceed_a_budget(monkeypatch):
 
 
 def weighed(costs, batches):
-    """The ways that are chosen where a batch of 2 examples costs costs[way]."""
+    """The ways that are chosen where a batch of 2 ops costs costs[way]."""
     now = [0.0]
     weighing = Weighing(lambda: now[0])
     ways = []
     for _ in range(batches):
-        ways.append(weighing.choose(2))
+        ways.append(weighing.choose())
         now[0] += costs[ways[-1]]
+        weighing.worked(2)
     return ways
 
 
@@ -598,8 +599,9 @@ def test_trials_of_the_slower_way_cost_little_however_slow_it_is(slower, distanc
 def test_a_way_that_becomes_quicker_is_found():
     now, weighing, ways = [0.0], Weighing(lambda: now[0]), []
     for k in range(400):
-        ways.append(weighing.choose(1))
+        ways.append(weighing.choose())
         now[0] += (5.0 if k < 20 else 0.5) if ways[-1] else 1.0
+        weighing.worked(1)
     first = TRIALS + FIRST_PAUSE * 5 // 2
     assert not any(ways[TRIALS:first]) and all(ways[first : first + 100])
 
@@ -608,8 +610,9 @@ def test_a_way_that_is_not_much_slower_is_tried_again_soon():
     """A way may need some more batches until its machine code is there."""
     now, weighing, ways = [0.0], Weighing(lambda: now[0]), []
     for _ in range(60):
-        ways.append(weighing.choose(1))
+        ways.append(weighing.choose())
         now[0] += (1.5 if sum(ways) < TRIALS // 2 + 3 else 0.5) if ways[-1] else 1.0
+        weighing.worked(1)
     assert [k for k, way in enumerate(ways[:40]) if way and k >= TRIALS][:3] == [20, 21, 22]
     assert all(ways[23 : 23 + 15])
 
@@ -617,9 +620,10 @@ def test_a_way_that_is_not_much_slower_is_tried_again_soon():
 def test_a_way_that_has_fallen_behind_is_not_tried_soon():
     now, weighing, ways = [0.0], Weighing(lambda: now[0]), []
     for k in range(TRIALS + FIRST_PAUSE):
-        ways.append(weighing.choose(1))
+        ways.append(weighing.choose())
         # Close while both are tried; then, its machine code being there, one is far quicker.
         now[0] += 1.5 if not ways[-1] else 1.0 if k < TRIALS else 0.1
+        weighing.worked(1)
     assert all(ways[TRIALS:])
 
 
@@ -628,11 +632,23 @@ def test_batches_of_unlike_size_are_weighed_by_their_ops(quicker):
     """As each way is tried, the quicker one gets the larger batches."""
     now, weighing, ways = [0.0], Weighing(lambda: now[0]), []
     for _ in range(TRIALS + 20):
-        ways.append(weighing.choose(2))
+        ways.append(weighing.choose())
         ops = 1000 if ways[-1] is quicker else 10
         now[0] += ops * (1.0 if ways[-1] is quicker else 3.0)
         weighing.worked(ops)
     assert set(ways[TRIALS:]) == {quicker}
+
+
+def test_a_batch_that_raised_is_not_weighed():
+    now, weighing, ways = [0.0], Weighing(lambda: now[0]), []
+    for k in range(TRIALS + 20):
+        ways.append(weighing.choose())
+        if k % 5 == 4:
+            now[0] += 0.001  # and its work is not known
+            continue
+        now[0] += 10 if ways[-1] else 30
+        weighing.worked(10)
+    assert all(ways[TRIALS:])
 
 
 def test_ops_of_calls_are_counted_alike_both_ways():

@@ -10,7 +10,7 @@ from wend.base import config, random_state
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.random_state import RandomState
 from wend.core import _hot
-from wend.frontend.weighing import Weighing, weighing_of
+from wend.frontend.weighing import weighing_of
 
 __all__ = ["autobatch", "batched"]
 
@@ -76,22 +76,31 @@ def run_calls(
 
     habits, trace = weighing_of(fn), _hot.current_trace()
     before = trace.ops_before + trace.ops
-    if _together(habits, len(calls)):
+    together = _together(len(calls))
+    chosen = together and _is_weighed()
+    if chosen:
+        together = habits.choose()
+    if together:
         # Calls that wait go together turn by turn; others leave all that they did to one structure.
         results, habits.waits = fibers.run_together(calls, own, apart=habits.waits)
     else:
         results = fibers.run_alone(calls, own)
-    habits.worked(trace.ops_before + trace.ops - before)
+    if chosen:
+        habits.worked(trace.ops_before + trace.ops - before)
     return results
 
 
-def _together(habits: Weighing, count: int) -> bool:
+def _together(count: int) -> bool:
+    """Whether so many calls may run together."""
     settings = config.settings
-    if count < 2 or settings.eager or not settings.autobatch:
-        return False
-    if not settings.weigh or settings.deterministic or _hot.current_trace().fiber is not None:
-        return True
-    return habits.choose(count)
+    return count > 1 and not settings.eager and settings.autobatch
+
+
+def _is_weighed() -> bool:
+    """Whether the quicker way is taken of calls that may run together."""
+    settings = config.settings
+    alone = _hot.current_trace().fiber is None
+    return settings.weigh and not settings.deterministic and alone
 
 
 class autobatch:

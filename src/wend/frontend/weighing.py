@@ -40,23 +40,23 @@ class Weighing:
         self.slower = False  # the way that is tried again
         self.since: tuple[float, bool, int] | None = None  # start, way, work of the last one
 
-    def choose(self, examples: int) -> bool:
-        """Whether the next batch, of so many examples, is to run together; see `worked`."""
+    def choose(self) -> bool:
+        """Whether the next batch is to run together; it counts once `worked` tells its work."""
         now = self.clock()
         if self.since is not None:
             start, way, work = self.since
-            if self.batches > 2:
+            if work and self.batches > 2:
                 self._note(way, (now - start) / work)
         way = self._next()
         self.batches += 1
-        self.since = now, way, examples
+        self.since = now, way, 0
         return way
 
     def worked(self, ops: int) -> None:
         """The calls of the last batch have recorded so many ops: the measure of its work."""
         if self.since is not None:
             start, way, _ = self.since
-            self.since = (start, way, ops) if ops > 0 else None
+            self.since = start, way, ops
 
     def _note(self, way: bool, seconds: float) -> None:
         known = self.best.get(way)
