@@ -29,7 +29,9 @@ COMPILE = ["-O2", "-g0", "-fno-plt", "-Wno-unused-function"]
 if sys.platform == "linux":
     COMPILE.append("-fno-asynchronous-unwind-tables")
     # That functions and labels start at round addresses would be a twentieth.
-    COMPILE += ["-fno-align-functions", "-fno-align-jumps", "-fno-align-labels"]
+    COMPILE += [f"-fno-align-{what}" for what in ("functions", "jumps", "labels", "loops")]
+# For modules in which a step spends little.
+SMALL = [] if os.name == "nt" else ["-Os"]
 # Code and data in one piece of the file: pages of zeros between them would be a hundredth.
 LINK = ["-Wl,--strip-all", "-Wl,-z,noseparate-code"] if sys.platform == "linux" else []
 if platform.libc_ver()[0] == "glibc" and _version(platform.libc_ver()[1]) >= (2, 36):
@@ -99,7 +101,8 @@ def extensions() -> list[Any]:
                 "_pool.h",
             )
         ],
-        extra_compile_args=core.extra_compile_args,
+        # A third smaller; the shortest step takes 3 % longer (benchmarks/compare.py w1).
+        extra_compile_args=[*core.extra_compile_args, *SMALL],
         extra_link_args=LINK if os.name == "nt" else [*LINK, "-pthread"],
     )
     sorter = Extension(
@@ -127,7 +130,7 @@ def extensions() -> list[Any]:
         include_dirs=[str(RUNTIME)],
         depends=[str(RUNTIME / "_bind.pxd"), str(RUNTIME / "_slabs_shim.h")],
         # What runs once for new sizes: a quarter smaller.
-        extra_compile_args=[*core.extra_compile_args, *([] if os.name == "nt" else ["-Os"])],
+        extra_compile_args=[*core.extra_compile_args, *SMALL],
         extra_link_args=LINK,
     )
     return cythonize(
