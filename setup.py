@@ -14,6 +14,7 @@ from typing import Any
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -30,8 +31,6 @@ if sys.platform == "linux":
     COMPILE.append("-fno-asynchronous-unwind-tables")
     # That functions and labels start at round addresses would be a twentieth.
     COMPILE += [f"-fno-align-{what}" for what in ("functions", "jumps", "labels", "loops")]
-# For modules in which a step spends little.
-SMALL = [] if os.name == "nt" else ["-Os"]
 # Code and data in one piece of the file: pages of zeros between them would be a hundredth.
 LINK = ["-Wl,--strip-all", "-Wl,-z,noseparate-code"] if sys.platform == "linux" else []
 if platform.libc_ver()[0] == "glibc" and _version(platform.libc_ver()[1]) >= (2, 36):
@@ -54,6 +53,17 @@ without: the uncompiled core gives the same results, and records operations more
 def pure() -> bool:
     """Whether the uncompiled core is asked for."""
     return os.environ.get("WEND_PURE", "").strip().lower() in {"1", "true", "yes", "on"}
+
+
+class BuildModules(build_py):
+    """build_py, which calls the source of a compiled module .plain: see `wend.core._select`."""
+
+    def get_module_outfile(self, build_dir: str, package: list[str], module: str) -> str:
+        path = str(super().get_module_outfile(build_dir, package, module))
+        compiled = [extension.name for extension in self.distribution.ext_modules or ()]
+        if ".".join([*package, module]) in compiled:
+            return path.removesuffix(".py") + ".plain"
+        return path
 
 
 class BuildCore(build_ext):
@@ -101,8 +111,7 @@ def extensions() -> list[Any]:
                 "_pool.h",
             )
         ],
-        # A third smaller; the shortest step takes 3 % longer (benchmarks/compare.py w1).
-        extra_compile_args=[*core.extra_compile_args, *SMALL],
+        extra_compile_args=core.extra_compile_args,
         extra_link_args=LINK if os.name == "nt" else [*LINK, "-pthread"],
     )
     sorter = Extension(
@@ -130,7 +139,7 @@ def extensions() -> list[Any]:
         include_dirs=[str(RUNTIME)],
         depends=[str(RUNTIME / "_bind.pxd"), str(RUNTIME / "_slabs_shim.h")],
         # What runs once for new sizes: a quarter smaller.
-        extra_compile_args=[*core.extra_compile_args, *SMALL],
+        extra_compile_args=[*core.extra_compile_args, *([] if os.name == "nt" else ["-Os"])],
         extra_link_args=LINK,
     )
     return cythonize(
@@ -142,4 +151,4 @@ def extensions() -> list[Any]:
     )
 
 
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore})
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})

@@ -44,9 +44,9 @@ def build(tmp_path):
     (runtime / "_bind.py").write_text("x = 7\n")
     (runtime / "_bind.pxd").touch()
 
-    def run(**environment):
+    def run(*command, **environment):
         return subprocess.run(
-            [sys.executable, "setup.py", "-q", "build_ext", "--inplace"],
+            [sys.executable, "setup.py", "-q", *(command or ("build_ext", "--inplace"))],
             cwd=tmp_path,
             env={**os.environ, **environment},
             capture_output=True,
@@ -83,3 +83,13 @@ def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
     done, built = build(WEND_PURE="")
     assert done.returncode == 0, done.stderr
     assert [name.endswith(".so") for name in built] == [True] * 5
+
+
+@pytest.mark.parametrize(("pure", "ending"), [("", ".plain"), ("1", ".py")])
+def test_installers_find_no_python_beside_a_compiled_module(build, tmp_path, pure, ending):
+    """They would make bytecode of it; an uncompiled core reads the source all the same."""
+    done, _ = build("build_py", "--build-lib", str(tmp_path / "out"), WEND_PURE=pure)
+    assert done.returncode == 0, done.stderr
+    found = [path for path in (tmp_path / "out").rglob("_[!_]*") if path.suffix != ".pxd"]
+    copied = {path.stem: path.suffix for path in found}
+    assert copied == dict.fromkeys(["_hot", "_launch", "_sort", "_slabs", "_bind"], ending)

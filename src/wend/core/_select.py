@@ -1,6 +1,7 @@
 """Chooses between the compiled and the uncompiled hot core, and gives the latter its C helpers.
 
 `WEND_PURE=1` in the environment, or a build without the extension, selects `_hot.py` as Python.
+Beside a compiled core it is installed as `_hot.plain`.
 `_hot.py` uses a few names that `_shim.h` defines for the compiled core; their stand-ins are here.
 """
 
@@ -18,6 +19,9 @@ from typing import Any
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CORE = "wend.core._hot"
 _Extension = importlib.machinery.ExtensionFileLoader
+# How sources of compiled modules end where they are installed (setup.py): else installers would
+# make bytecode of them, which is larger than the sources, and hardly ever used.
+_PLAIN = ".plain"
 _lasti = 0
 
 
@@ -177,10 +181,15 @@ def compiled(name: str) -> ModuleType | None:
     return importlib.import_module(name)
 
 
+def source_of(name: str) -> str:
+    """The path of the source of a module that may be compiled."""
+    stem = os.path.join(_PACKAGE, *name.split(".")[1:])
+    return stem + ".py" if os.path.exists(stem + ".py") else stem + _PLAIN
+
+
 def load_plain(name: str, stand_ins: dict[str, Any]) -> ModuleType:
     """Load a module's source as plain Python, with what stands in for its C helpers."""
-    path = os.path.join(_PACKAGE, *name.split(".")[1:]) + ".py"
-    loader = importlib.machinery.SourceFileLoader(name, path)
+    loader = importlib.machinery.SourceFileLoader(name, source_of(name))
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)

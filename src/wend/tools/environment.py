@@ -61,10 +61,10 @@ def _memory() -> str:
 
 def _core() -> str:
     try:
-        from wend.core import _hot
+        from wend.core import _hot, _select
     except Exception as error:
         return f"broken: {type(error).__name__}: {error}"
-    if not str(_hot.__file__).endswith(".py"):
+    if _select.is_compiled(_hot):
         return "compiled"
     asked = os.environ.get("WEND_PURE", "")
     return "uncompiled (WEND_PURE is set)" if asked else "uncompiled (no extension is built)"

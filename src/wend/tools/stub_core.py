@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from wend.core._select import source_of
+
 __all__ = ["Core"]
 
 #: Python types of C types that cannot be None.  A field of any other type may be, now and then.
@@ -77,14 +79,15 @@ _UNARY = frozenset("__neg__ __pos__ __abs__ __invert__".split())
 
 
 class Core:
-    """The declarations of `_hot.py` in `folder`."""
+    """The declarations of `_hot.py`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.tree = ast.parse((folder / "_hot.py").read_text(encoding="utf-8"))
+    def __init__(self) -> None:
+        source = Path(source_of("wend.core._hot"))
+        self.tree = ast.parse(source.read_text(encoding="utf-8"))
         self.fields: dict[str, list[tuple[str, str]]] = {}
         self.returns: dict[str, str] = {}
         self.hidden: set[str] = set()  # C names: not there once the core is compiled
-        self._read_types((folder / "_hot.pxd").read_text(encoding="utf-8"))
+        self._read_types(source.with_name("_hot.pxd").read_text(encoding="utf-8"))
 
     def _read_types(self, text: str) -> None:
         current = ""

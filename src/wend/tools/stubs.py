@@ -66,7 +66,7 @@ KNOWN = {
 def core_stub() -> str:
     """The text of `core/_hot.pyi`."""
     results = Results()
-    core = Core(PACKAGE / "core")
+    core = Core()
 
     def members(name: str) -> list[str]:
         return list(_tensor_members(results)) if name == "Tensor" else []
@@ -119,9 +119,9 @@ def _tensor_members(results: Results) -> Iterator[str]:
 
 def _native_names() -> set[str]:
     """Members that the core's own class has."""
-    tree = Core(PACKAGE / "core").tree
+    tree = Core().tree
     node = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
-    fields = {name for name, _ in Core(PACKAGE / "core").fields["Tensor"]}
+    fields = {name for name, _ in Core().fields["Tensor"]}
     return fields | {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
 
 
