@@ -18,10 +18,10 @@ from typing import Any
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.core import _hot
+from wend.core import _hot, _select
 from wend.runtime import plans
 
-COMPILED = not str(_hot.__file__).endswith(".py")
+COMPILED = _select.is_compiled(_hot)
 SOURCES = Path(torch.__file__).parent.parent
 
 
