@@ -57,10 +57,10 @@ _SHALLOW = 40
 # packed for fewer: its rows lie pages apart, and each tile reads them anew. So do tiles that read
 # but a cache line of each.
 _DIRECT, _LARGE_ROWS = 128, 16
-#: Rows of tiles that an epilogue gets at once, at most, where masks cost much.
-TALL = 64
 #: Bytes of a large one.
 LARGE = 3 << 19
+# Rows of tiles that an epilogue gets at once, at most, where masks cost much.
+_TALL = 64
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def _room(shape: Shape) -> tuple[int, int, int]:
 
 def handed_rows(shape: Shape) -> int:
     """Rows of tiles that an epilogue may get at once: a call takes as long as some of them."""
-    return shape.rows if shape.masks else TALL
+    return shape.rows if shape.masks else _TALL
 
 
 def scratch_size(shape: Shape) -> int:
