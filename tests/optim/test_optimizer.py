@@ -5,8 +5,10 @@ import pickle
 import pytest
 
 import wend
+from tries import own_trie
 from wend import nn, optim
 from wend.core.primitive import REGISTRY
+from wend.frontend.optim.optimizer import MOST_SETS, OFTEN
 
 
 def parameter(*values):
@@ -217,6 +219,68 @@ def test_a_failed_step_leaves_no_trace():
     assert optimizer.state[p]["step"] == before[2]
     step(good)
     assert optimizer.state[p]["step"] == before[2] + 1
+
+
+def give(parameters, chosen):
+    """Gradients for those whose bits are set in a number; none for the others."""
+    for k, p in enumerate(parameters):
+        p.grad = wend.tensor([1.0 + k, chosen + 1.0]) if chosen >> k & 1 else None
+
+
+def states_below(state):
+    """How much a trie has taken up."""
+    return sum(1 + states_below(child) for child in state.offspring())
+
+
+def test_many_sets_of_parameters_take_no_paths_of_their_own():
+    """Where it is examples that decide which parameters have gradients (early exits, say)."""
+    mine, theirs = ([parameter(1.0 * k, 2.0) for k in range(8)] for _ in range(2))
+    optimizer = optim.Adam(mine[:5], lr=0.1)
+    optimizer.add_param_group({"params": mine[5:], "lr": 0.2})
+    singly = [optim.Adam([p], lr=0.1 if k < 5 else 0.2) for k, p in enumerate(theirs)]
+    with own_trie() as root:
+        for n in range(4 * MOST_SETS):
+            if n == 2 * MOST_SETS:
+                known = states_below(root)
+            chosen = n * 37 % 255 + 1
+            give(mine, chosen)
+            optimizer.step()
+        assert states_below(root) == known
+        give(mine, 255)
+        for _ in range(OFTEN):  # but one that does come back has its own
+            optimizer.step()
+        assert states_below(root) > known
+    for n in range(4 * MOST_SETS + OFTEN):
+        give(theirs, n * 37 % 255 + 1 if n < 4 * MOST_SETS else 255)
+        for one in singly:
+            one.step()
+    for p, other in zip(mine, theirs, strict=True):
+        assert wend.equal(p, other)
+
+
+def test_a_failed_step_of_one_of_many_sets_leaves_whole_those_that_went_before():
+    parameters = [parameter(1.0, 2.0) for _ in range(8)]
+
+    class Picky(optim.Adam):
+        def _update(self, group, found):
+            if self.bad in map(id, found):
+                raise RuntimeError("not this one")
+            super()._update(group, found)
+
+    optimizer = Picky(parameters, lr=0.1)
+    optimizer.bad = None
+    for n in range(1, MOST_SETS + 2):
+        give(parameters, n)
+        optimizer.step()
+    steps = [optimizer.state[p]["step"] if p in optimizer.state else 0.0 for p in parameters[:3]]
+    values = [p.tolist() for p in parameters]
+    optimizer.bad = id(parameters[1])
+    give(parameters, 7)
+    with pytest.raises(RuntimeError, match="not this one"):
+        optimizer.step()
+    changed = [p.tolist() != old for p, old in zip(parameters, values, strict=True)]
+    assert changed == [True] + [False] * 7
+    assert [optimizer.state[p]["step"] for p in parameters[:3]] == [steps[0] + 1, *steps[1:]]
 
 
 def test_averaged_models():

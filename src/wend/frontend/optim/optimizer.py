@@ -28,6 +28,10 @@ class _Required:
 
 required = _Required()
 
+#: Sets of parameters that an optimizer remembers; and how many steps one of more than these must
+#: have had before all of it is one path again.
+MOST_SETS, OFTEN = 16, 32
+
 _global_step_pre_hooks = HookTable()
 _global_step_post_hooks = HookTable()
 
@@ -65,7 +69,7 @@ class Optimizer:
                 f"dicts, but got {type(params)}"
             )
         self.defaults = defaults
-        self._prepare_hooks()
+        self._set_up()
         self.state: defaultdict[Any, Any] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
@@ -79,7 +83,12 @@ class Optimizer:
         if any(p.value.buffer is None for group in self.param_groups for p in group["params"]):
             synchronize()
 
-    def _prepare_hooks(self) -> None:
+    def _set_up(self) -> None:
+        """Begin what is neither state nor settings."""
+        #: How many steps there have been of sets of parameters, by ids: those met last.
+        self._sets: dict[tuple[int, ...], int] = {}
+        self._varies = False  # whether there have been more
+        self._before: dict[Any, dict[str, Any]] | None = None  # states, while a step is taken
         self._optimizer_step_pre_hooks = HookTable()
         self._optimizer_step_post_hooks = HookTable()
         self._optimizer_state_dict_pre_hooks = HookTable()
@@ -105,7 +114,7 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if "_optimizer_step_pre_hooks" not in self.__dict__:
-            self._prepare_hooks()
+            self._set_up()
         for group in self.param_groups:
             for name, default in self.defaults.items():
                 group.setdefault(name, default)
@@ -136,13 +145,40 @@ class Optimizer:
         mode = trace.mode
         trace.mode = off_mode(mode)  # as `no_grad`, which takes much longer
         try:
-            for group in self.param_groups:
-                parameters = [p for p in group["params"] if p.grad is not None]
-                if parameters:
+            given = [
+                [p for p in group["params"] if p.grad is not None] for group in self.param_groups
+            ]
+            whole = self._comes_back(given) or trace.n > 0
+            for group, parameters in zip(self.param_groups, given, strict=True):
+                if not whole:
+                    self._update_each(group, parameters)
+                elif parameters:
                     self._update(group, parameters)
         finally:
             trace.mode = mode
         return loss
+
+    def _comes_back(self, given: list[list[Tensor]]) -> bool:
+        """Whether a step of these parameters, by group, is a path that is going to be met again.
+
+        Where examples decide which parameters they use, sets of them hardly are: each would be
+        planned anew. All of a set is one path, unless there are many.
+        """
+        sets = self._sets
+        key = tuple([id(p) for parameters in given for p in parameters])
+        n = sets[key] = sets.pop(key, 0) + 1  # behind those met before
+        if len(sets) > MOST_SETS:
+            del sets[next(iter(sets))]
+            self._varies = True
+        return not self._varies or n >= OFTEN
+
+    def _update_each(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        """As `_update`, a path for each: those of one kind are the same, whatever the set."""
+        for p in parameters:
+            self._update(group, [p])
+            synchronize()
+            if self._before is not None and p in self.state:
+                self._before[p] = dict(self.state[p])  # this one's step is taken
 
     def _restore(self, before: dict[Any, dict[str, Any]]) -> None:
         """After a step that failed: what is not a tensor goes back, as the tensors do."""
@@ -348,7 +384,9 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if _global_step_pre_hooks or self._optimizer_step_pre_hooks:
             args, kwargs = _run_pre_hooks(self, args, kwargs)
-        before = {key: dict(state) for key, state in self.state.items()}
+        inner = self._before is not None  # called by the step of a subclass
+        if not inner:
+            self._before = {key: dict(state) for key, state in self.state.items()}
         trace = current_trace()
         outer = trace.site_code, trace.site_lasti
         if outer[0] is None:  # looked up once, not for each parameter
@@ -357,10 +395,13 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
             result = step(self, *args, **kwargs)
             synchronize()
         except Exception:
-            self._restore(before)
+            if self._before is not None:
+                self._restore(self._before)
             raise
         finally:
             trace.site_code, trace.site_lasti = outer
+            if not inner:
+                self._before = None
         if self._optimizer_step_post_hooks or _global_step_post_hooks:
             for hook in (
                 *self._optimizer_step_post_hooks.values(),
