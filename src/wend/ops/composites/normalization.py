@@ -17,12 +17,21 @@ from wend.ops.composites.reduce import count_of, widened
 from wend.ops.numeric import FLOATING, is_half, require
 
 
-def _moments(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """(deviation from the mean, mean, variance) over axes, which are kept with extent 1."""
+def _normalized(x: Any, axes: tuple[int, ...], eps: Any) -> tuple[Any, Any, Any]:
+    """((x - mean) / sqrt(variance + eps), mean, variance) over rows, whose axes get extent 1.
+
+    x is read with the mean as a number, and apart from it with what the mean's own derivatives come
+    from, which is 0. So the gradient's sums are of g and g * deviation, and known before x is read
+    once more.
+    """
     n = count_of(x, axes)
-    center = ops.div(ops.sum(x, axes, True), n)
-    deviation = ops.sub(x, center)
-    return deviation, center, ops.div(ops.sum(ops.mul(deviation, deviation), axes, True), n)
+    mean = ops.div(ops.sum(x, axes, True), n)
+    center = ops.stop_gradient(mean)
+    deviation, shift = ops.sub(x, center), ops.sub(mean, center)
+    squares = ops.div(ops.sum(ops.mul(deviation, deviation), axes, True), n)
+    variance = ops.sub(squares, ops.mul(shift, shift))
+    scale = ops.rsqrt(ops.add(variance, eps))
+    return ops.sub(ops.mul(deviation, scale), ops.mul(shift, scale)), mean, variance
 
 
 def _scaled(y: Any, weight: Any, bias: Any, shape: tuple[Any, ...] | None = None) -> Any:
@@ -117,16 +126,7 @@ def layer_norm(
     Raises ShapeError if shapes do not fit. Ba, Kiros, Hinton: Layer normalization (2016).
     """
     axes = _trailing("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-    x = widened(input)
-    # The mean as a number, and apart from it what its own derivatives come from, which is 0. So the
-    # gradient's sums over a row are of g and g * deviation, and known before x is read once more.
-    n = count_of(x, axes)
-    mean = ops.div(ops.sum(x, axes, True), n)
-    center = ops.stop_gradient(mean)
-    deviation, shift = ops.sub(x, center), ops.sub(mean, center)
-    squares = ops.div(ops.sum(ops.mul(deviation, deviation), axes, True), n)
-    scale = ops.rsqrt(ops.add(ops.sub(squares, ops.mul(shift, shift)), eps))
-    y = ops.sub(ops.mul(deviation, scale), ops.mul(shift, scale))
+    y, _, _ = _normalized(widened(input), axes, eps)
     return ops.cast(_scaled(y, weight, bias), input.dtype)
 
 
@@ -206,8 +206,7 @@ def group_norm(
     each = channels // num_groups
     # One loop a dim: what is reduced, and the parameters, see the same elements.
     x = ops.reshape(widened(input), (n, num_groups, each, *rest))
-    deviation, _, variance = _moments(x, tuple(range(2, len(x.shape))))
-    y = ops.mul(deviation, ops.rsqrt(ops.add(variance, eps)))
+    y, _, _ = _normalized(x, tuple(range(2, len(x.shape))), eps)
     y = _scaled(y, weight, bias, (num_groups, each, *(1,) * len(rest)))
     return ops.cast(ops.reshape(y, input.shape), input.dtype)
 
@@ -236,11 +235,16 @@ def batch_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     """
     _require_rank("batch_norm", input, 2)
     _check_channels("batch_norm", input, weight=weight, bias=bias)
-    axes = (0, *range(2, len(input.shape)))
-    deviation, center, variance = _moments(widened(input), axes)
+    x, axes = widened(input), (0, *range(2, len(input.shape)))
+    # Unlike rows, channels do not stay in a cache between a sum and what it is used for: to keep
+    # the mean's derivatives apart would only add work.
+    n = count_of(x, axes)
+    mean = ops.div(ops.sum(x, axes, True), n)
+    deviation = ops.sub(x, mean)
+    variance = ops.div(ops.sum(ops.mul(deviation, deviation), axes, True), n)
     y = ops.mul(deviation, ops.rsqrt(ops.add(variance, eps)))
     y = ops.cast(_scaled(y, weight, bias, _per_channel(input)), input.dtype)
-    return y, ops.squeeze(center, axes), ops.squeeze(variance, axes)
+    return y, ops.squeeze(mean, axes), ops.squeeze(variance, axes)
 
 
 def _instance_nodes(n: Any, x: Any, weight: Any, bias: Any, _: Any) -> Any:
@@ -303,10 +307,9 @@ def instance_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     _require_rank("instance_norm", input, 3)
     _check_channels("instance_norm", input, weight=weight, bias=bias)
     axes = tuple(range(2, len(input.shape)))
-    deviation, center, variance = _moments(widened(input), axes)
-    y = ops.mul(deviation, ops.rsqrt(ops.add(variance, eps)))
+    y, mean, variance = _normalized(widened(input), axes, eps)
     y = ops.cast(_scaled(y, weight, bias, _per_channel(input)), input.dtype)
-    return y, ops.squeeze(center, axes), ops.squeeze(variance, axes)
+    return y, ops.squeeze(mean, axes), ops.squeeze(variance, axes)
 
 
 def _response_nodes(n: Any, x: Any, *_: Any) -> Any:
