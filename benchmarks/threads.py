@@ -5,8 +5,9 @@ python benchmarks/threads.py products          # these
 
 Each side is a process of its own, told how many threads to use; passes take turns. The neighbour
 is a process that counts on one of the processors while the others work. A speed-up is that of the
-best passes: on a machine with other work it is a lower bound. "load" is how many processes ran
-beside the benchmark when it began.
+best passes: on a machine with other work it is a lower bound. "apart" is what the machine has to
+give: the speed-up of two processes that do the same on one thread each, side by side, which wait
+for nothing but the machine. "load" is how many processes ran beside the benchmark when it began.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from bench import Side, publish
@@ -26,7 +28,7 @@ SHAPES = [
     "384x384x384", "512x512x512", "1024x1024x1024", "4096x256x256", "128x2048x2048",
 ]  # fmt: skip
 WORKLOADS = ["w7", "w6t"]
-COLUMNS = ["what", "one ms", "two ms", "speed-up", "two busy ms", "busy / quiet", "load"]
+COLUMNS = ["what", "one ms", "two ms", "speed-up", "apart", "two busy ms", "busy / quiet", "load"]
 
 
 @contextlib.contextmanager
@@ -43,14 +45,21 @@ def neighbour(wanted: bool) -> Iterator[None]:
         process.wait()
 
 
+def side_by_side(sides: list[Side], request: dict[str, Any]) -> float:
+    """The slower side's answer of sides that are asked at the same time."""
+    with ThreadPoolExecutor(len(sides)) as pool:
+        return max(pool.map(lambda side: side.ask(**request), sides))
+
+
 def measure(what: str, passes: int, torch: bool) -> dict[str, Any]:
     """One row."""
     framework = "torch" if torch else "wend"
     sides = {n: Side(framework, "serve_threads.py", str(n)) for n in (1, 2)}
+    pair = [sides[1], Side(framework, "serve_threads.py", "1")]
     busy = what in WORKLOADS
     best: dict[str, float] = {}
     try:
-        for side in sides.values():
+        for side in (*pair, sides[2]):
             side.ask(what=what, turns=0)
         for beside in (False, True) if busy else (False,):
             with neighbour(beside):
@@ -61,11 +70,13 @@ def measure(what: str, passes: int, torch: bool) -> dict[str, Any]:
                         name = f"{'two' if n == 2 else 'one'}{' busy' if beside else ''} ms"
                         found = side.ask(what=what, turns=5)
                         best[name] = min(found, best.get(name, found))
+        both = min(side_by_side(pair, {"what": what, "turns": 5}) for _ in range(passes))
     finally:
-        for side in sides.values():
+        for side in (*pair, sides[2]):
             side.close()
     row: dict[str, Any] = {"what": what, "load": os.getloadavg()[0]} | best
     row["speed-up"] = best["one ms"] / best["two ms"]
+    row["apart"] = 2 * best["one ms"] / both
     if busy:
         row["busy / quiet"] = best["two busy ms"] / best["two ms"]
     return row
