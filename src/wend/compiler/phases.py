@@ -14,7 +14,7 @@ from wend.compiler.instructions import (
     register_type,
     vector_type,
 )
-from wend.compiler.ir import FOLD, MAP, SCATTER, Op
+from wend.compiler.ir import FOLD, MAP, SCATTER, Fold, Op
 from wend.compiler.nest import Access
 from wend.compiler.vectors import first_lanes
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 #: Vectors that are computed side by side, by how many ops there are.
 WIDE, NARROW = 4, 2
+#: Ops from which on vectors side by side are folded into one total: registers are short then, and
+#: a total is ready again long before the next turn.
+MANY = 3
 
 
 class PhaseCode:
@@ -39,7 +42,9 @@ class PhaseCode:
         self.around = [*self.nest.outer, *self.nest.inner[:-1]]
         self.folds = [op for op in ops if op.kind == FOLD and self.is_along(op)]
         self.copies = self.unroll()
+        self.sums = 1 if len(ops) >= MANY else self.copies  # totals of a fold, side by side
         self.totals: dict[tuple[int, int], str] = {}
+        self.unfolded: dict[int, list[Value]] = {}  # vectors of a turn, of each fold
         self.fixed: dict[Any, Value] = {}
         self.where: dict[int, str] = {}
         self.streams: dict[int, str] = {}  # id of an access -> whether it is written past caches
@@ -395,16 +400,22 @@ class PhaseCode:
         kind = vector_type(register_type(fold.dtype), self.code.lanes)
         b = VectorBuilder(self.text, self.code.module, self.code.lanes, self.code.target)
         identity = b.number(identity_of(fold.identity, fold.dtype), fold.dtype)
-        for c in range(self.copies):
+        for c in range(self.sums):
             total = self.totals.setdefault((op.out, c), self.code.alloca(kind))
             self.text.line(f"store {kind} {identity.name}, ptr {total}")
 
     def fold(self, op: Op, value: Value, c: int) -> None:
-        """Fold a vector into its total."""
+        """Fold a vector into its total, together with those side by side that have the same."""
         fold, b = op.fold, self.builders[c]
         assert fold is not None
+        vectors = self.unfolded.setdefault(op.out, [])
+        vectors.append(value)
+        if self.sums == 1 and len(vectors) < len(self.builders):
+            return
+        del self.unfolded[op.out]
+        value = folded(b, fold, vectors)
         kind = vector_type(register_type(fold.dtype), b.lanes)
-        total = self.totals[op.out, c]
+        total = self.totals[op.out, c % self.sums]
         before = Value(self.text.let(f"load {kind}, ptr {total}"), fold.dtype)
         after = fold.combine(b, before, value)
         if b.mask is not None:
@@ -419,11 +430,9 @@ class PhaseCode:
         kind = vector_type(register_type(fold.dtype), code.lanes)
         totals = [
             Value(text.let(f"load {kind}, ptr {self.totals[op.out, c]}"), fold.dtype)
-            for c in range(self.copies)
+            for c in range(self.sums)
         ]
-        while len(totals) > 1:
-            totals = [fold.combine(b, x, y) for x, y in zip(totals[::2], totals[1::2], strict=True)]
-        value = totals[0]
+        value = folded(b, fold, totals)
         half = code.lanes // 2
         while half:
             order = ", ".join(f"i32 {(k + half) % code.lanes}" for k in range(code.lanes))
@@ -444,3 +453,10 @@ class PhaseCode:
         before = b.convert(self.load(access, c), fold.dtype)
         after = b.convert(fold.combine(b, before, value), access.dtype)
         self.store(access, after, c)
+
+
+def folded(b: VectorBuilder, fold: Fold, vectors: list[Value]) -> Value:
+    """The fold of vectors, in pairs."""
+    while len(vectors) > 1:
+        vectors = [fold.combine(b, x, y) for x, y in zip(vectors[::2], vectors[1::2], strict=True)]
+    return vectors[0]
