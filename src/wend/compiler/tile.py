@@ -73,6 +73,8 @@ _AHEAD = {4: 24, 8: 8}
 # Rows that are a multiple of so many bytes apart take each other's place in the first-level cache:
 # they are fetched later.
 _CROWDED, _LATE = 1024, 8
+# Steps in a turn of the loop where operands lie at known distances.
+_TURN = 4
 # Tiles of so few steps fetch where they will store: measured.
 _SHALLOW = 8
 
@@ -343,8 +345,11 @@ def _multiply(
     row_at = row_places(f, "%a", "%a_row", rows, shape.reach)
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
     sums = ["zeroinitializer"] * (rows * width * steps)
-    a, soon_b = "0", _panel_ahead(f, shape, width)
-    for start, stop, count in [("0", whole, steps), (whole, "%depth", 1)]:
+    a, soon_b, done = "0", _panel_ahead(f, shape, width), "0"
+    if steps == 1 and width == shape.vectors and not packing and shape.rows < 8:
+        done, b, sums = _known_steps(f, shape, rows, b, sums, soon)
+        a = f.mul(done, "%a_step")
+    for start, stop, count in [(done, whole, steps), (whole, "%depth", 1)]:
         if start == stop:
             break
         with f.turns(start, stop, str(count)) as loop:
@@ -377,6 +382,69 @@ def _multiply(
         sums = [f.let(f"fadd {shape.vector} {x}, {y}") for x, y in zip(sums[:half], sums[half:])]
         sums += rest
     return sums
+
+
+def _known_steps(
+    f: Routine, shape: Shape, rows: int, b: str, sums: list[str], soon: tuple[str, str]
+) -> tuple[str, str, list[str]]:
+    """Most steps, where operands lie so that they are read at known distances: few are computed.
+
+    Everything but the multiplications is a third of a loop's instructions, a step a turn is half.
+    Alone on a processor that hardly shows; where another thread shares it, it decides.
+    Returns how many are done, where the panel goes on, and the sums.
+    """
+    width, done = shape.vectors, "0"
+    line = width * shape.bytes
+    whole = f.let(f"and i64 %depth, -{_TURN}")
+    half = f.mul(f.let(f"lshr i64 {_TURN // 2}, %soon_halved"), soon[1])
+    dense = f.is_("eq", "%b_step", str(line))
+    # Half a turn fetches one line: tiles that alone fetch what comes next need more of them.
+    dense = f.both(dense, f.is_("sle", half, str(LINE)))
+    along = f.is_("eq", "%a_step", str(shape.size))
+    across = f.is_("eq", "%a_step", str(rows * shape.size))
+    across = f.both(across, f.is_("eq", "%a_row", str(shape.size)))
+    # Where the left operand goes on: one row after the other, or one step after the other.
+    for known, row, step in ((along, "%a_row", 1), (across, str(shape.size), rows)):
+        stop = f.select(f.both(known, dense), whole, done)
+        reach = rows if step > 1 else shape.reach
+        firsts = [f.at("%a", f.mul(row, str(i))) for i in range(0, rows, reach)]
+        with f.turns(done, stop, str(_TURN)) as loop:
+            heads = [loop.carry("ptr", first) for first in firsts]
+            panel = loop.carry("ptr", b)
+            now = carried = [loop.carry(shape.vector, x) for x in sums]
+            number = f.let(f"lshr i64 {loop.index}, %soon_halved")
+            soon_now = f.at(soon[0], f.mul(number, soon[1]))
+            for k in range(_TURN):
+                if k % (_TURN // 2) == 0:
+                    fetch(f, f.at(soon_now, half) if k else soon_now, level=2)
+                at_b = f.at(panel, k * line)
+                row_b = _panel_row(f, shape, at_b, width, str(_AHEAD[shape.size] * line))
+                found: list[str] = []
+                for i in range(rows):
+                    place = f.at(heads[i // reach], f.mul(row, str(i % reach)))
+                    place = f.at(place, k * step * shape.size)
+                    part = now[i * width : (i + 1) * width]
+                    found += _in_order(f, shape, add_products(f, shape, [place], row_b, part))
+                now = found
+            for name, x in zip(carried, now, strict=True):
+                loop.become(name, x)
+            for head in heads:
+                loop.become(head, f.at(head, _TURN * step * shape.size))
+            loop.become(panel, f.at(panel, _TURN * line))
+        done, b, sums = stop, panel, carried
+    return done, b, sums
+
+
+def _in_order(f: Routine, shape: Shape, sums: list[str]) -> list[str]:
+    """The sums, with no load moved over this place: what it loads would have no register.
+
+    Nothing is emitted for it.
+    """
+    kinds = ", ".join([shape.vector] * len(sums))
+    given = ", ".join(f"{shape.vector} {x}" for x in sums)
+    places = ["=x"] * len(sums) + [str(i) for i in range(len(sums))] + ["~{memory}"]
+    found = f.let(f'call {{{kinds}}} asm sideeffect "", "{",".join(places)}"({given})')
+    return [f.let(f"extractvalue {{{kinds}}} {found}, {i}") for i in range(len(sums))]
 
 
 def _panel_ahead(f: Routine, shape: Shape, width: int) -> str:
@@ -442,11 +510,16 @@ def multiply_step(
     ahead: str = "",
 ) -> list[str]:
     """The sums after one step of depth. ahead: bytes from the panel's row to what is fetched"""
+    return add_products(f, shape, places, _panel_row(f, shape, b, width, ahead), sums)
+
+
+def _panel_row(f: Routine, shape: Shape, b: str, width: int, ahead: str) -> list[str]:
+    """The vectors of a panel's row; what lies `ahead` bytes on is fetched."""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
     ahead = f.at(b, ahead or f.mul("%b_step", str(_AHEAD[shape.size])))
     for offset in range(0, width * shape.bytes, max(LINE, shape.bytes)):
         fetch(f, f.at(ahead, offset), level=1)
-    return add_products(f, shape, places, panel, sums)
+    return panel
 
 
 def add_products(
