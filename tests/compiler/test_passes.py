@@ -6,8 +6,10 @@ import wend as torch
 import wend.nn.functional as F
 from wend.base import config
 from wend.compiler.extents import ONE
+from wend.compiler.fuse import Fusion
 from wend.compiler.passes import CHECKS, check
 from wend.compiler.plan import PASSES, Recipe
+from wend.compiler.regions import Region
 from wend.runtime.recent import last_step
 
 
@@ -126,3 +128,57 @@ def test_checks_see_what_is_wrong(reference, name, spoil, message):
                 (spoil(recipe), check(done, recipe)) if done.name == name else None
             ),
         )
+
+
+@pytest.fixture
+def unrolled(own_trie):
+    """The plan of a loop of 25 turns and its gradient, whose nests are merged many times."""
+    torch.synchronize()
+    x, y = (torch.randn(3, 4, requires_grad=True) for _ in range(2))
+    with config.override(compile=False):
+        for _ in range(3):
+            x.grad = y.grad = None
+            h = x
+            for _ in range(25):
+                h = torch.tanh(h * y + x) - y
+            h.sum().backward()
+            x.grad.sum().item()
+    return last_step()[-1].plan
+
+
+def fused(reference):
+    """The regions of a plan, as they can be compared."""
+    regions = stop_after(reference, "fuse").regions
+    return [
+        (region.axes, region.loops, region.places, region.late, region.before, region.outputs)
+        for region in regions
+    ]
+
+
+def test_nests_are_merged_as_if_their_ops_had_come_one_by_one(unrolled, monkeypatch):
+    once = fused(unrolled)
+
+    def replay(fusion, a, b):
+        whole = Region(a.number, "nest")
+        for op in fusion.in_order(a.ops + b.ops):
+            assert fusion.join(whole, op, True)
+        merged.append(whole)
+        return whole
+
+    merged = []
+    monkeypatch.setattr(Fusion, "replay", replay)
+    assert fused(unrolled) == once
+    assert len(merged) > 5
+
+
+def test_ops_of_a_long_loop_are_placed_a_few_times_each(unrolled, monkeypatch):
+    joined = []
+    join = Fusion.join
+
+    def counted(*given):
+        joined.append(given)
+        return join(*given)
+
+    monkeypatch.setattr(Fusion, "join", counted)
+    recipe = stop_after(unrolled, "fuse")
+    assert len(joined) < 1.5 * len(recipe.function.ops)

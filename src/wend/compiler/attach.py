@@ -32,11 +32,13 @@ class Attachment:
         self.function = function = fusion.function
         self.needed = {function.base(function.resolve(i)) for i in function.outputs}
         self.users: dict[int, list[Op]] = {}
+        self.head: dict[int, Op] = {}  # result of an op -> the product that it belongs to
+        if not any(map(may_have_tail, function.ops)):
+            return
         self.sources = {id(op): {function.base(r.value) for r in op.reads} for op in function.ops}
         for op in function.ops:
             for base in self.sources[id(op)]:
                 self.users.setdefault(base, []).append(op)
-        self.head: dict[int, Op] = {}  # result of an op -> the product that it belongs to
         self.find_heads()
         self.share_work()
         self.leave_to_nests()

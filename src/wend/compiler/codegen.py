@@ -205,7 +205,6 @@ class NestCode:
         nest = self.nest
         operands = [self.scalar_operand(op, k) for k in range(len(op.reads))]
         code = ElementCode(self, op, self.scalar, None)
-        code.operands = operands
         assert op.emit is not None
         value = op.emit(code, operands)
         if op.kind == SCATTER:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.base.errors import CompileError
+from wend.compiler.ir import Emit
+from wend.core.primitive import Spec
+from wend.core.types import Number
 
 Value = Any
-
 
 #: As what run-time numbers come into a kernel, by category.
 NUMBER_TYPES = (dtypes.bool_, dtypes.int64, dtypes.float64)
@@ -22,20 +23,29 @@ def convertible(dtype: DType) -> bool:
     return dtype.category != dtypes.COMPLEX
 
 
-def elementwise_code(
-    prim: Any, targets: tuple[DType | None, ...], result: DType, given: tuple[DType, ...]
-) -> Callable[[Any, list[Any]], Any] | None:
+def elementwise_code(prim: Any, specs: list[Spec]) -> Emit | None:
     """The rule of an elementwise op with its casts; None if it cannot be made into code."""
+    if dtypes.COMPLEX in prim.categories:
+        return None
+    numbers = [Number(category) for category in prim.categories]
+    targets, result = prim.dtypes_of(*prim.arrange(specs, numbers))
+    if not all(t is None or convertible(t) for t in targets):
+        return None
+    given = tuple([spec.dtype for spec in specs])
+    n_numbers = len(prim.size_mask)
+    plain = not n_numbers and prim.plain_form  # all operands are tensors
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
-        numbers = [code.number(k) for k in range(len(prim.size_mask))]
-        row = prim.arrange(operands, numbers)
+        row = operands
+        if not plain:
+            row = prim.arrange(operands, [code.number(k) for k in range(n_numbers)])
         cast = [
-            x if t is None or x is None else b.convert(x, t)
+            x if t is None or x is None or x.dtype is t else b.convert(x, t)
             for x, t in zip(row, targets, strict=True)
         ]
-        return b.convert(prim.emit(b, *cast), result)
+        made = prim.emit(b, *cast)
+        return made if made.dtype is result else b.convert(made, result)
 
     key = (prim, targets, result, given)
     possible = _POSSIBLE.get(key)
@@ -47,7 +57,7 @@ def elementwise_code(
 _POSSIBLE: dict[Any, bool] = {}
 
 
-def rounded_to(dtype: DType) -> Callable[[Any, list[Any]], Any]:
+def rounded_to(dtype: DType) -> Emit:
     """The code that turns its one operand into `dtype`."""
     return lambda code, operands: code.b.convert(operands[0], dtype)
 
@@ -90,7 +100,6 @@ class ElementCode:
         self.b = b
         self.phase = phase
         self.copy = copy
-        self.operands: list[Any] = []
 
     def number(self, k: int) -> Value:
         """The k-th run-time number of the op, as float64, int64 or bool."""

@@ -189,11 +189,10 @@ class EpilogueCode(NestCode):
         for op in tail.ops:
             assert op.emit is not None
             for c, j in enumerate(first):
-                code = ElementCode(self, op, b, None)
-                code.operands = [
+                operands = [
                     self.operand(b, op, k, j, values[c], read[c]) for k in range(len(op.reads))
                 ]
-                values[c][op.out] = op.emit(code, code.operands)
+                values[c][op.out] = op.emit(ElementCode(self, op, b, None), operands)
         for out in self.outputs:
             access = tail.stores[out]
             for c, j in enumerate(first):

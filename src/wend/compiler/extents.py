@@ -16,6 +16,7 @@ from typing import Any
 
 from wend.compiler.tabulate import NONE, Row
 from wend.core import symbolic
+from wend.core._hot import Program
 from wend.core.body import Body, Total
 from wend.core.graph import Node, PathGraph
 from wend.core.symbolic import ADD, ARG, DIM, EQ, FLOORDIV, MOD, MUL, NE, NEG, SUB, Expr
@@ -113,6 +114,9 @@ class Extents:
         self._ids: dict[Any, int] = {}
         self._meaning: dict[int, Poly] = {}  # atom -> the polynomial that it equals
         self._canonical: dict[Poly, Poly] = {}
+        #: What nodes made of their operands' extents, while no further equality is known.
+        self._results: dict[Any, list[tuple[Poly, ...]]] = {}
+        self._ranks: dict[Program, list[int] | None] = {}
         self.shapes: dict[int, tuple[Poly, ...]] = {}
 
     # -- polynomials ------------------------------------------------------------------------
@@ -211,8 +215,13 @@ class Extents:
             return
         sign = next(c for m, c in rest if m == (best,))
         others = tuple(t for t in rest if t[0] != (best,))
-        self._meaning[best] = scale(others, -sign)
+        self._learn(best, scale(others, -sign))
+
+    def _learn(self, atom: int, meaning: Poly) -> None:
+        """Note what an atom is that nothing was known of."""
+        self._meaning[atom] = meaning
         self._canonical.clear()
+        self._results.clear()
 
     def _occurs_once(self, atom: int, p: Poly) -> bool:
         count = 0
@@ -258,24 +267,40 @@ class Extents:
 
     def holds_for(self, node: Node) -> bool:
         """Whether the program of a node was traced for operands of these ranks."""
-        types = node.program.sample_types
-        whole = isinstance(node.prim, (Body, Total))
-        if whole or types is None or len(types) != len(node.inputs):
+        program, shapes = node.program, self.shapes
+        try:
+            ranks = self._ranks[program]
+        except KeyError:
+            types = program.sample_types
+            ranks = self._ranks[program] = types and [len(t.shape) for t in types]
+        if isinstance(node.prim, (Body, Total)) or ranks is None:
             return False
-        return all(len(self.shapes[i]) == len(t.shape) for i, t in zip(node.inputs, types))
+        return [len(shapes[i]) for i in node.inputs] == ranks
 
     def add_node(self, node: Node) -> None:
         """Note the extents of a node's results, and what its pattern says is equal."""
+        shapes = self.shapes
+        if isinstance(node.prim, Identity):  # one program serves for all ranks
+            shapes[node.outputs[0]] = shapes[node.inputs[0]]
+            return
+        key = node.prim, node.program, node.args, *[shapes[i] for i in node.inputs]
+        known = self._results.get(key)
+        if known is None:
+            n_known = len(self._meaning)
+            self._trace(node)
+            if len(self._meaning) == n_known:  # else it may find more next time
+                self._results[key] = [shapes[out] for out in node.outputs]
+            return
+        for out, shape in zip(node.outputs, known, strict=True):
+            shapes[out] = shape
 
+    def _trace(self, node: Node) -> None:
         def dim_of(k: int, axis: int) -> Poly:
             return self.shapes[node.inputs[k]][axis]
 
         def arg_of(k: int) -> Poly:
             return self.path_expr(node.args[k])
 
-        if isinstance(node.prim, Identity):  # one program serves for all ranks
-            self.shapes[node.outputs[0]] = self.shapes[node.inputs[0]]
-            return
         for (row, _), out in zip(node.program.outs, node.outputs, strict=True):
             self.shapes[out] = tuple(self.of(e, dim_of, arg_of) for e in row)
         self.add_guards(node.program.guards, dim_of, arg_of)
@@ -304,8 +329,7 @@ class Extents:
         meaning = mul(n, self.canonical(self._opaque(FLOORDIV, a, n)))
         if any(atom in m for m, _ in meaning):
             return  # each divides the other: an atom is not expressed by itself
-        self._meaning[atom] = meaning
-        self._canonical.clear()
+        self._learn(atom, meaning)
 
     def settle(self) -> None:
         """Bring all shapes to their canonical form, once every equality is known."""

@@ -290,11 +290,11 @@ class Fusion:
         if whole is None:
             return False
         whole.before = (into.before | other.before) & ~(1 << into.number | 1 << other.number)
-        for op in whole.ops:
-            for out in op.outputs:
-                self.home[out] = into
-        for readers in self.readers.values():
-            if other in readers:
+        for op in other.ops:
+            self.home.update(dict.fromkeys(op.outputs, into))
+        for base in {self.function.base(read.value) for op in other.ops for read in op.reads}:
+            readers = self.readers.get(base)
+            if readers and other in readers:
                 readers.remove(other)
                 if into not in readers:
                     readers.append(into)
@@ -324,9 +324,18 @@ class Fusion:
         )
 
     def replay(self, a: Region, b: Region) -> Region | None:
-        """The ops of two nests in one, in the order in which they were recorded."""
-        whole = Region(a.number, "nest")
-        for op in self.in_order(a.ops + b.ops):
+        """The ops of two nests in one, in the order in which they were recorded.
+
+        A nest is what its ops make of an empty one in that order: where all of one nest's were
+        recorded before the other's, it is gone on with.
+        """
+        order = self.order
+        early, late = (a, b) if order[id(a.ops[0])] < order[id(b.ops[0])] else (b, a)
+        if order[id(early.ops[-1])] < order[id(late.ops[0])]:
+            whole, rest = early.loops_alone(a.number), late.ops
+        else:
+            whole, rest = Region(a.number, "nest"), self.in_order(a.ops + b.ops)
+        for op in rest:
             if not self.join(whole, op, True):
                 return None
         if len(whole.axes) != max(len(a.axes), len(b.axes)):

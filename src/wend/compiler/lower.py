@@ -15,7 +15,7 @@ from wend.compiler import lower_index, lower_made, lower_moved, lower_rows
 from wend.compiler.attending import lower_attention
 from wend.compiler.elements import convertible, elementwise_code, rounded_to
 from wend.compiler.extents import ONE, ZERO, Extents, extents_of, product
-from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, Fold, Function, Op, Read, View
+from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, Emit, Fold, Function, Op, Read, View
 from wend.compiler.layout import Layout, contiguous, is_dense, ordered, view_of
 from wend.compiler.lower_extremes import where_extreme
 from wend.compiler.pooling import lower_max_windows, lower_unpatches
@@ -24,7 +24,6 @@ from wend.compiler.scans import lower_scan
 from wend.compiler.windows import lower_convolution
 from wend.core.graph import Node, PathGraph, live_nodes
 from wend.core.primitive import Spec
-from wend.core.types import Number
 from wend.ops.arithmetic import Sub
 from wend.ops.attend import Attention
 from wend.ops.basic import FillLike, Graft, Identity
@@ -66,6 +65,7 @@ class Lowering:
             for i in node.inputs:
                 self.consumers.setdefault(i, []).append(node)
         self.filled: set[int] = set()
+        self.codes: dict[Any, Emit | None] = {}  # of elementwise ops, by primitive and program
         self.sources: dict[int, Node] = {}  # the nodes of uniform values
         self.puts = 0  # writes to single slices
         self.maxima: dict[int, int] = {}  # maxima along dims that stay -> of what
@@ -211,14 +211,7 @@ class Lowering:
         reads = [self.read(i, space) for i in node.inputs]
         if any(r is None for r in reads):
             return False
-        specs = [Spec(t.shape, t.dtype) for t in node.program.sample_types]
-        numbers = [Number(c) for c in node.prim.categories]
-        if any(c == dtypes.COMPLEX for c in node.prim.categories):
-            return False
-        targets, result = node.prim.dtypes_of(*node.prim.arrange(specs, numbers))
-        if not all(t is None or convertible(t) for t in targets):
-            return False
-        emit = elementwise_code(node.prim, targets, result, tuple(s.dtype for s in specs))
+        emit = self.code_of(node)
         if emit is None:
             return False
         if isinstance(node.prim, Exp) and self.is_negative(node.inputs[0]):
@@ -230,6 +223,14 @@ class Lowering:
         given = [r for r in reads if r is not None]
         f.ops.append(Op(MAP, node, node.outputs, given, space, dims, emit, node.args, cheap=cheap))
         return True
+
+    def code_of(self, node: Node) -> Emit | None:
+        """The code of an elementwise op; None if there is none."""
+        key = node.prim, node.program
+        if key not in self.codes:
+            specs = [Spec(t.shape, t.dtype) for t in node.program.sample_types]
+            self.codes[key] = elementwise_code(node.prim, specs)
+        return self.codes[key]
 
     def is_negative(self, i: int) -> bool:
         """Whether no element is above 0: those of a softmax are what lies below a maximum."""

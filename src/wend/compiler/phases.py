@@ -46,6 +46,9 @@ class PhaseCode:
         self.totals: dict[tuple[int, int], str] = {}
         self.unfolded: dict[int, list[Value]] = {}  # vectors of a turn, of each fold
         self.fixed: dict[Any, Value] = {}
+        self.operands: list[tuple[Op, list[Any]]] = []  # of each op the keys of its operands
+        self.loaded: dict[Any, Access] = {}
+        self.waiting = set(self.nest.kept).difference(self.nest.stores)
         self.where: dict[int, str] = {}
         self.streams: dict[int, str] = {}  # id of an access -> whether it is written past caches
         self.following: list[tuple[Access, str]] = []  # of the next row, and where: to be fetched
@@ -177,6 +180,7 @@ class PhaseCode:
             if value in nest.stores:
                 self.where[id(nest.stores[value])] = code.address(nest.stores[value], self.around)
         self.following = code.traffic.next_rows(self)
+        self.find_operands()
 
     def _constant(self, b: VectorBuilder, row: Value) -> Value:
         """A scalar constant in every lane."""
@@ -197,67 +201,66 @@ class PhaseCode:
 
     def elements(self, copies: int) -> None:
         """All ops of the phase, on `copies` vectors side by side."""
-        values: list[dict[int, Value]] = [{} for _ in range(copies)]
-        for value in sorted(self.again):
-            for c in range(copies):
-                values[c][value] = self.read_back(value, c)
-        loaded: dict[Any, Value] = {}
+        vectors = [dict(self.fixed) for _ in range(copies)]
+        for again in sorted(self.again):
+            for c, known in enumerate(vectors):
+                known[again] = self.read_back(again, c)
         # All is read before anything is written: a result may take the memory of an operand.
-        for op in self.ops:
-            for k in range(len(op.reads)):
-                if (op.out, k) in self.nest.loads:
-                    for c in range(copies):
-                        self.operand(op, k, c, values[c], loaded)
-        for op in self.ops:
-            for c in range(copies):
-                self.element(op, c, values[c], loaded)
-            if self.nest.phase[op.out] == self.phase and op.out in self.nest.stores:
-                self.keep(op, [values[c][op.out] for c in range(copies) if op.out in values[c]])
+        for key, access in self.loaded.items():
+            for c, known in enumerate(vectors):
+                known[key] = self.load(access, c)
+        stores = self.nest.stores
+        for op, keys in self.operands:
+            made = []
+            for c, known in enumerate(vectors):
+                value = self.element(op, c, [known[key] for key in keys])
+                if value is not None:
+                    known[op.out] = value
+                    made.append(value)
+            if made and op.out in stores and self.nest.phase[op.out] == self.phase:
+                self.keep(stores[op.out], made)
 
-    def keep(self, op: Op, made: list[Value]) -> None:
+    def keep(self, access: Access, made: list[Value]) -> None:
         """Vectors of a result, side by side, to memory."""
-        access = self.nest.stores[op.out]
         stream = self.streams.get(id(access))
-        if stream is not None and made and self.builders[0].mask is None:
+        if stream is not None and self.builders[0].mask is None:
             self.code.traffic.store(self, access, made, stream)
             return
         for c, value in enumerate(made):
             self.store(access, value, c)
 
-    def element(self, op: Op, c: int, values: dict[int, Value], loaded: dict[Any, Value]) -> None:
-        """One op on one vector."""
-        operands = [self.operand(op, k, c, values, loaded) for k in range(len(op.reads))]
-        b = self.builders[c]
-        code = ElementCode(self.code, op, b, self, c)
-        code.operands = operands
+    def element(self, op: Op, c: int, operands: list[Value]) -> Value | None:
+        """One op on one vector; its result, unless it was folded into others."""
         assert op.emit is not None
-        value = op.emit(code, operands)
+        value: Value = op.emit(ElementCode(self.code, op, self.builders[c], self, c), operands)
+        if op.kind == MAP:
+            out = op.out
+            if out in self.waiting and self.nest.phase[out] == self.phase:
+                self.builders[c].store(value, self.kept_address(out, c))
+            return value
         if op.kind == FOLD and op in self.folds:
             self.fold(op, value, c)
-        elif op.kind in (FOLD, SCATTER):
-            self.add_vector(op, value, c)
         else:
-            values[op.out] = value
-            if self.nest.phase[op.out] != self.phase:
-                return
-            if op.out in self.nest.kept and op.out not in self.nest.stores:
-                b.store(value, self.kept_address(op.out, c))
+            self.add_vector(op, value, c)
+        return None
 
-    def operand(
-        self, op: Op, k: int, c: int, values: dict[int, Value], loaded: dict[Any, Value]
-    ) -> Value:
-        """One operand of an op on one vector."""
-        value = self.nest.inside.get((op.out, k))
-        if value is not None:
-            return values[value] if value in values else self.fixed[value]
-        if (op.out, k) in self.fixed:
-            return self.fixed[op.out, k]
-        access = self.nest.loads[op.out, k]
-        row = id(access) if access.row >= 0 else -1
-        key = (access.base, access.offset, tuple(access.strides), row, access.shifts, c)
-        if key not in loaded:
-            loaded[key] = self.load(access, c)
-        return loaded[key]
+    def find_operands(self) -> None:
+        """What each op's operands are known by: values in here, what is fixed, what is loaded."""
+        inside, loads = self.nest.inside, self.nest.loads
+        self.loaded, self.operands = {}, []
+        for op in self.ops:
+            out, keys = op.out, []
+            for k in range(len(op.reads)):
+                key: Any = out, k
+                if key in inside:
+                    key = inside[key]
+                elif key not in self.fixed:
+                    access = loads[key]
+                    row = id(access) if access.row >= 0 else -1
+                    key = access.base, access.offset, tuple(access.strides), row, access.shifts
+                    self.loaded.setdefault(key, access)
+                keys.append(key)
+            self.operands.append((op, keys))
 
     def position(self, c: int) -> str:
         """Index of the first element of a vector."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from wend.base.collecting import CollectionPaused
 from wend.compiler import matmul
 from wend.compiler.attending import attention
 from wend.compiler.codegen import NestCode
@@ -68,8 +69,9 @@ class Recipe:
         self.nonempty: list[tuple[Poly, ...]] = []  # extents of which none may be 0
         self.rest = self.work(watch)
         if not sliced:
-            for _ in self.rest:
-                pass
+            with CollectionPaused():
+                for _ in self.rest:
+                    pass
 
     def work(self, watch: Watch | None) -> Iterator[None]:
         """Do all passes, in slices of an op, a nest or a kernel."""

@@ -23,6 +23,14 @@ class Region:
         self.outputs: list[int] = []  # values that are stored
         self.repeated: set[int] = set()  # values that another region computes as well
 
+    def loops_alone(self, number: int) -> Region:
+        """Another region of the same ops and loops, of which nothing else is known."""
+        found = Region(number, self.kind)
+        found.ops, found.axes = list(self.ops), list(self.axes)
+        found.loops, found.places = dict(self.loops), dict(self.places)
+        found.inner, found.late, found.indexed = self.inner, dict(self.late), set(self.indexed)
+        return found
+
     def __repr__(self) -> str:
         names = " ".join(op.node.prim.name for op in self.ops)
         return f"region {self.number} {self.kind} after {bin(self.before)}: {names}"

@@ -28,7 +28,8 @@ class Text:
 
     def let(self, instruction: str, hint: str = "") -> str:
         """Append an instruction; the name of its value."""
-        name = self.fresh(hint)
+        self._count += 1
+        name = f"%{hint or 'v'}{self._count}"
         self.lines.append(f"  {name} = {instruction}")
         return name
 

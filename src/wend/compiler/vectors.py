@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from wend.base import dtypes
@@ -21,6 +22,12 @@ def first_lanes(text: Text, left: str, lanes: int) -> str:
     every = text.let(f"shufflevector {kind} {first}, {kind} poison, {kind} zeroinitializer")
     steps = ", ".join(f"i32 {k}" for k in range(lanes))
     return text.let(f"icmp slt {kind} <{steps}>, {every}")
+
+
+@cache
+def type_of(dtype: DType, lanes: int) -> str:
+    """LLVM's type of so many elements of a dtype."""
+    return vector_type(register_type(dtype), lanes)
 
 
 class Instructions:
@@ -51,7 +58,7 @@ class Instructions:
 
     def type_of(self, dtype: DType) -> str:
         """LLVM's type of a value of this dtype."""
-        return vector_type(register_type(dtype), self.lanes)
+        return type_of(dtype, self.lanes)
 
     def _suffix(self, dtype: DType) -> str:
         name = {"float": "f32", "double": "f64"}.get(register_type(dtype), register_type(dtype))

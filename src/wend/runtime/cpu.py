@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import config
+from wend.base.collecting import CollectionPaused
 from wend.base.errors import CompileError
 from wend.compiler import llvm, matmul
 from wend.compiler.extents import Poly, known
@@ -445,9 +446,10 @@ class Compilation:
         if self.planned:
             return
         stop = time.perf_counter() + seconds
-        for _ in self.recipe.rest:
-            if time.perf_counter() >= stop:
-                return
+        with CollectionPaused():
+            for _ in self.recipe.rest:
+                if time.perf_counter() >= stop:
+                    return
         self.planned = True
         check_recipe(self.recipe)
         texts = kernel_texts(self.recipe)
