@@ -93,6 +93,27 @@ def test_steps_of_unlike_number(woven):
     assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
 
 
+@pytest.mark.parametrize("most", [2, 64])
+def test_the_last_call_goes_on_as_it_did_with_others(woven, monkeypatch, most):
+    """But not for long: alone it is quicker."""
+    monkeypatch.setattr(fibers, "MOST_ALONE", most)
+
+    def fn(p: Params, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3 if x[0, 0] < 0 else 9):
+            x = torch.tanh(x @ p["a"] + p["b"])
+            float(x.max())
+        return (x @ p["head"].T).sum()
+
+    rows = [[-1.0, 0.1, 0.2, k / 4] for k in range(3)]
+    given = [torch.tensor([row], dtype=torch.float64) for row in ([1.0, 0.1, 0.2, 0.3], *rows)]
+    results(fn, given, True)
+    before = woven["forward"]
+    results(fn, given, True, rounds=1)
+    turns = woven["forward"] - before
+    assert turns >= 10 if most == 64 else turns < 10
+    assert_same(fn, given)
+
+
 def test_calls_that_end_in_unlike_turns_end_as_one(woven):
     given = examples() * 2  # so that nobody is left alone
     turns = []

@@ -35,6 +35,9 @@ Call = Callable[[], Any]
 
 #: Greenlets that are kept for later calls, per thread.
 MOST_IDLE = 128
+#: Turns that the last of many calls takes like the others: what it would do alone is seldom met
+#: again, nor is what a backward pass then makes of it.  So many more are.
+MOST_ALONE = 32
 
 
 class _Worker:
@@ -231,6 +234,7 @@ def _run_together(
     failure: Exception | None = None
     raised_at = None
     parted = False  # whether there has been a flush meanwhile
+    alone = 0  # turns of a single call
     ended: list[Trace] = []  # with what calls have left that nobody waits for
     try:
         while waiting:
@@ -240,7 +244,8 @@ def _run_together(
             elif trace.n == 0:
                 trace.state = trace.root
             if apart and len(waiting) == 1:
-                waiting[0].last = True
+                alone += 1
+                waiting[0].last = len(fibers) == 1 or alone > MOST_ALONE
             if apart:
                 take_turns(waiting)
             else:
