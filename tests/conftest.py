@@ -2,8 +2,10 @@
 
 import gc
 import sys
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # what tests of several folders share
@@ -46,6 +48,15 @@ def no_gradients_retained():
     hooks = sys.modules.get("wend.transforms.hooks")
     if hooks is not None and hooks.retaining():
         gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def own_numbers(request):
+    """What a test draws from its module's generator does not depend on the tests before it."""
+    for name in ("RNG", "rng"):
+        if isinstance(getattr(request.module, name, None), np.random.Generator):
+            seed = zlib.crc32(request.node.name.encode())
+            setattr(request.module, name, np.random.default_rng(seed))
 
 
 @pytest.fixture
