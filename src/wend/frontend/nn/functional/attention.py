@@ -151,12 +151,22 @@ class _Heads:
         """(L, N, E) -> (N heads, L, E / heads); or the given, already split tensor."""
         if given is None:
             return x.reshape(x.shape[0], self.rows, self.head).transpose(0, 1)
+        self._check_given(given, name)
+        return given
+
+    def split_apart(self, x: Tensor, given: Tensor | None, name: str) -> Tensor:
+        """(L, N, E) -> (N, heads, L, E / heads); or the given, already split tensor so."""
+        if given is None:
+            return x.reshape(x.shape[0], self.batch, self.heads, self.head).permute(1, 2, 0, 3)
+        self._check_given(given, name)
+        return self._unrolled(given)
+
+    def _check_given(self, given: Tensor, name: str) -> None:
         if given.size(0) != self.rows or given.size(2) != self.head:
             raise AssertionError(
                 f"expecting {name}.size(0) of {self.rows} and {name}.size(2) of {self.head}, "
                 f"but got {given.size(0)} and {given.size(2)}"
             )
-        return given
 
     def merge_masks(
         self, mask: Tensor | None, padding: Tensor | None, source: int, added: int
@@ -188,13 +198,11 @@ class _Heads:
     def attend_fused(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, p: float, causal: bool
     ) -> Tensor:
-        """Output (L, N, E), without the weights."""
+        """Output (L, N, E), without the weights, of operands that `split_apart` returned."""
         if mask is not None:
             mask = mask.unsqueeze(0) if mask.size(0) == 1 else self._unrolled(mask)
-        found = ops.scaled_dot_product_attention(
-            self._unrolled(q), self._unrolled(k), self._unrolled(v), mask, p, causal
-        )
-        return self.join(found.reshape(self.rows, q.shape[1], self.head))
+        found = ops.scaled_dot_product_attention(q, k, v, mask, p, causal)
+        return found.permute(2, 0, 1, 3).reshape(q.shape[2], self.batch, self.width)
 
     def _unrolled(self, x: Tensor) -> Tensor:
         return x.reshape(self.batch, self.heads, x.shape[1], x.shape[2])
@@ -268,11 +276,11 @@ def multi_head_attention_forward(
     if bias_k is not None and bias_v is not None:
         k = ops.cat([k, bias_k.expand(1, batch, width)], 0)
         v = ops.cat([v, bias_v.expand(1, batch, width)], 0)
-    q = heads.split(q, None, "")
-    k, v = heads.split(k, static_k, "static_k"), heads.split(v, static_v, "static_v")
+    split = heads.split if need_weights else heads.split_apart
+    q, k, v = split(q, None, ""), split(k, static_k, "static_k"), split(v, static_v, "static_v")
     if add_zero_attn:
         k, v = pad(k, (0, 0, 0, 1)), pad(v, (0, 0, 0, 1))
-    added = k.shape[1] - source
+    added = k.shape[-2] - source
     mask = heads.merge_masks(attn_mask, key_padding_mask, source, added)
     p = dropout_p if training else 0.0
     if not need_weights:
