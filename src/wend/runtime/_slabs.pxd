@@ -69,8 +69,25 @@ cdef class Rows:
 
 @cython.locals(i=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t, v=Value, address="long long")
 cpdef lay(Group group, Sorter sorter, Room room, list values, object is_wide)
-@cython.locals(i=Py_ssize_t)
-cpdef share_out(Group group, Sorter sorter, list values, object make)
+cpdef share_out(Group group, Sorter sorter, object run)
+
+cdef class Kind:
+    cdef Py_ssize_t rows
+    cdef Py_ssize_t most
+    cdef object lone
+    cdef object many
+
+@cython.locals(nodes=list, room=Room, values=list, kinds=list, known=dict, members=list,
+               group=Group, kind=Kind, k=Py_ssize_t, rows=Rows)
+cpdef run_groups(object run, Sorter sorter, list groups, list order, object is_wide)
+@cython.locals(group=Group)
+cpdef list are_reached(list groups, list reached)
+@cython.locals(families=dict, group=Group, k=Py_ssize_t, rows=Rows)
+cpdef list push_back(object run, Sorter sorter, list groups, list through)
+@cython.locals(group=Group, found=list)
+cpdef list told(list groups)
+@cython.locals(flows=dict, group=Group)
+cpdef dict uneven(list groups)
 @cython.locals(doubtful=set, stack=list, seen=set, at=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t,
                k=Py_ssize_t, known=object)
 cpdef set told_apart(Sorter sorter, dict flows, object seeds, set ends)

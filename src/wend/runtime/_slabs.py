@@ -14,6 +14,7 @@ ALIGNMENT = 64
 MOST_RECENT = 8  # groups of strands that the next ones are compared with
 WORDS = 2  # of a place: address, bytes a row (0: the same for all)
 NOTHING = frozenset()
+NOT_YET = object()
 
 
 class Group:
@@ -172,10 +173,8 @@ class Rows:
         if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
             raise RuntimeError("a backward kernel noted a failure")
         for k, pick, size, wide in self.scattered:
-            for base in sorter.leaves_of(members, k):
-                self.run.make_leaf_gradient(base)
             source = get(self.table + 8 * pick)
-            sorter.scatter(members, k, size, self.run.values, source, self.by_rows, wide)
+            sorter.scatter(members, k, size, self.run, source, self.by_rows, wide)
         if self.added:
             self.add_shared()
 
@@ -206,16 +205,121 @@ def lay(group, sorter, room, values, is_wide):
         clear(group.seed, size)
 
 
-def share_out(group, sorter, values, make):
-    """Push the gradient of what was joined back to its parts.
-
-    make: finds memory for the gradient of a value from outside
-    """
-    i = group.members[0]
-    for base in sorter.joined_leaves(i):
-        make(base)
+def share_out(group, sorter, run):
+    """Push the gradient of what was joined back to its parts.  run: an `Execution`"""
     if group.seed != 0:
-        sorter.share_out(i, values, group.seed, group.wide)
+        sorter.share_out(group.members[0], run, group.seed, group.wide)
+
+
+class Kind:
+    """Groups of one kind in a flush: their rows, and the most that one of them has.
+
+    lone, many     what runs those of one row, and the others: a `Rows`, None, or NOT_YET
+    """
+
+    def __init__(self):
+        self.rows = 0
+        self.most = 0
+        self.lone = NOT_YET
+        self.many = NOT_YET
+
+
+def run_groups(run, sorter, groups, order, is_wide):
+    """Make the groups of a flush (a `Forward`) and compute their values.
+
+    groups: takes them     order: of `Sorter.order`     is_wide: see `families`
+    """
+    nodes = sorter.nodes
+    room = run.room
+    values = run.values
+    kinds = []
+    known = {}
+    for number, members in order:
+        group = Group(nodes[members[0]], members, sorter)
+        groups.append(group)
+        kind = None
+        if not group.node.joined:
+            kind = known.get(number)
+            if kind is None:
+                kind = known[number] = Kind()
+            kind.rows += group.n
+            if group.n > kind.most:
+                kind.most = group.n
+        kinds.append(kind)
+    for k in range(len(groups)):
+        group = groups[k]
+        kind = kinds[k]
+        if kind is None:
+            lay(group, sorter, room, values, is_wide)
+            continue
+        family = kind.lone if group.n == 1 else kind.many
+        if family is NOT_YET:
+            other = kind.many if group.n == 1 else kind.lone
+            if other is NOT_YET:
+                other = None
+            family = run.family_of(group, other, kind.rows, kind.most)
+            if group.n == 1:
+                kind.lone = family
+            else:
+                kind.many = family
+        if family is not None:
+            rows = family
+            if rows.forward(group):
+                continue
+        run.run(group)
+
+
+def are_reached(groups, reached):
+    """Per group, whether gradients flow through its members.  reached: by region"""
+    return [reached[group.members[0]] for group in groups]
+
+
+def push_back(run, sorter, groups, through):
+    """Run the backward functions of some groups, the last one first: see `Execution.push_back`.
+
+    Returns what runs these groups, in the order of their first ones.
+    """
+    families = {}  # in order: sums are the same from run to run
+    for k in range(len(groups)):
+        group = groups[k]
+        if through[k] and group.family is not None:
+            families[group.family] = None
+    for k in range(len(groups) - 1, -1, -1):
+        group = groups[k]
+        if group.family is not None:
+            # What waits for all groups of a family is made by each of them.
+            if group.family in families:
+                rows = group.family
+                rows.backward(group)
+        elif through[k]:
+            if group.node.joined:
+                share_out(group, sorter, run)
+            elif group.template.n_given:
+                run.back(group)
+    return list(families)
+
+
+def told(groups):
+    """Of each group the node, the members, `n` and `alone`."""
+    found = []
+    for group in groups:
+        found.append((group.node, group.members, group.n, group.alone))
+    return found
+
+
+def uneven(groups):
+    """By region, if its results depend on different operands: `Template.flows`."""
+    flows = {}
+    family = None  # of the group before, which was even
+    for group in groups:
+        if group.node.joined or (group.family is not None and group.family is family):
+            continue
+        template = group.template if group.family is None else group.family.template
+        if template.even:
+            family = group.family
+        else:
+            flows.update(dict.fromkeys(group.members, template.flows))
+    return flows
 
 
 def told_apart(sorter, flows, seeds, ends):

@@ -11,6 +11,9 @@ cdef extern from "_sort_shim.h":
     Record record_at "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_item" (list items, Py_ssize_t i)
     Value value_at "(struct __pyx_obj_4wend_4core_4_hot_Value *)wend_item" (list items, Py_ssize_t i)
     PrimitiveBase prim_of "(struct __pyx_obj_4wend_4core_4_hot_PrimitiveBase *)Py_NewRef" (object prim)
+    # Of values in a list, without a reference to the value.
+    TensorType type_of "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)WEND_TYPE_OF" (list values, Py_ssize_t i)
+    int role_at "WEND_ROLE_AT" (list values, Py_ssize_t i, long long region)
     TensorType type_at "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_entry" (tuple items, Py_ssize_t i)
     int put "wend_put_item" (list items, Py_ssize_t i, object item)
 
@@ -117,7 +120,7 @@ cdef class Sorter:
     cdef Node find(self, Node parent, Record state, PrimitiveBase prim, Py_ssize_t n_in, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0, Py_ssize_t n_args)
     @cython.locals(packed=bytes, like=TensorType, other=Py_ssize_t, n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
-                   n_rows="long long", j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, start=Py_ssize_t, v=Value,
+                   n_rows="long long", j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, start=Py_ssize_t,
                    kind=int, type_=TensorType, wanted=tuple)
     cdef bint fits(self, Node child, Record state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
@@ -148,25 +151,21 @@ cdef class Sorter:
     @cython.locals(i=Py_ssize_t, table="long long[::1]")
     cpdef place(self, list group, Py_ssize_t k, Py_ssize_t size, long long address, bint by_rows,
                 bint gradients)
-    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, found=list)
-    cpdef list leaves_of(self, list group, Py_ssize_t k)
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value)
     cpdef lay(self, Py_ssize_t i, list values, long long target)
-    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value, n=Py_ssize_t, target="long long")
-    cpdef share_out(self, Py_ssize_t i, list values, long long source, bint wide)
-    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, found=list)
-    cpdef list joined_leaves(self, Py_ssize_t i)
-    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, target="long long")
-    cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, list values, long long source,
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value, n=Py_ssize_t, values=list)
+    cpdef share_out(self, Py_ssize_t i, object run, long long source, bint wide)
+    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, values=list)
+    cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, object run, long long source,
                   bint by_rows, bint wide)
+    @cython.locals(base=Py_ssize_t, target="long long")
+    cdef bint add_gradient(self, Py_ssize_t at, object run, list values, long long source,
+                           Py_ssize_t n, bint wide) except -1
     @cython.locals(base=Py_ssize_t, target="long long", v=Value)
-    cdef put_first(self, Py_ssize_t at, list values, long long source, Py_ssize_t n)
+    cdef bint put_first(self, Py_ssize_t at, list values, long long source, Py_ssize_t n) except -1
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, target="long long")
     cpdef settle(self, list group, Py_ssize_t k, Py_ssize_t size, bint by_rows)
 
-
-@cython.locals(found=int)
-cdef int role_of(long long region, Value v) noexcept
 
 cdef class Schedule:
     cdef long long[::1] kinds

@@ -446,19 +446,18 @@ class Sorter:
                 if self.ins[j] == at:
                     return False
             n_new += 1
-            v = value_at(values, at)
             if len(packed) > 0:
                 kind = packed[n + k]
             else:
                 kind = child.kinds[k]
-            if kind >> 2 != role_of(self.region[at], v):
+            if kind >> 2 != role_at(values, at, self.region[at]):
                 return False
+            type_ = type_of(values, at)
+            like = type_at(child.types, k)
             if kind & 3 != 1:
-                if v.type is not child.types[k]:
+                if type_ is not like:
                     return False
             else:
-                type_ = v.type
-                like = type_at(child.types, k)
                 if type_.kind is not like.kind:
                     return False
                 if type_.rank == 0 or not same_tail(type_, like):
@@ -477,7 +476,7 @@ class Sorter:
 
     def role(self, at, v):
         """Of a value from outside of a region: 1 requires grad, 2 from outside of the trace, 4 leaf."""
-        return role_of(self.region[at], v)
+        return role_at([v], 0, self.region[at])
 
     # -- order ------------------------------------------------------------------------------
 
@@ -638,24 +637,6 @@ class Sorter:
             table[self.made[self.made_at[i] + k]] = address
             address += size * self.rows[i] if by_rows else size
 
-    def leaves_of(self, group, k):
-        """Values from outside of the trace, without a gradient yet, that are operand `k` of members."""
-        found = []
-        for i in group:
-            at = self.root[self.pool[self.reads_at[i] + k]]
-            if self.region[at] == -1 and self.gradient[at] == 0:
-                found.append(at)
-        return found
-
-    def joined_leaves(self, i):
-        """Values from outside of the trace, without a gradient yet, that a region joins."""
-        found = []
-        for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
-            at = self.root[self.pool[k]]
-            if self.region[at] == -1 and self.gradient[at] == 0:
-                found.append(at)
-        return found
-
     def lay(self, i, values, target):
         """Copy the operands of a region that joins to `target`, one behind the other."""
         for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
@@ -664,33 +645,39 @@ class Sorter:
             copy(target, self.data[self.root[at]] + self.offset[at], v.type.nbytes)
             target += v.type.nbytes
 
-    def share_out(self, i, values, source, wide):
+    def share_out(self, i, run, source, wide):
         """Add the parts of a gradient to those of what was joined, where these are collected."""
+        values = run.values
         for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
             at = self.pool[k]
             v = values[at]
             n = v.type.nbytes
-            target = self.gradient[self.root[at]]
-            if target & 1:
-                self.put_first(at, values, source, n)
-            elif target != 0:
-                add_bytes(target + self.offset[at], source, n, wide)
+            self.add_gradient(at, run, values, source, n, wide)
             source += n
 
-    def scatter(self, group, k, size, values, source, by_rows, wide):
+    def scatter(self, group, k, size, run, source, by_rows, wide):
         """Add the gradients of operand `k` of each member, which lie one behind the other.
 
-        wide: they are float64, not float32
+        run: an `Execution`     wide: they are float64, not float32
         """
+        values = run.values
         for i in group:
             at = self.pool[self.reads_at[i] + k]
             n = size * self.rows[i] if by_rows else size
-            target = self.gradient[self.root[at]]
-            if target & 1:
-                self.put_first(at, values, source, n)
-            elif target != 0:
-                add_bytes(target + self.offset[at], source, n, wide)
+            self.add_gradient(at, run, values, source, n, wide)
             source += n
+
+    def add_gradient(self, at, run, values, source, n, wide):
+        """Add n bytes to the gradient of a value, if that is collected: see `scatter`."""
+        base = self.root[at]
+        target = self.gradient[base]
+        if target == 0 and self.region[base] == -1:
+            run.make_leaf_gradient(base)
+            target = self.gradient[base]
+        if target & 1:
+            self.put_first(at, values, source, n)
+        elif target != 0:
+            add_bytes(target + self.offset[at], source, n, wide)
 
     def put_first(self, at, values, source, n):
         """The first gradient of a value, of its view `at`: it is there, and need not be added.
@@ -872,16 +859,6 @@ class Schedule:
                         longest[j] = length
             found += most
         return found
-
-
-def role_of(region, v):
-    """`Sorter.role` of a value that is of this region."""
-    found = 1 if v.requires_grad else 0
-    if region == -1:
-        found |= 2
-        if v.leaf is not None:
-            found |= 4
-    return found
 
 
 def copy_bytes(target, source, n):

@@ -6,6 +6,7 @@ import ctypes
 import operator
 import sys
 from types import ModuleType
+from typing import Any
 
 from wend.core._select import compiled, load_plain
 
@@ -45,6 +46,13 @@ def add64(target: int, source: int, n: int) -> None:
     _add(ctypes.c_double, target, source, n)
 
 
+def role_at(values: list[Any], i: int, region: int) -> int:
+    """`Sorter.role` of a value in a list that is of this region."""
+    value = values[i]
+    outside = 0 if region != -1 else 2 if value.leaf is None else 6
+    return (1 if value.requires_grad else 0) + outside
+
+
 def select() -> ModuleType:
     """The sorter that this process uses, registered as `wend.runtime._sort`."""
     name = "wend.runtime._sort"
@@ -56,6 +64,8 @@ def select() -> ModuleType:
         "ask_ahead": lambda items, i: 0,
         "put": list.__setitem__,
         "prim_of": lambda prim: prim,
+        "type_of": lambda values, i: values[i].type,
+        "role_at": role_at,
         **dict.fromkeys(("record_at", "value_at", "node_at", "type_at"), operator.getitem),
     }
     return sys.modules.get(name) or compiled(name) or load_plain(name, stand_ins)

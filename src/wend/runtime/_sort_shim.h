@@ -49,6 +49,15 @@ static inline PyObject *wend_entry(PyObject *items, Py_ssize_t i) {
     return Py_NewRef(PyTuple_GET_ITEM(items, i));
 }
 
+/* Of a value in a list, without a reference to it: its type, and `Sorter.role` in this region. What
+ * values look like is declared behind this file. */
+#define WEND_VALUE_AT(values, i) \
+    ((struct __pyx_obj_4wend_4core_4_hot_Value *)PyList_GET_ITEM(values, i))
+#define WEND_TYPE_OF(values, i) Py_NewRef((PyObject *)WEND_VALUE_AT(values, i)->type)
+#define WEND_ROLE_AT(values, i, region)                  \
+    ((WEND_VALUE_AT(values, i)->requires_grad ? 1 : 0) + \
+     ((region) != -1 ? 0 : (PyObject *)WEND_VALUE_AT(values, i)->leaf != Py_None ? 6 : 2))
+
 static inline int wend_put_item(PyObject *items, Py_ssize_t i, PyObject *item) {
     PyObject *before = PyList_GET_ITEM(items, i);
     PyList_SET_ITEM(items, i, Py_NewRef(item));

@@ -26,9 +26,6 @@ from wend.transforms.history import note_history
 _sort: Any = _sort_select.select()
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
-Group = _slabs.Group
-
-_NOT_YET: Any = object()
 #: A region of which a flush has one is run like those that there are more of, by native code, if it
 #: reads no more than so many bytes: these are copied.
 MOST_COPIED = 1 << 14
@@ -57,7 +54,6 @@ class Forward:
         self.passed = False  # whether a pass has left gradients in memory
         self.n_reached = 0
         self.with_gradients = False  # whether a backward pass follows
-        self.families: dict[Any, Family | None] = {}
         self.room = Room()
         before = book.n
         if not self.sorter.scan(book.root, batch.states, self.values, batch.args):
@@ -84,28 +80,8 @@ class Forward:
 
     def forward(self) -> None:
         """Compute what is marked."""
-        sorter = self.sorter
-        kinds: list[Any] = []
-        sizes: dict[int, tuple[int, int]] = {}
-        nodes, groups, families = sorter.nodes, self.groups, self.families
-        for kind, members in sorter.order(self.book.flushes // TERM):
-            group = Group(nodes[members[0]], members, sorter)
-            rows, most = sizes.get(kind, (0, 0))
-            n = group.n
-            sizes[kind] = (rows + n, n if n > most else most)
-            groups.append(group)
-            kinds.append(kind)
-        for kind, group in zip(kinds, groups, strict=True):
-            if group.node.joined:
-                self.lay(group)
-                continue
-            key = (kind, group.n == 1)
-            family = families.get(key, _NOT_YET)
-            if family is _NOT_YET:
-                other = families.get((kind, group.n != 1))
-                family = families[key] = self.family_of(group, other, *sizes[kind])
-            if family is None or not family.forward(group):
-                self.run(group)
+        order = self.sorter.order(self.book.flushes // TERM)
+        _slabs.run_groups(self, self.sorter, self.groups, order, is_wide)
 
     def family_of(self, group: Any, other: Family | None, rows: int, most: int) -> Family | None:
         """What runs groups of this kind on addresses; None if there is no machine code for it.
@@ -276,7 +252,7 @@ class Forward:
 
     def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
         """What says later what was grouped, and which group makes a value (`batches.Noted`)."""
-        groups = [(g.node, g.members, g.n, g.alone) for g in self.groups]
+        groups = _slabs.told(self.groups)
         made, starts = np.array(self.sorter.made), np.array(self.sorter.made_at)
         return partial(groups_told, groups, made, starts), partial(
             owners_told, groups, made, starts

@@ -23,12 +23,11 @@ class Execution(Forward):
 
     def share_out(self, group: Any) -> None:
         """Push the gradient of what was joined back to its parts."""
-        _slabs.share_out(group, self.sorter, self.values, self.make_leaf_gradient)
+        _slabs.share_out(group, self.sorter, self)
 
     def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
         """Gradients of values from outside, for those of the roots (None for ones)."""
-        reached = self.sorter.reached
-        self.push_back(seeds, [reached[group.members[0]] for group in self.groups])
+        self.push_back(seeds, _slabs.are_reached(self.groups, self.sorter.reached))
         for tail in self.tails.values():
             self.finish_tail(*tail)
         found = self.sums()
@@ -39,19 +38,8 @@ class Execution(Forward):
         """Run the backward functions, of some groups; what gradients of parameters read is left."""
         for i, seed in seeds.items():
             self.add_seed(i, seed)
-        # What waits for all groups of a family is made by each of them.
-        passed = [group.family for group, on in zip(self.groups, through, strict=True) if on]
-        families = dict.fromkeys(passed)  # in order: sums are the same from run to run
-        for group, on in zip(reversed(self.groups), reversed(through), strict=True):
-            if group.family is not None:
-                if group.family in families:
-                    group.family.backward(group)
-            elif on and group.node.joined:
-                self.share_out(group)
-            elif on and group.template.n_given:
-                self.back(group)
-        for family in families:
-            if family is not None and family.used and family.waiting:
+        for family in _slabs.push_back(self, self.sorter, self.groups, through):
+            if family.used and family.waiting:
                 self.put_off(
                     family.node, family.template, family.sources, family.numbers, family.kept()
                 )
@@ -100,12 +88,7 @@ class Execution(Forward):
         These are all of them if all results of a region depend on the same operands. Else a leaf
         that nothing of the pass depends on would be found to have a gradient of 0, and has none.
         """
-        flows = {}
-        for group in self.groups:
-            if not group.node.joined:
-                template = (group.family or group).template
-                if not template.even:
-                    flows.update(dict.fromkeys(group.members, template.flows))
+        flows = _slabs.uneven(self.groups)
         if not flows:
             return regions_tell
         found: set[int] = _slabs.told_apart(self.sorter, flows, seeds, regions_tell)
@@ -191,12 +174,10 @@ class Execution(Forward):
         for k, g in zip(template.targets, found):
             g = dense(g)
             if template.grows[k] and not group.alone:
-                for base in sorter.leaves_of(members, k):
-                    self.make_leaf_gradient(base)
                 size = g.nbytes // group.n
                 wide = is_wide(g.dtype)
                 address, by_rows = _launch.address_of(g), group.by_rows
-                sorter.scatter(members, k, size, self.values, address, by_rows, wide)
+                sorter.scatter(members, k, size, self, address, by_rows, wide)
             else:
                 self.add_to(operands[k], apart_from(arrays, g))
         if template.late:
