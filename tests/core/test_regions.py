@@ -592,3 +592,28 @@ def test_what_was_read_outside_of_a_region_once_is_forgotten(ran):
     y = np.tanh(x @ np.full((3, 3), 0.5))
     np.testing.assert_allclose(w.grad.numpy(), x.T @ (2 * y * (1 - y * y)), rtol=1e-12)
     assert ran and all(ran), "it must have been run by groups"
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (1, 0), ()], ids=str)
+def test_rows_of_a_table_are_summed_whatever_dims_they_were_given(dims, ran):
+    """The gradient of a table is put off as it comes: a group of lookups does nothing for it."""
+    numbers = [[3, 1, 3], [4], [0, 5]]
+
+    def square(n: list[int], table: torch.Tensor) -> torch.Tensor:
+        rows = torch.nn.functional.embedding(torch.tensor(n), table)
+        for dim in dims:
+            rows = rows.unsqueeze(dim)
+        return (rows[0] * rows[-1]).sum()
+
+    def table_gradient() -> list[list[float]]:
+        table = torch.tensor(np.arange(18.0).reshape(6, 3), requires_grad=True)
+        torch.stack([square(n, table) for n in numbers]).sum().backward()
+        return table.grad.tolist()
+
+    with own_trie(sealed=True):
+        found = table_gradient()
+    assert found == table_gradient()
+    if dims == (1,):
+        with_late = [t for t in structure.BOOK.templates.values() if t.late and t.body is not None]
+        bodies = [(t, [type(node.prim).__name__ for node in t.body[0].nodes]) for t in with_late]
+        assert any(t.backward is None and names[1:] == ["Unsqueeze"] for t, names in bodies)

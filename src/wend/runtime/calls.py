@@ -55,6 +55,8 @@ def fitted(function: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, An
 
 def words_of(frame: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, ...]:
     """The numbers that a frame's blocks need in each run, as `launch_at` takes them."""
+    if not (frame.numbers or frame.moves):
+        return ()
     evaluated = [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
     moves = [(row[0], _launch.moved(row, numbers), 1) for row in frame.moves]
     return tuple(evaluated + moves)

@@ -372,13 +372,20 @@ class Template:
         self, path: PathGraph, nodes: list[Node], outputs: list[int], types: list[Any]
     ) -> tuple[list[Node], Kept]:
         """As `flat.flattened`, where no other node asks how many rows a run has."""
+        body, results, _ = self.body
+        # Operands of the gradient behind the region's own: results, and gradients of some.
+        shown = [*results, *[i for i, on in zip(results, self.given, strict=False) if on]]
+        n = len(self.types)
+
+        def extents_of(i: int) -> Any:
+            return shape_at(path, i) if i < n else shape_at(body, shown[i - n])
 
         def typed(node: Node, ins: tuple[int, ...]) -> Any:
             each = [type_at(path, i, types, self.numbers) for i in ins]
             args = [_hot.evaluate(e, types, self.numbers) for e in node.args]
             return node.prim.typed(list(map(flat_type, each, KEPT)), args)[0]
 
-        found, kept = flattened(nodes, outputs, lambda i: shape_at(path, i), typed)
+        found, kept = flattened(nodes, outputs, extents_of, typed)
         inputs = {i for node in found for i in node.inputs}
         border = sorted(inputs - {o for node in found for o in node.outputs})
         grow = self.which_grow(path, list(kept), types) or [False]
