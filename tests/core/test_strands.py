@@ -607,9 +607,9 @@ def test_what_is_large_is_not_repeated_for_strands_that_share_it(woven, kinds, m
         found.append(repeats(*given))
         return found[-1]
 
-    repeats = strands.repeats_much
+    repeats = strands.Kin.repeats_much
     monkeypatch.setattr(strands, "MOST_REPEATED", 0)
-    monkeypatch.setattr(strands, "repeats_much", noted)
+    monkeypatch.setattr(strands.Kin, "repeats_much", noted)
     assert_same(fronts, sentences())
     assert True in found and woven["backward"] > 0 and woven["nodes"] == 0
 

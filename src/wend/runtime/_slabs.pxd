@@ -169,12 +169,10 @@ cdef class Inputs:
     cpdef object find(self, Py_ssize_t number)
     @cython.locals(found=list, columns=dict, first=Py_ssize_t, m=Py_ssize_t, r=Py_ssize_t)
     cpdef list items(self)
-    @cython.locals(slims=dict, kept=dict, known=list, found=list, values=list, first=Py_ssize_t,
-                   m=Py_ssize_t, k=Py_ssize_t)
+    @cython.locals(kept=dict, known=list, found=list, values=list, first=Py_ssize_t,
+                   m=Py_ssize_t, k=Py_ssize_t, last=Value, thin=Value)
     cpdef slim_down(self)
 
-@cython.locals(found=Value)
-cdef Value slim_of(Value v, dict slims)
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
 cpdef int call_with(Frame frame, tuple made, tuple numbers, tuple fit, list operands,
                     list outs, object words) except -2
@@ -208,6 +206,8 @@ cdef class Left:
                    row=list, shown=list, i=Py_ssize_t, members=list)
     cdef take(self, list parts)
     cpdef object inputs(self)
+    @cython.locals(v=Value, k=Py_ssize_t, segment=Segment)
+    cpdef bint goes_on_from_spent(self) except -1
     @cython.locals(v=Value, k=Py_ssize_t)
     cpdef tuple shown(self, Py_ssize_t i, Py_ssize_t r)
     cpdef bytearray marks_of(self, Py_ssize_t i)
@@ -226,7 +226,7 @@ cdef class Left:
     cdef long long place_of(self, Py_ssize_t k) except -1
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t, made=Py_ssize_t, seeds=list,
                    call=list, read=list, found=list, targets=tuple, left=list,
-                   kept=list, whole=list, values=list)
+                   kept=list, whole=list, values=list, key=list, name=tuple, slabs=list)
     cpdef push(self, object owner, object known, object rows, object reached)
     @cython.locals(left=list, number=Py_ssize_t, k=Py_ssize_t, data="long long", rows=list)
     cdef list hand_back(self, object owner, tuple targets, list found, list sizes)

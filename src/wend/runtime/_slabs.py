@@ -836,7 +836,6 @@ class Inputs:
 
     def slim_down(self):
         """Keep of values what a gradient finds its way by: the values, without data."""
-        slims = {}
         known = self.columns
         found = []  # new ones: the lists are others' too
         for k, (first, m, pattern) in enumerate(self.parts):
@@ -845,23 +844,20 @@ class Inputs:
                 column = self.column(row, first, m) if known is None else known[k][row[0]]
                 if isinstance(column, list):
                     values = []
+                    last = None
+                    thin = None
                     for v in column:
-                        values.append(slim_of(v, slims))
+                        if v is not last:
+                            last = v
+                            thin = slim(last)
+                        values.append(thin)
                     kept[row[0]] = values
                 else:
-                    kept[row[0]] = slim_of(column, slims)
+                    kept[row[0]] = slim(column)
             found.append(kept)
         self.columns = found
         self.sources = None
         self.leaves = None
-
-
-def slim_of(v, slims):
-    """A value without data, of which there is one for all that read it.  slims: by value"""
-    found = slims.get(v)
-    if found is None:
-        found = slims[v] = slim(v)
-    return found
 
 
 def call_with(frame, made, numbers, fit, operands, outs, words):
@@ -965,6 +961,16 @@ class Left:
     def inputs(self):
         """What gradients may flow to: `Segment.inputs`."""
         return Inputs(self.stride, self.n, self.parts, self.sources, self.leaves)
+
+    def goes_on_from_spent(self):
+        """Whether some operands are results of a flush that a backward pass has run through."""
+        for k in range(len(self.sources)):
+            source = self.sources[k]
+            v = source[0] if isinstance(source, list) else source
+            segment = v.segment
+            if segment is not None and segment.structure.later is None:
+                return True
+        return False
 
     def shown(self, i, r):
         """What a view of strand r shows, and from which byte on."""
@@ -1128,16 +1134,26 @@ class Left:
                 made += 1
             else:
                 kept.append(self.read(i, seeds) if read is None else read[i])
+        if known.name is None:
+            known.find_name(kept, numbers)
         whole = []
+        key = [known.name]
         for source in self.sources:
             if not isinstance(source, list):
                 whole.append(source)
-        values = []
-        for k in late:
-            values.append(self.sources[k])
-        if known.sizes is None:
-            known.find_sizes(kept)
-        owner.ledger.wait_for(template, kept, values, numbers, whole, known.sizes)
+                key.append(id(source))
+        ledger = owner.ledger
+        name = tuple(key)
+        entry = ledger.tails.get(name)
+        if entry is None:
+            values = []
+            for k in late:
+                values.append(self.sources[k])
+            ledger.wait_for(name, template, kept, values, numbers, whole)
+            return
+        slabs = entry[1]
+        for k in range(len(kept)):
+            slabs[k].append(kept[k])
 
     def hand_back(self, owner, targets, found, sizes):
         """Add gradients of operands, a row for each strand, to those of what they show.

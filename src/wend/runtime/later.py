@@ -207,27 +207,20 @@ class Ledger:
 
     def wait_for(
         self,
+        key: tuple[Any, ...],
         template: Template,
         arrays: list[Any],
         targets: list[Value],
         numbers: list[Any],
         known: list[Value],
-        sizes: tuple[Any, ...],
     ) -> None:
-        """Put off gradients of parameters.
+        """Put off gradients of parameters, the first of their kind: `Left.push` adds more rows.
 
-        arrays: what they read, of one run     known: all values that are the same for its members
-        sizes: of the arrays' rows (one template serves all, but only rows of one size go together)
+        key: `Backward.name`, and the ids of `known`: values that are the same for all members
+        arrays: what they read, of one run
         """
-        # One template serves all numbers; keys compare exact bits, hence as text.
-        key = (template, tuple(map(id, known)), sizes, repr(numbers) if numbers else None)
-        have = self.tails.get(key)
-        if have is None:
-            slabs = [[array] for array in arrays]
-            self.tails[key] = template, slabs, targets, numbers, tuple(known)
-            return
-        for slab, array in zip(have[1], arrays, strict=True):
-            slab.append(array)
+        slabs = [[array] for array in arrays]
+        self.tails[key] = template, slabs, targets, numbers, tuple(known)
 
     def add(self, value: Value, g: Any) -> None:
         """Add to the gradient of a leaf."""
@@ -313,7 +306,7 @@ def tail_kernel(template: Template, arrays: list[Any], numbers: list[Any]) -> An
         return None
     known = template.tails
     sizes = tuple([x.type if type(x) is Value else x.shape for x in arrays])
-    key = (sizes, repr(numbers)) if numbers else sizes  # exact bits, as in `Ledger.wait_for`
+    key = (sizes, repr(numbers)) if numbers else sizes  # exact bits, as in `Backward.find_name`
     found = known.get(key, template)
     if found is template:
         try:

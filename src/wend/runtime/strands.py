@@ -213,6 +213,8 @@ class Kin:
     def __init__(self) -> None:
         self.weaves: dict[Any, Weave | None] = {}
         self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature and roles
+        #: Large operands that are repeated for each strand, by signature and what is shared.
+        self.large: dict[Any, list[int]] = {}
 
     def weave(self, signature: Any, parts: list[Part]) -> Weave | None:
         """How these strands are run; None if others have to, or each part by itself."""
@@ -228,7 +230,7 @@ class Kin:
                 shared = tuple([at >= 0 and role == PARAMETER for at, role in flags])
         else:
             shared = _slabs.shared_by(parts)
-            if len(parts) > 1 and repeats_much(signature, shared, parts):
+            if len(parts) > 1 and self.repeats_much(signature, shared, parts):
                 return None
         key = (signature, roles, shared)
         found = self.weaves.get(key, self)
@@ -240,6 +242,22 @@ class Kin:
                 found = self.weaves[key] = make_weave(pattern, members, roles, shared)
             self.usual[signature, roles] = shared
         return found  # type: ignore[return-value]
+
+    def repeats_much(self, signature: Any, shared: tuple[bool, ...], parts: list[Part]) -> bool:
+        """Whether running these parts as one copies much that each of them reads in place."""
+        large = self.large.get((signature, shared))
+        if large is None:
+            if len(self.large) >= MOST_WEAVES:
+                self.large.clear()
+            pairs = zip(signature, shared, strict=False)
+            large = [k for k, (t, on) in enumerate(pairs) if not on and t.nbytes > MOST_REPEATED]
+            self.large[signature, shared] = large
+        for part in parts if large else ():
+            if len(part[1]) > 1:
+                own = _slabs.shared_by([part])
+                if any(own[k] for k in large):
+                    return True
+        return False
 
 
 #: By what their patterns have in common, as long as one of these is there.
@@ -262,17 +280,6 @@ def kin_of(pattern: Pattern) -> Kin:
     if found is None:
         found = KINS[key] = Kin()
     return found
-
-
-def repeats_much(signature: Any, shared: tuple[bool, ...], parts: list[Part]) -> bool:
-    """Whether running these parts as one copies much that each of them reads in place."""
-    large = [not on and t.nbytes > MOST_REPEATED for t, on in zip(signature, shared, strict=False)]
-    return True in large and any(
-        on and copied
-        for part in parts
-        if len(part[1]) > 1
-        for on, copied in zip(_slabs.shared_by([part]), large, strict=True)
-    )
 
 
 def is_leading(prim: Any) -> bool:

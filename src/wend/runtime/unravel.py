@@ -65,7 +65,7 @@ class Backward:
         #: What `Left.hand_back` is told of the gradients that it finds.
         self.targets = tuple([(k, wideness(weave.types[k])) for k in self.template.targets])
         self.calls: dict[int, list[Any]] = {}
-        self.sizes: Any = None  # see `Ledger.wait_for`
+        self.name: Any = None  # of what waits for other flushes, see `Ledger.wait_for`
         #: Nodes that a pass from these results uses up.
         self.nodes = reached_nodes(weave, seeded)
         #: By result, whether a gradient of 0 for it gives gradients of 0.
@@ -103,9 +103,14 @@ class Backward:
                 found = [] if function is None else function(list(read), types, numbers)
         return found
 
-    def find_sizes(self, kept: list[Any]) -> None:
-        """See `Ledger.wait_for`."""
-        self.sizes = tuple(map(row_of, kept, self.template.border_keeps))
+    def find_name(self, kept: list[Any], numbers: list[Any]) -> None:
+        """What only flushes with like rows of what gradients of parameters read have in common.
+
+        One template serves all sizes and numbers, but only rows of one size go together.
+        """
+        sizes = tuple(map(row_of, kept, self.template.border_keeps))
+        # Keys compare exact bits, hence as text.
+        self.name = self.template, sizes, repr(numbers) if numbers else None
 
 
 def reached_nodes(weave: Weave, seeded: frozenset[int]) -> frozenset[int]:
@@ -161,12 +166,8 @@ class Woven(_slabs.Left):  # type: ignore[misc]
 
     def note_depth(self, segment: Segment, batch: Batch) -> None:
         """Warn of a history that grows through flushes whose backward pass has run."""
-        for source in self.sources:
-            value = source[0] if type(source) is list else source
-            older = value.segment
-            if older is not None and older.structure.later is None:
-                note_history(segment, batch)
-                return
+        if self.goes_on_from_spent():
+            note_history(segment, batch)
 
     def accept(self, owner: Any, number: int, g: Any) -> None:
         """Add to the gradient of a value of a strand."""
