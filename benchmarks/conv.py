@@ -77,10 +77,10 @@ class Convolution:
         area = size + 2 * self.padding + self.stride
         taps = self.kernel**2
         space = conv.weight_workspace(channels, filters, taps, area * area, "float32")
-        space = max(space, self.w.nbytes)
+        space = max(space, conv.workspace_sums("convolve", "float32") // 2 * self.w.nbytes)
         partial = 4 * conv.partial_sums(self.x.shape[1], size * size)
         bundle = 4 * conv.bundle_sums(max(channels, filters), "float32")
-        spread = 4 * conv.spread_sums(channels, filters, taps, "float32")
+        spread = 4 * conv.spread_sums("convolve_weight", channels, filters, taps, "float32")
         spaces = (2 * space, partial, bundle, conv.scratch_bytes("float32"), spread)
         room = [np.empty(n + 64, np.uint8) for n in spaces]
         self.kept += room

@@ -165,12 +165,13 @@ class Case:
         """Room for the sums of several images."""
         return self.sums(conv.bundle_sums(rows, self.dtype), np.nan)
 
-    def transformed(self):
+    def transformed(self, name):
         """Room for the weight and for images, transformed."""
         sizes = len(self.w) // self.groups, *self.w.shape[1:]
-        spread = conv.spread_sums(*sizes[:2], sizes[2] * sizes[3], self.dtype)
+        spread = conv.spread_sums(name, *sizes[:2], sizes[2] * sizes[3], self.dtype)
         kind = matmul.accumulator(self.dtype)
-        self.room = aligned(2 * self.w.size, kind), aligned(spread, kind)
+        sums = conv.workspace_sums(name, self.dtype)
+        self.room = aligned(sums * self.w.size, kind), aligned(spread, kind)
         for array in self.room:
             array[:] = np.nan
         places = [array.ctypes.data for array in self.room]
@@ -179,7 +180,7 @@ class Case:
     def convolve(self, x=None, **more):
         out = self.sums(self.g.shape)
         bundle = self.bundle(len(self.w) // self.groups)
-        more = self.transformed() | {"bundle": bundle.ctypes.data} | more
+        more = self.transformed("convolve") | {"bundle": bundle.ctypes.data} | more
         block = self.block(conv.CONVOLVE, self.x if x is None else x, self.w, out, **more)
         return run("convolve", self.dtype, block, out)
 
@@ -190,7 +191,7 @@ class Case:
         partial = self.sums(conv.partial_sums(self.x.shape[1], phase[0] * phase[1]), np.nan)
         bundle = self.bundle(self.w.shape[1])
         more = {"partial": partial.ctypes.data, "bundle": bundle.ctypes.data}
-        more |= self.transformed()
+        more |= self.transformed("convolve_input")
         block = self.block(conv.CONVOLVE_INPUT, out, self.w, g, **more)
         return run("convolve_input", self.dtype, block, out)
 
@@ -206,7 +207,7 @@ class Case:
         )
         workspace = aligned(size, np.uint8)
         workspace[:] = 255  # not a number
-        more = self.transformed() | more | {"workspace": workspace.ctypes.data}
+        more = self.transformed("convolve_weight") | more | {"workspace": workspace.ctypes.data}
         del more["batch"]
         x = self.x if x is None else x
         block = self.block(conv.CONVOLVE_WEIGHT, x, out, self.g, **more)

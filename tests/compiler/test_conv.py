@@ -9,6 +9,7 @@ from wend.compiler import conv, matmul
 from wend.compiler.llvm import Target, assembly, compile_module, host
 from wend.compiler.tile import Shape
 from wend.compiler.winograd import least
+from wend.compiler.winograd_wide import has_wide
 
 
 def layouts(array):
@@ -101,20 +102,96 @@ def test_many_filters_and_squares_are_transformed(geometry):
     assert np.isnan(case.room[1]).all() == (squares < fewest)
 
 
+def shared_room(case):
+    """Memory for a weight that is transformed once for several calls, and where that begins."""
+    sums = conv.workspace_sums("convolve", case.dtype, shared=True)
+    room = np.full(sums * case.w.size + conv.FRONT // 2, np.nan, "f")
+    return room, -(-room.ctypes.data // 64) * 64 + conv.FRONT
+
+
 def test_calls_that_share_a_workspace_transform_a_weight_once():
     if not conv.keeps_turned("float32"):
         pytest.skip("each call transforms its weight")
     case, small = Case(GEOMETRIES[-3]), Case((1, 17, 16, (4, 4), *GEOMETRIES[-3][4:]))
     small.w = case.w
     whole = case.convolve()
-    room = np.full(2 * case.w.size + conv.FRONT // 2, np.nan, "f")
-    at = -(-room.ctypes.data // 64) * 64 + conv.FRONT
+    _room, at = shared_room(case)
     # The first call has too few squares: the second one transforms.
     near(small.convolve(workspace=at, turned=conv.FIRST), small.forward())
     assert np.array_equal(case.convolve(workspace=at, turned=conv.LATER), whole)
     case.w = np.zeros_like(case.w)
     assert np.array_equal(case.convolve(workspace=at, turned=conv.LATER), whole)
     assert not case.convolve(workspace=at, turned=conv.FIRST).any()
+
+
+def is_in_wide_squares(case):
+    """Whether `case.convolve()` took squares of 4 x 4: they fill the workspace."""
+    case.convolve()
+    return not np.isnan(case.room[0][-1])
+
+
+@pytest.mark.parametrize("size", [22, 27, 43])
+def test_a_weight_is_shared_by_squares_of_both_sizes(size):
+    if not has_wide(Shape.of(host(), "float"), "float32"):
+        pytest.skip("all squares are of 2 x 2")
+    first, second = (Case((1, 17, 19, (n, n), *GEOMETRIES[0][4:])) for n in (size, 10))
+    assert is_in_wide_squares(first)
+    assert not is_in_wide_squares(second)
+    second.w = first.w
+    whole = first.convolve(), second.convolve()
+    _room, at = shared_room(first)
+    found = [first.convolve(workspace=at, turned=conv.FIRST)]
+    found.append(second.convolve(workspace=at, turned=conv.LATER))
+    first.w = second.w = np.zeros_like(first.w)
+    found += [case.convolve(workspace=at, turned=conv.LATER) for case in (first, second)]
+    assert all(np.array_equal(x, y) for x, y in zip(found, whole * 2))
+
+
+def large_squares():
+    """Images that are computed in squares of 4 x 4 where there are such."""
+    for n, size, padding in [
+        (1, (24, 37), (1, 1, 1, 1)),
+        (3, (15, 13), (0, 2, 3, 1)),
+        (5, (5, 61), (1, 1, 1, 1)),
+        (1, (64, 7), (0, 0, 0, 0)),
+        (2, (21, 21), (-1, 4, 2, -2)),
+        (9, (4, 16), (2, 2, 2, 2)),
+    ]:
+        yield Case((n, 21, 27, size, (3, 3), (1, 1), (1, 1), padding, 1))
+
+
+@pytest.mark.parametrize("case", list(large_squares()), ids=lambda case: f"{case.x.shape}")
+def test_large_squares(case):
+    assert is_in_wide_squares(case) == has_wide(Shape.of(host(), "float"), "float32")
+    library = compile_module(matmul.epilogue("finish", "float32", negate), ["finish"])
+    for x in layouts(case.x):
+        near(case.convolve(x), case.forward())
+        out = np.full(case.g.shape, 7, "f")
+        area = case.out[0] * case.out[1]
+        state = np.array([out.ctypes.data, area * len(case.w), 0, area], np.int64)
+        case.convolve(x, epilogue=library.address("finish"), state=state.ctypes.data)
+        assert np.array_equal(out, -case.convolve(x))
+    if len(case.x) == 1:
+        area = case.out[0] * case.out[1]
+        cut = matmul.column_cuts(area, "float32")[7]
+        parts = case.convolve(last_column=cut), case.convolve(first_column=cut)
+        assert np.array_equal(np.where(parts[0] == 7, parts[1], parts[0]), case.convolve())
+
+
+@pytest.mark.parametrize("kind", ["normal", "relu", "with a mean", "spikes", "edges"])
+def test_large_squares_are_accurate(kind):
+    case = Case((1, 32, 64, (20, 20), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1))
+    if kind == "relu":
+        case.x = np.maximum(case.x, 0)
+    if kind in ("with a mean", "edges"):
+        case.x += 10
+    if kind == "spikes":
+        case.x[:, :, 7:9] *= 1000
+    if kind == "edges":
+        case.w -= case.w.mean((2, 3), keepdims=True)
+    want = case.forward()
+    error = np.linalg.norm(case.convolve() - want) / np.linalg.norm(want)
+    assert error < 2e-6
 
 
 def test_transformed_in_two_blocks_of_depth():

@@ -28,11 +28,11 @@ CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may 
     bundle                      `bundle_sums(filters, dtype)` of memory for this call
     origin                      what an epilogue is told of the first image
     batch                       images of all parts
-    workspace                   twice as large as the weight
+    workspace                   `workspace_sums(...)` times as large as the weight
     spread                      `spread_sums(...)` of memory for this call, aligned to 64 bytes
     turned                      1 if `turn_weight(args)` has filled the workspace, else 0; or FIRST,
                                 LATER: other calls have the same workspace and weight, and the
-                                word in front of it, in FRONT bytes, tells whether it is filled
+                                words in front of it, in FRONT bytes, tell whether it is filled
     first_filter last_filter    for which `turn_weight` does so; all: 0, filters
 
 An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
@@ -86,6 +86,7 @@ from wend.compiler.winograd import (
     FIRST,
     FRONT,
     LATER,
+    NARROW,
     has_tiles,
     is_padded,
     is_winograd,
@@ -96,6 +97,7 @@ from wend.compiler.winograd import (
     winograd,
 )
 from wend.compiler.winograd_weight import winograd_weight
+from wend.compiler.winograd_wide import WIDE, has_wide, is_wide, wide_functions
 
 __all__ = [
     "ADD_PARTS",
@@ -114,6 +116,7 @@ __all__ = [
     "partial_sums",
     "scratch_bytes",
     "spread_sums",
+    "workspace_sums",
 ]
 
 _COMMON = (
@@ -180,12 +183,23 @@ def bundle_sums(rows: Any, dtype: str) -> Any:
     return rows * bundle_columns(dtype)
 
 
-def spread_sums(channels: Any, filters: Any, taps: Any, dtype: str) -> Any:
+def spread_sums(name: str, channels: Any, filters: Any, taps: Any, dtype: str) -> Any:
     """Sums that a convolution works in: how many. channels, filters: of a group; taps: KH * KW"""
     shape = _of(dtype, None)
-    return (
-        (channels + filters) * spread_words(shape) + (channels + shape.lanes) * filters * 2
-    ) * taps
+    sums = (channels + filters) * spread_words(shape)
+    if not (name == "convolve" and has_wide(shape, dtype)):
+        sums = sums + (channels + shape.lanes) * filters * 2
+    return sums * taps
+
+
+def workspace_sums(name: str, dtype: str, shared: bool = False) -> int:
+    """Elements of the workspace of `convolve` or its gradient to the input, for one of a weight.
+
+    shared: among calls with images of unlike sizes, whose kernels may be transformed in both ways
+    """
+    if name == "convolve" and has_wide(_of(dtype, None), dtype):
+        return 6 if shared else 4
+    return 2
 
 
 def keeps_turned(dtype: str) -> bool:
@@ -222,6 +236,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
             _add_parts(shape),
         ]
         return "\n".join(texts)
+    wide = name == "convolve" and has_wide(shape, dtype)
     texts = [
         tiles(shape),
         pack_right(shape, dtype),
@@ -229,15 +244,17 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         pack_patches(shape, dtype, CONVOLVE),
         convolve_direct(shape, dtype, CONVOLVE),
         share_tile(shape),
-        spread_weight(shape, dtype, CONVOLVE),
+        spread_weight(shape, dtype, CONVOLVE, NARROW),
         spread_image(shape, dtype, CONVOLVE),
         join_image(shape, dtype, CONVOLVE),
-        winograd(shape, dtype, CONVOLVE),
+        winograd(shape, dtype, CONVOLVE, NARROW),
         shifted(shape, dtype, CONVOLVE),
-        _convolve(shape, dtype),
+        _convolve(shape, dtype, wide),
     ]
     if name == "convolve":
         texts.append(_turn_weight(shape, dtype))
+    if wide:
+        texts += wide_functions(shape, dtype, CONVOLVE)
     if name == "convolve_input":
         texts += [
             scatter_phase(shape),
@@ -269,18 +286,28 @@ def _turn_weight(shape: Shape, dtype: str) -> str:
     f = Routine("turn_weight", [("ptr", "args")])
     a = arguments(f, CONVOLVE, "")
     with f.when(is_winograd(f, shape, dtype, a)):
+        if has_wide(shape, dtype):
+            with f.when(is_wide(f, shape, a)):
+                f.line("call void @spread_filters_wide(ptr %args)")
+                f.leave_when("true")
         f.line("call void @spread_filters(ptr %args)")
     return f.text()
 
 
-def _convolve(shape: Shape, dtype: str) -> str:
+def _convolve(shape: Shape, dtype: str, wide: bool) -> str:
     f = Routine("convolve", [("ptr", "args")])
     a = arguments(f, CONVOLVE, "input weight out epilogue state bundle scratch")
     if is_padded(shape):
         with f.when(f.is_("eq", a["turned"], str(FIRST))):
             workspace = f.let(f"inttoptr i64 {a['workspace']} to ptr")
             f.store("i64", "0", f.at(workspace, -FRONT), 8)
+            if wide:
+                f.store("i64", "0", f.at(workspace, WIDE.flag - FRONT), 8)
     with f.when(is_winograd(f, shape, dtype, a)):
+        if wide:
+            with f.when(is_wide(f, shape, a)):
+                f.line("call void @winograd_wide(ptr %args)")
+                f.leave_when("true")
         f.line("call void @winograd(ptr %args)")
         f.leave_when("true")
     with f.when(is_shifted(f, shape, dtype, a)):

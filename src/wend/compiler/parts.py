@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from wend.base import dtypes
 from wend.compiler import conv, matmul
 from wend.compiler.extents import Poly, add, constant, mul, product, scale
 from wend.compiler.kernels import Kernel, Slot
@@ -206,13 +207,14 @@ def _turned(w: _Blocks, form: Form) -> tuple[list[Stage], list[Poly], dict[str, 
     if not form.before:
         return [], [], {}
     size = 8 if w.dtype == "float64" else 4
+    sums = conv.workspace_sums(w.kernel.name, w.kernel.source)
     changes = {"workspace": Slot("private", 0, (NO_EDGE, ())), "turned": _word(1)}
     first = form.parts + 1
     turns = [
         w.block(**changes, first_filter=edge(first + p), last_filter=edge(first + p + 1))
         for p in range(form.before)
     ]
-    return [Stage("turn_weight", turns)], [scale(_weight(w), 2 * size)], changes
+    return [Stage("turn_weight", turns)], [scale(_weight(w), sums * size)], changes
 
 
 def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, Schedule]) -> list[list[int]]:
@@ -237,7 +239,9 @@ def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, Schedule]) -> l
                 "workspace": Slot("private", 0, (NO_EDGE, front)),
                 "turned": _word(conv.FIRST if k == steps[0] else conv.LATER),
             }
-            private = [add(front, w.slot("workspace").a)] if k == steps[0] else []
+            sums = conv.workspace_sums("convolve", kernels[k].source, shared=True)
+            room = scale(_weight(w), sums * dtypes.float32.itemsize)
+            private = [add(front, room)] if k == steps[0] else []
             schedules[k] = Schedule([Stage("convolve", [w.block(**words)])], private)
     return together
 

@@ -80,7 +80,7 @@ def convolution(f: Function, op: Op) -> Kernel:
     words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
     channels, filters = _Size(sizes["channels"]), _Size(sizes["filters"])
     taps = _Size(mul(sizes["kernel_height"], sizes["kernel_width"]))
-    sums = _poly(conv.spread_sums(channels, filters, taps, dtype.name))
+    sums = _poly(conv.spread_sums(name, channels, filters, taps, dtype.name))
     words["spread"] = Slot("scratch", scale(sums, dtype.itemsize), "spread")
     if name != "convolve_weight":
         words["batch"] = Slot("extent", sizes["images"])
@@ -185,7 +185,7 @@ def _workspace(name: str, sizes: dict[str, Poly], dtype: str) -> Poly:
     taps = mul(sizes["kernel_height"], sizes["kernel_width"])
     if name != "convolve_weight":
         whole = product([sizes["groups"], sizes["filters"], sizes["channels"], taps])
-        return scale(whole, dtypes.float64.itemsize)
+        return scale(whole, conv.workspace_sums(name, dtype) * dtypes.float32.itemsize)
     sides = []
     for side in ("height", "width"):
         steps = mul(sub(sizes["out_" + side], ONE), sizes["stride_" + side])

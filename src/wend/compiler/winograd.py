@@ -5,7 +5,8 @@ these 16 numbers are transformed by sums and differences; then what were 36 mult
 square, channel and filter are 16: for each of the 16 places a matrix product of (filters, channels)
 and (channels, squares). Sums and differences of its results are the output (Lavin and Gray, 2015).
 
-    void winograd(args)                         `convolve`, where `is_winograd`
+    void winograd(args)                         `convolve`, where `is_winograd`, but for
+                                                `compiler.winograd_wide`
     void spread_filters(args)                   the kernels first_filter ... last_filter - 1
     void spread_weight(weight, row, step, rows, depth, to, to_row, apart, flipped)
     void spread_image(args, image, first, count, line, to, apart)
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 
 from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels
 from wend.compiler.bundles import pieces
@@ -38,13 +40,16 @@ from wend.compiler.tile import (
 )
 
 Masks = list[list[str]]
+Transform = Callable[[Routine, Shape, list[str]], list[str]]
 
 __all__ = [
     "FIRST",
     "FRONT",
     "LATER",
+    "NARROW",
     "PLACES",
     "SIDE",
+    "Squares",
     "chunk_of",
     "difference",
     "halves",
@@ -78,6 +83,45 @@ _WIDE, _NARROW = (48, 32, 64), (16, 16, 24)
 #: transformed to should stay in the second-level cache, but for so large weights that have no room
 #: there and are read each time. Both are whole panels of any processor.
 _FEW, _MANY, _LARGE = 48, 192, 1 << 15
+
+
+@dataclass(frozen=True)
+class Squares:
+    """One way to cut the output: F(side x side, 3 x 3).
+
+    name: how its functions end     taps: transforms three taps of a line
+    few, many: squares of a chunk, for small weights and for large ones
+    skipped: what a workspace that is shared has in front, in elements of a channel and filter
+    flag: where in front of a shared workspace it is told whether kernels are there
+    by_panel: whether images are transformed panel by panel
+    """
+
+    side: int
+    name: str
+    taps: Transform
+    few: int
+    many: int
+    skipped: int = 0
+    flag: int = 0
+    by_panel: bool = False
+
+    @property
+    def seen(self) -> int:
+        """The side of what a square sees."""
+        return self.side + 2
+
+    @property
+    def places(self) -> int:
+        """How many products there are."""
+        return self.seen**2
+
+    def kernels(self, f: Routine, a: dict[str, str], row: str) -> str:
+        """Where kernels are transformed to, `row` bytes each."""
+        if not self.skipped:
+            return a["workspace"]
+        skipped = f.mul(f.mul(row, a["filters"]), str(self.skipped))
+        shared = f.is_("sge", a["turned"], str(FIRST))
+        return f.at(a["workspace"], f.select(shared, skipped, "0"))
 
 
 def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
@@ -137,9 +181,9 @@ def spread_words(shape: Shape) -> int:
     return 2 * (_MANY + shape.lanes)
 
 
-def squares_of(f: Routine, a: dict[str, str]) -> tuple[str, str]:
+def squares_of(f: Routine, a: dict[str, str], side: int = 2) -> tuple[str, str]:
     """Squares of an image: down and across."""
-    return f.ceil_div(a["out_height"], 2), f.ceil_div(a["out_width"], 2)
+    return f.ceil_div(a["out_height"], side), f.ceil_div(a["out_width"], side)
 
 
 def is_large(f: Routine, a: dict[str, str]) -> str:
@@ -147,9 +191,20 @@ def is_large(f: Routine, a: dict[str, str]) -> str:
     return f.is_("sgt", f.mul(a["filters"], a["channels"]), str(_LARGE))
 
 
-def chunk_of(f: Routine, shape: Shape, a: dict[str, str], columns: str, first: str) -> str:
-    """How many squares from `first` on, out of `columns`, are transformed before they are used."""
-    most = f.select(is_large(f, a), str(_MANY), str(_FEW))
+def chunk_of(
+    f: Routine,
+    shape: Shape,
+    a: dict[str, str],
+    columns: str,
+    first: str,
+    sizes: tuple[int, int] = (_FEW, _MANY),
+) -> str:
+    """How many squares from `first` on, out of `columns`, are transformed before they are used.
+
+    sizes: for small weights, and for large ones
+    """
+    few, many = sizes
+    most = f.select(is_large(f, a), str(many), str(few))
     count = f.minimum(f.sub(columns, first), most)
     if is_padded(shape):
         return count
@@ -168,28 +223,29 @@ def _backwards(f: Routine, a: dict[str, str]) -> str:
     return f.is_("slt", a["dilation_width"], "0")
 
 
-def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
-    """The convolution."""
-    f = Routine("winograd", [("ptr", "args")], internal=True)
+def winograd(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
+    """The convolution, and the function that transforms its kernels."""
+    f = Routine("winograd" + way.name, [("ptr", "args")], internal=True)
     a = arguments(f, names, "input out epilogue state scratch workspace spread")
     room = Room.of(f, shape, a["scratch"])
     unit = str(shape.size)
+    filters = f"call void @spread_filters{way.name}(ptr %args)"
     with f.when(f.is_("eq", a["turned"], "0")):
-        f.line("call void @spread_filters(ptr %args)")
+        f.line(filters)
     if is_padded(shape):
-        flag = f.at(a["workspace"], -FRONT)
+        flag = f.at(a["workspace"], way.flag - FRONT)
         with (
             f.when(f.is_("sge", a["turned"], str(FIRST))),
             f.when(f.is_("eq", f.load("i64", flag, 8), "0")),
         ):
-            f.line("call void @spread_filters(ptr %args)")
+            f.line(filters)
             f.store("i64", "1", flag, 8)
-    high, wide = squares_of(f, a)
+    high, wide = squares_of(f, a, way.side)
     squares = f.mul(high, wide)
     # Of one image it may be a part: squares whose first position is in it, row by row.
     rows = [
         f.div(f.add(a[name], f.sub(line, "1")), line)
-        for line in [f.mul(a["out_width"], "2")]
+        for line in [f.mul(a["out_width"], str(way.side))]
         for name in ("first_column", "last_column")
     ]
     begin, end = (f.mul(row, wide) for row in rows)
@@ -197,9 +253,10 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
     image_bytes = f.mul(a["input_image"], unit)
     depth_bytes = f.mul(a["channels"], unit)
     plane = f.mul(a["filters"], depth_bytes)
+    kernels = way.kernels(f, a, depth_bytes)
     with f.turns(begin, columns) as chunks:
         first = chunks.index
-        count = chunk_of(f, shape, a, columns, first)
+        count = chunk_of(f, shape, a, columns, first, (way.few, way.many))
         chunks.step = count
         # A plane more is one line more: else all of them were in the same places of a cache.
         each = shape.panel if is_padded(shape) else shape.lanes
@@ -208,20 +265,25 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
         padded = f.mul(blocks, str(each)) if is_padded(shape) else count
         apart = f.add(f.mul(line, a["channels"]), str(shape.bytes))
         sums_apart = f.add(f.mul(line, a["filters"]), str(shape.bytes))
-        sums = f.at(a["spread"], f.mul(apart, str(PLACES)))
+        sums = f.at(a["spread"], f.mul(apart, str(way.places)))
         with panels(f, shape, "0", padded, padded) as (column, width):
             row = f.mul(width, str(shape.bytes))
             valid = f.minimum(f.sub(count, column), f.mul(width, str(shape.lanes)))
             place = f.at(a["spread"], f.mul(column, depth_bytes))
-            with pieces(f, squares, f.add(first, column), valid) as (image, at, before, some):
-                source = f.at(a["input"], f.mul(image, image_bytes))
-                to = f.at(place, f.mul(before, unit))
-                f.line(
-                    f"call void @spread_image(ptr %args, ptr {source}, i64 {at}, i64 {some}, "
-                    f"i64 {row}, ptr {to}, i64 {apart})"
-                )
-        with f.loop("0", str(PLACES)) as k:
-            left_ = Matrix(f.at(a["workspace"], f.mul(k, plane)), depth_bytes, unit)
+            here = f.add(first, column)
+            if way.by_panel:
+                given = f"i64 {here}, i64 {valid}, ptr {place}, i64 {apart}"
+                f.line(f"call void @spread_panel(ptr %args, {given})")
+            else:
+                with pieces(f, squares, here, valid) as (image, at, before, some):
+                    source = f.at(a["input"], f.mul(image, image_bytes))
+                    to = f.at(place, f.mul(before, unit))
+                    f.line(
+                        f"call void @spread_image(ptr %args, ptr {source}, i64 {at}, i64 {some}, "
+                        f"i64 {row}, ptr {to}, i64 {apart})"
+                    )
+        with f.loop("0", str(way.places)) as k:
+            left_ = Matrix(f.at(kernels, f.mul(k, plane)), depth_bytes, unit)
             base = f.at(a["spread"], f.mul(k, apart))
             operands = Operands(f, shape, dtype, room, left_, left_, padded, "false")
 
@@ -246,37 +308,45 @@ def winograd(shape: Shape, dtype: str, names: list[str]) -> str:
                 place=("0", "0"),
                 chunk=str(_MANY + shape.lanes),
             ).write()
-        with pieces(f, squares, first, count) as (image, at, before, some):
-            out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], unit)))
-            f.line(
-                f"call void @join_image(ptr %args, ptr {f.at(sums, f.mul(before, unit))}, "
-                f"i64 {line}, i64 {sums_apart}, i64 {at}, i64 {some}, "
-                f"i64 {f.add(image, a['origin'])}, ptr {out}, ptr {room.tile})"
-            )
+        if way.by_panel:
+            with f.loop("0", count, str(shape.panel)) as column:
+                valid = f.minimum(f.sub(count, column), str(shape.panel))
+                from_ = f.at(sums, f.mul(column, unit))
+                given = f"ptr {from_}, i64 {line}, i64 {sums_apart}, i64 {f.add(first, column)}"
+                f.line(f"call void @join_panel(ptr %args, {given}, i64 {valid})")
+        else:
+            with pieces(f, squares, first, count) as (image, at, before, some):
+                out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], unit)))
+                f.line(
+                    f"call void @join_image(ptr %args, ptr {f.at(sums, f.mul(before, unit))}, "
+                    f"i64 {line}, i64 {sums_apart}, i64 {at}, i64 {some}, "
+                    f"i64 {f.add(image, a['origin'])}, ptr {out}, ptr {room.tile})"
+                )
     return f.text()
 
 
-def spread_weight(shape: Shape, dtype: str, names: list[str]) -> str:
+def spread_weight(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
     """The functions that transform kernels: `row` bytes to the next row, `step` along the depth."""
-    f = Routine("spread_filters", [("ptr", "args")], internal=True)
+    f = Routine("spread_filters" + way.name, [("ptr", "args")], internal=True)
     a = arguments(f, names, "weight workspace")
     unit = str(shape.size)
     line = f.mul(a["channels"], unit)
     row = f.mul(a["weight_filter"], unit)
+    to = way.kernels(f, a, line)
     with f.loop(a["first_filter"], a["last_filter"]) as i:
         f.line(
-            f"call void @spread_weight(ptr {f.at(a['weight'], f.mul(i, row))}, i64 {row}, "
-            f"i64 {9 * shape.size}, i64 1, i64 {a['channels']}, "
-            f"ptr {f.at(a['workspace'], f.mul(i, line))}, i64 {line}, "
+            f"call void @spread_weight{way.name}(ptr {f.at(a['weight'], f.mul(i, row))}, "
+            f"i64 {row}, i64 {9 * shape.size}, i64 1, i64 {a['channels']}, "
+            f"ptr {f.at(to, f.mul(i, line))}, i64 {line}, "
             f"i64 {f.mul(line, a['filters'])}, i1 {_backwards(f, a)})"
         )
-    return f.text() + "\n" + _spread_kernels(shape, Source(shape, dtype))
+    return f.text() + "\n" + _spread_kernels(shape, Source(shape, dtype), way)
 
 
-def _spread_kernels(shape: Shape, source: Source) -> str:
+def _spread_kernels(shape: Shape, source: Source, way: Squares) -> str:
     words = "ptr weight, i64 row, i64 step, i64 rows, i64 depth, ptr to, i64 to_row, i64 apart"
     given = parameters(words)
-    f = Routine("spread_weight", [*given, ("i1", "flipped")], internal=True)
+    f = Routine("spread_weight" + way.name, [*given, ("i1", "flipped")], internal=True)
     with f.loop("0", "%depth", str(shape.lanes)) as k, f.loop("0", "%rows") as i:
         mask = lane_mask(f, shape.lanes, f.sub("%depth", k))
         here = f.at("%weight", f.add(f.mul(i, "%row"), f.mul(k, "%step")))
@@ -284,11 +354,11 @@ def _spread_kernels(shape: Shape, source: Source) -> str:
         if not shape.masks and shape.lanes == 8:
             whole = f.is_("sle", f.add(k, "8"), "%depth")
             with f.when(whole):
-                _spread_kernel(f, shape, _turned_taps(f, shape, here), (i, k), None)
+                _spread_kernel(f, shape, way, _turned_taps(f, shape, here), (i, k), None)
             part = f.let(f"xor i1 {whole}, true")
         with f.when(part) if part else nullcontext():
             taps = [source.gathered(f, f.at(here, t * shape.size), "%step", mask) for t in range(9)]
-            _spread_kernel(f, shape, taps, (i, k), mask)
+            _spread_kernel(f, shape, way, taps, (i, k), mask)
     return f.text()
 
 
@@ -304,16 +374,21 @@ def _turned_taps(f: Routine, shape: Shape, here: str) -> list[str]:
 
 
 def _spread_kernel(
-    f: Routine, shape: Shape, taps: list[str], at: tuple[str, str], mask: str | None
+    f: Routine,
+    shape: Shape,
+    way: Squares,
+    taps: list[str],
+    at: tuple[str, str],
+    mask: str | None,
 ) -> None:
     """Transform nine taps, and store them in their planes. at: row and step"""
     taps = [f.select("%flipped", y, x, shape.vector) for x, y in zip(taps, taps[::-1])]
-    rows = [_spread_taps(f, shape, taps[3 * r : 3 * r + 3]) for r in range(3)]
+    rows = [way.taps(f, shape, taps[3 * r : 3 * r + 3]) for r in range(3)]
     to = f.at("%to", f.add(f.mul(at[0], "%to_row"), f.mul(at[1], str(shape.size))))
-    by_column = [_spread_taps(f, shape, list(column)) for column in zip(*rows)]
-    for down in range(SIDE):
-        for across in range(SIDE):
-            place = f.at(to, f.mul("%apart", str(SIDE * down + across)))
+    by_column = [way.taps(f, shape, list(column)) for column in zip(*rows)]
+    for down in range(way.seen):
+        for across in range(way.seen):
+            place = f.at(to, f.mul("%apart", str(way.seen * down + across)))
             masked_store(f, shape, by_column[across][down], place, mask)
 
 
@@ -356,6 +431,10 @@ def _join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
         total(f, shape, total(f, shape, x[0], x[1]), x[2]),
         difference(f, shape, difference(f, shape, x[1], x[2]), x[3]),
     ]
+
+
+#: Squares of 2 x 2.
+NARROW = Squares(2, "", _spread_taps, _FEW, _MANY)
 
 
 @contextmanager

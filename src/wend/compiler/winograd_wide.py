@@ -1,0 +1,366 @@
+"""Convolutions of 3 x 3 by still fewer multiplications: Winograd's F(4 x 4, 3 x 3).
+
+Squares are of 4 x 4 outputs, each of which sees 6 x 6 of the image: 36 multiplications for a
+square, channel and filter in place of 64 (see `compiler.winograd`, whose loops these functions
+serve). The six numbers of a line stand for a polynomial's values at 0, +-1/sqrt(2), +-sqrt(2) and
+infinity: of these points rounding errors are about twice those of plain sums, of 0, +-1, +-2 it
+would be five times.
+
+    void spread_panel(args, first, count, to, apart)
+    void join_panel(args, sums, line, apart, first, count)
+    void store_lines(tile, rows, columns, to, step)
+
+Vectors have eight lanes, and are of eight squares that may lie anywhere in an image or several: of
+the even ones, and then of the odd ones, so that two neighbours are in the two halves at one place,
+and four lines are turned within the halves. Registers are 16: lines and columns are transformed one
+by one, and are kept in memory in between.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wend.compiler.blocking import arguments
+from wend.compiler.bundles import pieces
+from wend.compiler.packing import Source, shuffled
+from wend.compiler.routine import Routine
+from wend.compiler.tile import LINE, Shape, lane_mask, lane_range, masked_store
+from wend.compiler.winograd import (
+    NARROW,
+    Squares,
+    difference,
+    has_tiles,
+    is_large,
+    parameters,
+    spread_weight,
+    squares_of,
+    total,
+    winograd,
+)
+
+__all__ = ["WIDE", "has_wide", "is_wide", "wide_functions"]
+
+#: Neighbours among squares whose lines are a tile's, and filters of a tile.
+_GROUP, _FILTERS = 4, 8
+#: Channels that are transformed along columns before they are along lines.
+_CHANNELS = 4
+# Squares that are multiplied before the next ones are transformed.
+_CHUNK = 32
+# Squares of all images, times channels, from which on this pays, and how many eighths of the
+# multiplications must be left, at most: measured.
+_WORK, _EIGHTHS = 512, 7
+_NEAR, _FAR = 2**-0.5, 2**0.5
+
+_PANEL = "ptr args, i64 first, i64 count"
+
+
+def has_wide(shape: Shape, dtype: str) -> bool:
+    """Whether there are these functions for a processor."""
+    return has_tiles(shape, dtype) and shape.moves and (shape.vectors, shape.lanes) == (2, 8)
+
+
+def is_wide(f: Routine, shape: Shape, a: dict[str, str]) -> str:
+    """Whether a convolution for which `is_winograd` holds is computed this way: an i1."""
+    work, counts = [], []
+    for squares in (WIDE, NARROW):
+        high, wide = squares_of(f, a, squares.side)
+        count = f.mul(f.mul(high, wide), a["batch"])
+        counts.append(count)
+        padded = f.mul(f.ceil_div(count, shape.panel), str(shape.panel))
+        work.append(f.mul(padded, str(squares.places)))
+    less = f.is_("sle", f.mul(work[0], "8"), f.mul(work[1], str(_EIGHTHS)))
+    enough = f.is_("sge", f.mul(counts[0], a["channels"]), str(_WORK))
+    return f.both(f.both(less, enough), f.let(f"xor i1 {is_large(f, a)}, true"))
+
+
+def wide_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
+    """The functions, if a processor has them."""
+    if not has_wide(shape, dtype):
+        return []
+    return [
+        spread_weight(shape, dtype, names, WIDE),
+        _spread_panel(shape, dtype, names),
+        _store_lines(shape),
+        _join_panel(shape, names),
+        winograd(shape, dtype, names, WIDE),
+    ]
+
+
+def _scaled(f: Routine, shape: Shape, x: str, factor: float) -> str:
+    return f.let(f"fmul {shape.vector} {x}, {_all(shape, factor)}")
+
+
+def _plus(f: Routine, shape: Shape, x: str, factor: float, y: str) -> str:
+    """x + factor * y"""
+    kind = shape.vector
+    many = f"{kind} {y}, {kind} {_all(shape, factor)}, {kind} {x}"
+    return f.let(f"call {kind} @llvm.fmuladd.{shape.suffix}({many})")
+
+
+def _all(shape: Shape, factor: float) -> str:
+    one = f"{shape.element} {_constant(factor)}"
+    return f"<{', '.join([one] * shape.lanes)}>"
+
+
+def _spread_taps(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Three taps of a line -> six."""
+    found = [x[0]]
+    for point, over in ((_NEAR, -2 / 3), (_FAR, 1 / 6)):
+        even = _scaled(f, shape, _plus(f, shape, x[0], point * point, x[2]), over)
+        found += [_plus(f, shape, even, side * point * over, x[1]) for side in (1, -1)]
+    return [*found, x[2]]
+
+
+def _spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Six numbers of a line -> their values at the points."""
+    found = [_plus(f, shape, total(f, shape, x[0], x[4]), -2.5, x[2])]
+    for point, other in ((_NEAR, _FAR), (_FAR, _NEAR)):
+        even, odd = (_plus(f, shape, x[k + 2], -other * other, x[k]) for k in (2, 1))
+        found += [_plus(f, shape, even, side * point, odd) for side in (1, -1)]
+    return [*found, _plus(f, shape, total(f, shape, x[1], x[5]), -2.5, x[3])]
+
+
+def _join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Six sums -> the four neighbours that they make."""
+    near, far = total(f, shape, x[1], x[2]), total(f, shape, x[3], x[4])
+    slope, steep = difference(f, shape, x[1], x[2]), difference(f, shape, x[3], x[4])
+    first = [
+        total(f, shape, x[0], near),
+        _scaled(f, shape, slope, _NEAR),
+        _scaled(f, shape, near, _NEAR**2),
+        _plus(f, shape, x[5], _NEAR**3, slope),
+    ]
+    return [total(f, shape, first[0], far)] + [
+        _plus(f, shape, first[k], _FAR**k, far if k == 2 else steep) for k in (1, 2, 3)
+    ]
+
+
+#: Squares of 4 x 4.
+WIDE = Squares(4, "_wide", _spread_taps, _CHUNK, _CHUNK, 18, 8, True)
+
+
+@contextmanager
+def _runs(
+    f: Routine, a: dict[str, str], most: int
+) -> Iterator[tuple[str, str, tuple[str, str], str]]:
+    """A loop over neighbours among the squares of a panel, `most` at a time.
+
+    Gives the image that they are of, squares of the panel before, row and column of the first one,
+    and how many they are.
+    """
+    high, wide = squares_of(f, a, WIDE.side)
+    with pieces(f, f.mul(high, wide), "%first", "%count") as (image, at, before, some):
+        top = f.div(at, wide)
+        side = f.sub(at, f.mul(top, wide))
+        with f.turns("0", some) as run:
+            y, x = run.carry("i64", top), run.carry("i64", side)
+            count = f.minimum(f.sub(wide, x), f.sub(some, run.index))
+            count = f.minimum(count, str(most))
+            run.step = count
+            right = f.add(x, count)
+            over = f.is_("eq", right, wide)
+            run.become(y, f.add(y, f.let(f"zext i1 {over} to i64")))
+            run.become(x, f.select(over, "0", right))
+            yield image, f.add(before, run.index), (y, x), count
+
+
+def _turned(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Within halves: four vectors -> first elements of all of them, second ones, and so on."""
+    low, high = ([0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15])
+    first, second = ([0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15])
+    found = []
+    for order in (low, high):
+        pair = [shuffled(f, shape, x[k], x[k + 1], order, 8) for k in (0, 2)]
+        found += [shuffled(f, shape, pair[0], pair[1], picked, 8) for picked in (first, second)]
+    return found
+
+
+def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The function that transforms what `count` squares of a panel see, of all channels.
+
+    Lines are transformed first, as they lie in the image. Four numbers of each square follow those
+    of the one before, and the next two (and two more) are kept apart in the same way, so that eight
+    squares are four vectors and four more.
+    """
+    f = Routine("spread_panel", parameters(_PANEL + ", ptr to, i64 apart"), internal=True)
+    a = arguments(f, names, "input")
+    source = Source(shape, dtype)
+    unit, seen, square = shape.size, WIDE.seen, WIDE.side * shape.size
+    # Of a line: squares, two more that a run may touch, and the second kind with one in front.
+    rest = (shape.panel + 6) * square
+    line = rest + (shape.panel + 2) * square
+    each = seen * line
+    kept = f.let(f"alloca [{_CHANNELS * each} x i8], align {shape.bytes}")
+    image_bytes = f.mul(a["input_image"], str(unit))
+    channel, row = f.mul(a["input_channel"], str(unit)), f.mul(a["input_row"], str(unit))
+    with f.loop("0", a["channels"], str(_CHANNELS)) as block:
+        end = f.minimum(f.add(block, str(_CHANNELS)), a["channels"])
+        with _runs(f, a, shape.panel) as (image, before, (y, x), count):
+            top = f.sub(f.mul(y, str(WIDE.side)), a["pad_height"])
+            side = f.sub(f.mul(x, str(WIDE.side)), a["pad_width"])
+            corner = f.add(f.mul(top, row), f.mul(side, str(unit)))
+            corner = f.at(a["input"], f.add(corner, f.mul(image, image_bytes)))
+            lines = [f.at(corner, f.mul(row, str(r))) for r in range(seen)]
+            inside = [f.is_("ult", f.add(top, str(r)), a["input_height"]) for r in range(seen)]
+            within = inside[0]
+            for there in inside[1:]:
+                within = f.both(within, there)
+            vectors = f.ceil_div(f.add(f.mul(count, str(WIDE.side)), "2"), shape.lanes)
+            place = f.at(kept, f.mul(before, str(square)))
+            for opening in (True, False):
+                part = ("0", "1") if opening else ("1", vectors)
+                with f.loop(*part) as v:
+                    ahead = f.mul(v, str(shape.lanes))
+                    here = f.add(side, ahead)
+                    last = f.sub(a["input_width"], here)
+                    mask = lane_range(f, shape.lanes, f.sub("0", here), last)
+                    none = f"<{shape.lanes} x i1> zeroinitializer"
+                    chosen = [
+                        f.let(f"select i1 {i}, <{shape.lanes} x i1> {mask}, {none}") for i in inside
+                    ]
+                    into = f.at(place, f.mul(v, str(shape.bytes)))
+                    for case, masks in (
+                        (within, [mask] * seen),
+                        (f.let(f"xor i1 {within}, true"), chosen),
+                    ):
+                        with f.when(case), f.loop(block, end) as c:
+                            offset = f.add(f.mul(c, channel), f.mul(ahead, str(unit)))
+                            read = [
+                                source.vector(f, f.at(at, offset), m) for at, m in zip(lines, masks)
+                            ]
+                            to = f.at(into, f.mul(f.sub(c, block), str(each)))
+                            for k, z in enumerate(_spread_line(f, shape, read)):
+                                f.store(shape.vector, z, f.at(to, k * line), square)
+                                _store_behind(f, shape, z, f.at(to, k * line + rest), opening)
+        with (
+            f.loop("0", f.ceil_div("%count", shape.lanes)) as q,
+            f.loop(block, end) as c,
+            f.loop("0", str(seen)) as down,
+        ):
+            offset = f.add(f.mul(f.sub(c, block), str(each)), f.mul(down, str(line)))
+            here = f.at(kept, f.add(offset, f.mul(q, str(shape.lanes * square))))
+            raw = [
+                [
+                    f.load(shape.vector, f.at(here, start + k * shape.bytes), shape.bytes)
+                    for k in range(WIDE.side)
+                ]
+                for start in (0, rest)
+            ]
+            numbers = _turned(f, shape, raw[0]) + _turned(f, shape, raw[1])[:2]
+            offset = f.add(f.mul(c, str(shape.panel * unit)), f.mul(q, str(shape.bytes)))
+            offset = f.add(offset, f.mul(down, f.mul("%apart", str(seen))))
+            to = f.at("%to", offset)
+            for k, z in enumerate(_spread_line(f, shape, numbers)):
+                f.store(shape.vector, z, f.at(to, f.mul("%apart", str(k))), unit)
+    return f.text()
+
+
+def _store_behind(f: Routine, shape: Shape, x: str, to: str, opening: bool) -> None:
+    """Store the numbers of two squares as what follows the squares before them."""
+    half = shape.lanes // 2
+    if not opening:
+        return f.store(shape.vector, x, f.at(to, -half * shape.size), shape.size)
+    # Nothing of a run follows what is before it.
+    upper = shuffled(f, shape, x, "poison", list(range(half, shape.lanes)), shape.lanes)
+    return f.store(f"<{half} x {shape.element}>", upper, to, shape.size)
+
+
+def _store_lines(shape: Shape) -> str:
+    """The function that stores a tile without an epilogue."""
+    words = "ptr tile, i64 rows, i64 columns, ptr to, i64 step"
+    f = Routine("store_lines", parameters(words), internal=True)
+    masks = [
+        lane_mask(f, shape.lanes, f.sub("%columns", str(k * shape.lanes)))
+        for k in range(shape.vectors)
+    ]
+    with f.loop("0", "%rows") as i:
+        source = f.at("%tile", f.mul(i, str(shape.panel * shape.size)))
+        to = f.at("%to", f.mul(i, "%step"))
+        for k, mask in enumerate(masks):
+            x = f.load(shape.vector, f.at(source, k * shape.bytes), shape.size)
+            masked_store(f, shape, x, f.at(to, k * shape.bytes), mask)
+    return f.text()
+
+
+def _join_panel(shape: Shape, names: list[str]) -> str:
+    """The function that makes the output of `count` squares of a panel, for all filters."""
+    words = _PANEL.replace("args", "args, ptr sums, i64 line, i64 apart")
+    f = Routine("join_panel", parameters(words), internal=True)
+    a = arguments(f, names, "out epilogue state")
+    unit, half, seen, side = shape.size, shape.lanes // 2, WIDE.seen, WIDE.side
+    kept = f.let(f"alloca [{side * seen * shape.bytes} x i8], align {shape.bytes}")
+    # Where the lines of each square go, and the tiles that they are: of each group a tile for each
+    # of its lines. The first tiles are of what is no square.
+    places = f.let(f"alloca [{shape.panel + _GROUP} x i64], align 8")
+    tile_row = shape.panel * unit
+    tile = _FILTERS * tile_row
+    tiles = f.let(f"alloca [{(shape.panel + 1) * side * tile} x i8], align {LINE}")
+    number = f.let("alloca i64, align 8")
+    kind = f"<{half} x {shape.element}>"
+    with f.loop("0", str(shape.panel)) as i:
+        f.store("i64", "0", f.at(places, f.mul(i, "8")), 8)
+    f.store("i64", "0", number, 8)
+    with _runs(f, a, _GROUP) as (_, before, _, _):
+        here = f.add(f.load("i64", number, 8), str(side * tile))
+        f.store("i64", here, number, 8)
+        for square in range(_GROUP):
+            place = f.at(places, f.mul(f.add(before, str(square)), "8"))
+            f.store("i64", f.add(here, str(square * half * unit)), place, 8)
+    channel = f.mul(a["out_channel"], str(unit))
+    handed = f.is_("ne", a["epilogue"], "null", "ptr")
+    with f.loop("0", a["filters"], str(_FILTERS)) as first:
+        rows = f.minimum(f.sub(a["filters"], first), str(_FILTERS))
+        with f.loop("0", f.ceil_div("%count", shape.lanes)) as q, f.loop("0", rows) as i:
+            here = f.add(f.mul(f.add(first, i), "%line"), f.mul(q, str(shape.bytes)))
+            here = f.at("%sums", here)
+            for k in range(seen):
+                read = [f.at(here, f.mul("%apart", str(seen * j + k))) for j in range(seen)]
+                sums = [f.load(shape.vector, place, unit) for place in read]
+                for j, z in enumerate(_join_line(f, shape, sums)):
+                    place = f.at(kept, (j * seen + k) * shape.bytes)
+                    f.store(shape.vector, z, place, shape.bytes)
+            squares = f.at(places, f.mul(q, str(8 * shape.lanes)))
+            to = f.at(tiles, f.mul(i, str(tile_row)))
+            with f.loop("0", str(side)) as down:
+                source = f.at(kept, f.mul(down, str(seen * shape.bytes)))
+                sums = [
+                    f.load(shape.vector, f.at(source, k * shape.bytes), shape.bytes)
+                    for k in range(seen)
+                ]
+                onto = f.at(to, f.mul(down, str(tile)))
+                for k, z in enumerate(_turned(f, shape, _join_line(f, shape, sums))):
+                    for g in (0, 1):
+                        lanes = list(range(g * half, (g + 1) * half))
+                        part = shuffled(f, shape, z, "poison", lanes, shape.lanes)
+                        offset = f.load("i64", f.at(squares, 8 * (2 * k + g)), 8)
+                        f.store(kind, part, f.at(onto, offset), unit)
+        with _runs(f, a, _GROUP) as (image, before, (y, x), count):
+            top, left = f.mul(y, str(side)), f.mul(x, str(side))
+            length = f.minimum(f.mul(count, str(side)), f.sub(a["out_width"], left))
+            lines = f.minimum(f.sub(a["out_height"], top), str(side))
+            made = f.at(tiles, f.load("i64", f.at(places, f.mul(before, "8")), 8))
+            with f.loop("0", lines) as down:
+                from_ = f.at(made, f.mul(down, str(tile)))
+                column = f.add(f.mul(f.add(top, down), a["out_width"]), left)
+                with f.when(handed):
+                    f.line(
+                        f"call void {a['epilogue']}(ptr {from_}, i64 {rows}, i64 {length}, "
+                        f"i64 {first}, i64 {column}, i64 {f.add(image, a['origin'])}, i64 0, "
+                        f"ptr {a['state']})"
+                    )
+                with f.when(f.let(f"xor i1 {handed}, true")):
+                    offset = f.add(f.mul(first, channel), f.mul(column, str(unit)))
+                    offset = f.add(offset, f.mul(image, f.mul(a["out_image"], str(unit))))
+                    f.line(
+                        f"call void @store_lines(ptr {from_}, i64 {rows}, i64 {length}, "
+                        f"ptr {f.at(a['out'], offset)}, i64 {channel})"
+                    )
+    return f.text()
+
+
+def _constant(x: float) -> str:
+    """A number rounded to float32, as LLVM writes it."""
+    (rounded,) = struct.unpack("<f", struct.pack("<f", x))
+    return "0x" + struct.pack(">d", rounded).hex().upper()
