@@ -135,3 +135,19 @@ def test_errors_in_layers_name_line_and_module_path():
         text = shape_error()
     assert place not in text
     assert "(1.2)" not in text
+
+
+def parts(x):
+    return list(x)  # the iteration
+
+
+def test_parts_of_an_iteration_are_made_on_the_users_line():
+    with own_trie():
+        x = torch.ones(3, 2)
+        torch.synchronize()
+        rows = parts(x)
+        trace = _hot.current_trace()
+        sites = {provenance.Site(s.user_code, s.user_lasti).line for s in trace.states[1:]}
+        assert [f"{__file__}:{line}" for line in sites] == [line_of(parts, "the iteration")]
+        assert trace.site_code is None
+        assert len(rows) == 3

@@ -48,7 +48,8 @@ def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
         for weave, parts in runs:
             if weave is None or not run_woven(weave, parts, faults):
                 rest += [(batch, pattern.live) for pattern, members in parts for batch in members]
-    run_merged(rest, failure)
+    if rest or failure is not None:
+        run_merged(rest, failure)
     if faults:  # and nothing has failed since
         tell_defect(faults[0])
 
