@@ -27,6 +27,8 @@ cdef extern from "_launch_shim.h":
     int leave_lots "wend_leave_lots" (object before) except -1
     void give_lots_back "wend_trim_lots" ()
 
+cpdef run_call(long long words, Py_ssize_t n)
+
 cdef extern from "_sort_shim.h":
     void copy "wend_copy" (long long target, long long source, Py_ssize_t n)
     void copy_line "wend_copy_line" (long long target, long long source, Py_ssize_t size, Py_ssize_t n, long long step)

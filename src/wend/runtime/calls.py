@@ -11,12 +11,13 @@ from wend.base import config
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import aligned
-from wend.runtime.launcher import maker
+from wend.runtime.launcher import LARGE, maker
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
 BYTES = np.dtype(np.uint8)
+large = _launch.large
 
 
 def bound(
@@ -43,12 +44,17 @@ def bound(
     return frame, tuple(found.made), words_of(frame, types, numbers)
 
 
-def fitted(function: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, Any, Any, Any]:
-    """As `bound`, for any number of rows by one frame; and what the frame has to hold for these."""
+def fitted(
+    function: Any, types: list[Any], numbers: list[Any], made: list[Any] | None = None
+) -> tuple[Any, Any, Any, Any]:
+    """As `bound`, for any number of rows by one frame; and what the frame has to hold for these.
+
+    made: the types of what the function makes, if they are known
+    """
     compiled = getattr(function.plan, "compiled", None)
     if compiled is None or not compiled.on_addresses:
         raise LookupError
-    types = [*types, *function.made_types(types, numbers)]
+    types = [*types, *(function.made_types(types, numbers) if made is None else made)]
     found, words = compiled.fitted(types, numbers)
     return found.frame, tuple(found.made), words_of(found.frame, types, numbers), words
 
@@ -72,12 +78,12 @@ def run_at_once(
     settings = config.settings
     if settings.verify or settings.deterministic:
         return None
+    made_types = function.made_types(types, numbers)
     try:
-        frame, places, values, words = fitted(function, types, numbers)
+        frame, places, values, words = fitted(function, types, numbers, made_types)
     except LookupError:
         return None
-    kinds = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
-    made = [maker(*kind)(*kind) for kind in kinds]
+    made = [make(*kind) for make, *kind in map(kind_of, made_types)]
     table = np.empty(len(operands) + len(made), np.int64)
     if _slabs.call_with(frame, places, values, words, operands, made, table) != 1:
         return None
@@ -92,8 +98,9 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | No
     """
     show: Any = None
     fit: Any = None
+    made_types = function.made_types(types, numbers)
     try:
-        frame, made, words, fit = fitted(function, types, numbers)
+        frame, made, words, fit = fitted(function, types, numbers, made_types)
     except LookupError:
         frame, made, words = bound(function, types, numbers, shows=True)
         shown = _launch.sources()[3]
@@ -101,29 +108,40 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | No
         found = [(i, k) for i, source, k in frame.gives if source == shown]
         if found:
             show = functools.partial(fill_in, found, types)
-    kinds = [(t.dims, t.dtype.numpy) for t in function.made_types(types, numbers)]
-    makes = tuple([(maker(*kind), *kind) for kind in kinds])
+    makes = tuple(map(kind_of, made_types))
     table = np.empty(len(types) + len(makes), np.int64)
     picks = tuple(function.picks)
-    apart = set(picks if own is None else picks[:own])
-    inner: list[Any] = []
+    if own is None:
+        inner = (None,) * len(makes)
+        return _slabs.Kernel(frame, made, words, fit, makes, picks, table, show, inner, NO_BLOCK)
+    apart = set(picks[:own])
+    offsets: list[Any] = []
     space = 0
     for k, (_, shape, dtype) in enumerate(makes, len(types)):
         if k in apart:
-            inner.append(None)
+            offsets.append(None)
             continue
         array = np.empty(shape, dtype)
-        inner.append((space, shape, dtype, array.strides))
+        offsets.append((space, shape, dtype, array.strides))
         space += aligned(array.nbytes)
     return _slabs.Kernel(
-        frame, made, words, fit, makes, picks, table, show, tuple(inner), block_of(space)
+        frame, made, words, fit, makes, picks, table, show, tuple(offsets), block_of(space)
     )
+
+
+def kind_of(type_: Any) -> tuple[Any, Any, Any]:
+    """(make, shape, dtype) of an array of a type."""
+    return large if type_.nbytes >= LARGE else np.empty, type_.dims, type_.dtype.numpy
 
 
 def block_of(space: int) -> tuple[Any, ...]:
     """(make, shape, dtype) of so many bytes."""
     kind = (space,), BYTES
     return maker(*kind), *kind
+
+
+#: Of no bytes.
+NO_BLOCK = block_of(0)
 
 
 def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:

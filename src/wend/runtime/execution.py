@@ -253,7 +253,8 @@ class Forward:
     def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
         """What says later what was grouped, and which group makes a value (`batches.Noted`)."""
         groups = _slabs.told(self.groups)
-        made, starts = np.array(self.sorter.made), np.array(self.sorter.made_at)
+        n, m = len(self.region), self.n_steps + 1
+        made, starts = self.words[7 * n : 8 * n].copy(), self.words[8 * n + 5 * m :][:m].copy()
         return partial(groups_told, groups, made, starts), partial(
             owners_told, groups, made, starts
         )
@@ -283,8 +284,7 @@ class Forward:
         roots = self.open_roots(wanted)
         if roots:
             types: list[Any] = []
-            leaves = {i: self.values[i].type for i in self.sorter.leaves}
-            self.leave_segment(roots, late_path_of(self.batch, leaves, types), types)
+            self.leave_segment(roots, late_path_of(self.batch, self.sorter.leaves, types), types)
 
     def leave_open(self, wanted: list[int]) -> None:
         """Let a later backward pass find the way on from here."""

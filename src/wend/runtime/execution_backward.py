@@ -47,12 +47,12 @@ class Execution(Forward):
     def sums(self) -> list[tuple[int, Any]]:
         """Gradients of values from outside."""
         found = []
-        for i, parts in sorted(self.totals.items()):
-            total = parts[0]
-            for part in parts[1:]:
-                with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
+            for i, parts in sorted(self.totals.items()):
+                total = parts[0]
+                for part in parts[1:]:
                     total = total + part
-            found.append((i, dense(total)))
+                found.append((i, dense(total)))
         return found
 
     def forget(self, group: Any) -> None:

@@ -257,7 +257,7 @@ class Family(_slabs.Rows):  # type: ignore[misc]
         self.words = np.empty(2 * n + len(layout.order), np.int64)
         self.places = _launch.address_of(self.words)
         self.lay_out(run.room, _launch.address_of(layout.sizes), n, rows, most)
-        region = run.sorter.region
+        region = run.region
         self.packable = [
             run.values[at] if slab is None and region[at] == -1 else None
             for at, slab in zip(operands, layout.slabs, strict=False)

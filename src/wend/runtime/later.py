@@ -21,12 +21,15 @@ from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.core.graph import PathGraph
+from wend.runtime import _slabs_select
 from wend.runtime.calls import kernel_of
 from wend.runtime.flat import flat
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.templates import Template
 from wend.transforms.differentiate import FREED
 from wend.transforms.hooks import has_hooks
+
+_slabs: Any = _slabs_select.select()
 
 #: Numbers of rows of which a template keeps what they make of the code for parameters' gradients.
 MOST_TAILS = 32
@@ -74,16 +77,16 @@ def is_off(step: Any) -> bool:
     return not step.linked
 
 
-def late_path_of(batch: Batch, leaves: dict[int, Any], types: list[Any]) -> LazyPath:
+def late_path_of(batch: Batch, leaves: list[int], types: list[Any]) -> LazyPath:
     """As `lazy_path_of`, where steps off the trie know the types of what they have made.
 
     Those on it know the types of what they have made last, and so are asked now.
-    leaves: types of the values from outside     types: gets those of all values with the nodes
+    leaves: the values from outside     types: gets those of all values with the nodes
     """
     states, args, n = batch.states, batch.args, len(batch.values)
     first = bisect_left(states, True, key=is_off)  # a trace that has left the trie stays away
-    begun = batch.values[: states[first].first if first < len(states) else n]
-    known = {i: value.type for i, value in enumerate(begun)} | leaves
+    begun = _slabs.types_of(batch.values[: states[first].first if first < len(states) else n])
+    entered = _slabs.types_of([batch.values[i] for i in leaves])
 
     def content() -> tuple[list[Any], list[Any], list[Any]]:
         found: list[Any] = [None] * n  # stays so for what steps made that were left out
@@ -92,7 +95,8 @@ def late_path_of(batch: Batch, leaves: dict[int, Any], types: list[Any]) -> Lazy
                 found[step.first : step.first + step.n_out] = step.outs
             elif step.out_type is not None:
                 found[step.first] = step.out_type
-        for i, type_ in known.items():
+        found[: len(begun)] = begun
+        for i, type_ in zip(leaves, entered, strict=True):
             found[i] = type_
         types[:] = found
         return states, types, args

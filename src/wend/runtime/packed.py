@@ -9,9 +9,8 @@ packed.
 
 from __future__ import annotations
 
-import ctypes
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,18 +25,24 @@ MAX_ROWS = 4096
 #: Operands of fewer elements are packed block by block in less time than it takes to do it here:
 #: they wait for so many uses. A parameter of a small recurrent net is used that often in a step.
 SMALL, PATIENCE = 1 << 14, 16
-_PACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
-class Layout(NamedTuple):
-    """What panels hold: `offset` is in bytes from the value's start, strides are in elements."""
+class Layout:
+    """What panels hold: `offset` is in bytes from the value's start, strides are in elements.
 
-    dtype: str
-    offset: int
-    depth: int
-    columns: int
-    step: int
-    column: int
+    numbers   depth, columns, step, column     size: how many bytes panels take
+    Layouts are told by identity: they are looked up in each product.
+    """
+
+    __slots__ = ("dtype", "numbers", "offset", "size")
+
+    def __init__(
+        self, dtype: str, offset: int, depth: int, columns: int, step: int, column: int
+    ) -> None:
+        self.dtype, self.offset = dtype, offset
+        self.numbers = depth, columns, step, column
+        item = np.dtype(matmul.accumulator(dtype)).itemsize
+        self.size = matmul.packed_size(depth, columns, dtype) * item + ALIGNMENT
 
 
 @lru_cache(4096)
@@ -46,16 +51,10 @@ def layout(dtype: str, offset: int, depth: int, columns: int, step: int, column:
     return Layout(dtype, offset, depth, columns, step, column)
 
 
-@lru_cache(4096)
-def bytes_of(layout: Layout) -> int:
-    """How much memory panels take."""
-    item = np.dtype(matmul.accumulator(layout.dtype)).itemsize
-    return matmul.packed_size(layout.depth, layout.columns, layout.dtype) * item + ALIGNMENT
-
-
 def patience(layout: Layout) -> int:
     """How often an operand is used before it is packed."""
-    return PATIENCE if layout.depth * layout.columns < SMALL else 1
+    depth, columns, *_ = layout.numbers
+    return PATIENCE if depth * columns < SMALL else 1
 
 
 class Panels:
@@ -64,7 +63,7 @@ class Panels:
     __slots__ = ("address", "memory")
 
     def __init__(self, layout: Layout) -> None:
-        self.memory = np.empty(bytes_of(layout), np.uint8)
+        self.memory = np.empty(layout.size, np.uint8)
         self.address = aligned(_launch.address_of(self.memory))
         COUNTS["bytes"] += self.memory.nbytes
         COUNTS["packed"] += 1
@@ -83,8 +82,9 @@ def pack(value: Any, layout: Layout, library: Any, address: int) -> int:
     if value.extra is not None:
         return 0
     panels = Panels(layout)
-    block = np.array([address, panels.address, *layout[2:], 1, 1, 0, 0], np.int64)
-    _PACK(library.address("pack"))(_launch.address_of(block))
+    block = address, panels.address, *layout.numbers, 1, 1, 0, 0
+    words = np.array((library.address("pack"), 0, 1, 0, 0, *block), np.int64)
+    _launch.run_call(_launch.address_of(words), 5)
     # Until then it was the layout of the first use, then the number of uses.
     others = value.packed if isinstance(value.packed, dict) else {}
     value.packed = {**others, layout: panels.address, panels.address: panels}
