@@ -150,6 +150,9 @@ class Sorter:
             ask_ahead(states, number)
             state = record_at(states, number)
             first = state.first
+            ask_ahead(values, first)
+            if state.n_out > 1:
+                ask_ahead(values, first + 1)
             n_in = state.n_in
             if state.program is None:  # only ops have one
                 if n_in == 0 and type(state.prim) is LeafPrimitive:
