@@ -18,8 +18,9 @@ from wend.runtime.recent import RECENT
 
 @pytest.fixture(autouse=True)
 def at_once(own_trie):
-    """Plans are compiled before their first run; the number of threads is put back."""
+    """Plans are compiled before their first run, for two threads; their number is put back."""
     before = torch.get_num_threads()
+    torch.set_num_threads(2)
     RECENT.clear()
     with config.override(compile=True, wait=True):
         yield
