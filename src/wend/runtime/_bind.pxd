@@ -42,15 +42,17 @@ cpdef list gather(long long row, long long places, tuple counts)
 cpdef long long lay_in_order(long long order, Py_ssize_t n, long long places, long long sizes,
                              long long ends) except -1
 
-@cython.locals(total="long long", k=Py_ssize_t)
-cpdef long long sum_of(long long numbers, Py_ssize_t n) except? -1
+@cython.locals(most="long long", total="long long", order="long long", share=double,
+               k=Py_ssize_t)
+cpdef long long lay(list orders, Py_ssize_t n, long long places, long long sizes,
+                    long long ends) except? -1
 
 cdef class Tables:
     cdef object kept
     cdef public long long polys, spans, moves, wanted, scratch, memory, relative, terms, placed
-    cdef public long long writes
+    cdef public long long writes, decides, private
     cdef public Py_ssize_t n_polys, n_spans, n_moves, n_wanted, n_scratch, n_memory, n_relative
-    cdef public Py_ssize_t n_terms, n_placed, n_writes
+    cdef public Py_ssize_t n_terms, n_placed, n_writes, n_decides, n_private
 
     @cython.locals(k=Py_ssize_t, at="long long", number="long long")
     cpdef bint evaluate(self, long long row, Py_ssize_t n, list edges, long long terms) except -1
@@ -62,20 +64,32 @@ cdef class Tables:
     @cython.locals(k=Py_ssize_t, size="long long", room="long long", at="long long",
                    inside="long long")
     cpdef long long measure(self, long long terms, long long places, long long sizes) except -1
+    @cython.locals(n=Py_ssize_t, sizes="long long", room="long long", total="long long")
+    cpdef tuple place(self, long long terms, long long places, Py_ssize_t n_names, list orders)
+    @cython.locals(k=Py_ssize_t)
+    cpdef bint decided(self, long long numbers, long long terms, long long places) except -1
     @cython.locals(k=Py_ssize_t, at="long long", row="long long")
     cpdef fill(self, long long memory, long long terms, long long places)
 
-cdef class Fit:
-    cdef object address_of
+cdef class Sizer:
+    cdef public object address_of
     cdef public tuple program
-    cdef public Py_ssize_t n_atoms, n_terms, n, n_code, n_nonempty, n_small, n_asked
-    cdef public long long code, at_nonempty, at_small, at_asked, at_places
-    cdef public long long most, most_rows, many
-    cdef public list ways, limits, fixed, packable
-    cdef public dict forms
-    cdef public Tables tables
-    cdef public object nonempty, small, asked, places, weights, weigh, row
+    cdef public Py_ssize_t n_atoms, n, n_code, n_nonempty, n_small, n_asked
+    cdef public long long code, at_nonempty, at_small, at_asked
+    cdef public long long most, most_rows
+    cdef public list ways, known
+    cdef public object nonempty, small, asked, empty, word
     @cython.locals(n=Py_ssize_t, numbers="long long", at="long long", number="long long",
                    words="long long", k=Py_ssize_t, forms=dict, edges=list, packable=list,
-                   cutters=list, tables=Tables, most="long long")
+                   cutters=list, tables=Tables, its_forms=dict, its_packable=list,
+                   many="long long", n_terms=Py_ssize_t)
+    cpdef find(self, object types, list args)
+
+cdef class Fit:
+    cdef Sizer sizer
+    cdef long long at_places
+    cdef list limits, fixed
+    cdef object skeleton, places, weights, weigh, fill
+    @cython.locals(sizer=Sizer, found=tuple, at="long long", k=Py_ssize_t, most="long long",
+                   number="long long")
     cpdef find(self, object types, list args)

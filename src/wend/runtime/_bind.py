@@ -204,12 +204,24 @@ def lay_in_order(order, n, places, sizes, ends):
     return total
 
 
-def sum_of(numbers, n):
-    """The sum of n numbers from an address on."""
-    total = 0
+def lay(orders, n, places, sizes, ends):
+    """Write places of n blocks in the first order that is good enough; bytes in all.
+
+    orders: (row of words as `lay_in_order` reads it, its address, share of the sum of all sizes
+    that it may take). Returns -1 if no order will do.
+    """
+    most = 0
     for k in range(n):
-        total += get(numbers + 8 * k)
-    return total
+        most += get(sizes + 8 * k)
+    for _, order, share in orders:
+        total = lay_in_order(order, n, places, sizes, ends)
+        if total <= share * most:
+            return total
+    if most > 0:
+        return -1
+    for k in range(n):
+        put(places + 8 * k, 0)
+    return 0
 
 
 class Tables:
@@ -221,6 +233,7 @@ class Tables:
     memory    of a frame     relative   words of it that are addresses in it
     terms     (word, term)   placed     (word, place)
     writes    terms: elements that kernels write
+    decides   terms that say how operands are packed for good     private   places that do
     """
 
     def __init__(self, tables, address_of):
@@ -289,6 +302,28 @@ class Tables:
         put(sizes + 8 * self.n_wanted, room)
         return room
 
+    def place(self, terms, places, n_names, orders):
+        """Write all places, sizes, and a row to work in; (scratch memory's, its bytes, in all).
+
+        orders: see `lay`
+        """
+        n = self.n_wanted + 1
+        sizes = places + 8 * n_names
+        room = self.measure(terms, places, sizes)
+        total = lay(orders, n, places, sizes, sizes + 8 * n)
+        return get(places + 8 * self.n_wanted), room, total
+
+    def decided(self, numbers, terms, places):
+        """Whether what says how operands are packed for good has these numbers."""
+        for k in range(self.n_decides):
+            if get(numbers + 8 * k) != get(terms + 8 * get(self.decides + 8 * k)):
+                return False
+        numbers += 8 * self.n_decides
+        for k in range(self.n_private):
+            if get(numbers + 8 * k) != get(places + 8 * get(self.private + 8 * k)):
+                return False
+        return True
+
     def fill(self, memory, terms, places):
         """Write a frame's memory."""
         for k in range(self.n_memory):
@@ -305,21 +340,17 @@ class Tables:
             put(at, get(at) + get(places + 8 * get(row + 8)))
 
 
-class Fit:
-    """What a frame that serves many sizes needs for certain ones, if kernels are cut as before.
+class Sizer:
+    """Finds which of the skeletons known is that of some sizes, and the numbers that it needs.
 
     program    (its words, the polynomials that it computes), as `tabulate.Row.program` has it
-    n_atoms    that it has room for     n_terms: of the skeleton
+    n_atoms    that it has room for
     nonempty   places of extents of which none may be 0     small: of those that may be up to `most`
     asked      places of all numbers that cutters ask for (the three are rows of words)
     ways       (cutters, words) of `cut_kernels`     most_rows: see there
-    forms, packable   what `cut_kernels` found
-    limits     (term, number) that may not be exceeded
-    weights    of the frame (`Frame.weights`) where some terms have these numbers, `fixed`; else
-               `weigh` finds them for a row of terms
-    many       elements that kernels write, from which on other threads may run
-    tables     `Tables`     places: of the frame
-    row        a function that makes a row of so many words
+    known      (skeleton, what `cut_kernels` finds: forms, packable steps; elements that kernels
+               write from which on other threads may run; `Tables`, number of terms) of each
+    empty      makes an array of so many of `word`
     """
 
     def __init__(self, address_of, **given):
@@ -331,16 +362,15 @@ class Fit:
         self.at_nonempty, self.n_nonempty = address_of(self.nonempty), len(self.nonempty)
         self.at_small, self.n_small = address_of(self.small), len(self.small)
         self.at_asked, self.n_asked = address_of(self.asked), len(self.asked)
-        self.at_places = address_of(self.places)
 
     def find(self, types, args):
-        """See `_launch.fit`; None if the frame does not serve these sizes, or it is not certain."""
+        """(skeleton, row of polynomials and atoms, terms, whether other threads may run).
+
+        None if no skeleton that is known is that of these sizes, or it is not certain.
+        """
         n = self.n
-        tables = self.tables
-        row = self.row(n + self.n_atoms)
-        terms = self.row(self.n_terms)
+        row = self.empty(n + self.n_atoms, self.word)
         numbers = self.address_of(row)
-        at = self.address_of(terms)
         evaluate(self.code, self.n_code, types, args, numbers, numbers + 8 * n)
         if least_of(numbers, self.at_nonempty, self.n_nonempty) <= 0:
             return None
@@ -356,10 +386,44 @@ class Fit:
         for cutters, way in self.ways:
             words = self.address_of(way)
             cut_kernels(cutters, words, numbers, self.most_rows, None, forms, edges, packable)
-        if forms != self.forms or packable != self.packable:
+        for skeleton, its_forms, its_packable, many, tables, n_terms in self.known:
+            if packable == its_packable and forms == its_forms:
+                terms = self.empty(n_terms, self.word)
+                at = self.address_of(terms)
+                if not tables.evaluate(numbers, n, edges, at):
+                    return None
+                return skeleton, row, terms, tables.total(at) >= many
+        return None
+
+
+class Fit:
+    """What a frame that serves many sizes needs for certain ones, if kernels are cut as before.
+
+    sizer      `Sizer`     skeleton, places: of the frame
+    limits     (term, number) that may not be exceeded
+    weights    of the frame (`Frame.weights`) where some terms have these numbers, `fixed`; else
+               `weigh` finds them for a row of terms
+    """
+
+    def __init__(self, sizer, skeleton, places, limits, weights, fixed, weigh):
+        self.sizer = sizer
+        self.skeleton = skeleton
+        self.fill = skeleton.tables.fill
+        self.places = places
+        self.at_places = sizer.address_of(places)
+        self.limits = limits
+        self.weights = weights
+        self.fixed = fixed
+        self.weigh = weigh
+
+    def find(self, types, args):
+        """See `_launch.fit`; None if the frame does not serve these sizes, or it is not certain."""
+        sizer = self.sizer
+        found = sizer.find(types, args)
+        if found is None or found[0] is not self.skeleton:
             return None
-        if not tables.evaluate(numbers, n, edges, at):
-            return None
+        _, _, terms, release = found
+        at = sizer.address_of(terms)
         for k, most in self.limits:
             if get(at + 8 * k) > most:
                 return None
@@ -369,5 +433,4 @@ class Fit:
                 weights = self.weigh(terms)
                 break
         places = self.places
-        release = tables.total(at) >= self.many
-        return tables.fill, at, self.at_places, release, weights, (terms, places)
+        return self.fill, at, self.at_places, release, weights, (terms, places)

@@ -256,7 +256,7 @@ class Bound:
         self.views = [len(copies), *[word for copy in copies for word in copy]]
         if any(step[0] == 0 for step in frame.steps):
             self.weighted = bool(frame.weights)
-            self.frame, self.made = frame, tuple(found.made)
+            self.frame, self.made = frame, found.plan.made
             self.numbers = words_of(frame, types, numbers)
             if not frame.release:
                 self.plain = plain_words(frame, self.made, self.numbers)
@@ -312,7 +312,7 @@ def copied(frame: Any, found: Any, value: int, show: Any) -> list[int]:
     if source not in (made, leaf) or whole:
         raise LookupError
     if source == made:
-        k = found.made[k]
+        k = found.plan.made[k]
     lies = [word for pair in zip(shape, strides, strict=True) for word in pair]
     return [k, value, offset, dtype.itemsize, len(shape), *lies]
 

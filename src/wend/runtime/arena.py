@@ -113,7 +113,7 @@ class Placing:
 
     def __init__(self, lives: list[tuple[int, int]]) -> None:
         self.lives = lives
-        self.orders: list[tuple[Any, float]] = []  # (see `lay_in_order`, share of all sizes' sum)
+        self.orders: list[tuple[Any, int, float]] = []  # see `_bind.lay`
         self.searched = 0
 
     def place(self, sizes: list[int]) -> tuple[list[int], int]:
@@ -131,24 +131,24 @@ class Placing:
         sizes: address of the sizes, which are rounded up; `wanted` shows them
         ends: address of a row to work in
         """
-        n, most = len(self.lives), _bind.sum_of(sizes, len(self.lives))
-        for order, share in self.orders:
-            total: int = _bind.lay_in_order(_launch.address_of(order), n, row, sizes, ends)
-            if total <= share * most:
-                return total
-        if most == 0:
-            for k in range(n):
-                _launch.write_word(row + 8 * k, 0)
-            return 0
-        rows = [(k, size, *life) for k, (size, life) in enumerate(zip(wanted.tolist(), self.lives))]
+        total: int = _bind.lay(self.orders, len(self.lives), row, sizes, ends)
+        return total if total >= 0 else self.search(row, wanted.tolist())
+
+    def search(self, row: int, sizes: list[int]) -> int:
+        """Write places to a row of words, found anew; returns the bytes in all.
+
+        sizes: rounded up, and not all of them 0
+        """
+        rows = [(k, size, *life) for k, (size, life) in enumerate(zip(sizes, self.lives))]
         found, total = place_all(rows)
-        places = [found[k] for k in range(n)]
+        places = [found[k] for k in range(len(rows))]
         for k, place in enumerate(places):
             _launch.write_word(row + 8 * k, place)
         # The first sizes may be the only ones: an order is made when others come.
         self.searched += 1
         if 1 < self.searched <= MOST_ORDERS and 0 < len(rows) <= MOST_ORDERED:
-            self.orders.append((_order(self.lives, places), SLACK * total / most))
+            order = _order(self.lives, places)
+            self.orders.append((order, _launch.address_of(order), SLACK * total / sum(sizes)))
         return total
 
 

@@ -41,7 +41,7 @@ def bound(
         raise LookupError
     if any(source not in (made, shown) for _, source, _ in frame.gives):
         raise LookupError
-    return frame, tuple(found.made), words_of(frame, types, numbers)
+    return frame, found.plan.made, words_of(frame, types, numbers)
 
 
 def fitted(
@@ -56,7 +56,7 @@ def fitted(
         raise LookupError
     types = [*types, *(function.made_types(types, numbers) if made is None else made)]
     found, words = compiled.fitted(types, numbers)
-    return found.frame, tuple(found.made), words_of(found.frame, types, numbers), words
+    return found.frame, found.plan.made, words_of(found.frame, types, numbers), words
 
 
 def words_of(frame: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, ...]:

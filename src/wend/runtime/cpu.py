@@ -13,6 +13,7 @@ import time
 import weakref
 from collections.abc import Iterable
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from wend.compiler.extents import Poly, known
 from wend.compiler.kernels import Kernel
 from wend.compiler.moving import Moving
 from wend.compiler.passes import check
-from wend.compiler.plan import Recipe, Result
+from wend.compiler.plan import Recipe
 from wend.compiler.split import WHOLE, WORTH, Cutter, Form, cutter
 from wend.compiler.tabulate import NONE
 from wend.core._hot import Batch
@@ -37,8 +38,11 @@ from wend.runtime.launcher import maker
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.skeleton import Skeleton
 
+WORD = np.dtype(np.int64)
 #: Bound plans that one plan keeps.
 MAX_BOUND = 128
+#: Skeletons that are told apart natively.
+MOST_KNOWN = 8
 #: A frame that serves many sizes has so many times the memory of those that it was made for.
 ROOMY = 2
 #: A leaf of more elements is written to in place, by the reference, where a part of it changes.
@@ -96,6 +100,24 @@ class CompiledPlan:
             for part in ((r.shape,) if r.owns else (r.shape, r.strides, (r.offset,)))
         ]
         self.counts = tuple(map(len, self.layouts))
+        #: Of the results that are arrays of their own: their values, by base the place among them.
+        self.made = tuple([r.value for r in recipe.results if r.owns])
+        self.shown = [r for r in recipe.results if not r.owns]
+        owners = [r.base for r in recipe.results if r.owns]
+        self.out_of_base = {base: k for k, base in enumerate(owners)}
+        #: Of these where `layouts` has the shape, the dtype, and whether an array is made for it.
+        starts = accumulate([1 if r.owns else 3 for r in recipe.results], initial=0)
+        self.arrays = [
+            (at, r.dtype.numpy, r.value not in recipe.donations)
+            for at, r in zip(starts, recipe.results, strict=False)
+            if r.owns
+        ]
+        #: Of those that may take the memory of a leaf: which it is, the leaf, place in a table.
+        self.donated = [
+            (k, recipe.donations[i], 8 * (1 + len(self.leaves) + k))
+            for k, i in enumerate(self.made)
+            if i in recipe.donations
+        ]
         self.gathered = self.places([p for part in self.layouts for p in part])
         self.moving = Moving(recipe, [p for *_, c in cutters for p in c.polys])
         self.skeletons: dict[Any, Skeleton] = {}
@@ -109,6 +131,8 @@ class CompiledPlan:
         )
         self.wanted = reference.wanted
         self.saved = reference.saved
+        self.given = [r.value for r in recipe.results if r.value in self.wanted]
+        self.sizers: dict[bool, Any] = {}  # see `know`; by whether there are several threads
         self.track = _launch.Track(
             reference.path,
             tuple(sorted(reference.roots)),
@@ -136,17 +160,51 @@ class CompiledPlan:
         text = kernel.text or matmul.core_text(kernel.source)
         return int(self.libraries[text].address(function))
 
+    def up_to_date(self) -> tuple[np.ndarray, int]:
+        """The program that computes all polynomials that were asked for, and their number."""
+        row = self.recipe.function.extents.row
+        if self.program[1] < len(row.polynomials):
+            words, n = row.program()
+            self.program = np.array(words, np.int64), n
+        return self.program
+
+    def know(self, skeleton: Skeleton, several: bool) -> Any:
+        """What finds a skeleton's numbers for other sizes, natively; several: threads."""
+        sizer = self.sizers.get(several)
+        known = [] if sizer is None else sizer.known
+        if any(row[0] is skeleton for row in known):
+            return sizer
+        forms = {n: skeleton.forms[k] for n, (k, _) in enumerate(self.kernels)}
+        forms = {n: form for n, form in forms.items() if form is not WHOLE}
+        many = 0 if skeleton.cut else -(-RELEASE_BYTES // 4)
+        row = skeleton, forms, list(skeleton.place_of_weight), many
+        extents = self.recipe.function.extents
+        ways = list(self.ways[several])
+        small = self.places(self.recipe.function.small)
+        asked = self.places({p for cutters, _ in ways for c in cutters for p in c.polys})
+        sizer = self.sizers[several] = _bind.Sizer(
+            _launch.address_of,
+            program=self.up_to_date(),
+            n_atoms=len(extents.atoms),
+            nonempty=self.nonempty,
+            small=small,
+            most=MOST_COPIED,
+            asked=asked,
+            ways=ways,
+            most_rows=packed.MAX_ROWS,
+            known=[(*row, skeleton.tables, skeleton.n_terms), *known[: MOST_KNOWN - 1]],
+            empty=np.empty,
+            word=WORD,
+        )
+        return sizer
+
     def numbers(self, types: Any, args: list[Any]) -> np.ndarray:
         """The row of all polynomials that were asked for before, see `compiler.tabulate`.
 
         Raises OverflowError if a factor of one does not fit into 64 bits.
         """
         extents = self.recipe.function.extents
-        row = extents.row
-        program, n = self.program
-        if n < len(row.polynomials):
-            words, n = row.program()
-            self.program = program, n = np.array(words, np.int64), n
+        program, n = self.up_to_date()
         numbers = np.empty(n + len(extents.atoms), np.int64)
         address = _launch.address_of(numbers)
         code = _launch.address_of(program)
@@ -195,7 +253,7 @@ class CompiledPlan:
             if words is not None:
                 fit = home.fits.get(several)
                 if fit is None:
-                    fit = home.fits[several] = home.fit(words, types, args)
+                    fit = home.fits[several] = home.fit(words)
                 self.last = home, several, fit
         except (Unbound, OverflowError, ZeroDivisionError):
             raise LookupError from None
@@ -255,22 +313,39 @@ def shown_only(recipe: Recipe) -> list[int]:
     return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
 
 
-def word_row(n: int) -> np.ndarray:
-    """A row of so many words, without a content."""
-    return np.empty(n, np.int64)
-
-
 class Sized:
     """What the sizes of a visit come to: numbers, and how kernels are cut.  Raises Unbound."""
 
     places: Any  # of temporaries in the arena
 
     def __init__(self, plan: CompiledPlan, types: list[Any], args: list[Any]) -> None:
-        recipe = plan.recipe
         self.plan = plan
-        extents = recipe.function.extents
+        self.visit = types, args
+        self._value: Any = None
+        several = pool.threads() > 1
+        sizer = plan.sizers.get(several)
+        if sizer is not None:
+            found = sizer.find(types, args)
+            if found is not None:
+                self.skeleton, self.row, self.terms, self.release = found
+                self.n_row = sizer.n
+                return
         self.row = plan.numbers(types, args)
-        self.value = value = extents.evaluator(types, args, self.row.data)
+        self.n_row = len(self.row)
+        self.check()
+        self.find_form(several)
+
+    @property
+    def value(self) -> Any:
+        """A function from polynomials to numbers."""
+        if self._value is None:
+            extents = self.plan.recipe.function.extents
+            self._value = extents.evaluator(*self.visit, self.row[: self.n_row].data)
+        return self._value
+
+    def check(self) -> None:
+        """Raise Unbound where these sizes are left to the reference."""
+        plan, recipe, value = self.plan, self.plan.recipe, self.value
         row, places = _launch.address_of(self.row), _launch.address_of(plan.nonempty)
         least = _bind.least_of(row, places, len(plan.nonempty))
         if least == NONE:
@@ -279,16 +354,15 @@ class Sized:
             raise Unbound
         if any(value(n) > MOST_COPIED for n in recipe.function.small):
             raise Unbound
-        self.find_form()
 
-    def find_form(self) -> None:
-        """How kernels are cut, and all numbers that argument blocks need."""
+    def find_form(self, several: bool) -> None:
+        """How kernels are cut, and all numbers that argument blocks need; several: threads."""
         plan = self.plan
         forms: dict[int, Form] = {}
         edges: list[int] = []
         packable: list[int] = []
         # Where nobody shares the parts, forms of all kinds of sizes are one.
-        for cutters, words in plan.ways[pool.threads() > 1]:
+        for cutters, words in plan.ways[several]:
             _bind.cut_kernels(
                 cutters, _launch.address_of(words), _launch.address_of(self.row), packed.MAX_ROWS,
                 self.value, forms, edges, packable,
@@ -301,6 +375,8 @@ class Sized:
                 plan.placings.clear()
             by_step = {k: forms.get(n, WHOLE) for n, (k, _) in enumerate(plan.kernels)}
             skeleton = plan.skeletons[key] = Skeleton(plan, by_step, tuple(packable))
+        else:  # it comes back
+            plan.know(skeleton, several)
         self.skeleton = skeleton
         self.terms = skeleton.evaluate(self.row, edges, self.value)
         written = skeleton.tables.total(_launch.address_of(self.terms))
@@ -341,45 +417,27 @@ class Bound(Sized):
         super().__init__(plan, types, args)
         self.types = key
         self.sizes = sizes
-        self.moved = {k: int(args[k]) for k in plan.moving.moves}  # what moving args were
+        #: What moving args were, if a word depends on them.
+        self.moved = {k: int(args[k]) for k in plan.moving.moves} if self.skeleton.moving else {}
         self.fits: dict[bool, Any] = {}  # see `fit`; by whether there are several threads
         self.find_memory(room)
         self.find_results()
         self.frame = self.new_frame()
 
-    def fit(self, words: Any, types: list[Any], args: list[Any]) -> Any:
+    def fit(self, words: Any) -> Any:
         """What finds such words for other sizes that are cut alike, natively.
 
-        words: what `words_for` found for some sizes     types, args: any
+        words: what `words_for` found for some sizes
         """
-        plan, skeleton = self.plan, self.skeleton
-        recipe, (terms, places) = plan.recipe, words[5]
-        extents = recipe.function.extents
-        ways = list(plan.ways[pool.threads() > 1])
-        small = plan.places(recipe.function.small)
-        plan.numbers(types, args)  # the program is up to date then
-        forms = {n: skeleton.forms[k] for n, (k, _) in enumerate(plan.kernels)}
+        skeleton, (terms, places) = self.skeleton, words[5]
         return _bind.Fit(
-            _launch.address_of,
-            program=plan.program,
-            n_atoms=len(extents.atoms),
-            n_terms=skeleton.n_terms,
-            nonempty=plan.nonempty,
-            small=small,
-            most=MOST_COPIED,
-            asked=plan.places({p for cutters, _ in ways for c in cutters for p in c.polys}),
-            ways=ways,
-            most_rows=packed.MAX_ROWS,
-            forms={n: form for n, form in forms.items() if form is not WHOLE},
-            packable=list(skeleton.place_of_weight),
-            limits=[(k, ROOMY * int(self.terms[k])) for k in skeleton.memory_terms.tolist()],
-            fixed=[(k, int(terms[k])) for k in skeleton.packed_terms.tolist()],
-            many=0 if skeleton.cut else -(-RELEASE_BYTES // 4),
-            tables=skeleton.tables,
-            places=places,
-            weights=words[4],
-            weigh=partial(weights_of, self),
-            row=word_row,
+            self.plan.know(skeleton, pool.threads() > 1),
+            skeleton,
+            places,
+            [(k, ROOMY * int(self.terms[k])) for k in skeleton.memory_terms.tolist()],
+            words[4],
+            [(k, int(terms[k])) for k in skeleton.packed_terms],
+            partial(weights_of, self),
         )
 
     # -- memory -----------------------------------------------------------------------------
@@ -395,33 +453,19 @@ class Bound(Sized):
 
     def find_results(self) -> None:
         """Which arrays are made, and which results show them."""
-        plan, value = self.plan, self.value
-        recipe = plan.recipe
+        plan = self.plan
         row, places = _launch.address_of(self.row), _launch.address_of(plan.gathered)
         found = _bind.gather(row, places, plan.counts)
         if found is None:
+            value = self.value
             found = [tuple([value(p) for p in part]) for part in plan.layouts]
-        layouts = iter(found)
-        #: Of each result its shape and, if it lies in another array, strides and offset.
-        self.layouts: list[tuple[Any, Any, Any]] = []
-        self.outs: list[Any] = []
-        self.made: list[int] = []
-        self.out_of_base: dict[int, int] = {}
-        self.shown: list[Result] = []
-        wanted = self.plan.wanted
-        for result in recipe.results:
-            shape = next(layouts)
-            strides, offset = (None, None) if result.owns else (next(layouts), next(layouts)[0])
-            self.layouts.append((shape, strides, offset))
-            if result.owns:
-                self.out_of_base[result.base] = len(self.outs)
-                dtype = result.dtype.numpy
-                make = None if result.value in recipe.donations else maker(shape, dtype)
-                self.outs.append((make, shape, dtype))
-                self.made.append(result.value)
-            else:
-                self.shown.append(result)
-        self.given = [r.value for r in recipe.results if r.value in wanted]
+        self.layouts = found  # as those of the plan
+        self.outs = tuple(
+            [
+                (maker(found[at], dtype) if fresh else None, found[at], dtype)
+                for at, dtype, fresh in plan.arrays
+            ]
+        )
 
     # -- argument blocks ----------------------------------------------------------------------
 

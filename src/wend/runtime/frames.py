@@ -44,7 +44,7 @@ class FrameMaker:
         frame.patches = address + 8 * skeleton.patches
         frame.n_patches = skeleton.n_patches
         frame.leaves = bound.plan.leaves
-        frame.outs = tuple(bound.outs)
+        frame.outs = bound.outs
         frame.numbers = skeleton.numbers
         frame.moves = tuple([self.move(memory, *row) for row in skeleton.moving])
         frame.weights = weights_of(bound, bound.terms)
@@ -57,7 +57,7 @@ class FrameMaker:
         frame.places = bound.plan.moving.places
         self.hand_out(frame)
         frame.arena_bytes = bound.arena_bytes
-        frame.needs_types = bool(skeleton.numbers) or any(kind == 1 for kind, *_ in frame.steps)
+        frame.needs_types = skeleton.needs_types
         return frame
 
     def move(self, memory: Any, word: int, slopes: list[tuple[int, int]]) -> tuple[int, ...]:
@@ -90,11 +90,12 @@ class FrameMaker:
             return
         owners = {r.base: k for k, r in enumerate([r for r in recipe.results if r.owns])}
         inputs = set(recipe.function.inputs)
-        places = {i: (MADE, k) for k, i in enumerate(bound.made)}
+        places = {i: (MADE, k) for k, i in enumerate(bound.plan.made)}
         types: dict[int, Any] = {}
         shows: list[Any] = []
-        for result, (shape, strides, offset) in zip(recipe.results, bound.layouts, strict=True):
-            dtype, base = result.dtype, result.base
+        layouts = iter(bound.layouts)
+        for result in recipe.results:
+            dtype, base, shape = result.dtype, result.base, next(layouts)
             if result.value < 0:
                 device = bound.types[0].device
                 types[result.value] = _hot.intern_type(shape, dtype, device)
@@ -106,11 +107,11 @@ class FrameMaker:
                 source, k = (LEAF if base in inputs else FOUND), base
                 whole = base == recipe.function.resolve(result.value)
             size = dtype.itemsize
-            strides, offset = tuple([s * size for s in strides]), offset * size
+            strides, offset = tuple([s * size for s in next(layouts)]), next(layouts)[0] * size
             places[result.value] = (SHOWN, len(shows))
             shows.append((source, k, whole, shape, dtype.numpy, offset, strides))
         frame.shows = tuple(shows)
-        frame.gives = tuple([(i, *places[i]) for i in bound.given])
+        frame.gives = tuple([(i, *places[i]) for i in bound.plan.given])
         # In the order of the reference: a later step enters them so.
         saved = bound.plan.saved
         frame.saves = tuple([(i, *places.get(i, (LEAF, i)), types.get(i)) for i in saved])
@@ -119,14 +120,10 @@ class FrameMaker:
 
     def donations(self) -> tuple[Any, ...]:
         """(place among the arrays made, leaf, how to make it, place in the table) of results."""
-        bound = self.bound
         found = []
-        for k, value in enumerate(bound.made):
-            leaf = self.recipe.donations.get(value)
-            if leaf is not None:
-                _, shape, dtype = bound.outs[k]
-                place = 8 * (1 + len(bound.plan.leaves) + k)
-                found.append((k, leaf, maker(shape, dtype), shape, dtype, place))
+        for k, leaf, place in self.bound.plan.donated:
+            _, shape, dtype = self.bound.outs[k]
+            found.append((k, leaf, maker(shape, dtype), shape, dtype, place))
         return tuple(found)
 
 
@@ -135,10 +132,15 @@ def weights_of(sized: Sized, terms: np.ndarray) -> tuple[Any, ...]:
     skeleton, places = sized.skeleton, sized.places
     if not skeleton.packing:
         return ()
-    key = (*terms[skeleton.packed_terms].tolist(), *places[skeleton.private].tolist())
-    if skeleton.weights is None or skeleton.weights[0] != key:
-        skeleton.weights = key, tuple([weight_of(sized, terms, row) for row in skeleton.packing])
-    return skeleton.weights[1]  # type: ignore[no-any-return]
+    known = skeleton.weights
+    if known is not None:
+        at = _launch.address_of(terms), _launch.address_of(places)
+        if skeleton.tables.decided(_launch.address_of(known[0]), *at):
+            return known[1]  # type: ignore[no-any-return]
+    numbers = np.concatenate([terms[skeleton.packed_terms], places[skeleton.private]])
+    found = tuple([weight_of(sized, terms, row) for row in skeleton.packing])
+    skeleton.weights = numbers, found
+    return found
 
 
 def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
@@ -166,9 +168,9 @@ class Owner:
 
     def environment(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
         """The arrays of all results by value."""
-        env = dict(zip(self.bound.made, made, strict=True))
+        env = dict(zip(self.bound.plan.made, made, strict=True))
         shown = _launch.show(frame, values, made)
-        env.update(zip([r.value for r in self.bound.shown], shown, strict=True))
+        env.update(zip([r.value for r in self.bound.plan.shown], shown, strict=True))
         return env
 
     def part(self, array: Any, shape: Any, dtype: Any, offset: int, strides: Any) -> Any:
@@ -221,8 +223,8 @@ class Owner:
             return np.empty(shape, dtype)  # there may be no arena at all
         if base in frame.found:
             array = frame.found[base]
-        elif base in bound.out_of_base:
-            array = made[bound.out_of_base[base]]
+        elif base in bound.plan.out_of_base:
+            array = made[bound.plan.out_of_base[base]]
         elif base in self.source:
             array = values[base].buffer
         else:

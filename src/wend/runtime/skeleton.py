@@ -115,21 +115,27 @@ class Skeleton:
             "terms": list(zip([w for w, _ in self._terms], settled([t for _, t in self._terms]))),
             "placed": [(w, number[p]) for w, p in self._placed],
             "writes": self.written,
+            **self._settle_packing(settled),
         }
         tables = {name: np.array(row, np.int64).reshape(-1) for name, row in rows.items()}
         self.tables = _bind.Tables(tables, _launch.address_of)
         self.memory_terms = np.unique([*self.wanted, *[t for t, _ in self.scratch]]).astype(np.intp)
         self.numbers = tuple(self._numbers)
+        hosts = [s for s in self.steps if s is not None and not isinstance(s, list)]
+        self.needs_types = bool(self.numbers or hosts)
+        self.handed: Any = None  # what becomes of results, if sizes make no difference
+        self.weights: Any = None  # what a frame says of them, and for which numbers it did last
+
+    def _settle_packing(self, settled: Any) -> dict[str, list[int]]:
+        """What may be packed for good; the terms and places that decide how."""
         self.packing = []
         for k, (private, words) in self._packing.items():
             ends = [(w, kept, t if t is None else int(settled([t])[0])) for w, kept, t in words]
             self.packing.append((k, private, ends, self._layouts[k]))
-        self.handed: Any = None  # what becomes of results, if sizes make no difference
-        self.weights: Any = None  # what a frame says of them, for the numbers it had last
         used = [t for _, _, ends, layout in self.packing for t in (*layout, *[e[2] for e in ends])]
-        self.packed_terms = np.array([t for t in used if t is not None], np.intp)
-        private = [self.at[row[1]] for row in self.packing if row[1] is not None]
-        self.private = np.array(private, np.intp)
+        self.packed_terms = [t for t in used if t is not None]
+        self.private = [self.at[row[1]] for row in self.packing if row[1] is not None]
+        return {"decides": self.packed_terms, "private": self.private}
 
     def evaluate(self, row: np.ndarray, edges: list[int], value: Any) -> np.ndarray:
         """All terms: those of `polys`, which the row may have, the edges of parts, and the rest.
@@ -187,13 +193,14 @@ class Skeleton:
         n, n_names = len(self.wanted) + 1, self.n_names
         words = np.empty(n_names + 2 * n, np.int64)
         row = _launch.address_of(words)
-        sizes = row + 8 * n_names
-        room: int = self.tables.measure(_launch.address_of(terms), row, sizes)
-        wanted = words[n_names : n_names + n]
-        total = self.placing.place_at(row, sizes, sizes + 8 * n, wanted)
+        orders = self.placing.orders
+        scratch, room, total = self.tables.place(_launch.address_of(terms), row, n_names, orders)
+        if total < 0:
+            total = self.placing.search(row, words[n_names : n_names + n].tolist())
+            scratch = int(words[n - 1])
         if n > 1:  # what is empty has an address too: a masked load from it reads its base
             total = max(total, ALIGNMENT)
-        return words, int(words[n - 1]), room, total
+        return words, scratch, room, total
 
     def _number_table(self, packable: tuple[int, ...]) -> None:
         """Where in the table the address of each value is that lies outside of the arena."""
