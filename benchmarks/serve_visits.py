@@ -100,12 +100,11 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
     cpu.begin_recipe(reference, None)
     planned = time.process_time() - start
     frame = compiled.track.frame
-    bound = frame.owner.bound
     types = list(reference.path.types)
     times = []
     for _ in range(20):
         start = time.process_time()
-        cpu.Bound(compiled, types, reference.path.args, bound.types, bound.sizes)
+        cpu.Bound(compiled, types, reference.path.args, frame.types, frame.sizes)
         times.append(time.process_time() - start)
     return {
         "op": 1e6 * planned / len(reference.steps),

@@ -32,7 +32,7 @@ from wend.compiler.tabulate import NONE
 from wend.core._hot import Batch
 from wend.runtime import _bind_select, packed, pool
 from wend.runtime.arena import Placing
-from wend.runtime.frames import RELEASE_BYTES, FrameMaker, weights_of
+from wend.runtime.frames import RELEASE_BYTES, FrameMaker, Visit, weights_of
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.launcher import maker
 from wend.runtime.reference import ReferencePlan
@@ -313,35 +313,23 @@ def shown_only(recipe: Recipe) -> list[int]:
     return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
 
 
-class Sized:
+class Sized(Visit):
     """What the sizes of a visit come to: numbers, and how kernels are cut.  Raises Unbound."""
-
-    places: Any  # of temporaries in the arena
 
     def __init__(self, plan: CompiledPlan, types: list[Any], args: list[Any]) -> None:
         self.plan = plan
-        self.visit = types, args
-        self._value: Any = None
         several = pool.threads() > 1
         sizer = plan.sizers.get(several)
         if sizer is not None:
             found = sizer.find(types, args)
             if found is not None:
                 self.skeleton, self.row, self.terms, self.release = found
-                self.n_row = sizer.n
+                self.asked = types, args, self.row, sizer.n
                 return
         self.row = plan.numbers(types, args)
-        self.n_row = len(self.row)
+        self.asked = types, args, self.row, len(self.row)
         self.check()
         self.find_form(several)
-
-    @property
-    def value(self) -> Any:
-        """A function from polynomials to numbers."""
-        if self._value is None:
-            extents = self.plan.recipe.function.extents
-            self._value = extents.evaluator(*self.visit, self.row[: self.n_row].data)
-        return self._value
 
     def check(self) -> None:
         """Raise Unbound where these sizes are left to the reference."""
@@ -381,10 +369,6 @@ class Sized:
         self.terms = skeleton.evaluate(self.row, edges, self.value)
         written = skeleton.tables.total(_launch.address_of(self.terms))
         self.release = skeleton.cut or 4 * written >= RELEASE_BYTES
-
-    def place_of(self, name: Any) -> int:
-        """Where in the arena something is: a value, or (step, piece) of private memory."""
-        return int(self.places[self.skeleton.at[name]])
 
     def words_for(self, home: Bound) -> Any:
         """What a frame bound to other sizes has to hold for these: see `_launch.fit`.

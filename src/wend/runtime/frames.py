@@ -14,16 +14,43 @@ from wend.runtime import packed
 from wend.runtime.launcher import launcher as _launch
 from wend.runtime.launcher import maker
 from wend.runtime.runners import runner_of
-from wend.runtime.skeleton import CALL_WORDS, START
+from wend.runtime.skeleton import CALL_WORDS, START, Skeleton
 
 if TYPE_CHECKING:
-    from wend.runtime.cpu import Bound, Sized
+    from wend.runtime.cpu import Bound, CompiledPlan, Sized
 
 #: Work in bytes from which on other threads may run Python meanwhile.
 RELEASE_BYTES = 1 << 17
 RIGHT = matmul.PRODUCT.index("right")
 _UNREAD = np.empty(0, np.uint8)
 MADE, LEAF, FOUND, SHOWN = _launch.sources()
+
+
+class Visit:
+    """The sizes of one visit. Polynomials are worked out when asked for.
+
+    skeleton: of the frames     places: of temporaries in the arena
+    asked: types, args, row of numbers, how many of these are polynomials
+    """
+
+    plan: CompiledPlan
+    skeleton: Skeleton
+    places: Any
+    asked: tuple[Any, Any, np.ndarray, int]
+    _value: Any = None
+
+    @property
+    def value(self) -> Any:
+        """A function from polynomials to numbers."""
+        if self._value is None:
+            types, args, row, n = self.asked
+            extents = self.plan.recipe.function.extents
+            self._value = extents.evaluator(types, args, row[:n].data)
+        return self._value
+
+    def place_of(self, name: Any) -> int:
+        """Where in the arena something is: a value, or (step, piece) of private memory."""
+        return int(self.places[self.skeleton.at[name]])
 
 
 class FrameMaker:
@@ -49,7 +76,7 @@ class FrameMaker:
         frame.moves = tuple([self.move(memory, *row) for row in skeleton.moving])
         frame.weights = weights_of(bound, bound.terms)
         frame.steps = self.steps(address)
-        frame.owner = Owner(bound, skeleton.source)
+        frame.owner = Owner(bound)
         frame.release = bound.release
         frame.scratch = bound.scratch
         frame.room = bound.room
@@ -159,18 +186,21 @@ def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
     return leaf, lies, place, home, lies.offset, arena, words, packed.patience(lies)
 
 
-class Owner:
-    """What a frame needs of Python: dense copies, and host steps."""
+class Owner(Visit):
+    """What a frame needs of Python: dense copies, and host steps.
 
-    def __init__(self, bound: Bound, source: dict[int, int]) -> None:
-        self.bound = bound
-        self.source = source
+    It does not know the bound plan, which has the frame: neither waits for a collection.
+    """
+
+    def __init__(self, bound: Bound) -> None:
+        self.plan, self.skeleton, self.places = bound.plan, bound.skeleton, bound.places
+        self.asked = bound.asked
 
     def environment(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
         """The arrays of all results by value."""
-        env = dict(zip(self.bound.plan.made, made, strict=True))
+        env = dict(zip(self.plan.made, made, strict=True))
         shown = _launch.show(frame, values, made)
-        env.update(zip([r.value for r in self.bound.plan.shown], shown, strict=True))
+        env.update(zip([r.value for r in self.plan.shown], shown, strict=True))
         return env
 
     def part(self, array: Any, shape: Any, dtype: Any, offset: int, strides: Any) -> Any:
@@ -188,7 +218,7 @@ class Owner:
 
     def pack(self, value: Any, layout: packed.Layout, address: int) -> int:
         """Where the panels of a value are that is used for the second time; 0 for nowhere."""
-        library = self.bound.plan.libraries[matmul.core_text(layout.dtype)]
+        library = self.plan.libraries[matmul.core_text(layout.dtype)]
         return packed.pack(value, layout, library, address)
 
     def host(
@@ -208,27 +238,28 @@ class Owner:
             if not array.flags.c_contiguous or not array.flags.aligned or array.base is not None:
                 array = np.array(array, order="C")
             frame.found[out] = array
-            _launch.write_word(frame.table + 8 * self.source[out], _launch.address_of(array))
+            _launch.write_word(
+                frame.table + 8 * self.skeleton.source[out], _launch.address_of(array)
+            )
 
     def array(self, frame: Any, i: int, values: list[Any], made: list[Any]) -> Any:
         """The elements of a value as an array."""
-        bound = self.bound
-        function = bound.plan.recipe.function
+        function = self.plan.recipe.function
         layout = function.layout(i)
         base = layout.base
-        value = bound.value
+        value = self.value
         dtype = function.dtypes[i].numpy
         shape = tuple([value(n) for n in function.shape(i)])
         if 0 in shape:
             return np.empty(shape, dtype)  # there may be no arena at all
         if base in frame.found:
             array = frame.found[base]
-        elif base in bound.plan.out_of_base:
-            array = made[bound.plan.out_of_base[base]]
-        elif base in self.source:
+        elif base in self.plan.out_of_base:
+            array = made[self.plan.out_of_base[base]]
+        elif base in self.skeleton.source:
             array = values[base].buffer
         else:
-            return frame.arena.view(bound.place_of(base), function, i, value)
+            return frame.arena.view(self.place_of(base), function, i, value)
         if base == i and array.shape == shape:  # a result may be the base with dims of 1 more
             return array
         strides = tuple([value(s) * dtype.itemsize for s in layout.strides])

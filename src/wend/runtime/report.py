@@ -79,7 +79,7 @@ def report(flush: Flush) -> FlushReport:
     if isinstance(plan, TieredPlan) and plan.compiled is not None:
         compiled = plan.compiled
         frame = compiled.track.frame
-        value = None if frame is None else frame.owner.bound.value
+        value = None if frame is None else frame.owner.value
         found.arena = None if frame is None else frame.arena_bytes
         found.steps = [
             describe(step, compiled.recipe, value, lines) for step in compiled.recipe.steps
