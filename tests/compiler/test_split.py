@@ -2,6 +2,7 @@
 
 import os
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from wend.base import config
 from wend.compiler.conv import keeps_turned
 from wend.compiler.matmul import tile_columns
 from wend.compiler.split import MOST_PARTS
+from wend.runtime import cpu
 from wend.runtime.pool import default_threads
 from wend.runtime.recent import RECENT
 
@@ -211,20 +213,43 @@ def test_images_of_one_product_stay_together():
     assert parts_of_last_step()[0] == 2
 
 
-def test_sizes_that_are_cut_alike_share_a_skeleton():
-    """Argument blocks are laid out once for each way to cut the kernels; only numbers differ."""
+def test_sizes_that_are_cut_alike_share_a_skeleton(monkeypatch):
+    """Argument blocks are laid out once for each way to cut the kernels; only numbers differ.
+
+    Once both ways have come back, they are told apart natively.
+    """
+    asked = []
+    find_form = cpu.Sized.find_form
+    monkeypatch.setattr(
+        cpu.Sized, "find_form", lambda *given: (asked.append(given), find_form(*given))
+    )
     w = normal(400, 400, seed=1)
     x = normal(3000, 400)
     torch.synchronize()
     skeletons = []
-    for n in (300, 10, 310, 12):
+    counts = []
+    for n in (300, 10, 310, 12, 320, 11):
         y = F.gelu(x[:n] @ w)
         np.testing.assert_allclose(
             y.numpy(), F.gelu(torch.tensor(x.numpy()[:n]) @ w).numpy(), atol=1e-4
         )
         plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
         skeletons.append(plan.compiled.track.frame.owner.skeleton)
+        counts.append(sum(given[0].plan is plan.compiled for given in asked))
     assert skeletons[0] is skeletons[2] is not skeletons[1] is skeletons[3]
+    assert skeletons[4] is skeletons[2] and skeletons[5] is skeletons[3]
+    assert counts[5] == counts[3]
+
+
+def test_a_bound_plan_that_nobody_has_is_freed_at_once():
+    w, x = normal(40, 40, seed=1), normal(30, 40)
+    F.gelu(x @ w).tolist()
+    plan = RECENT[-1][0]
+    frame, path = plan.compiled.track.frame, plan.reference.path
+    bound = cpu.Bound(plan.compiled, list(path.types), list(path.args), frame.types, frame.sizes)
+    gone = weakref.ref(bound)
+    del bound
+    assert gone() is None
 
 
 def test_two_python_threads_compute_at_once():
