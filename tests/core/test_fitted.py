@@ -95,3 +95,38 @@ def test_what_is_found_natively_is_what_is_found_slowly(monkeypatch, threads):
             assert found[3:5] == expected[3:5]
             for have, want in zip(found[5], expected[5], strict=True):
                 np.testing.assert_array_equal(have, want)
+
+
+def test_one_frame_serves_all_positions_and_numbers_of_rows(monkeypatch):
+    """Where slices begin moves words; those of a fitted frame are written with all others."""
+    served = {}
+    fitted = cpu.CompiledPlan.fitted
+
+    def asking(plan, types, args):
+        home, words = fitted(plan, types, args)
+        if plan.moving.moves:
+            served.setdefault(id(plan), (plan, []))[1].append((home, words is None))
+        return home, words
+
+    monkeypatch.setattr(cpu.CompiledPlan, "fitted", asking)
+    torch.manual_seed(0)
+    weight = torch.nn.Parameter(torch.randn(6, 8))
+    w = weight.detach().numpy()
+    for n, at in ((3, 0), (9, 5), (5, 2), (4, 1), (2, 3), (9, 4), (7, 5), (3, 0)):
+        rows = np.random.default_rng(n).normal(size=(n, 2, 6)).astype(np.float32)
+        weight.grad = None
+        with own_trie(sealed=True):
+            cells = [torch.tanh(torch.tensor(x) @ weight) for x in rows]
+            parts = [torch.tanh(y[:, at : at + 3] * 2) for y in cells]
+            torch.cat(parts).square().sum().backward()
+        y = np.tanh(rows @ w)
+        z = np.tanh(y[..., at : at + 3] * 2)
+        g = np.zeros_like(y)
+        g[..., at : at + 3] = 4 * z * (1 - z * z)
+        want = np.einsum("nri,nrj->ij", rows, g * (1 - y * y))
+        have = weight.grad.numpy()
+        assert np.linalg.norm(have - want) <= 1e-5 * np.linalg.norm(want)
+    assert served
+    for plan, found in served.values():
+        assert not any(alone for _, alone in found)
+        assert len({id(home) for home, _ in found}) <= len(plan.skeletons)

@@ -56,16 +56,22 @@ def fitted(
         raise LookupError
     types = [*types, *(function.made_types(types, numbers) if made is None else made)]
     found, words = compiled.fitted(types, numbers)
-    return found.frame, found.plan.made, words_of(found.frame, types, numbers), words
+    values = words_of(found.frame, types, numbers, words is None)
+    return found.frame, found.plan.made, values, words
 
 
-def words_of(frame: Any, types: list[Any], numbers: list[Any]) -> tuple[Any, ...]:
-    """The numbers that a frame's blocks need in each run, as `launch_at` takes them."""
-    if not (frame.numbers or frame.moves):
+def words_of(
+    frame: Any, types: list[Any], numbers: list[Any], moving: bool = True
+) -> tuple[Any, ...]:
+    """The numbers that a frame's blocks need in each run, as `launch_at` takes them.
+
+    moving: with the words that depend on moving args
+    """
+    moves = frame.moves if moving else ()
+    if not (frame.numbers or moves):
         return ()
     evaluated = [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
-    moves = [(row[0], _launch.moved(row, numbers), 1) for row in frame.moves]
-    return tuple(evaluated + moves)
+    return (*evaluated, *[(row[0], _launch.moved(row, numbers), 1) for row in moves])
 
 
 def run_at_once(

@@ -373,11 +373,11 @@ class Sized(Visit):
     def words_for(self, home: Bound) -> Any:
         """What a frame bound to other sizes has to hold for these: see `_launch.fit`.
 
-        None if it does not serve them: there is too little memory, or words move besides.
+        None if it does not serve them: there is too little memory.  Words that move are among them.
         """
         skeleton, terms = self.skeleton, self.terms
         memory = skeleton.memory_terms
-        if skeleton.moving or (terms[memory] > ROOMY * home.terms[memory]).any():
+        if (terms[memory] > ROOMY * home.terms[memory]).any():
             return None
         self.places = places = home.places
         return (
