@@ -122,17 +122,10 @@ class Placing:
         words = np.empty((3, n), np.int64)
         words[1] = [aligned(size) for size in sizes]
         row = _launch.address_of(words)
-        total = self.place_at(row, row + 8 * n, row + 16 * n, words[1])
+        total = _bind.lay(self.orders, n, row, row + 8 * n, row + 16 * n)
+        if total < 0:
+            total = self.search(row, words[1].tolist())
         return words[0].tolist(), total
-
-    def place_at(self, row: int, sizes: int, ends: int, wanted: np.ndarray) -> int:
-        """Write places to a row of words; returns the bytes in all.
-
-        sizes: address of the sizes, which are rounded up; `wanted` shows them
-        ends: address of a row to work in
-        """
-        total: int = _bind.lay(self.orders, len(self.lives), row, sizes, ends)
-        return total if total >= 0 else self.search(row, wanted.tolist())
 
     def search(self, row: int, sizes: list[int]) -> int:
         """Write places to a row of words, found anew; returns the bytes in all.
