@@ -40,10 +40,12 @@ def product(shape: str) -> tuple[Callable[[], Any], int]:
 def prepared(what: str) -> tuple[Callable[[], Any], int]:
     """What is measured, past its first visits."""
     if what[0].isdigit():
-        step, repeats = product(what)
+        (step, repeats), visits = product(what), 8
     else:
-        step, repeats = getattr(importlib.import_module(what), what.upper())().step, 1
-    for _ in range(8):
+        workload = getattr(importlib.import_module(what), what.upper())()
+        # As many steps as there are sizes, where they take turns.
+        step, repeats, visits = workload.step, workload.steps, workload.warm_up
+    for _ in range(visits):
         step()
         common.come_to_rest()
     return step, min(repeats, 500)
