@@ -11,13 +11,12 @@ from wend.base import config
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import aligned
-from wend.runtime.launcher import LARGE, maker
+from wend.runtime.launcher import maker_of
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
 BYTES = np.dtype(np.uint8)
-large = _launch.large
 
 
 def bound(
@@ -137,13 +136,12 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | No
 
 def kind_of(type_: Any) -> tuple[Any, Any, Any]:
     """(make, shape, dtype) of an array of a type."""
-    return large if type_.nbytes >= LARGE else np.empty, type_.dims, type_.dtype.numpy
+    return maker_of(type_.nbytes), type_.dims, type_.dtype.numpy
 
 
 def block_of(space: int) -> tuple[Any, ...]:
     """(make, shape, dtype) of so many bytes."""
-    kind = (space,), BYTES
-    return maker(*kind), *kind
+    return maker_of(space), (space,), BYTES
 
 
 #: Of no bytes.

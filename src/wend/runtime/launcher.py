@@ -30,8 +30,12 @@ LARGE = 1 << 18
 
 def maker(shape: tuple[int, ...], dtype: Any) -> Any:
     """What makes an array of this shape and NumPy dtype, called with both."""
-    large = math.prod(shape) * dtype.itemsize >= LARGE
-    return launcher.large if large else np.empty
+    return maker_of(math.prod(shape) * dtype.itemsize)
+
+
+def maker_of(n_bytes: int) -> Any:
+    """What makes an array of so many bytes, called with its shape and NumPy dtype."""
+    return launcher.large if n_bytes >= LARGE else np.empty
 
 
 def follow_settings() -> None:
