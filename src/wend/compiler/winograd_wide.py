@@ -18,15 +18,16 @@ by one, and are kept in memory in between.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from wend.base import dtypes
 from wend.compiler.blocking import arguments
 from wend.compiler.bundles import pieces
 from wend.compiler.packing import Source, shuffled
 from wend.compiler.routine import Routine
 from wend.compiler.tile import LINE, Shape, lane_mask, lane_range, masked_store
+from wend.compiler.values import literal
 from wend.compiler.winograd import (
     NARROW,
     Squares,
@@ -76,9 +77,7 @@ def is_wide(f: Routine, shape: Shape, a: dict[str, str]) -> str:
 
 
 def wide_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
-    """The functions, if a processor has them."""
-    if not has_wide(shape, dtype):
-        return []
+    """The functions, of a processor that has them."""
     return [
         spread_weight(shape, dtype, names, WIDE),
         _spread_panel(shape, dtype, names),
@@ -100,7 +99,7 @@ def _plus(f: Routine, shape: Shape, x: str, factor: float, y: str) -> str:
 
 
 def _all(shape: Shape, factor: float) -> str:
-    one = f"{shape.element} {_constant(factor)}"
+    one = f"{shape.element} {literal(factor, dtypes.float32)}"
     return f"<{', '.join([one] * shape.lanes)}>"
 
 
@@ -358,9 +357,3 @@ def _join_panel(shape: Shape, names: list[str]) -> str:
                         f"ptr {f.at(a['out'], offset)}, i64 {channel})"
                     )
     return f.text()
-
-
-def _constant(x: float) -> str:
-    """A number rounded to float32, as LLVM writes it."""
-    (rounded,) = struct.unpack("<f", struct.pack("<f", x))
-    return "0x" + struct.pack(">d", rounded).hex().upper()
