@@ -16,6 +16,11 @@ cdef extern from "_sort_shim.h":
     int role_at "WEND_ROLE_AT" (list values, Py_ssize_t i, long long region)
     TensorType type_at "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_entry" (tuple items, Py_ssize_t i)
     int put "wend_put_item" (list items, Py_ssize_t i, object item)
+    # Words of an array as a table: where it begins, what lies n words behind, its address.
+    long long *table_of "wend_table" (object array) except NULL
+    long long *behind "wend_behind" (long long *table, Py_ssize_t n)
+    long long address "wend_table_address" (long long *table)
+    void fill "wend_fill" (long long *table, Py_ssize_t n, long long number)
 
 cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS, RANKS, TRIALS, SLICE, MOST_RANKED
 
@@ -63,43 +68,50 @@ cdef extern from "_sort_shim.h":
     Node node_at "(struct __pyx_obj_4wend_7runtime_5_sort_Node *)wend_item" (list items, Py_ssize_t i)
 
 cdef class Sorter:
-    cdef public long long[::1] ins
-    cdef public long long[::1] region
-    cdef public long long[::1] local
-    cdef public long long[::1] root
-    cdef public long long[::1] offset
-    cdef public long long[::1] data
-    cdef public long long[::1] gradient
-    cdef public long long[::1] used
-    cdef public long long[::1] made
-    cdef public long long[::1] depths
-    cdef public long long[::1] rows
-    cdef public long long[::1] reads_at
-    cdef public long long[::1] n_reads
-    cdef public long long[::1] room
-    cdef public long long[::1] made_at
-    cdef public long long[::1] pool
-    cdef public Py_ssize_t pooled
+    cdef long long *ins
+    cdef long long *region
+    cdef long long *local
+    cdef long long *root
+    cdef long long *offset
+    cdef long long *data
+    cdef long long *gradient
+    cdef long long *used
+    cdef long long *made
+    cdef long long *depths
+    cdef long long *rows
+    cdef long long *reads_at
+    cdef long long *n_reads
+    cdef long long *room
+    cdef long long *made_at
+    cdef long long *pool
+    cdef Py_ssize_t pooled
+    cdef Py_ssize_t pool_room
+    cdef object words
+    cdef object pool_words
     cdef public list nodes
     cdef public list needed
     cdef public list reached
     cdef public list leaves
     cdef public dict joins
 
-    cdef lay_tables(self, long long[::1] words, Py_ssize_t n, Py_ssize_t m)
-    @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long[::1]",
-                   region="long long[::1]", root="long long[::1]", local="long long[::1]",
+    cdef int lay_tables(self, long long *table, Py_ssize_t n, Py_ssize_t m) except -1
+    @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long *",
+                   region="long long *", root="long long *", local="long long *",
                    nodes=list, number=Py_ssize_t, rest=tuple, k=Py_ssize_t,
                    n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value,
                    target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
                    prim=PrimitiveBase, found=object, key=tuple, viewed=TensorType,
                    viewing=PrimitiveBase, places=dict)
     cpdef bint scan(self, Node root_node, list states, list values, list args) except -1
-    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=Node, i=Py_ssize_t, made="long long[::1]",
-                   made_at="long long[::1]", region="long long[::1]", local="long long[::1]")
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=Node, i=Py_ssize_t, made="long long *",
+                   made_at="long long *", region="long long *", local="long long *")
     cdef bint number_values(self, Py_ssize_t n) except -1
     @cython.locals(n=Py_ssize_t, start=Py_ssize_t, old=Py_ssize_t, k=Py_ssize_t)
     cdef bint add_read(self, Py_ssize_t target, Py_ssize_t at, Py_ssize_t room) except -1
+    @cython.locals(words=object, pool="long long *", k=Py_ssize_t)
+    cdef bint enlarge_pool(self, Py_ssize_t n) except -1
+    cpdef long long pool_at(self)
+    cpdef Py_ssize_t local_of(self, Py_ssize_t at, Py_ssize_t i)
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t)
     cpdef list operands_of(self, Py_ssize_t i)
     @cython.locals(k=Py_ssize_t)
@@ -113,8 +125,8 @@ cdef class Sorter:
                    ref=Py_ssize_t, v=Value, first=Py_ssize_t, kind=int)
     cdef join(self, Node node, Record state, Py_ssize_t n_in, Py_ssize_t target, list values)
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, start=Py_ssize_t, j=Py_ssize_t,
-                   known=bint, ref=Py_ssize_t, packed=bytes, region="long long[::1]",
-                   root="long long[::1]", pool="long long[::1]")
+                   known=bint, ref=Py_ssize_t, packed=bytes, region="long long *",
+                   root="long long *", pool="long long *")
     cdef bint allowed(self, Node node, Py_ssize_t n_in, Py_ssize_t target) except -1
     @cython.locals(child=Node, found=list, operands=list, k=Py_ssize_t)
     cdef Node find(self, Node parent, Record state, PrimitiveBase prim, Py_ssize_t n_in, Py_ssize_t target,
@@ -127,15 +139,15 @@ cdef class Sorter:
     cpdef int role(self, Py_ssize_t at, Value v) except -1
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, k=Py_ssize_t,
                    j=Py_ssize_t, marks=list, through_gradients=bint, nodes=list,
-                   region="long long[::1]", root="long long[::1]", pool="long long[::1]")
+                   region="long long *", root="long long *", pool="long long *")
     cpdef mark(self, wanted, roots)
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t, stack=list,
                    marks=list, ends=set)
     cpdef tuple flow(self, list seeds)
-    @cython.locals(region="long long[::1]", root="long long[::1]", nodes=list, n=Py_ssize_t,
-                   schedule=Schedule, kinds="long long[::1]", missing="long long[::1]",
-                   heads="long long[::1]", following="long long[::1]", users="long long[::1]",
-                   table=dict, depth_of="long long[::1]", count_of="long long[::1]", firsts=list,
+    @cython.locals(region="long long *", root="long long *", nodes=list, n=Py_ssize_t,
+                   schedule=Schedule, kinds="long long *", missing="long long *",
+                   heads="long long *", following="long long *", users="long long *",
+                   table=dict, depth_of="long long *", count_of="long long *", firsts=list,
                    entry=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t,
                    node=Node, mask="long long", kind=Py_ssize_t, shared=list, smooth=bint,
                    key=tuple)
@@ -148,7 +160,7 @@ cdef class Sorter:
     cpdef Py_ssize_t total(self, list group) except -1
     @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t)
     cpdef gather(self, list group, Py_ssize_t k, Py_ssize_t size, long long target, bint by_rows)
-    @cython.locals(i=Py_ssize_t, table="long long[::1]")
+    @cython.locals(i=Py_ssize_t, table="long long *")
     cpdef place(self, list group, Py_ssize_t k, Py_ssize_t size, long long address, bint by_rows,
                 bint gradients)
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value)
@@ -168,18 +180,20 @@ cdef class Sorter:
 
 
 cdef class Schedule:
-    cdef long long[::1] kinds
-    cdef long long[::1] missing
-    cdef long long[::1] heads
-    cdef long long[::1] keys
-    cdef long long[::1] counts
-    cdef long long[::1] left
-    cdef long long[::1] longest
-    cdef long long[::1] following
-    cdef long long[::1] users
+    cdef long long *kinds
+    cdef long long *missing
+    cdef long long *heads
+    cdef long long *keys
+    cdef long long *counts
+    cdef long long *left
+    cdef long long *longest
+    cdef long long *following
+    cdef long long *users
+    cdef object words
+    cdef Py_ssize_t n
     cdef list firsts
 
-    @cython.locals(n_kinds=Py_ssize_t, kind=Py_ssize_t, keys="long long[::1]", top="long long",
+    @cython.locals(n_kinds=Py_ssize_t, kind=Py_ssize_t, keys="long long *", top="long long",
                    known=Py_ssize_t, open_=bint, settled=bint, node=Node, ranked=list,
                    groups=list, found=list)
     cdef list shortest(self, list nodes)
@@ -187,13 +201,13 @@ cdef class Schedule:
     cdef list improve(self, list nodes, list ranked, list found)
     @cython.locals(kind=Py_ssize_t)
     cdef bint put(self, Node node, list nodes) except -1
-    @cython.locals(keys="long long[::1]", kinds="long long[::1]", heads="long long[::1]",
-                   following="long long[::1]", users="long long[::1]", left="long long[::1]",
+    @cython.locals(keys="long long *", kinds="long long *", heads="long long *",
+                   following="long long *", users="long long *", left="long long *",
                    n=Py_ssize_t, ready=list, heap=list, i=Py_ssize_t, j=Py_ssize_t,
                    kind=Py_ssize_t, entry=Py_ssize_t, group=list, groups=list)
     cdef list groups(self)
-    @cython.locals(kinds="long long[::1]", heads="long long[::1]", following="long long[::1]",
-                   users="long long[::1]", longest="long long[::1]", n=Py_ssize_t,
+    @cython.locals(kinds="long long *", heads="long long *", following="long long *",
+                   users="long long *", longest="long long *", n=Py_ssize_t,
                    kind=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, entry=Py_ssize_t,
                    length="long long", most="long long", found=Py_ssize_t)
     cdef Py_ssize_t fewest(self) except -1

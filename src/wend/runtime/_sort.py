@@ -111,7 +111,9 @@ class Sorter:
     """
 
     def __init__(self, words, n_values, n_states):
-        self.lay_tables(words, n_values, n_states + 1)
+        self.words = words
+        self.lay_tables(table_of(words), n_values, n_states + 1)
+        self.pool_room = len(words) - 8 * n_values - 6 * (n_states + 1) - MOST_OPERANDS
         self.pooled = 0
         self.nodes = []  # per region
         self.needed = []
@@ -119,28 +121,27 @@ class Sorter:
         self.leaves = []
         self.joins = {}  # nodes of what joins, by primitive and whether it requires grad
 
-    def lay_tables(self, words, n, m):
+    def lay_tables(self, table, n, m):
         """Let the tables of n values and m regions lie in these words."""
-        words[:n] = -1  # also what no op of this flush makes
-        words[3 * n : 7 * n] = 0  # the others are written before they are read
-        self.region = words[:n]
-        self.local = words[n : 2 * n]
-        self.root = words[2 * n : 3 * n]
-        self.offset = words[3 * n : 4 * n]
-        self.data = words[4 * n : 5 * n]
-        self.gradient = words[5 * n : 6 * n]
-        self.used = words[6 * n : 7 * n]
-        self.made = words[7 * n : 8 * n]
-        words = words[8 * n :]
-        self.depths = words[:m]
-        self.rows = words[m : 2 * m]
-        self.reads_at = words[2 * m : 3 * m]
-        self.n_reads = words[3 * m : 4 * m]
-        self.room = words[4 * m : 5 * m]
-        self.made_at = words[5 * m : 6 * m]
-        words = words[6 * m :]
-        self.ins = words[:MOST_OPERANDS]  # of the op that is looked at
-        self.pool = words[MOST_OPERANDS:]  # operands of regions: values from outside
+        fill(table, n, -1)  # also what no op of this flush makes
+        fill(behind(table, 3 * n), 4 * n, 0)  # the others are written before they are read
+        self.region = table
+        self.local = behind(table, n)
+        self.root = behind(table, 2 * n)
+        self.offset = behind(table, 3 * n)
+        self.data = behind(table, 4 * n)
+        self.gradient = behind(table, 5 * n)
+        self.used = behind(table, 6 * n)
+        self.made = behind(table, 7 * n)
+        table = behind(table, 8 * n)
+        self.depths = table
+        self.rows = behind(table, m)
+        self.reads_at = behind(table, 2 * m)
+        self.n_reads = behind(table, 3 * m)
+        self.room = behind(table, 4 * m)
+        self.made_at = behind(table, 5 * m)
+        self.ins = behind(table, 6 * m)  # of the op that is looked at
+        self.pool = behind(self.ins, MOST_OPERANDS)  # operands of regions: values from outside
 
     def scan(self, root_node, states, values, args):
         """Sort all ops into regions; False if there are ops that only another executor can run."""
@@ -188,7 +189,7 @@ class Sorter:
                             newest = at
                             target = region[at]
                         if n_in > 3:
-                            if n_in > len(ins):
+                            if n_in > MOST_OPERANDS:
                                 return False
                             rest = state.rest
                             for k in range(3, n_in):
@@ -277,8 +278,8 @@ class Sorter:
             if n > 0:
                 room = 2 * n
             start = self.pooled
-            if start + room > self.pool.shape[0]:
-                self.pool = ASK_["pool"](self.pool, start + room)
+            if start + room > self.pool_room:
+                self.enlarge_pool(2 * (start + room))
             old = self.reads_at[target]
             for k in range(n):
                 self.pool[start + k] = self.pool[old + k]
@@ -287,6 +288,24 @@ class Sorter:
             self.pooled = start + room
         self.pool[self.reads_at[target] + n] = at
         self.n_reads[target] = n + 1
+
+    def enlarge_pool(self, n):
+        """Let the operands of regions lie where there is room for n of them."""
+        words = ASK_["words"](n)
+        pool = table_of(words)
+        for k in range(self.pooled):
+            pool[k] = self.pool[k]
+        self.pool = pool
+        self.pool_words = words  # keeps them
+        self.pool_room = n
+
+    def pool_at(self):
+        """Address of the operands of regions."""
+        return address(self.pool)
+
+    def local_of(self, at, i):
+        """The number that a value has in a region; -1 if it is none of that."""
+        return int(self.local[at]) if self.region[at] == i else -1
 
     def operands_of(self, i):
         """The values from outside that a region reads."""
@@ -715,9 +734,20 @@ class Schedule:
     """
 
     def __init__(self, n, m):
-        tables = ASK_["tables"](n, m)
-        self.kinds, self.missing, self.heads, self.keys, self.counts = tables[:5]
-        self.left, self.longest, self.following, self.users = tables[5:]
+        self.words = ASK_["words"](7 * n + 2 * m)
+        table = table_of(self.words)
+        fill(table, 7 * n + 2 * m, 0)
+        self.n = n
+        self.kinds = table
+        self.missing = behind(table, n)
+        self.heads = behind(table, 2 * n)
+        self.keys = behind(table, 3 * n)
+        self.counts = behind(table, 4 * n)
+        self.left = behind(table, 5 * n)
+        self.longest = behind(table, 6 * n)
+        table = behind(table, 7 * n)
+        self.following = table
+        self.users = behind(table, m)
         self.firsts = []
 
     def shortest(self, nodes):
@@ -805,7 +835,7 @@ class Schedule:
         keys, kinds, heads = self.keys, self.kinds, self.heads
         following, users = self.following, self.users
         left = self.left
-        n = len(kinds)
+        n = self.n
         ready = [None] * len(self.firsts)
         heap = []
         for i in range(n):
@@ -840,14 +870,14 @@ class Schedule:
         """Fewer groups there cannot be: per kind, the most members of which each needs another."""
         kinds, heads, following, users = self.kinds, self.heads, self.following, self.users
         longest = self.longest
-        n = len(kinds)
+        n = self.n
         found = 0
         for kind in range(len(self.firsts)):
             if self.counts[kind] == 1:
                 found += 1
                 continue
             most = 0
-            longest[:] = 0
+            fill(longest, n, 0)
             for i in range(n):
                 length = longest[i]
                 if kinds[i] == kind:

@@ -46,6 +46,16 @@ def add64(target: int, source: int, n: int) -> None:
     _add(ctypes.c_double, target, source, n)
 
 
+def behind(table: Any, n: int) -> Any:
+    """The words of a table that lie n words behind its first."""
+    return table[n:]
+
+
+def fill(table: Any, n: int, number: int) -> None:
+    """Write a number to the first n words of a table."""
+    table[:n] = number
+
+
 def role_at(values: list[Any], i: int, region: int) -> int:
     """`Sorter.role` of a value in a list that is of this region."""
     value = values[i]
@@ -66,6 +76,10 @@ def select() -> ModuleType:
         "prim_of": lambda prim: prim,
         "type_of": lambda values, i: values[i].type,
         "role_at": role_at,
+        "table_of": lambda array: array,
+        "behind": behind,
+        "address": lambda table: table.ctypes.data,
+        "fill": fill,
         **dict.fromkeys(("record_at", "value_at", "node_at", "type_at"), operator.getitem),
     }
     return sys.modules.get(name) or compiled(name) or load_plain(name, stand_ins)

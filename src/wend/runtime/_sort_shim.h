@@ -40,6 +40,22 @@ static void wend_add64(long long target, long long source, Py_ssize_t n) {
     for (Py_ssize_t k = 0; k < n; k++) t[k] += s[k];
 }
 
+/* Where the words of an array begin, which lie one behind the other: good as long as it lives. */
+static long long *wend_table(PyObject *array) {
+    Py_buffer view;
+    if (PyObject_GetBuffer(array, &view, PyBUF_CONTIG) != 0) return NULL;
+    PyBuffer_Release(&view);
+    return (long long *)view.buf;
+}
+
+static inline long long *wend_behind(long long *table, Py_ssize_t n) { return table + n; }
+
+static inline long long wend_table_address(long long *table) { return (long long)(intptr_t)table; }
+
+static inline void wend_fill(long long *table, Py_ssize_t n, long long number) {
+    for (Py_ssize_t k = 0; k < n; k++) table[k] = number;
+}
+
 /* Item i of a list, of a tuple: that there is one, and of what class it is, the caller knows. */
 static inline PyObject *wend_item(PyObject *items, Py_ssize_t i) {
     return Py_NewRef(PyList_GET_ITEM(items, i));

@@ -47,9 +47,8 @@ class Alone(Execution):
     def forward(self) -> None:
         """Compute what is marked."""
         sorter = self.sorter
-        pool, address_of = np.asarray(sorter.pool), _launch.address_of
         self.ops = ops = _launch.Singles(
-            self.values, address_of(self.words), self.n_steps, address_of(pool)
+            self.values, _launch.address_of(self.words), self.n_steps, sorter.pool_at()
         )
         space, gradients = ops.lay_out(sorter.nodes, self.book.cells)
         #: (address, bytes) of gradients of results, which begin as zeros
@@ -165,17 +164,14 @@ class Alone(Execution):
 
 def summary_of(sorter: Any) -> list[Any]:
     """The ops of a flush as groups of one (`batches.Noted`)."""
-    rows = zip(sorter.nodes, sorter.made_at, sorter.needed, strict=False)
-    return [(node, 1, 1, True, int(sorter.made[at])) for node, at, on in rows if on]
+    nodes, needed = sorter.nodes, [g for g, on in enumerate(sorter.needed) if on]
+    return [(nodes[g], 1, 1, True, sorter.made_of(g)[0]) for g in needed]
 
 
 def owners_of(sorter: Any) -> dict[int, int]:
     """Which of the groups of `summary_of` makes a value."""
-    made, starts = sorter.made, sorter.made_at
     needed = [g for g, on in enumerate(sorter.needed) if on]
-    return {
-        int(i): k for k, g in enumerate(needed) for i in made[int(starts[g]) : int(starts[g + 1])]
-    }
+    return {i: k for k, g in enumerate(needed) for i in sorter.made_of(g)}
 
 
 def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> Any:

@@ -150,8 +150,9 @@ def child(
     refs: list[int] = []
     fresh: list[int] = []  # positions of operands that are new to the region
     for k, i in enumerate(ins):
-        if sorter.region[i] == target:
-            refs.append(int(sorter.local[i]))
+        local = sorter.local_of(i, target)
+        if local >= 0:
+            refs.append(local)
         else:
             if i not in operands:
                 operands[i] = len(operands)
@@ -165,7 +166,7 @@ def child(
     joins = begins or not ((heavy and parent.heavy) or parent.n_operands == 0)
     rows: tuple[bool, ...] | None = None
     if not single and (begins or parent.rows):
-        n = int(sorter.rows[target]) if not begins else -1
+        n = sorter.total([target]) if not begins else -1
         roles = [sorter.role(i, values[i]) if r < 0 else 0 for i, r in zip(ins, refs)]
         rows = find_rows(prim, types, refs, roles, args, n, outs)
         joins = joins and (begins or rows is not None)
@@ -263,20 +264,12 @@ def ops_of(node: Any) -> list[Any]:
     return found
 
 
-def pool(have: Any, n: int) -> Any:
-    """A table that begins as another does, with room for n words."""
-    made = np.empty(max(n, 2 * len(have), 1024), np.int64)
-    made[: len(have)] = have
-    return made
+def words(n: int) -> Any:
+    """Memory for n words, with anything in them."""
+    return np.empty(n, np.int64)
 
 
-def tables(n: int, m: int) -> list[Any]:
-    """Seven tables of n words, two of m, all zero."""
-    return [*np.zeros((7, n), np.int64), *np.zeros((2, m), np.int64)]
-
-
-_sort.ASK["pool"] = pool
-_sort.ASK["tables"] = tables
+_sort.ASK["words"] = words
 _sort.ASK["code"] = code
 _sort.ASK["offset"] = offset
 _sort.ASK["child"] = child
