@@ -17,7 +17,7 @@ from wend.base.shapes import normalize_dim
 from wend.core import _hot
 from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
-from wend.core.provenance import current_site, module_path, user_site
+from wend.core.provenance import current_site, module_path, one_site
 from wend.core.symbolic import SymInt, SymNumber
 from wend.frontend import aliasing, creation
 from wend.frontend import rhythm as _rhythm  # noqa: F401  (fills a slot of the core)
@@ -106,11 +106,8 @@ def iterate(x: Tensor) -> Any:
     trace = _hot.current_trace()
     if trace.site_code is not None or type(x) is not Tensor:
         return iter(ops.unbind(x, 0))
-    trace.site_code, trace.site_lasti = user_site()  # looked up once, not for each of the parts
-    try:
+    with one_site(trace):
         return iter(ops.unbind(x, 0))
-    finally:
-        trace.site_code, trace.site_lasti = None, 0
 
 
 def contains(x: Tensor, element: Any) -> bool:

@@ -16,7 +16,7 @@ from wend.core import _hot
 from wend.core._hot import Segment, StepPrimitive, Trace, Value
 from wend.core.graph import PathGraph
 from wend.core.primitive import ops
-from wend.core.provenance import user_site
+from wend.core.provenance import one_site
 from wend.transforms.hooks import (
     accumulate,
     accumulate_hooked,
@@ -264,28 +264,25 @@ def run_backward(
     mode = trace.mode
     trace.mode = with_grad(mode, create_graph)
     owner = None
-    outer = trace.site_code, trace.site_lasti
-    if outer[0] is None:  # looked up once, not for each of the steps
-        trace.site_code, trace.site_lasti = user_site()
     try:
-        values = None if inputs is None else [differentiated(t) for t in inputs]
-        owner = Pass(trace, values, retain_graph, create_graph, capture)
-        _PASSES.setdefault(_whose(trace), []).append(owner)
-        if owner.anomaly:
-            _hot.flush(trace)
-        seeds, anchor = _seeds(owner, roots, gradients)
-        if seeds and _at_once(owner, seeds):
-            seeds = {}
-        walk = Walk(owner, anchor, None) if seeds else None
-        owner.start(walk, seeds)
-        if walk is not None:
-            walk.run(seeds)
-            owner.walked = True
-            _remember(walk, seeds)
-        owner.run()
+        with one_site(trace):
+            values = None if inputs is None else [differentiated(t) for t in inputs]
+            owner = Pass(trace, values, retain_graph, create_graph, capture)
+            _PASSES.setdefault(_whose(trace), []).append(owner)
+            if owner.anomaly:
+                _hot.flush(trace)
+            seeds, anchor = _seeds(owner, roots, gradients)
+            if seeds and _at_once(owner, seeds):
+                seeds = {}
+            walk = Walk(owner, anchor, None) if seeds else None
+            owner.start(walk, seeds)
+            if walk is not None:
+                walk.run(seeds)
+                owner.walked = True
+                _remember(walk, seeds)
+            owner.run()
     finally:
         trace.mode = mode
-        trace.site_code, trace.site_lasti = outer
         if owner is not None:
             _leave(owner)
     return [owner.found.get(k) for k in range(len(inputs or ()))]
@@ -304,14 +301,11 @@ def go_on(
     owner.heap, owner.segments, owner.pending, owner.totals = heap, segments, pending, totals
     owner.walked = True
     _PASSES.setdefault(_whose(trace), []).append(owner)
-    outer = trace.site_code, trace.site_lasti
-    if outer[0] is None:
-        trace.site_code, trace.site_lasti = user_site()
     try:
-        owner.start(None, {})
-        owner.run()
+        with one_site(trace):
+            owner.start(None, {})
+            owner.run()
     finally:
-        trace.site_code, trace.site_lasti = outer
         _leave(owner)
 
 

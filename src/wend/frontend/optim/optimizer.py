@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from wend.core._hot import current_trace, off_mode
-from wend.core.provenance import user_site
+from wend.core.provenance import one_site
 from wend.frontend.nn._core import Tensor, enable_grad, float32, synchronize, tensor
 from wend.frontend.nn.hooks import HookTable, RemovableHandle
 
@@ -387,19 +387,15 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
         inner = self._before is not None  # called by the step of a subclass
         if not inner:
             self._before = {key: dict(state) for key, state in self.state.items()}
-        trace = current_trace()
-        outer = trace.site_code, trace.site_lasti
-        if outer[0] is None:  # looked up once, not for each parameter
-            trace.site_code, trace.site_lasti = user_site()
         try:
-            result = step(self, *args, **kwargs)
-            synchronize()
+            with one_site(current_trace()):
+                result = step(self, *args, **kwargs)
+                synchronize()
         except Exception:
             if self._before is not None:
                 self._restore(self._before)
             raise
         finally:
-            trace.site_code, trace.site_lasti = outer
             if not inner:
                 self._before = None
         if self._optimizer_step_post_hooks or _global_step_post_hooks:
