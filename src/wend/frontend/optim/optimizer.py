@@ -173,12 +173,20 @@ class Optimizer:
         return not self._varies or n >= OFTEN
 
     def _update_each(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        """As `_update`, a path for each: those of one kind are the same, whatever the set."""
-        for p in parameters:
-            self._update(group, [p])
+        """As `_update`, a path for each pair: a layer's mostly, and those of one kind are the same.
+
+        What is a pair depends on the group alone, not on the set.
+        """
+        every = group["params"]
+        for k in range(0, len(every) if parameters else 0, 2):
+            pair = [p for p in every[k : k + 2] if p.grad is not None]
+            if not pair:
+                continue
+            self._update(group, pair)
             synchronize()
-            if self._before is not None and p in self.state:
-                self._before[p] = dict(self.state[p])  # this one's step is taken
+            for p in pair:
+                if self._before is not None and p in self.state:
+                    self._before[p] = dict(self.state[p])  # this one's step is taken
 
     def _restore(self, before: dict[Any, dict[str, Any]]) -> None:
         """After a step that failed: what is not a tensor goes back, as the tensors do."""
