@@ -329,7 +329,8 @@ cdef class State(Record):
 
 cdef class Trace:
     cdef public State root
-    cdef public object lock
+    cdef public object take
+    cdef public object give
     cdef public long long serial
     cdef public Mode mode
     cdef public object symbolic
@@ -360,6 +361,7 @@ cdef class Trace:
     cdef public int site_lasti
     cdef object __weakref__
 
+    cdef renew_lock(self)
     cpdef reset(self)
 
 cdef extern from "_shim.h":

@@ -1054,7 +1054,10 @@ class Tensor:
 
     @grad.setter
     def grad(self, value):
-        SLOTS["set_grad"](self, value)
+        if value is None:
+            self._grad = None
+        else:
+            SLOTS["set_grad"](self, value)
 
     @grad.deleter
     def grad(self):
@@ -1261,7 +1264,7 @@ class Trace:
 
     def __init__(self, root):
         self.root = root
-        self.lock = threading.RLock()
+        self.renew_lock()
         self.serial = 0
         self.mode = None
         self.symbolic = None
@@ -1281,6 +1284,12 @@ class Trace:
         self.ops = 0
         self.ops_before = 0  # that were recorded until the last reset
         self.reset()
+
+    def renew_lock(self):
+        """Have a lock that nobody holds: `take` it and `give` it back, which takes no look-up."""
+        lock = threading.RLock()
+        self.take = lock.acquire
+        self.give = lock.release
 
     def reset(self):
         """Back to the root, with nothing pending."""
@@ -1409,14 +1418,14 @@ def before_fork():
         pass  # the values that failed carry the error; who reads them is told
     FORK.extend(traces())
     for trace in FORK:
-        trace.lock.acquire()
+        trace.take()
 
 
 def after_fork_in_parent():
     """Let the other threads go on."""
     while FORK:
         trace = FORK.pop()
-        trace.lock.release()
+        trace.give()
 
 
 def after_fork_in_child():
@@ -1424,7 +1433,7 @@ def after_fork_in_child():
     global LAST_THREAD, LAST_TRACE
     mode = None
     for trace in FORK:
-        trace.lock = threading.RLock()
+        trace.renew_lock()
         if trace is LAST_TRACE:
             mode = trace.mode
     FORK.clear()
@@ -2681,7 +2690,8 @@ def flush_now(trace):
     global N_FLUSHES
     if trace.n == 0 and not trace.flushing:
         return
-    with trace.lock:
+    trace.take()
+    try:
         if trace.n == 0:
             return
         if trace.flushing:
@@ -2714,6 +2724,8 @@ def flush_now(trace):
         count_pass(trace.root, batch.states)
         if N_STATES > MAX_STATES:
             SLOTS["evict"](ROOT)
+    finally:
+        trace.give()
 
 
 def flush_many(siblings):
@@ -2726,9 +2738,9 @@ def flush_many(siblings):
     lives = []
     begun = []
     for trace in siblings:
-        trace.lock.acquire()
+        trace.take()
         if trace.n == 0 or trace.flushing:
-            trace.lock.release()
+            trace.give()
             continue
         begun.append(trace)
         batch = Batch.__new__(Batch)
@@ -2758,7 +2770,7 @@ def flush_many(siblings):
                 if v.trace is trace:
                     v.trace = None
                     v.serial = 0
-            trace.lock.release()
+            trace.give()
     for k in range(len(begun)):
         trace = begun[k]
         batch = batches[k]

@@ -1664,7 +1664,8 @@ class State(Record):
 class Trace:
     ...
     root: Any
-    lock: Any
+    take: Any
+    give: Any
     serial: _int
     mode: Any
     symbolic: Any
@@ -1694,6 +1695,7 @@ class Trace:
     ref: Any
     room: Any
     def __init__(self, root: Any) -> None: ...
+    def renew_lock(self) -> Any: ...
     def reset(self) -> Any: ...
 LOCAL: Any
 def current_trace() -> Trace: ...

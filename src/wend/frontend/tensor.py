@@ -269,10 +269,7 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 
 def set_grad(x: Tensor, grad: Any) -> None:
-    """`x.grad = g`.  Raises ArgumentTypeError or GraphError if g does not fit."""
-    if grad is None:
-        x._grad = None
-        return
+    """`x.grad = g`, not None.  Raises ArgumentTypeError or GraphError if g does not fit."""
     if not isinstance(grad, Tensor):
         raise ArgumentTypeError(
             f"grad: assigned grad expected to be a Tensor or None but got {type(grad).__name__}"
