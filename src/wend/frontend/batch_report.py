@@ -6,7 +6,7 @@ from html import escape
 
 from wend.base.errors import ArgumentError
 from wend.core import _hot
-from wend.runtime.batches import NOTED, Flushed, Grouped, flushed
+from wend.runtime.batches import NOTED, Flushed, Grouped, Noted, flushed
 
 __all__ = ["Batches", "batches"]
 
@@ -25,7 +25,7 @@ def batches(last: int = 1) -> Batches:
     if last < 1:
         raise ArgumentError(f"batches: last must be at least 1, not {last}")
     _hot.synchronize()
-    return Batches([flushed(noted) for noted in list(NOTED)[-last:]])
+    return Batches([flushed(Noted(*row)) for row in list(NOTED)[-last:]])
 
 
 class Batches:

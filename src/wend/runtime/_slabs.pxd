@@ -1,6 +1,8 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Batch, Leaf, Segment, State, Trace, Value, ask_ahead, slim, untrack
+from wend.core._hot cimport (
+    Batch, Leaf, Segment, State, Tensor, Trace, Value, ask_ahead, ensure, refreshed, slim, untrack,
+)
 from wend.runtime._launch cimport Frame, address_of, launch_at, new_array, part_at, row_at
 from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
 
@@ -99,16 +101,16 @@ cpdef set_zero(long long address, Py_ssize_t n)
 cdef class Left
 
 cdef class Kernel:
-    cdef public Frame frame
-    cdef public tuple made
-    cdef public tuple numbers
-    cdef public tuple fit
-    cdef public tuple makes
-    cdef public tuple picks
-    cdef public object words
-    cdef public object show
-    cdef public tuple inner
-    cdef public tuple room
+    cdef readonly Frame frame
+    cdef readonly tuple made
+    cdef tuple numbers
+    cdef tuple fit
+    cdef tuple makes
+    cdef readonly tuple picks
+    cdef object words
+    cdef readonly object show
+    cdef readonly tuple inner
+    cdef tuple room
 
     @cython.locals(outs=list, table=list, found=list, k=Py_ssize_t)
     cpdef list run(self, list operands)
@@ -121,6 +123,32 @@ cdef class Kernel:
                    i=Py_ssize_t, place="long long")
     cpdef list run_back(self, Left left, list seeds)
 
+cdef class Source:
+    cdef readonly Py_ssize_t index
+    cdef readonly tuple leaves
+    cdef readonly Py_ssize_t leaf
+    cdef readonly int role
+    cdef readonly object prim
+    cdef readonly Py_ssize_t arg0
+    cdef readonly Py_ssize_t n_args
+    cdef bint picks
+
+cdef class Path:
+    cdef public Py_ssize_t stride
+    cdef public tuple indices
+    cdef public list args
+    cdef public tuple single
+    cdef public list entries
+    cdef public list made
+    cdef public dict locals
+    cdef public tuple leaves
+    cdef public tuple loose
+    cdef public list reads
+    cdef public dict shows
+    cdef public dict views
+    cdef public dict places
+    cdef public dict opens
+
 @cython.locals(batch=Batch, state=State, plans=dict, known=dict, groups=dict, rest=list,
                live=list, members=list, parts=dict, wanted=tuple, name=tuple, k=Py_ssize_t,
                recent=list, row=tuple)
@@ -130,26 +158,33 @@ cdef bint is_like(Batch batch, Batch other, tuple indices, list places) except -
 @cython.locals(v=Value, i=Py_ssize_t, k=Py_ssize_t, values=list, found=list, numbers=list,
                whole=bint)
 cpdef tuple signature_of(Batch batch, tuple indices, list places)
-@cython.locals(batch=Batch, v=Value, members=list, first=list, on=bint, i=Py_ssize_t,
-               n=Py_ssize_t, found=list)
+@cython.locals(batch=Batch, v=Value, pattern=Path, begun=tuple, members=list, first=list, on=bint,
+               i=Py_ssize_t, n=Py_ssize_t, found=list)
 cpdef tuple shared_by(list parts)
-@cython.locals(batch=Batch, v=Value, members=list, size=Py_ssize_t, i=Py_ssize_t, k=Py_ssize_t,
-               target="long long", operands=list, sources=list, places=list, found=list,
-               offsets=list)
-cpdef tuple gather_operands(list parts, list rows, object dense)
+@cython.locals(batch=Batch, v=Value, pattern=Path, entry=Source, members=list, size=Py_ssize_t,
+               i=Py_ssize_t, k=Py_ssize_t, target="long long", operands=list, sources=list,
+               places=list, found=list, offsets=list)
+cdef tuple gather_operands(list parts, list rows, object dense)
 @cython.locals(batch=Batch, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long")
-cpdef gather_rows(list members, tuple leaves, long long target, object dense, list found)
+cdef gather_rows(list members, tuple leaves, long long target, object dense, list found)
 @cython.locals(batch=Batch, v=Value, source="long long", place=Py_ssize_t)
-cpdef gather_parts(list members, Py_ssize_t i, object entry, Py_ssize_t size,
-                   long long target, object dense, list found, list offsets)
+cdef gather_parts(list members, Py_ssize_t i, Source entry, Py_ssize_t size,
+                  long long target, object dense, list found, list offsets)
 @cython.locals(arg0=Py_ssize_t, n=Py_ssize_t, at=Py_ssize_t)
-cdef Py_ssize_t place_in(object entry, Value v, list args) except? -1
-@cython.locals(members=list, i=Py_ssize_t, k=Py_ssize_t, first=Py_ssize_t)
-cpdef hand_out(list parts, list results)
+cdef Py_ssize_t place_in(Source entry, Value v, list args) except? -1
+@cython.locals(members=list, pattern=Path, i=Py_ssize_t, k=Py_ssize_t, first=Py_ssize_t)
+cdef hand_out(list parts, list results)
 @cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
-cpdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
+cdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
+@cython.locals(operands=list, code=Kernel, results=list, row=tuple, pattern=Path, members=list,
+               first=Py_ssize_t, batch=Batch, v=Value, i=Py_ssize_t)
+cpdef tuple run_strands(object weave, list parts, Py_ssize_t n, object dense)
+@cython.locals(woven=Left, segment=Segment, given=tuple, row=tuple, pattern=Path,
+               members=list, first=Py_ssize_t, found=tuple, batch=Batch)
+cpdef leave(object weave, list parts, Py_ssize_t n, tuple done, object kind, object lazy,
+            object told)
 @cython.locals(batch=Batch, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
-cpdef leave_rows(list members, object segment, tuple given, Py_ssize_t stride, Py_ssize_t first)
+cdef leave_rows(list members, Segment segment, tuple given, Py_ssize_t stride, Py_ssize_t first)
 cpdef bint park(Trace trace) except -1
 
 cdef class Inputs:
@@ -163,14 +198,14 @@ cdef class Inputs:
     @cython.locals(k=Py_ssize_t, each=Py_ssize_t, at=Py_ssize_t, r=Py_ssize_t, column=list,
                    values=list)
     cdef object column(self, tuple row, Py_ssize_t first, Py_ssize_t m)
-    @cython.locals(found=list, columns=dict, first=Py_ssize_t, m=Py_ssize_t)
+    @cython.locals(found=list, columns=dict, pattern=Path, first=Py_ssize_t, m=Py_ssize_t)
     cdef list all_columns(self)
     @cython.locals(r=Py_ssize_t, first=Py_ssize_t, m=Py_ssize_t, columns=dict)
     cpdef object find(self, Py_ssize_t number)
     @cython.locals(found=list, columns=dict, first=Py_ssize_t, m=Py_ssize_t, r=Py_ssize_t)
     cpdef list items(self)
     @cython.locals(kept=dict, known=list, found=list, values=list, first=Py_ssize_t,
-                   m=Py_ssize_t, k=Py_ssize_t, last=Value, thin=Value)
+                   m=Py_ssize_t, k=Py_ssize_t, pattern=Path, last=Value, thin=Value)
     cpdef slim_down(self)
 
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
@@ -202,22 +237,25 @@ cdef class Left:
     cdef object owner
     cdef long long start
 
-    @cython.locals(batch=Batch, v=Value, places=dict, leaves=tuple, loose=tuple, types=list,
-                   row=list, shown=list, i=Py_ssize_t, members=list)
+    @cython.locals(batch=Batch, v=Value, part=tuple, pattern=Path, leaves=tuple, m=Py_ssize_t,
+                   row=list, shown=list, i=Py_ssize_t, k=Py_ssize_t, members=list)
     cdef take(self, list parts)
-    cpdef object inputs(self)
+    cdef object inputs(self)
     @cython.locals(v=Value, k=Py_ssize_t, segment=Segment)
-    cpdef bint goes_on_from_spent(self) except -1
-    @cython.locals(v=Value, k=Py_ssize_t)
+    cdef bint goes_on_from_spent(self) except -1
+    @cython.locals(v=Value, k=Py_ssize_t, pattern=Path, row=list)
     cpdef tuple shown(self, Py_ssize_t i, Py_ssize_t r)
     cpdef bytearray marks_of(self, Py_ssize_t i)
     cpdef object seed(self, Py_ssize_t i)
     @cython.locals(slot=tuple, row=Py_ssize_t, source="long long", marks=bytearray,
                    place=Py_ssize_t)
     cpdef bint add_row(self, Py_ssize_t i, Py_ssize_t r, object g, bint wide) except -1
+    @cython.locals(r=Py_ssize_t, i=Py_ssize_t, known=dict, slot=tuple)
+    cpdef accept(self, object owner, Py_ssize_t number, object g)
     @cython.locals(found=list, rows=list, r=Py_ssize_t, marks=bytearray)
     cpdef list reached(self)
     cpdef forget(self)
+    @cython.locals(handle=Tensor)
     cpdef bint pass_on(self, object owner, Segment segment, dict seeds) except -1
     @cython.locals(uneven=bint, marks=bytearray)
     cdef bint goes_on_alike(self, dict smooth) except -1
@@ -237,5 +275,7 @@ cdef class Left:
                known=dict)
 cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long source, bint wide,
                         object owner)
+@cython.locals(arrays=list, sizes=list, slab=list, k=Py_ssize_t, v=Value)
+cpdef tuple gather_tail(list slabs, object grows, object keeps, object join)
 @cython.locals(value=Value, leaf=Leaf, k=Py_ssize_t)
 cpdef bint is_hooked(list sources, list leafy) except -1

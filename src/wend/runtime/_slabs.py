@@ -6,7 +6,9 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 `_slabs_select`.
 """
 
-from wend.core._hot import Value, slim
+from functools import partial
+
+from wend.core._hot import Segment, Value, ensure, fresh_serial, refreshed, slim
 from wend.runtime._launch import address_of, launch_at, new_array, part_at, row_at
 from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
 
@@ -373,6 +375,24 @@ def set_zero(address, n):
 # -- strands (see `strands`): members are batches of one path, each of which has a row
 
 
+class Source:
+    """What running strands asks of an operand from outside: see `strands.Entry`."""
+
+    def __init__(self, index, leaves, role, prim, arg0, n_args, picks):
+        self.index = index
+        self.leaves = leaves
+        self.leaf = leaves[0]
+        self.role = role
+        self.prim = prim
+        self.arg0 = arg0
+        self.n_args = n_args
+        self.picks = picks
+
+
+class Path:
+    """What running strands asks of what those of one path have in common: see `strands.Pattern`."""
+
+
 def sort_strands(batches, lives, least, key, new):
     """Strands by what they have in common, and those that have others to run them.
 
@@ -474,9 +494,11 @@ def shared_by(parts):
     """
     found = []
     pattern, members = parts[0]
-    first = members[0].values
-    for n in range(len(pattern.single)):
-        i = parts[0][0].single[n]
+    batch = members[0]
+    first = batch.values
+    begun = pattern.single
+    for n in range(len(begun)):
+        i = begun[n]
         on = i >= 0
         if on:
             v = first[i]
@@ -644,7 +666,8 @@ def gather_operands(parts, rows, dense):
         if on:
             pattern, members = parts[0]
             i = pattern.single[k]
-            v = members[0].values[i]
+            batch = members[0]
+            v = batch.values[i]
             sources.append(v)
             # What is seen from outside may change: a backward pass reads what it was.
             operands.append(v if v.extra is None else dense(v.buffer).copy())
@@ -736,6 +759,76 @@ def hand_rows(members, i, array, first):
         v = batch.values[i]
         v.buffer = row_at(array, r)
         r += 1
+
+
+def run_strands(weave, parts, n, dense):
+    """Compute the wanted values of n strands; None if others have to.
+
+    parts: (pattern, members)     dense: a copy of an array that is C-contiguous
+    Returns what a backward pass reads: see `leave`.
+    """
+    at = weave.bound.get(n)
+    if at is None:
+        at = weave.bound_to(n)
+    operands, sources, places = gather_operands(parts, at.rows, dense)
+    kernel = at.kernel
+    if kernel is None:
+        kernel = at.ready(weave)
+    if kernel is None:
+        results, saved = weave.compute(at, operands)
+    else:
+        code = kernel
+        results, saved = code.run_in_block(operands)
+    if results is None:
+        return None
+    hand_out(parts, results)
+    first = 0
+    for row in parts:
+        pattern, members = row
+        if pattern.views:
+            for i, entry in pattern.views.items():
+                k = pattern.places.get(i)
+                if k is not None:
+                    hand_rows(members, i, operands[k], first)
+                    continue
+                for batch in members:
+                    v = batch.values[i]
+                    v.buffer = entry.shown(batch)
+        first += len(members)
+    return at, operands, sources, places, results, saved
+
+
+def leave(weave, parts, n, done, kind, lazy, told):
+    """Let a later backward pass find its way from the wanted values of n strands.
+
+    done: what `run_strands` has returned     kind: of `Left`
+    lazy: makes a path that waits, of its content and what waits there
+    told: the content, of `patterns`, `stride`, `args`, `types`, `leaves`, `loose`
+    """
+    at = done[0]
+    if at.slots is None:
+        at.find_slots(weave, done[4])
+    woven = kind(weave, parts, n, at, done)
+    # It leads here; a way back would be a cycle.
+    content = partial(
+        told, woven.patterns, woven.stride, woven.args, woven.types, woven.leaves, woven.loose
+    )
+    segment = Segment(fresh_serial(), lazy(content, woven))
+    segment.inputs = woven.inputs()
+    segment.saved = {}
+    given = weave.given
+    first = 0
+    for row in parts:
+        pattern, members = row
+        found = pattern.opens.get(given)
+        if found is None:
+            found = pattern.open_from(given)
+        leave_rows(members, segment, found, woven.stride, first)
+        first += len(members) * woven.stride
+    batch = members[len(members) - 1]
+    segment.origin = batch.serial
+    if woven.goes_on_from_spent():
+        woven.note_depth(segment, batch)
 
 
 def leave_rows(members, segment, given, stride, first):
@@ -894,8 +987,8 @@ class Left:
     saved, inner     the block that the results lie in that are None, and where each of them does
     sources, places     what the operands were, see `gather_operands`
     slots     where the gradients of a result are, a row for each strand: (place, bytes of a row,
-              shape, dtype, strides)     block     all of them, of which `room` is (make, shape,
-              dtype)
+              shape, dtype, strides, whether of float64: None if others have to add to it)
+    block     all of them, of which `room` is (make, shape, dtype)
     marks     by result: which rows have a gradient     owner     the pass that is to come by
     spent     nodes that passes through all strands have used up     spent_in     and through some
 
@@ -906,13 +999,14 @@ class Left:
               views, which are in `loose`
     """
 
-    def __init__(self, weave, parts, n, slots, room, done):
-        """done: what `Weave.run` returns"""
+    def __init__(self, weave, parts, n, at, done):
+        """at: of `Weave.bound`     done: what `run_strands` returns"""
         self.weave = weave
         self.n = n
-        self.slots = slots
-        self.room = room
-        self.operands, self.sources, self.places, self.results, self.saved, self.inner = done
+        self.slots = at.slots
+        self.room = at.room
+        self.inner = at.inner
+        _, self.operands, self.sources, self.places, self.results, self.saved = done
         self.marks = {}
         self.block = None
         self.owner = None
@@ -931,28 +1025,27 @@ class Left:
 
     def take(self, parts):
         """Take over what the strands of these parts, (pattern, members), are told apart by."""
-        for pattern, members in parts:
-            places = pattern.locals
+        for part in parts:
+            pattern, members = part
+            m = len(members)
             leaves = pattern.leaves
-            loose = pattern.loose
-            types = None
-            self.parts.append((len(self.args), len(members), pattern))
+            batch = members[0]
+            self.parts.append((len(self.args), m, pattern))
             self.stride = max(self.stride, pattern.stride)
+            self.patterns.extend([pattern] * m)
+            self.locals.extend([pattern.locals] * m)
+            self.types.extend([types_of(batch.values)] * m)
             for batch in members:
-                if types is None:
-                    types = types_of(batch.values)
-                self.patterns.append(pattern)
-                self.locals.append(places)
                 self.args.append(batch.args)
-                self.types.append(types)
-                row = []
-                for i in leaves:
-                    row.append(batch.values[i])
+                row = [None] * len(leaves)
+                for k in range(len(leaves)):
+                    i = leaves[k]
+                    row[k] = batch.values[i]
                 self.leaves.append(row)
                 more = ()
-                if loose:
+                if pattern.loose:
                     shown = []
-                    for i in loose:
+                    for i in pattern.loose:
                         v = batch.values[i]
                         shown.append(v.type)
                     more = shown
@@ -974,8 +1067,10 @@ class Left:
 
     def shown(self, i, r):
         """What a view of strand r shows, and from which byte on."""
-        entry, k = self.patterns[r].shows[i]
-        v = self.leaves[r][k]
+        pattern = self.patterns[r]
+        entry, k = pattern.shows[i]
+        row = self.leaves[r]
+        v = row[k]
         return v, place_in(entry, v, self.args[r])
 
     def marks_of(self, i):
@@ -993,7 +1088,7 @@ class Left:
     def seed(self, i):
         """The gradients of a result, a row for each strand."""
         self.marks_of(i)
-        place, _, shape, dtype, strides = self.slots[i]
+        place, _, shape, dtype, strides, _ = self.slots[i]
         return part_at(self.block, shape, dtype, place, strides)
 
     def add_row(self, i, r, g, wide):
@@ -1013,6 +1108,18 @@ class Left:
         place = slot[0]
         add_bytes(self.start + place + r * row, source, row, wide)
         return True
+
+    def accept(self, owner, number, g):
+        """Add to the gradient of a value of a strand."""
+        r = number // self.stride
+        i = number - r * self.stride
+        known = self.locals[r]
+        found = known.get(i)
+        if found is not None:
+            slot = self.slots.get(found)
+            if slot is not None and slot[5] is not None and self.add_row(found, r, g, slot[5]):
+                return
+        self.accept_apart(owner, r, i, found, g)
 
     def reached(self):
         """The strands that a gradient has come to."""
@@ -1039,8 +1146,8 @@ class Left:
             return False
         if owner.ledger is None:
             owner.ledger = self.new_ledger()
-        if seeds:
-            self.accept_all(owner, seeds)
+        for number, handle in seeds.items():
+            self.accept(owner, number, ensure(refreshed(handle)))
         known = None
         if self.marks and not self.spent and not self.spent_in:
             known = weave.backward.get(frozenset(self.marks))
@@ -1234,6 +1341,28 @@ def scatter_rows(values, offsets, size, source, wide, owner):
             break
         source += n
     return left
+
+
+def gather_tail(slabs, grows, keeps, join):
+    """What gradients of parameters read: (arrays or held values, what tells their sizes apart).
+
+    slabs: of each, from one flush or several     join: makes one array of those
+    grows: whether each has rows     keeps: see `flat`, which of its dims are none
+    """
+    arrays = []
+    sizes = []
+    for k in range(len(slabs)):
+        slab = slabs[k]
+        x = slab[0]
+        if keeps[k] is not None or (grows[k] and len(slab) > 1):
+            x = join(slab, keeps[k])
+        arrays.append(x)
+        if isinstance(x, Value):
+            v = x
+            sizes.append(v.type)
+        else:
+            sizes.append(x.shape)
+    return arrays, tuple(sizes)
 
 
 def is_hooked(sources, leafy):

@@ -37,7 +37,7 @@ class Noted(NamedTuple):
     steps: list[Any]  # what has `inputs` and `outputs`, if values are not those of the states
 
 
-NOTED: deque[Noted] = deque()
+NOTED: deque[tuple[Any, ...]] = deque()  # the fields of a `Noted` each
 _n_noted = 0  # ops
 
 
@@ -51,10 +51,10 @@ def note(
 ) -> None:
     """Remember a flush; see `Noted`."""
     global _n_noted
-    NOTED.append(Noted(states, sites, groups, why, owners, steps or []))
+    NOTED.append((states, sites, groups, why, owners, steps or []))
     _n_noted += len(states)
     while len(NOTED) > REMEMBERED or (len(NOTED) > 1 and _n_noted > MOST_OPS):
-        _n_noted -= len(NOTED.popleft().states)
+        _n_noted -= len(NOTED.popleft()[0])
 
 
 @dataclass

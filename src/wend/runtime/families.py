@@ -45,6 +45,14 @@ def is_wide(dtype: Any) -> bool:
     return bool(size == 8)
 
 
+def wideness(dtype: Any) -> bool | None:
+    """As `is_wide`; None if gradients are not added by native code."""
+    try:
+        return is_wide(dtype)
+    except Unsuited:
+        return None
+
+
 class Room(_slabs.Room):  # type: ignore[misc]
     """Memory of one flush, handed out from one end to the other."""
 

@@ -32,16 +32,24 @@ from wend.transforms.hooks import has_hooks
 _slabs: Any = _slabs_select.select()
 
 #: Numbers of rows of which a template keeps what they make of the code for parameters' gradients.
-MOST_TAILS = 32
+MOST_TAILS = 128
 
 
 class LazyPath(PathGraph):
     """The path of a flush that ran by groups; its nodes are made when somebody asks for them."""
 
-    def __init__(self, content: Callable[[], tuple[list[Any], list[Any], list[Any]]]) -> None:
-        """content: gives the steps, the types of all values, and the run-time args"""
+    def __init__(
+        self, content: Callable[[], tuple[list[Any], list[Any], list[Any]]], later: Any = None
+    ) -> None:
+        """content: gives the steps, the types of all values, and the run-time args
+
+        later: as `wait`
+        """
         self.known: list[Any] = []
         self._made = content
+        if later is not None:
+            self.later = later
+            self.spent = set()
 
     def __getattr__(self, name: str) -> Any:
         if name not in PathGraph.__slots__ or "_made" not in self.__dict__:
@@ -277,22 +285,28 @@ class Ledger:
 
 def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
     """The gradients of parameters, over the rows of all groups that put them off."""
-    arrays: list[Any] = []
-    borders = zip(slabs, template.border_grows, template.border_keeps, strict=True)
-    for slab, grows, kept in borders:
-        if kept is not None or (grows and len(slab) > 1):
-            each = [x.buffer if type(x) is Value else x for x in slab]
-            if kept is not None:
-                each = [x.reshape(flat(x.shape, kept)) for x in each]
-            arrays.append(np.concatenate(each) if len(each) > 1 else each[0])
-        else:
-            arrays.append(slab[0])
-    kernel = tail_kernel(template, arrays, numbers)
-    found: list[Any] | None = None if kernel is None else kernel.run(arrays)
-    if found is not None:
-        return found
+    arrays, sizes = _slabs.gather_tail(
+        slabs, template.border_grows, template.border_keeps, one_behind_the_other
+    )
+    settings = config.settings
+    if not (settings.verify or settings.deterministic):
+        # Exact bits, as in `Backward.find_name`.
+        kernel = template.tails.get((sizes, repr(numbers)) if numbers else sizes, template)
+        if kernel is template:
+            kernel = tail_kernel(template, arrays, sizes, numbers)
+        found: list[Any] | None = None if kernel is None else kernel.run(arrays)
+        if found is not None:
+            return found
     found = template.tail(arrays, tail_types(template, arrays), numbers)  # type: ignore[misc]
     return [apart_from(arrays, g) for g in found]
+
+
+def one_behind_the_other(slab: list[Any], kept: Any) -> Any:
+    """The rows of several flushes as one array.  kept: dims of each that are no rows, see `flat`"""
+    each = [x.buffer if type(x) is Value else x for x in slab]
+    if kept is not None:
+        each = [x.reshape(flat(x.shape, kept)) for x in each]
+    return np.concatenate(each) if len(each) > 1 else each[0]
 
 
 def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
@@ -303,25 +317,20 @@ def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
     ]
 
 
-def tail_kernel(template: Template, arrays: list[Any], numbers: list[Any]) -> Any:
+def tail_kernel(
+    template: Template, arrays: list[Any], sizes: tuple[Any, ...], numbers: list[Any]
+) -> Any:
     """Machine code that makes these gradients in memory of their own; None if there is none."""
-    settings = config.settings
-    if settings.verify or settings.deterministic:
-        return None
     known = template.tails
-    sizes = tuple([x.type if type(x) is Value else x.shape for x in arrays])
-    key = (sizes, repr(numbers)) if numbers else sizes  # exact bits, as in `Backward.find_name`
-    found = known.get(key, template)
-    if found is template:
-        try:
-            found = kernel_of(template.tail, tail_types(template, arrays), numbers)
-        except LookupError:
-            return None
-        if found.show is not None or min(found.picks) < len(arrays):
-            found = None
-        if len(known) >= MOST_TAILS:
-            known.clear()
-        known[key] = found
+    try:
+        found = kernel_of(template.tail, tail_types(template, arrays), numbers)
+    except LookupError:
+        return None
+    if found.show is not None or min(found.picks) < len(arrays):
+        found = None
+    if len(known) >= MOST_TAILS:
+        known.clear()
+    known[(sizes, repr(numbers)) if numbers else sizes] = found
     return found
 
 

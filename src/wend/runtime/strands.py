@@ -27,7 +27,7 @@ from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.arena import aligned
 from wend.runtime.calls import block_of, kernel_of
 from wend.runtime.execution import structure_key
-from wend.runtime.families import MOST_CALLS
+from wend.runtime.families import MOST_CALLS, wideness
 from wend.runtime.launcher import maker
 from wend.runtime.structure import (
     BOOK,
@@ -60,24 +60,22 @@ MOST_REPEATED = 1 << 12
 Part = tuple["Pattern", list[Batch]]
 
 
-class Entry:
+class Entry(_slabs.Source):  # type: ignore[misc]
     """An operand from outside: a leaf, rows of one that a view shows, or leaves joined by an op.
 
     What a view shows is an address, and what an op lays one behind the other is copied there.
+    picks: whether it is one of the rows, whose number is an arg
     """
 
-    __slots__ = ("arg0", "index", "leaf", "leaves", "n_args", "picks", "prim", "role")
+    __slots__ = ()
 
     def __init__(self, index: int, leaves: tuple[int, ...], role: int, view: Any = None) -> None:
-        self.index = index
-        self.leaves = leaves
-        self.leaf = leaves[0]
-        self.role = role
-        self.prim = None if view is None else view.prim
-        self.arg0 = 0 if view is None else view.arg0
-        self.n_args = 0 if view is None else len(view.prim.size_mask)
-        #: Whether it is one of the rows, whose number is an arg.
-        self.picks = isinstance(self.prim, Select) and self.n_args == 1
+        if view is None:
+            super().__init__(index, leaves, role, None, 0, 0, False)
+            return
+        n_args = len(view.prim.size_mask)
+        picks = isinstance(view.prim, Select) and n_args == 1
+        super().__init__(index, leaves, role, view.prim, view.arg0, n_args, picks)
 
     def place(self, value: Any, args: list[Any]) -> int:
         """From which byte of a leaf's value the view shows it; -1 if it is not dense."""
@@ -97,7 +95,7 @@ class Entry:
         return base.reshape(-1)[at : at + count].reshape(type_.dims)
 
 
-class Pattern:
+class Pattern(_slabs.Path):  # type: ignore[misc]
     """A path, and the values of it that are wanted: what its strands have in common but types.
 
     locals     of the values that are made, by index: their numbers in weaves     numbers: back
@@ -186,6 +184,8 @@ class Pattern:
         self.shows = {i: (e, leaves.index(e.leaf)) for i, e in self.views.items()}
         #: The views that a gradient may come to.
         self.open_views = tuple([i for i in self.views if batch.values[i].requires_grad])
+        #: The first value of the first op.
+        self.begins = self.ops[0].first if self.ops else -1
         return bool(self.made)
 
     def open_from(self, given: tuple[int, ...]) -> tuple[int, ...]:
@@ -350,7 +350,8 @@ class Bound:
             if k not in weave.given:
                 continue
             row = array.nbytes // array.shape[0]
-            self.slots[k] = space, row, array.shape, array.dtype, array.strides
+            wide = wideness(array.dtype)
+            self.slots[k] = space, row, array.shape, array.dtype, array.strides, wide
             space += aligned(array.nbytes)
         self.room = block_of(space)
 
@@ -408,6 +409,10 @@ class Weave:
         self.backward: dict[frozenset[int], Any] = {}
         self.sizes = [t.nbytes for t in self.types]
 
+    def wide(self, k: int) -> bool | None:
+        """Whether gradients of operand k are added as float64; None if not by native code."""
+        return wideness(self.types[k].dtype.numpy)
+
     def lifted(self, n: int) -> list[Any]:
         """The types of the operands of n strands."""
         return [
@@ -424,35 +429,8 @@ class Weave:
             found = self.bound[n] = Bound(self, n)
         return found
 
-    def run(self, parts: list[Part], n: int) -> tuple[Any, ...] | None:
-        """Compute the wanted values of n strands; None if others have to.
-
-        Returns what a backward pass reads: (operands, sources, places), see `gather_operands`, and
-        (results, saved, inner), see `Left`.
-        """
-        at = self.bound_to(n)
-        operands, sources, places = _slabs.gather_operands(parts, at.rows, np.ascontiguousarray)
-        results, saved = self.compute(at, operands)
-        if results is None:
-            return None
-        _slabs.hand_out(parts, results)
-        first = 0
-        for pattern, members in parts:
-            for i, entry in pattern.views.items():
-                k = pattern.places.get(i)
-                if k is not None:
-                    _slabs.hand_rows(members, i, operands[k], first)
-                    continue
-                for batch in members:
-                    batch.values[i].buffer = entry.shown(batch)
-            first += len(members)
-        return operands, sources, places, results, saved, at.inner
-
     def compute(self, at: Bound, operands: list[Any]) -> tuple[list[Any] | None, Any]:
-        """The arrays of the template's results, and the block that others of these lie in."""
-        kernel = at.ready(self)
-        if kernel is not None:
-            return kernel.run_in_block(operands)  # type: ignore[no-any-return]
+        """As `Kernel.run_in_block`, as long as there is no machine code."""
         with np.errstate(all="ignore"):
             found: list[Any] = self.template.forward(operands, at.types, self.numbers)
         return [np.ascontiguousarray(a).reshape(a.shape) for a in found], None

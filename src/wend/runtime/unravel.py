@@ -19,10 +19,10 @@ from wend.core import _hot
 from wend.core._hot import Batch, Record, Segment, Value
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.calls import kernel_of
-from wend.runtime.families import MOST_CALLS, Unsuited, is_wide
+from wend.runtime.families import MOST_CALLS
 from wend.runtime.flat import row_of
-from wend.runtime.later import LazyPath, Ledger, compute_again
-from wend.runtime.strands import Part, Pattern, Weave
+from wend.runtime.later import Ledger, compute_again
+from wend.runtime.strands import Pattern, Weave
 from wend.runtime.structure import ops_of
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
@@ -30,29 +30,6 @@ from wend.transforms.rows import is_smooth
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
-
-
-def leave(weave: Weave, parts: list[Part], n: int, done: tuple[Any, ...]) -> None:
-    """Let a later backward pass find its way from the wanted values of n strands.
-
-    done: what `Weave.run` returned
-    """
-    at = weave.bound_to(n)
-    if at.slots is None:
-        at.find_slots(weave, done[3])
-    woven = Woven(weave, parts, n, at.slots, at.room, done)
-    path = woven.path()
-    segment = Segment(_hot.fresh_serial(), path)
-    last = parts[-1][1][-1]
-    segment.origin = last.serial
-    segment.inputs = woven.inputs()
-    first, stride = 0, woven.stride
-    for pattern, members in parts:
-        _slabs.leave_rows(members, segment, pattern.open_from(weave.given), stride, first)
-        first += len(members) * stride
-    segment.saved = {}
-    path.wait(woven)
-    woven.note_depth(segment, last)
 
 
 class Backward:
@@ -63,7 +40,7 @@ class Backward:
         self.template = weave.template.seeded(seeded)
         self.seeds = [k for k in weave.given if k in seeded]
         #: What `Left.hand_back` is told of the gradients that it finds.
-        self.targets = tuple([(k, wideness(weave.types[k])) for k in self.template.targets])
+        self.targets = tuple([(k, weave.wide(k)) for k in self.template.targets])
         self.calls: dict[int, list[Any]] = {}
         self.name: Any = None  # of what waits for other flushes, see `Ledger.wait_for`
         #: Nodes that a pass from these results uses up.
@@ -128,14 +105,6 @@ def reached_nodes(weave: Weave, seeded: frozenset[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-def wideness(type_: Any) -> bool | None:
-    """Whether gradients of an operand are added as float64; None if not by native code."""
-    try:
-        return is_wide(type_.dtype.numpy)
-    except Unsuited:
-        return None
-
-
 class Woven(_slabs.Left):  # type: ignore[misc]
     """What the strands of one run leave for the backward pass (`PathGraph.later`).
 
@@ -145,40 +114,15 @@ class Woven(_slabs.Left):  # type: ignore[misc]
     spent: frozenset[int]
     spent_in: dict[int, set[int]]
 
-    def path(self) -> LazyPath:
-        """The paths of all strands.  It leads here; a way back would be a cycle."""
-        patterns, stride, args = self.patterns, self.stride, self.args
-        strands = patterns, self.types, self.leaves, self.loose
-
-        def made() -> tuple[list[Any], list[Any], list[Any]]:
-            found = []
-            for pattern, types, leaves, loose in zip(*strands, strict=True):
-                own = list(types)
-                for i, value in zip(pattern.leaves, leaves, strict=True):
-                    own[i] = value.type
-                for i, type_ in zip(pattern.loose, loose, strict=True):
-                    own[i] = type_
-                found += own
-                found += own[:1] * (stride - len(own))  # of numbers that nothing has
-            return copies_of(patterns, stride, args), found, flat(args)
-
-        return LazyPath(made)
-
     def note_depth(self, segment: Segment, batch: Batch) -> None:
         """Warn of a history that grows through flushes whose backward pass has run."""
-        if self.goes_on_from_spent():
-            note_history(segment, batch)
+        note_history(segment, batch)
 
-    def accept(self, owner: Any, number: int, g: Any) -> None:
-        """Add to the gradient of a value of a strand."""
-        r, i = divmod(number, self.stride)
-        k = self.locals[r].get(i)
+    def accept_apart(self, owner: Any, r: int, i: int, k: int | None, g: Any) -> None:
+        """Add to the gradient of value i of strand r: of result k, or of what a view shows."""
         if k is None:
             value, at = self.shown(i, r)
             self.give(owner, value, g, at)
-            return
-        wide = wideness(self.types[r][i])
-        if wide is not None and self.add_row(k, r, g, wide):
             return
         seed = self.seed(k)[r, ...]
         with np.errstate(all="ignore"):
@@ -188,11 +132,6 @@ class Woven(_slabs.Left):  # type: ignore[misc]
     def new_ledger(self) -> Ledger:
         """Of a pass that comes by a run of strands for the first time."""
         return Ledger()
-
-    def accept_all(self, owner: Any, seeds: dict[int, Any]) -> None:
-        """Add handles, by number, to the gradients of values."""
-        for number, g in seeds.items():
-            self.accept(owner, number, _hot.ensure(_hot.value_of(g)))
 
     def unravel(self, segment: Segment, seeds: dict[int, Any]) -> None:
         """Let single nodes be passed."""
@@ -306,7 +245,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
             source = [v for r in rows for v in source[r * each : (r + 1) * each]]
             offsets = offsets and [offsets[r] for r in rows]
         g = np.ascontiguousarray(g)
-        size, wide = g.nbytes // len(rows), wideness(self.weave.types[k])
+        size, wide = g.nbytes // len(rows), self.weave.wide(k)
         if left is None and wide is None:
             start, left = 0, []
             for j, v in enumerate(source):
@@ -370,6 +309,27 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         segment.types, segment.args = path.types, path.args
         segment.inputs = dict(segment.inputs.items())
         compute_again(segment, values, roots)
+
+
+def paths_of(
+    patterns: list[Pattern],
+    stride: int,
+    args: list[list[Any]],
+    types: list[list[Any]],
+    leaves: list[list[Value]],
+    loose: list[list[Any]],
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The content of the paths of several strands, one behind the other: see `_slabs.Left`."""
+    found = []
+    for pattern, first, entered, shown in zip(patterns, types, leaves, loose, strict=True):
+        own = list(first)
+        for i, value in zip(pattern.leaves, entered, strict=True):
+            own[i] = value.type
+        for i, type_ in zip(pattern.loose, shown, strict=True):
+            own[i] = type_
+        found += own
+        found += own[:1] * (stride - len(own))  # of numbers that nothing has
+    return copies_of(patterns, stride, args), found, flat(args)
 
 
 def flat(rows: list[list[Any]]) -> list[Any]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core._hot import Batch
 from wend.runtime import _slabs_select, strands
 from wend.runtime.batches import note
+from wend.runtime.later import LazyPath
 from wend.runtime.strands import KEY, Part, Pattern, Weave
 from wend.runtime.tiers import tell_defect
-from wend.runtime.unravel import leave
+from wend.runtime.unravel import Woven, paths_of
 from wend.transforms.hooks import retaining
 
 _slabs: Any = _slabs_select.select()
@@ -58,7 +61,7 @@ def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
     """Run strands of one structure as one; False if others have to.  faults: why, if it failed"""
     n = sum([len(members) for _, members in parts])
     try:
-        done = weave.run(parts, n)
+        done = _slabs.run_strands(weave, parts, n, np.ascontiguousarray)
     except ExecutionError:
         raise
     except Exception as fault:  # if of an op: run by themselves, it is told which, and where
@@ -66,10 +69,10 @@ def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
         done = None
     if done is None:
         return False
-    if weave.given or any(pattern.open_views for pattern, _ in parts):
-        leave(weave, parts, n, done)
     pattern, members = parts[0]
-    note(pattern.states, members[0].sites, [(weave.node, n, n, False, pattern.ops[0].first)])
+    if weave.given or any(p.open_views for p, _ in parts):
+        _slabs.leave(weave, parts, n, done, Woven, LazyPath, paths_of)
+    note(pattern.states, members[0].sites, [(weave.node, n, n, False, pattern.begins)])
     return True
 
 
