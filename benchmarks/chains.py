@@ -2,6 +2,8 @@
 
 python benchmarks/chains.py
 python benchmarks/chains.py softmax "attention 1 2 4096 64"     # these
+python benchmarks/chains.py "written words_first 1 40 4 256"    # see written_attention.py
+python benchmarks/chains.py --written --turns 40                # all ways of these
 
 Rows are [4096, 1024], images [16, 64, 32, 128], forward and backward; elementwise chains go over
 16 M elements, forward. Each is measured in processes of its own, passes in turns, so that the
@@ -23,6 +25,8 @@ CHAINS = [
     "attention 12 4 64 32 causal", "attention 1 4 128 64", "attention 8 8 512 64",
     "attention 1 8 1024 64 causal", "attention 1 2 4096 64", "attention 1 2 4096 128 causal",
 ]  # fmt: skip
+#: Ways to write attention (batch, words, heads, width): all of ``written_attention.py``.
+SIZES = ["12 64 4 128", "1 40 4 256", "25 13 3 96"]
 COLUMNS = [
     "chain",
     "wend ms",
@@ -68,8 +72,13 @@ def main() -> None:
     parser.add_argument("chains", nargs="*", help=", ".join(CHAINS))
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--written", action="store_true", help="attention as people write it")
     args = parser.parse_args()
     rows = []
+    if args.written:
+        from written_attention import WAYS
+
+        args.chains += [f"written {way} {sizes}" for sizes in SIZES for way in WAYS]
     for name in args.chains or CHAINS:
         rows.append(measure(name, args.passes, args.turns))
         print({key: rows[-1].get(key) for key in COLUMNS}, flush=True)

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from bench import serve
+from written_attention import written
 
 torch.set_num_threads(1)
 ROWS, COLUMNS, MANY = 4096, 1024, 1 << 24
@@ -62,6 +63,10 @@ def chain(name: str) -> Callable[[], float]:
     if name.startswith("attention"):
         sizes = [int(n) for n in name.split()[1:5]]
         return attention(*sizes[:4], "causal" in name)
+    if name.startswith("written"):
+        way, *sizes = name.split()[1:]
+        function, leaves = written(normal, way, [int(n) for n in sizes])
+        return both(function, *leaves)
     if name in ELEMENTWISE:
         return elementwise(ELEMENTWISE[name])
     x, w, b = normal(ROWS, COLUMNS), normal(COLUMNS), normal(COLUMNS)

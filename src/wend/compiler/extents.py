@@ -12,6 +12,7 @@ A polynomial is a tuple of (monomial, coefficient), sorted; a monomial is a sort
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from typing import Any
 
 from wend.compiler.tabulate import NONE, Row
@@ -422,6 +423,40 @@ class Evaluator:
                 found = int(symbolic.apply_binary(key[0], self(key[1]), self(key[2])))
             self._atoms[atom] = found
         return found
+
+
+class FirstSizes:
+    """How large extents were when a path was met first: a hint that nothing may rely on.
+
+    Unlike an evaluator it does not have later visits compute what it was asked.
+    """
+
+    #: What counts for an extent that is not known before a plan is bound.
+    USUAL = 16
+
+    def __init__(self, extents: Extents, path: PathGraph) -> None:
+        self._meanings, self._path = extents.atoms, path
+        self._atoms: dict[int, int] = {}
+
+    def __call__(self, p: Poly) -> int:
+        return sum(factor * prod(map(self._atom, monomial)) for monomial, factor in p)
+
+    def _atom(self, atom: int) -> int:
+        found = self._atoms.get(atom)
+        if found is None:
+            try:
+                found = self._asked(self._meanings[atom])
+            except (LookupError, TypeError, ZeroDivisionError):
+                found = self.USUAL
+            self._atoms[atom] = found
+        return found
+
+    def _asked(self, key: Any) -> int:
+        if key[0] == "dim":
+            return int(self._path.types[key[1]].shape[key[2]])
+        if key[0] == "arg":
+            return int(self._path.args[key[1]])
+        return int(symbolic.apply_binary(key[0], self(key[1]), self(key[2])))
 
 
 def is_real(expr: Expr) -> bool:

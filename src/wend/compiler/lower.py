@@ -6,7 +6,6 @@ The rules are found by family (`RULES`); an op of no family here becomes a host 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import accumulate, pairwise
 from typing import Any
 
 from wend.base import dtypes
@@ -14,12 +13,12 @@ from wend.base.dtypes import DType
 from wend.compiler import lower_index, lower_made, lower_moved, lower_rows
 from wend.compiler.attending import lower_attention
 from wend.compiler.elements import convertible, elementwise_code, rounded_to
-from wend.compiler.extents import ONE, ZERO, Extents, extents_of, product
-from wend.compiler.ir import CONTRACT, FOLD, HOST, MAP, Emit, Fold, Function, Op, Read, View
-from wend.compiler.layout import Layout, contiguous, is_dense, ordered, view_of
+from wend.compiler.extents import ONE, ZERO, Extents, FirstSizes, extents_of, product
+from wend.compiler.ir import FOLD, HOST, MAP, Emit, Fold, Function, Op, Read, View
+from wend.compiler.layout import Layout, contiguous, is_dense, view_of
+from wend.compiler.lower_contract import lower_contract
 from wend.compiler.lower_extremes import where_extreme
 from wend.compiler.pooling import lower_max_windows, lower_unpatches
-from wend.compiler.products import product_of
 from wend.compiler.scans import lower_scan
 from wend.compiler.windows import lower_convolution
 from wend.core.graph import Node, PathGraph, live_nodes
@@ -46,7 +45,7 @@ from wend.ops.scatters import SelectScatter, SliceScatter
 from wend.ops.selection import Cast
 from wend.ops.strided import AsStrided
 from wend.ops.transcendental import Exp
-from wend.ops.views import Alias, Permutation
+from wend.ops.views import Alias
 from wend.ops.views import View as ViewOp
 
 
@@ -57,6 +56,7 @@ class Lowering:
         self.path = path
         self.extents: Extents = extents_of(path)
         self.function = Function(self.extents)
+        self.sizes = FirstSizes(self.extents, path)
         self.known: dict[Any, Node] = {}
         self.nodes = live_nodes(path.nodes[: path.n_nodes], set(needed))
         self.needed = needed
@@ -70,6 +70,7 @@ class Lowering:
         self.puts = 0  # writes to single slices
         self.maxima: dict[int, int] = {}  # maxima along dims that stay -> of what
         self.differences: dict[int, tuple[int, ...]] = {}  # result -> operands
+        self.copies: dict[tuple[int, tuple[int, ...]], int] = {}  # of operands of products
 
     def work(self) -> Iterator[None]:
         """Lower all nodes, in slices of one; the result is `function`."""
@@ -338,6 +339,13 @@ class Lowering:
         f.ops.append(op)
         return out
 
+    def shared_copy(self, source: int, order: tuple[int, ...]) -> int:
+        """A dense copy, the same one for all products that want it."""
+        key = source, order
+        if key not in self.copies:
+            self.copies[key] = self.copy(source, order)
+        return self.copies[key]
+
     def fold(self, node: Node) -> bool:
         """A reduction over some dims."""
         f = self.function
@@ -401,55 +409,6 @@ class Lowering:
         fold = Fold(lower_index.add, 0, widened(dtype), True)
         return self.add_fold(node, x, dims, fold)
 
-    def contract(self, node: Node) -> bool:
-        """A matrix product."""
-        f = self.function
-        if f.dtypes[node.outputs[0]] not in (dtypes.float32, dtypes.float64):
-            return False
-        for i in node.inputs:
-            self.materialise(i)
-        prim = node.prim
-        x, y = node.inputs
-        axes = prim.layout(len(f.shape(x)), len(f.shape(y)))
-        out = node.outputs[0]
-        order = self.storage_order(out)
-        f.layouts[out] = Layout(out, ordered(f.shape(out), order), ZERO)
-        if product_of(f, x, y, out, axes) is None:
-            f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
-        found = product_of(f, x, y, out, axes)
-        if found is None:  # what is summed over lies in several pieces, say
-            bx, sx, fx, by, sy, fy = axes
-            x, y = self.copy(x, bx + fx + sx), self.copy(y, by + sy + fy)
-            batch, free_x, summed_x = in_turn(bx, fx, sx)
-            _, summed_y, free_y = in_turn(by, sy, fy)
-            axes = batch, summed_x, free_x, batch, summed_y, free_y
-            found = product_of(f, x, y, out, axes)
-        if found is None:
-            return False
-        reads = [Read(i, tuple(range(len(f.shape(i))))) for i in (x, y)]
-        op = Op(CONTRACT, node, node.outputs, reads)
-        op.product = found
-        f.ops.append(op)
-        return True
-
-    def storage_order(self, out: int) -> tuple[int, ...]:
-        """The order of dims in which a product is best stored: that of the only view of it."""
-        rank = len(self.function.shape(out))
-        plain = tuple(range(rank))
-        if out in self.needed:
-            return plain
-        orders = {
-            tuple(node.prim.order(rank)) if isinstance(node.prim, Permutation) else plain
-            for node in self.consumers.get(out, ())
-        }
-        return orders.pop() if len(orders) == 1 else plain
-
-
-def in_turn(*groups: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The numbers of dims that lie group by group."""
-    ends = list(accumulate(map(len, groups), initial=0))
-    return [tuple(range(a, b)) for a, b in pairwise(ends)]
-
 
 def _exp_of_negative(code: Any, operands: list[Any]) -> Any:
     return code.b.exp_of_negative(operands[0])
@@ -473,7 +432,7 @@ RULES: dict[type, Rule] = {
     ViewOp: Lowering.view,
     Reduction: Lowering.fold,
     SumTo: Lowering.sum_to,
-    Contract: Lowering.contract,
+    Contract: lower_contract,
     Convolution: lower_convolution,
     Draw: lower_made.draw,
     Arange: lower_made.counting,

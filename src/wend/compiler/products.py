@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from itertools import islice, permutations
+from math import prod
+from typing import NamedTuple
 
-from wend.compiler.extents import ONE, ZERO, Poly, mul
-from wend.compiler.ir import Function, Layout
+from wend.compiler.extents import ONE, ZERO, Extents, Poly, mul
+from wend.compiler.ir import Layout, contiguous
 
 
 class Axis(NamedTuple):
@@ -36,15 +39,35 @@ class Product(NamedTuple):
     k: Axis
 
 
+#: Dims of the operands: (batch, sum, free) of x, then of y, as `Contract.layout` says.
+Axes = tuple[tuple[int, ...], ...]
 MAX_BATCH = 2
+#: Orders of loops that are looked at: those of up to four.
+_ORDERS = 24
 _UNIT = Axis(ONE, ZERO, ZERO, ZERO)
 
 
-def product_of(function: Function, x: int, y: int, out: int, axes: Any) -> Product | None:
-    """The product that a contraction is, or None if an operand has to be copied first."""
+class Operand(NamedTuple):
+    """A matrix, or more of them: where it lies, and its extents."""
+
+    layout: Layout
+    shape: tuple[Poly, ...]
+
+    def copied(self, order: tuple[int, ...]) -> Operand:
+        """A dense copy, whose dims are those of the operand in this order."""
+        shape = tuple([self.shape[d] for d in order])
+        return Operand(Layout(self.layout.base, contiguous(shape), ZERO), shape)
+
+
+def product_of(
+    extents: Extents, x: Operand, y: Operand, out: Layout, axes: Axes, sizes: Sequence[int]
+) -> Product | None:
+    """The product that a contraction is, or None if an operand has to be copied first.
+
+    sizes: of the result's dims, as they were once: they decide which loop becomes the rows
+    """
     bx, sx, fx, by, sy, fy = axes
-    lx, ly, lo = function.layout(x), function.layout(y), function.layout(out)
-    shape_x, shape_y = function.shape(x), function.shape(y)
+    (lx, shape_x), (ly, shape_y), lo = x, y, out
     nb, nm = len(bx), len(fx)
     batch = [
         Axis(shape_x[i], lx.strides[i], ly.strides[j], lo.strides[k], (k,))
@@ -59,23 +82,57 @@ def product_of(function: Function, x: int, y: int, out: int, axes: Any) -> Produ
         for k, j in enumerate(fy, start=nb + nm)
     ]
     k = [Axis(shape_x[i], lx.strides[i], ly.strides[j], ZERO) for i, j in zip(sx, sy, strict=True)]
-    batch, m, n, k = (merged(function, axis) for axis in (batch, m, n, k))
+    batch, m, n, k = (shortest(extents, axis) for axis in (batch, m, n, k))
     if len(k) > 1:
         return None
-    # What does not merge into one loop of rows or columns is done product by product.
-    batch = merged(function, [*batch, *m[:-1], *n[:-1]])
-    rows, columns = m[-1] if m else _UNIT, n[-1] if n else _UNIT
-    inner = k[0] if k else _UNIT
-    if columns.extent != ONE and columns.out != ONE:
+    across = n and n[-1].out == ONE
+    if n and not across:  # else columns of x are those of the result
+        if not m or m[-1].out != ONE:
+            return None
         lx, ly = ly, lx
-        rows, columns = swapped(columns), swapped(rows)
-        inner = swapped(inner)
-        batch = [swapped(a) for a in batch]
-    if columns.extent != ONE and columns.out != ONE:
-        return None
+        batch, m, n, k = ([swapped(a) for a in axis] for axis in (batch, n, m, k))
+    # What does not merge into one loop of rows or columns is done product by product.
+    rows = max(reversed(m), key=lambda a: turns(a, sizes), default=_UNIT)
+    columns = n[-1] if n else _UNIT
+    apart = [a for a in m if a is not rows]
+    apart = [*apart, *n[:-1]] if across or not n else [*n[:-1], *apart]
+    batch = shortest(extents, [*batch, *apart])
     if len(batch) > MAX_BATCH:
         return None
-    return Product(lx, ly, lo, tuple(batch), rows, columns, inner)
+    return Product(lx, ly, lo, tuple(batch), rows, columns, k[0] if k else _UNIT)
+
+
+def turns(axis: Axis, sizes: Sequence[int]) -> int:
+    """How many turns a loop took."""
+    return prod(sizes[d] for d in axis.dims)
+
+
+#: Nanoseconds, roughly: of a multiplication and addition, of an element that is packed or copied.
+_FMA, MOVED = 0.02, 0.2
+#: Rows of a tile: fewer take as long.
+_ROWS = 6
+
+
+def is_one(p: Product, batch: int) -> bool:
+    """Whether there is one product for each entry of a batch of so many dims, and no more."""
+    return all(d < batch for axis in p.batch for d in axis.dims)
+
+
+def summed_order(extents: Extents, x: Operand, dims: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Positions in `dims` of an operand, in an order in which they are one loop, if any is."""
+    found = [Axis(x.shape[d], x.layout.strides[d], ZERO, ZERO, (k,)) for k, d in enumerate(dims)]
+    loops = shortest(extents, found)
+    if len(loops) > 1:
+        return None
+    inside = loops[0].dims if loops else ()
+    return (*[k for k in range(len(dims)) if k not in inside], *inside)
+
+
+def cost_of(p: Product, sizes: Sequence[int], depth: int) -> float:
+    """Nanoseconds that a product takes, roughly, whose right operand is packed for each one."""
+    rows, columns = turns(p.m, sizes), turns(p.n, sizes)
+    count = prod(turns(a, sizes) for a in p.batch)
+    return count * depth * columns * (-(-rows // _ROWS) * _ROWS * _FMA + MOVED)
 
 
 def swapped(axis: Axis) -> Axis:
@@ -83,9 +140,24 @@ def swapped(axis: Axis) -> Axis:
     return axis._replace(x=axis.y, y=axis.x)
 
 
-def merged(function: Function, axes: list[Axis]) -> list[Axis]:
+def shortest(extents: Extents, axes: list[Axis]) -> list[Axis]:
+    """As few loops as strides allow, in whatever order; the steps in the result become smaller."""
+    axes = [a for a in axes if a.extent != ONE]
+    best = merged(extents, axes)
+    for order in islice(permutations(axes), 1, _ORDERS):
+        if len(best) == 1:
+            break
+        found = merged(extents, list(order))
+        if len(found) < len(best):
+            best = found
+    if len(best) > 1 and best[-1].out != ONE:
+        best.sort(key=lambda a: a.out == ONE)
+    return best
+
+
+def merged(extents: Extents, axes: list[Axis]) -> list[Axis]:
     """Neighbouring loops in one where all strides allow it; loops of one turn dropped."""
-    canonical = function.extents.canonical
+    canonical = extents.canonical
     result: list[Axis] = []
     for axis in axes:
         if axis.extent == ONE:

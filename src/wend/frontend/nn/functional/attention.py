@@ -202,9 +202,7 @@ class _Heads:
         if mask is not None:
             mask = mask.unsqueeze(0) if mask.size(0) == 1 else self._unrolled(mask)
         found = ops.scaled_dot_product_attention(q, k, v, mask, p, causal)
-        # Heads and batch as one dim before they change places with L: of four dims that change
-        # places the compiler makes a product for each place, of one row.
-        return self.join(found.reshape(self.rows, q.shape[2], self.head))
+        return found.permute(2, 0, 1, 3).reshape(q.shape[2], self.batch, self.width)
 
     def _unrolled(self, x: Tensor) -> Tensor:
         return x.reshape(self.batch, self.heads, x.shape[1], x.shape[2])

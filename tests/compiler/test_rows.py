@@ -1,0 +1,155 @@
+"""Products whose rows or steps lie in another order: few copies, and no product for each row."""
+
+import numpy as np
+import pytest
+from test_pipeline import compared, normal, recipe
+
+import wend as torch
+import wend.nn.functional as F
+from tries import own_trie
+from wend.base import config
+from wend.compiler.extents import FirstSizes
+from wend.compiler.ir import CONTRACT
+from wend.compiler.kernels import Kernel
+
+HEADS, DEPTH = 3, 5
+WIDTH = HEADS * DEPTH
+
+
+@pytest.fixture(autouse=True)
+def at_once():
+    """Plans are compiled before their first run, and checked; on a trie of their own."""
+    with own_trie(), config.override(compile=True, wait=True, verify=True):
+        yield
+
+
+def products(made):
+    """(products, rows in each) of all contractions of a recipe, and how many copies it makes."""
+    size = FirstSizes(made.function.extents, made.path)
+    found, copies = [], 0
+    for step in made.steps:
+        assert isinstance(step, Kernel)
+        copies += sum(op.name == "copy" for op in step.ops)
+        for op in step.ops:
+            if op.kind == CONTRACT:
+                batch = [size(a.extent) for a in op.product.batch]
+                found.append((int(np.prod(batch)), size(op.product.m.extent)))
+    return found, copies
+
+
+def transposed_result(x, w):
+    return (x @ w).transpose(0, 1)
+
+
+def transposed_operand(x, w):
+    return x.transpose(0, 1) @ w
+
+
+def both_transposed(x, w):
+    return (x.transpose(0, 1) @ w).transpose(0, 1)
+
+
+def joined_heads(x, w):
+    n, t, _ = x.shape
+    heads = x.view(n, t, HEADS, DEPTH).transpose(1, 2).contiguous()  # (n, heads, t, depth)
+    return (heads * 2).permute(2, 0, 1, 3).reshape(t, n, WIDTH) @ w
+
+
+def joined_and_turned(x, w):
+    return joined_heads(x, w).transpose(0, 1)
+
+
+def split_heads(x, w):
+    n, t, _ = x.shape
+    return (x @ w).view(n, t, HEADS, DEPTH).permute(2, 0, 1, 3).tanh()
+
+
+def heads_of_a_transposed_operand(x, w):
+    n, t, _ = x.shape
+    return (x.transpose(0, 1) @ w).reshape(t, n * HEADS, DEPTH).transpose(0, 1).sigmoid()
+
+
+def flat_heads(x, w):
+    n, t, _ = x.shape
+    return (x.view(n, t, HEADS, DEPTH).permute(2, 0, 1, 3) * 2).permute(1, 2, 0, 3).flatten(2) @ w
+
+
+def some_rows(x, w):
+    return x[:, 1:] @ w
+
+
+def some_rows_turned(x, w):
+    return F.relu(x[:, 1:].transpose(0, 1) @ w).transpose(0, 1)
+
+
+def a_weight_for_each_head(x, w):
+    heads = torch.einsum("nte,hed->nhtd", x, w.view(WIDTH, HEADS, DEPTH).transpose(0, 1))
+    return torch.einsum("nhtd,hde->nte", heads, w.t().reshape(HEADS, DEPTH, WIDTH))
+
+
+def four_dims(x, w):
+    n, t, _ = x.shape
+    return (x.view(n, t, 1, WIDTH).expand(n, t, 2, WIDTH).permute(2, 1, 0, 3) @ w).sum(0)
+
+
+PROGRAMS = [
+    transposed_result, transposed_operand, both_transposed, joined_heads, joined_and_turned,
+    split_heads, heads_of_a_transposed_operand, flat_heads, some_rows, some_rows_turned,
+    a_weight_for_each_head, four_dims,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_forward_and_gradients(program, dtype):
+    w = (normal(WIDTH, WIDTH, seed=1, dtype=dtype) / 4).requires_grad_()
+    for n, t in ((1, 19), (4, 9), (13, 2), (1, 2)):  # one path: what it met first decides
+        x = normal(n, t, WIDTH, dtype=dtype).requires_grad_()
+        g = normal(*program(x, w).shape, seed=2, dtype=dtype)
+
+        def run(x=x, g=g):
+            y = program(x, w)
+            return [y, *torch.autograd.grad(y, (x, w), g)]
+
+        compared(run)
+
+
+def test_narrow_floats():
+    w = normal(WIDTH, WIDTH, seed=1).bfloat16()
+    for program in PROGRAMS:
+        y = program(normal(3, 7, WIDTH).bfloat16(), w).float().numpy()
+        wide = program(normal(3, 7, WIDTH).bfloat16().float(), w.float()).numpy()
+        np.testing.assert_allclose(y, wide, rtol=0.05, atol=0.1)
+
+
+@pytest.mark.parametrize(("n", "t"), [(1, 40), (40, 1), (2, 24), (24, 2)])
+@pytest.mark.parametrize(
+    "program", [p for p in PROGRAMS if p not in (a_weight_for_each_head, some_rows, four_dims)]
+)
+def test_no_product_has_one_row_where_there_are_more(program, n, t):
+    if program is some_rows_turned:
+        t += 1
+    x, w = normal(n, t, WIDTH).requires_grad_(), normal(WIDTH, WIDTH, seed=1).requires_grad_()
+    g = normal(*program(x, w).shape, seed=2)
+
+    def run():
+        y = program(x, w)
+        return [y, *torch.autograd.grad(y, (x, w), g)]
+
+    found, _ = products(recipe(run)[0])
+    assert len(found) == 3 and all(rows >= WIDTH for _, rows in found), found
+
+
+def test_what_changes_places_once_is_copied_once_for_all_that_read_it():
+    """Sums over (t, n) of one operand, and (n, t) of others: each would be copied for each."""
+    x, ws = normal(6, 9, WIDTH), [normal(WIDTH, WIDTH, seed=k).requires_grad_() for k in range(3)]
+    g = normal(9, 6, WIDTH, seed=5)
+
+    def run():
+        turned = x.transpose(0, 1)
+        y = sum(F.linear(turned, w).tanh() for w in ws)
+        return torch.autograd.grad(y, ws, g)
+
+    found, copies = products(recipe(run)[0])
+    assert all(count == 1 for count, _ in found) and copies == 1, (found, copies)
+    compared(run)
