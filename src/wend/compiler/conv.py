@@ -96,6 +96,7 @@ from wend.compiler.winograd import (
     spread_words,
     winograd,
 )
+from wend.compiler.winograd_rows import is_by_rows, rows_functions
 from wend.compiler.winograd_weight import winograd_weight
 from wend.compiler.winograd_wide import WIDE, has_wide, is_wide, wide_functions
 
@@ -255,6 +256,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         texts.append(_turn_weight(shape, dtype))
     if wide:
         texts += wide_functions(shape, dtype, CONVOLVE)
+        texts += rows_functions(shape, dtype, CONVOLVE)
     if name == "convolve_input":
         texts += [
             scatter_phase(shape),
@@ -311,6 +313,10 @@ def _convolve(shape: Shape, dtype: str, wide: bool) -> str:
         f.line("call void @winograd(ptr %args)")
         f.leave_when("true")
     with f.when(is_shifted(f, shape, dtype, a)):
+        if wide:
+            with f.when(is_by_rows(f, shape, a)):
+                f.line("call void @winograd_rows(ptr %args)")
+                f.leave_when("true")
         f.line("call void @shifted(ptr %args)")
         f.leave_when("true")
     shared = f.let("alloca [6 x i64], align 8")

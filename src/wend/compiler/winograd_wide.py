@@ -41,7 +41,7 @@ from wend.compiler.winograd import (
     winograd,
 )
 
-__all__ = ["WIDE", "has_wide", "is_wide", "wide_functions"]
+__all__ = ["WIDE", "has_wide", "is_wide", "join_line", "spread_line", "wide_functions"]
 
 #: Neighbours among squares whose lines are a tile's, and filters of a tile.
 _GROUP, _FILTERS = 4, 8
@@ -112,7 +112,7 @@ def _spread_taps(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     return [*found, x[2]]
 
 
-def _spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """Six numbers of a line -> their values at the points."""
     found = [_plus(f, shape, total(f, shape, x[0], x[4]), -2.5, x[2])]
     for point, other in ((_NEAR, _FAR), (_FAR, _NEAR)):
@@ -121,7 +121,7 @@ def _spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     return [*found, _plus(f, shape, total(f, shape, x[1], x[5]), -2.5, x[3])]
 
 
-def _join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """Six sums -> the four neighbours that they make."""
     near, far = total(f, shape, x[1], x[2]), total(f, shape, x[3], x[4])
     slope, steep = difference(f, shape, x[1], x[2]), difference(f, shape, x[3], x[4])
@@ -230,7 +230,7 @@ def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
                                 source.vector(f, f.at(at, offset), m) for at, m in zip(lines, masks)
                             ]
                             to = f.at(into, f.mul(f.sub(c, block), str(each)))
-                            for k, z in enumerate(_spread_line(f, shape, read)):
+                            for k, z in enumerate(spread_line(f, shape, read)):
                                 f.store(shape.vector, z, f.at(to, k * line), square)
                                 _store_behind(f, shape, z, f.at(to, k * line + rest), opening)
         with (
@@ -251,7 +251,7 @@ def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
             offset = f.add(f.mul(c, str(shape.panel * unit)), f.mul(q, str(shape.bytes)))
             offset = f.add(offset, f.mul(down, f.mul("%apart", str(seen))))
             to = f.at("%to", offset)
-            for k, z in enumerate(_spread_line(f, shape, numbers)):
+            for k, z in enumerate(spread_line(f, shape, numbers)):
                 f.store(shape.vector, z, f.at(to, f.mul("%apart", str(k))), unit)
     return f.text()
 
@@ -267,19 +267,23 @@ def _store_behind(f: Routine, shape: Shape, x: str, to: str, opening: bool) -> N
 
 
 def _store_lines(shape: Shape) -> str:
-    """The function that stores a tile without an epilogue."""
+    """The function that stores a tile without an epilogue, of up to two vectors."""
     words = "ptr tile, i64 rows, i64 columns, ptr to, i64 step"
     f = Routine("store_lines", parameters(words), internal=True)
-    masks = [
-        lane_mask(f, shape.lanes, f.sub("%columns", str(k * shape.lanes)))
-        for k in range(shape.vectors)
-    ]
-    with f.loop("0", "%rows") as i:
-        source = f.at("%tile", f.mul(i, str(shape.panel * shape.size)))
-        to = f.at("%to", f.mul(i, "%step"))
-        for k, mask in enumerate(masks):
-            x = f.load(shape.vector, f.at(source, k * shape.bytes), shape.size)
-            masked_store(f, shape, x, f.at(to, k * shape.bytes), mask)
+    # The last vector ends with the line, and may begin among the lanes of the first.
+    whole = f.is_("sge", "%columns", str(shape.lanes))
+    last = f.mul(f.sub("%columns", str(shape.lanes)), str(shape.size))
+    few = lane_mask(f, shape.lanes, "%columns")
+    for way, places in (
+        (whole, [("0", None), (last, None)]),
+        (f.let(f"xor i1 {whole}, true"), [("0", few)]),
+    ):
+        with f.when(way), f.loop("0", "%rows") as i:
+            source = f.at("%tile", f.mul(i, str(shape.panel * shape.size)))
+            to = f.at("%to", f.mul(i, "%step"))
+            for offset, mask in places:
+                x = f.load(shape.vector, f.at(source, offset), shape.size)
+                masked_store(f, shape, x, f.at(to, offset), mask)
     return f.text()
 
 
@@ -317,7 +321,7 @@ def _join_panel(shape: Shape, names: list[str]) -> str:
             for k in range(seen):
                 read = [f.at(here, f.mul("%apart", str(seen * j + k))) for j in range(seen)]
                 sums = [f.load(shape.vector, place, unit) for place in read]
-                for j, z in enumerate(_join_line(f, shape, sums)):
+                for j, z in enumerate(join_line(f, shape, sums)):
                     place = f.at(kept, (j * seen + k) * shape.bytes)
                     f.store(shape.vector, z, place, shape.bytes)
             squares = f.at(places, f.mul(q, str(8 * shape.lanes)))
@@ -329,7 +333,7 @@ def _join_panel(shape: Shape, names: list[str]) -> str:
                     for k in range(seen)
                 ]
                 onto = f.at(to, f.mul(down, str(tile)))
-                for k, z in enumerate(_turned(f, shape, _join_line(f, shape, sums))):
+                for k, z in enumerate(_turned(f, shape, join_line(f, shape, sums))):
                     for g in (0, 1):
                         lanes = list(range(g * half, (g + 1) * half))
                         part = shuffled(f, shape, z, "poison", lanes, shape.lanes)
