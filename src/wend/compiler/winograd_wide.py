@@ -123,16 +123,25 @@ def spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
 
 def join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """Six sums -> the four neighbours that they make."""
+    even, odd = _join_even(f, shape, x[:5]), _join_odd(f, shape, x[1:])
+    return [even[0], odd[0], even[1], odd[1]]
+
+
+def _join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """The first and the third of four neighbours, of all sums but the last."""
     near, far = total(f, shape, x[1], x[2]), total(f, shape, x[3], x[4])
-    slope, steep = difference(f, shape, x[1], x[2]), difference(f, shape, x[3], x[4])
-    first = [
-        total(f, shape, x[0], near),
-        _scaled(f, shape, slope, _NEAR),
-        _scaled(f, shape, near, _NEAR**2),
-        _plus(f, shape, x[5], _NEAR**3, slope),
+    return [
+        total(f, shape, total(f, shape, x[0], near), far),
+        _plus(f, shape, _scaled(f, shape, near, _NEAR**2), _FAR**2, far),
     ]
-    return [total(f, shape, first[0], far)] + [
-        _plus(f, shape, first[k], _FAR**k, far if k == 2 else steep) for k in (1, 2, 3)
+
+
+def _join_odd(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """The second and the fourth, of all sums but the first."""
+    slope, steep = difference(f, shape, x[0], x[1]), difference(f, shape, x[2], x[3])
+    return [
+        _plus(f, shape, _scaled(f, shape, slope, _NEAR), _FAR, steep),
+        _plus(f, shape, _plus(f, shape, x[4], _NEAR**3, slope), _FAR**3, steep),
     ]
 
 
@@ -293,7 +302,6 @@ def _join_panel(shape: Shape, names: list[str]) -> str:
     f = Routine("join_panel", parameters(words), internal=True)
     a = arguments(f, names, "out epilogue state")
     unit, half, seen, side = shape.size, shape.lanes // 2, WIDE.seen, WIDE.side
-    kept = f.let(f"alloca [{side * seen * shape.bytes} x i8], align {shape.bytes}")
     # Where the lines of each square go, and the tiles that they are: of each group a tile for each
     # of its lines. The first tiles are of what is no square.
     places = f.let(f"alloca [{shape.panel + _GROUP} x i64], align 8")
@@ -318,27 +326,25 @@ def _join_panel(shape: Shape, names: list[str]) -> str:
         with f.loop("0", f.ceil_div("%count", shape.lanes)) as q, f.loop("0", rows) as i:
             here = f.add(f.mul(f.add(first, i), "%line"), f.mul(q, str(shape.bytes)))
             here = f.at("%sums", here)
-            for k in range(seen):
-                read = [f.at(here, f.mul("%apart", str(seen * j + k))) for j in range(seen)]
-                sums = [f.load(shape.vector, place, unit) for place in read]
-                for j, z in enumerate(join_line(f, shape, sums)):
-                    place = f.at(kept, (j * seen + k) * shape.bytes)
-                    f.store(shape.vector, z, place, shape.bytes)
             squares = f.at(places, f.mul(q, str(8 * shape.lanes)))
             to = f.at(tiles, f.mul(i, str(tile_row)))
-            with f.loop("0", str(side)) as down:
-                source = f.at(kept, f.mul(down, str(seen * shape.bytes)))
-                sums = [
-                    f.load(shape.vector, f.at(source, k * shape.bytes), shape.bytes)
-                    for k in range(seen)
-                ]
-                onto = f.at(to, f.mul(down, str(tile)))
-                for k, z in enumerate(_turned(f, shape, join_line(f, shape, sums))):
-                    for g in (0, 1):
-                        lanes = list(range(g * half, (g + 1) * half))
-                        part = shuffled(f, shape, z, "poison", lanes, shape.lanes)
-                        offset = f.load("i64", f.at(squares, 8 * (2 * k + g)), 8)
-                        f.store(kind, part, f.at(onto, offset), unit)
+            # In 16 registers there is room for two lines of six sums.
+            for first_line, way in enumerate((_join_even, _join_odd)):
+                columns = []
+                for k in range(seen):
+                    wanted = range(first_line, first_line + seen - 1)
+                    read = [f.at(here, f.mul("%apart", str(seen * j + k))) for j in wanted]
+                    given = [f.load(shape.vector, place, unit) for place in read]
+                    columns.append(way(f, shape, given))
+                for part, down in enumerate((first_line, first_line + 2)):
+                    onto = f.at(to, down * tile)
+                    made_ = join_line(f, shape, [column[part] for column in columns])
+                    for k, z in enumerate(_turned(f, shape, made_)):
+                        for g in (0, 1):
+                            lanes = list(range(g * half, (g + 1) * half))
+                            half_ = shuffled(f, shape, z, "poison", lanes, shape.lanes)
+                            offset = f.load("i64", f.at(squares, 8 * (2 * k + g)), 8)
+                            f.store(kind, half_, f.at(onto, offset), unit)
         with _runs(f, a, _GROUP) as (image, before, (y, x), count):
             top, left = f.mul(y, str(side)), f.mul(x, str(side))
             length = f.minimum(f.mul(count, str(side)), f.sub(a["out_width"], left))
