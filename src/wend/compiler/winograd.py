@@ -282,32 +282,13 @@ def winograd(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
                         f"call void @spread_image(ptr %args, ptr {source}, i64 {at}, i64 {some}, "
                         f"i64 {row}, ptr {to}, i64 {apart})"
                     )
-        with f.loop("0", str(way.places)) as k:
-            left_ = Matrix(f.at(kernels, f.mul(k, plane)), depth_bytes, unit)
-            base = f.at(a["spread"], f.mul(k, apart))
-            operands = Operands(f, shape, dtype, room, left_, left_, padded, "false")
-
-            def found(block: Block, base: str = base) -> Panels:
-                return Panels(base, depth_bytes, f.mul(block.start, str(shape.bytes)))
-
-            Multiply(
-                f,
-                shape,
-                right=found,
-                left=operands.left_rows,
-                room=room,
-                part_rows=("0", a["filters"]),
-                part_columns=("0", padded),
-                columns=padded,
-                depth=a["channels"],
-                out=f.at(sums, f.mul(k, sums_apart)),
-                out_row=line,
-                accumulate="false",
-                epilogue="null",
-                state="null",
-                place=("0", "0"),
-                chunk=str(_MANY + shape.lanes),
-            ).write()
+        products = _Products(
+            (kernels, plane), (a["spread"], apart), (sums, sums_apart), depth_bytes, line, padded
+        )
+        if way.by_panel:
+            _multiply_panels(f, shape, a, way, products)
+        else:
+            _multiply(f, shape, dtype, room, a, products)
         if way.by_panel:
             with f.loop("0", count, str(shape.panel)) as column:
                 valid = f.minimum(f.sub(count, column), str(shape.panel))
@@ -323,6 +304,91 @@ def winograd(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
                     f"i64 {f.add(image, a['origin'])}, ptr {out}, ptr {room.tile})"
                 )
     return f.text()
+
+
+@dataclass(frozen=True)
+class _Products:
+    """The products of a chunk: where the operands and the sums of the first place are, and bytes to
+    the next place's; bytes of a row of the kernels and of the sums; columns.
+    """
+
+    kernels: tuple[str, str]
+    spread: tuple[str, str]
+    sums: tuple[str, str]
+    row: str
+    line: str
+    columns: str
+
+    @staticmethod
+    def of_place(f: Routine, base: tuple[str, str], k: str) -> str:
+        """Where what belongs to a place is."""
+        return f.at(base[0], f.mul(k, base[1]))
+
+
+def _multiply(
+    f: Routine, shape: Shape, dtype: str, room: Room, a: dict[str, str], given: _Products
+) -> None:
+    """The products of all places of squares of 2 x 2, for any weight."""
+    row, columns = given.row, given.columns
+    with f.loop("0", str(PLACES)) as k:
+        left = Matrix(given.of_place(f, given.kernels, k), row, str(shape.size))
+        base = given.of_place(f, given.spread, k)
+        operands = Operands(f, shape, dtype, room, left, left, columns, "false")
+
+        def found(block: Block, base: str = base) -> Panels:
+            return Panels(base, row, f.mul(block.start, str(shape.bytes)))
+
+        Multiply(
+            f,
+            shape,
+            right=found,
+            left=operands.left_rows,
+            room=room,
+            part_rows=("0", a["filters"]),
+            part_columns=("0", columns),
+            columns=columns,
+            depth=a["channels"],
+            out=given.of_place(f, given.sums, k),
+            out_row=given.line,
+            accumulate="false",
+            epilogue="null",
+            state="null",
+            place=("0", "0"),
+            chunk=str(_MANY + shape.lanes),
+        ).write()
+
+
+def _multiply_panels(
+    f: Routine, shape: Shape, a: dict[str, str], way: Squares, given: _Products
+) -> None:
+    """The same of few squares and a weight that is not large: what `Multiply` finds out is known.
+
+    A tile fetches the rows of the next one, which may be of the next place.
+    """
+    row_bytes = str(shape.panel * shape.size)
+    panels_ = f.div(given.columns, str(shape.panel))
+    part = f.add(f.div(str(shape.rows * shape.size - 1), panels_), "1")
+    soon = f"i64 {f.mul(part, a['channels'])}, i64 {panels_}, i64 {part}, i64 0"
+    apart = f.mul(given.row, str(shape.panel))
+    count = f.ceil_div(a["filters"], shape.rows)
+    each = f.div(a["filters"], count)
+    more = f.sub(a["filters"], f.mul(each, count))
+    with f.loop("0", str(way.places)) as k:
+        first, base, goal = (
+            given.of_place(f, base, k) for base in (given.kernels, given.spread, given.sums)
+        )
+        with f.turns("0", count) as loop:
+            left, out = loop.carry("ptr", first), loop.carry("ptr", goal)
+            height = f.add(each, f.select(f.is_("slt", loop.index, more), "1", "0"))
+            later = f.at(left, f.mul(height, given.row))
+            loop.become(left, later)
+            loop.become(out, f.at(out, f.mul(height, given.line)))
+            strip = f.load("ptr", f.at("@strips", f.mul(f.sub(height, "1"), "8")), 8)
+            f.line(
+                f"call void {strip}(ptr {left}, i64 {given.row}, i64 {shape.size}, ptr {base}, "
+                f"i64 {row_bytes}, i64 {apart}, i64 {a['channels']}, i64 {panels_}, ptr null, "
+                f"ptr {out}, i64 {given.line}, ptr {later}, {soon})"
+            )
 
 
 def spread_weight(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:

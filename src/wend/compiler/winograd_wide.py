@@ -336,8 +336,8 @@ def _join_panel(shape: Shape, names: list[str]) -> str:
                     read = [f.at(here, f.mul("%apart", str(seen * j + k))) for j in wanted]
                     given = [f.load(shape.vector, place, unit) for place in read]
                     columns.append(way(f, shape, given))
-                for part, down in enumerate((first_line, first_line + 2)):
-                    onto = f.at(to, down * tile)
+                for part in (0, 1):
+                    onto = f.at(to, (first_line + 2 * part) * tile)
                     made_ = join_line(f, shape, [column[part] for column in columns])
                     for k, z in enumerate(_turned(f, shape, made_)):
                         for g in (0, 1):
