@@ -138,3 +138,94 @@ def test_buffers_that_others_have_are_not(monkeypatch, other):
     if other == "saved":
         held.backward()
         assert w.grad[0].tolist() == [1.0] * WIDTH
+
+
+# -- results over operands ------------------------------------------------------------------
+
+
+def large(seed: int, *shape: int):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def by_reference(monkeypatch) -> None:
+    monkeypatch.setattr(config.settings, "compile", False)
+    monkeypatch.setattr(config.settings, "verify", False)  # what is computed twice stays
+
+
+def test_a_result_takes_the_place_of_what_is_computed_and_read_no_more(monkeypatch):
+    taken = [0]
+
+    def room_among(arrays, spent):
+        room = donation.room_among(arrays, spent)
+        taken[0] += room is not None
+        return room
+
+    monkeypatch.setattr(reference, "room_among", room_among)
+    by_reference(monkeypatch)
+    x, row = large(0, 80, 90), large(1, 90)
+    a, b = torch.tensor(x), torch.tensor(row)
+    y = ((a * 2 + b) / 3 - a).abs().sqrt()
+    np.testing.assert_array_equal(
+        y.numpy(), np.sqrt(np.abs((x * np.float32(2) + row) / np.float32(3) - x))
+    )
+    assert taken == [5]
+    np.testing.assert_array_equal(a.numpy(), x)
+    np.testing.assert_array_equal(b.numpy(), row)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x * 2).t() + (x * 3),  # in another order
+        lambda x: (x[:1] * 2) * x,  # smaller than the result
+        lambda x: (lambda h: h * h)(x * 2),
+        lambda x: (lambda h: (h + 1) * h)(x * 2),
+        lambda x: (lambda h: h.view(-1)[1:] * (h + 1).view(-1)[1:])(x * 2),
+        lambda x: (x * 2).to(torch.float64) * (x * 3),
+        lambda x: ((x * 100).to(torch.int32) + 7) / 3,
+        lambda x: ((x * 3).half() * 3).float() - x,
+        lambda x: torch.where(x > 0, x * 2, x * 3) * 2,
+        lambda x: torch.where(x[0] > 0, 0.0, x * 3) - x,
+    ],
+)
+def test_operands_that_do_not_fit_or_are_shared_stay(monkeypatch, program):
+    by_reference(monkeypatch)
+    x = torch.tensor(large(2, 96, 96))
+    got = program(x).numpy()
+    with monkeypatch.context() as patch:
+        patch.setattr(reference, "room_among", lambda arrays, spent: None)
+        patch.setattr(reference, "read_turned", lambda path: set())
+        patch.setattr(config.settings, "eager", True)
+        want = program(torch.tensor(large(2, 96, 96))).numpy()
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(x.numpy(), large(2, 96, 96))
+
+
+def test_what_a_backward_pass_reads_is_not_written_over(monkeypatch):
+    by_reference(monkeypatch)
+    data = large(3, 70, 70)
+    x = torch.tensor(data, requires_grad=True)
+    h = (x * 2).abs() + 1
+    y = (h.sqrt() * h / (h + 3)).sum()
+    y.item()
+    y.backward()
+    h = np.abs(data.astype(np.float64) * 2) + 1
+    slope = 1.5 * np.sqrt(h) / (h + 3) - h**1.5 / (h + 3) ** 2
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.sign(data) * slope, rtol=1e-4, atol=1e-5)
+
+
+def test_a_gradient_that_is_read_turned_lies_row_by_row(monkeypatch):
+    by_reference(monkeypatch)
+    found = []
+    real = reference.read_turned
+    monkeypatch.setattr(
+        reference, "read_turned", lambda path: found.append(real(path)) or found[-1]
+    )
+    x = torch.tensor(large(4, 16, 40))
+    weight = torch.tensor(large(5, 30, 40), requires_grad=True)
+    torch.nn.functional.linear(x, weight).square().sum().backward()
+    gradient = weight.grad.numpy()
+    assert sum(map(len, found)) == 1
+    out = large(4, 16, 40).astype(np.float64) @ large(5, 30, 40).T
+    want = 2 * out.T @ large(4, 16, 40)
+    np.testing.assert_allclose(gradient, want, rtol=1e-4, atol=1e-4)

@@ -15,6 +15,7 @@ from wend.base.errors import (
     ValueRefused,
 )
 from wend.core.primitive import ops
+from wend.ops.selection import Where
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -394,3 +395,29 @@ def test_grad_fn_names(program):
     assert type(got.grad_fn).__name__.rstrip("0123456789") == (
         type(want.grad_fn).__name__.rstrip("0123456789")
     )
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int64", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("number", [0, -0.0, 3, "tensor"])
+def test_large_choices_are_those_of_numpy(dtype, number):
+    rng = np.random.default_rng(0)
+    condition = rng.random((70, 90)) < 0.5
+    odd = np.array([0.0, -0.0, NAN, INF, 1.0])
+    x, y = (rng.choice(odd if "f" in dtype else odd[[0, 4]], (70, 90)).astype(dtype) for _ in "xy")
+    x = x if number == "tensor" else np.dtype(dtype).type(number)
+    rule = Where.formula[0]
+    forms = [
+        (condition, x, y),
+        (condition[:1], x, y),
+        (condition, x, y[0]),
+        (condition.T.copy().T, x, y),
+        (np.zeros_like(condition), x, y),
+        (condition.astype(np.uint8), x, y),
+    ]
+    for form in forms:
+        want = np.where(*form)
+        got = rule(None, *form)
+        assert got.dtype == want.dtype and got.shape == want.shape
+        assert got.tobytes() == want.tobytes()
+    over = y.copy()
+    assert rule(None, condition, x, over, out=over).tobytes() == np.where(condition, x, y).tobytes()

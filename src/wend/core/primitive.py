@@ -144,6 +144,8 @@ class Primitive(PrimitiveBase):
     strides: Any = None
     reference: Any = None
     reference_inplace: Any = None
+    overwrites: ClassVar[bool] = False  # its runner may be given an operand as `out`
+    turns: ClassVar[bool] = False  # its runner may be told that the result is read `turned`
     grad_nodes: Any = None  # (n, *params): the nodes that PyTorch makes of it, if not just one
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
@@ -279,14 +281,14 @@ def return_type(name: str, fields: tuple[str, ...]) -> Any:
 
 def symbolic_spec(operand: int, type_: Any, guards: Guards) -> Spec:
     """The Spec of an operand whose extents are the symbols (DIM, operand, axis)."""
-    shape = tuple(SymInt((0, operand, a), hint_of(n), guards) for a, n in enumerate(type_.shape))
+    shape = [SymInt((0, operand, a), hint_of(n), guards) for a, n in enumerate(type_.shape)]
     return Spec(shape, type_.dtype)
 
 
 def make_program(prim: Any, types: list[Any], outs: Any, guards: Guards) -> Program:
     """The pattern of one run of a rule: its guards and the extents of its results."""
-    rows = tuple((tuple(expr_of(n) for n in out.shape), out.dtype) for out in outs)
-    tests = tuple((op, a, b, outcome) for (op, a, b), outcome in guards.items.items())
+    rows = tuple([(tuple([expr_of(n) for n in out.shape]), out.dtype) for out in outs])
+    tests = tuple([(*compared, outcome) for compared, outcome in guards.items.items()])
     return Program(prim, tests, rows)
 
 

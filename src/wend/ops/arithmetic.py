@@ -35,6 +35,7 @@ class Add(Elementwise):
     operators = ("__add__",)
     reflected = True
     inplace = ("add_",)
+    overwrites = True
     reference = staticmethod(np.add)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -52,6 +53,7 @@ class Sub(Elementwise):
     reflected = True
     inplace = ("sub_",)
     supports = NUMERIC
+    overwrites = True
     reference = staticmethod(np.subtract)
 
     def dtypes_of(self, *operands: Any) -> Any:
@@ -84,6 +86,7 @@ class Mul(Elementwise):
     operators = ("__mul__",)
     reflected = True
     inplace = True
+    overwrites = True
     reference = staticmethod(np.multiply)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -100,6 +103,7 @@ class Div(Elementwise):
     inplace = ("div_",)
     kind = "float"
     domain = ((-3.0, 3.0), (0.5, 3.0))
+    overwrites = True
     reference = staticmethod(np.true_divide)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -272,6 +276,7 @@ class Neg(Elementwise):
     operators = ("__neg__",)
     inplace = True
     supports = NUMERIC
+    overwrites = True
     reference = staticmethod(np.negative)
 
     def check_dtype(self, common: DType) -> None:
@@ -293,6 +298,7 @@ class Abs(Elementwise):
     operators = ("__abs__",)
     inplace = True
     supports = NUMERIC
+    overwrites = True
     reference = staticmethod(np.abs)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -454,6 +460,7 @@ class Sqrt(Elementwise):
     inplace = True
     kind = "float"
     domain = (0.1, 4.0)
+    overwrites = True
     reference = staticmethod(np.sqrt)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:

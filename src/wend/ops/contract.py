@@ -41,6 +41,7 @@ class Contract(Primitive):
     supports = frozenset({"int", "float", "complex"})
     heavy = True
     smooth = True
+    turns = True
     sum_x: Axes
     sum_y: Axes
     batch_x: Axes
@@ -82,7 +83,7 @@ class Contract(Primitive):
         kept = [x.shape[i] for i in bx + fx] + [y.shape[i] for i in fy]
         return Spec(tuple(kept), x.dtype)
 
-    def reference(self, x: Array, y: Array) -> Array:
+    def reference(self, x: Array, y: Array, turned: bool = False) -> Array:
         bx, sx, fx, by, sy, fy = self.layout(x.ndim, y.ndim)
         dtype = from_numpy(x.dtype)
         shape = [x.shape[i] for i in bx + fx] + [y.shape[i] for i in fy]
@@ -94,8 +95,11 @@ class Contract(Primitive):
         right = right.reshape(*batch, count, math.prod(y.shape[i] for i in fy))
         return array(np.matmul(left, right).reshape(shape), dtype)
 
-    def runner(self, operands: list[Any]) -> Callable[[Array, Array], Array]:
-        """`reference` for operands of known ranks and dtypes: how they lie is worked out once."""
+    def runner(self, operands: list[Any]) -> Callable[..., Array]:
+        """`reference` for operands of known ranks and dtypes: how they lie is worked out once.
+
+        turned: the result is to lie column by column
+        """
         x, y = operands
         if x.dtype.numpy not in (np.float32, np.float64):
             return self.reference
@@ -107,11 +111,11 @@ class Contract(Primitive):
         plain = nx == ns == len(fy) == 1  # nothing to be put together before, or apart after
         multiply = np.matmul if nb else np.dot
 
-        def run(x: Array, y: Array) -> Array:
+        def run(x: Array, y: Array, turned: bool = False) -> Array:
             left = x.transpose(order_x) if turn_x else x
             right = y.transpose(order_y) if turn_y else y
             if plain:
-                return multiply(left, right)
+                return multiply(right.T, left.T).T if turned and not nb else multiply(left, right)
             batch, rows = left.shape[:nb], left.shape[nb : nb + nx]
             columns = right.shape[nb + ns :]
             count = math.prod(left.shape[nb + nx :])

@@ -85,6 +85,8 @@ class Elementwise(Primitive, abstract=True):
     promotes: which operands take part in the promotion (the others keep their dtype); None: all
     widens: whether float16 and bfloat16 are computed in float32
     domain: interval(s) from which sample operands are drawn
+    overwrites: whether `reference` takes `out`, which may be an operand; the result is the same
+        bit by bit, so that this is for what is exact or rounded once
 
     `reference` is written for arrays of the computed dtype; the family wraps it, so that what the
     executor calls takes arrays and numbers as they come and returns the inferred dtype.
@@ -121,14 +123,11 @@ class Elementwise(Primitive, abstract=True):
             if target is not None and o is not None and getattr(o, "dtype", None) is not target
         ]
 
-        def run(*values: Any) -> Any:
-            if casts:
-                row = list(values)
-                for i, target in casts:
-                    row[i] = _cast(row[i], target)
-                result = rule(*row)
-            else:
-                result = rule(*values)
+        def run(*values: Any, out: Any = None) -> Any:
+            row = list(values)
+            for i, target in casts:
+                row[i] = _cast(row[i], target)
+            result = rule(*row) if out is None else rule(*row, out=out)
             if type(result) is np.ndarray and result.dtype == numpy_out:
                 return result
             return np.asarray(result).astype(numpy_out, copy=False)

@@ -10,7 +10,8 @@ from wend.core.body import Body, Total
 from wend.core.graph import Graph
 from wend.core.types import Number, Spec
 
-Runner = Callable[[list[Any], Any], Any]
+#: Of arrays and run-time args; and of what ops that `overwrites` or `turns` take besides.
+Runner = Callable[..., Any]
 
 
 def runner_of(program: Any) -> Runner:
@@ -36,6 +37,10 @@ def make_runner(program: Any) -> Runner:
         specs = [Spec(t.shape, t.dtype) for t in program.sample_types]
         numbers = [Number(c) for c in prim.categories]
         rule = maker(prim.arrange(specs, numbers))
+    if prim.overwrites:
+        return lambda arrays, args, out=None: rule(*prim.arrange(arrays, args), out=out)
+    if prim.turns:
+        return lambda arrays, args, turned=False: rule(*arrays, turned=turned)
     if prim.plain_form:
         return lambda arrays, args: rule(*arrays)
     return lambda arrays, args: rule(*prim.arrange(arrays, args))
