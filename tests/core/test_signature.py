@@ -4,7 +4,7 @@ import pytest
 
 import wend
 import wend.nn.functional as F
-from wend.core.signature import EMPTY, Binder, Param, parse_signature
+from wend.core.signature import EMPTY, Binder, parse_signature
 
 
 def test_parameters_of_a_declaration():
@@ -12,16 +12,18 @@ def test_parameters_of_a_declaration():
         "input, dims: dims = (0, -1), other: tensor? = None, eps: scalar = 1e-8, "
         "mode: str = 'mean', *, count: int = -3, keepdim: bool = False, dtype: dtype"
     )
-    assert parse_signature(text) == (
-        Param("input", "tensor", EMPTY, False),
-        Param("dims", "dims", (0, -1), False),
-        Param("other", "tensor?", None, False),
-        Param("eps", "scalar", 1e-8, False),
-        Param("mode", "str", "mean", False),
-        Param("count", "int", -3, True),
-        Param("keepdim", "bool", False, True),
-        Param("dtype", "dtype", EMPTY, True),
-    )
+    given = parse_signature(text)
+    assert [(p.name, p.kind, p.default, p.keyword_only) for p in given] == [
+        ("input", "tensor", EMPTY, False),
+        ("dims", "dims", (0, -1), False),
+        ("other", "tensor?", None, False),
+        ("eps", "scalar", 1e-8, False),
+        ("mode", "str", "mean", False),
+        ("count", "int", -3, True),
+        ("keepdim", "bool", False, True),
+        ("dtype", "dtype", EMPTY, True),
+    ]
+    assert [p.is_attr for p in given] == [False, True, False, False, True, True, True, True]
     assert type(parse_signature("x: scalar = 1.0")[0].default) is float
     assert type(parse_signature("x: scalar = 1")[0].default) is int
     assert parse_signature("x: bool = True")[0].default is True

@@ -11,7 +11,6 @@ import ast
 import inspect
 import re
 import struct
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
@@ -37,19 +36,20 @@ OPERAND_KINDS = frozenset({"tensor", "tensor?", "operand", "tensors"})
 ARG_KINDS = frozenset({"size", "size?", "sizes", "sizes?", "scalar", "scalar?"})
 
 
-@dataclass(frozen=True)
 class Param:
-    """One declared parameter of an op."""
+    """One declared parameter of an op.
 
-    name: str
-    kind: str
-    default: Any
-    keyword_only: bool
+    is_attr: whether the value is structure and lives on the instance
+    """
 
-    @property
-    def is_attr(self) -> bool:
-        """Whether the value is structure and lives on the instance."""
-        return self.kind not in OPERAND_KINDS and self.kind not in ARG_KINDS
+    __slots__ = ("default", "is_attr", "keyword_only", "kind", "name")
+
+    def __init__(self, name: str, kind: str, default: Any, keyword_only: bool) -> None:
+        self.name = name
+        self.kind = kind
+        self.default = default
+        self.keyword_only = keyword_only
+        self.is_attr = kind not in OPERAND_KINDS and kind not in ARG_KINDS
 
 
 def parse_signature(text: str) -> tuple[Param, ...]:
@@ -75,7 +75,7 @@ def _parameter(text: str, keyword_only: bool) -> Param:
 
 #: Between parameters; a tuple may be a default.
 _COMMA = re.compile(r",(?![^(]*\))")
-_WORDS = {"None": None, "True": True, "False": False}
+_WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, "()": ()}
 
 
 def _literal(text: str) -> Any:
@@ -87,6 +87,9 @@ def _literal(text: str) -> Any:
             return number(text)
         except ValueError:
             pass
+    inside = text[1:-1]
+    if text == repr(inside):
+        return inside
     return ast.literal_eval(text)
 
 

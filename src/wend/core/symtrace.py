@@ -13,6 +13,7 @@ from wend.core.primitive import Composite, make_program, ops
 from wend.core.symbolic import (
     ARG,
     DIM,
+    NEG,
     Expr,
     Guards,
     SymInt,
@@ -20,10 +21,23 @@ from wend.core.symbolic import (
     evaluate,
     expr_of,
     hint_of,
-    substitute,
+    make,
 )
 
 # -- recording symbolically -----------------------------------------------------------------
+
+
+def over_rule(expr: Expr, shapes: list[Any], args: Sequence[Any]) -> Expr:
+    """An expression over an op's operands and args, over those of the rule that calls it."""
+    if type(expr) is not tuple:
+        return expr
+    op = expr[0]
+    if op == DIM:
+        return expr_of(shapes[expr[1]][expr[2]])
+    if op == ARG:
+        return expr_of(args[expr[1]])
+    a = over_rule(expr[1], shapes, args)
+    return make(op, a, 0 if op == NEG else over_rule(expr[2], shapes, args))
 
 
 class Recorder:
@@ -37,12 +51,8 @@ class Recorder:
         self.n = 0
         self.hints: list[TensorType] = []  # concrete types, by id
 
-    def input(self, shape: Sequence[Any], dtype: Any, device: Any) -> Any:
-        """A tensor that stands for the next input."""
-        hint = _hot.intern_type(tuple([hint_of(n) for n in shape]), dtype, device)
-        return self._tensor(tuple(shape), hint)
-
-    def _tensor(self, shape: tuple[Any, ...], hint: TensorType) -> Any:
+    def tensor(self, shape: tuple[Any, ...], hint: TensorType) -> Any:
+        """A tensor that stands for the next input, or is the next result; `hint` is its type."""
         type_ = _hot.symbolic_type(shape, hint.dtype, hint.device)
         value = _hot.symbolic_value(type_, self.serial, self.n)
         self.hints.append(hint)
@@ -62,32 +72,32 @@ class Recorder:
             result = prim.call_body(tensors, args)
             wrap = prim.result_wrap()
             return result if wrap is None else wrap(result)
-        ids = tuple(self.id_of(prim, t) for t in tensors)
-        program, outs = prim.typed([self.hints[i] for i in ids], [hint_of(a) for a in args])
-
-        def dim_of(i: int, axis: int) -> Expr:
-            return expr_of(tensors[i].value.type.shape[axis])
-
-        def arg_of(k: int) -> Expr:
-            return expr_of(args[k])
-
+        ids = tuple([self.id_of(prim, t) for t in tensors])
+        hints = self.hints
+        program, outs = prim.typed([hints[i] for i in ids], [hint_of(a) for a in args])
+        shapes = [t.value.type.shape for t in tensors]
         for op, a, b, outcome in program.guards:
-            self.guards.add(
-                op, substitute(a, dim_of, arg_of), substitute(b, dim_of, arg_of), outcome
-            )
+            self.guards.add(op, over_rule(a, shapes, args), over_rule(b, shapes, args), outcome)
         results = []
+        outputs = []
         for (row, dtype), hint in zip(program.outs, outs, strict=True):
-            exprs = tuple(substitute(e, dim_of, arg_of) for e in row)
-            shape = tuple(
-                SymInt(e, h, self.guards) if type(e) is tuple else e
-                for e, h in zip(exprs, hint.shape, strict=True)
-            )
-            self.shapes[self.n] = (exprs, dtype)
-            results.append(self._tensor(shape, hint))
-        outputs = tuple(r.value.index for r in results)
-        exprs = tuple(expr_of(a) for a in args)
-        self.nodes.append(Node(prim, program, ids, outputs, exprs, program.differentiable))
-        wrap = prim.result_wrap()
+            exprs = []
+            shape = []
+            for e, h in zip(row, hint.shape, strict=True):
+                if type(e) is tuple and e[0] == DIM:  # nearly all are
+                    extent = shapes[e[1]][e[2]]
+                    shape.append(extent)
+                    exprs.append(expr_of(extent))
+                    continue
+                e = over_rule(e, shapes, args)
+                shape.append(SymInt(e, h, self.guards) if type(e) is tuple else e)
+                exprs.append(e)
+            self.shapes[self.n] = (tuple(exprs), dtype)
+            outputs.append(self.n)
+            results.append(self.tensor(tuple(shape), hint))
+        numbers = tuple([expr_of(a) for a in args])
+        self.nodes.append(Node(prim, program, ids, tuple(outputs), numbers, program.differentiable))
+        wrap = program.wrap
         return results[0] if wrap is None else wrap(results)
 
     def run(self, body: Callable[[], Any]) -> Any:
@@ -114,7 +124,7 @@ def symbolic_args(prim: Any, args: Sequence[Any], guards: Guards) -> list[Any]:
 
 def symbolic_shape(operand: int, type_: Any, guards: Guards) -> tuple[Any, ...]:
     """The extents of operand number `operand` as symbols."""
-    return tuple(SymInt((DIM, operand, a), n, guards) for a, n in enumerate(type_.shape))
+    return tuple([SymInt((DIM, operand, a), n, guards) for a, n in enumerate(type_.shape)])
 
 
 def flatten_outputs(result: Any) -> list[Any]:
@@ -126,9 +136,7 @@ def trace_composite(prim: Any, types: list[Any], args: list[Any]) -> Program:
     """Trace the body of a composite for these operand types; the program keeps the graph."""
     guards = Guards()
     recorder = Recorder(guards)
-    tensors = [
-        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device) for i, t in enumerate(types)
-    ]
+    tensors = [recorder.tensor(symbolic_shape(i, t, guards), t) for i, t in enumerate(types)]
     values = symbolic_args(prim, args, guards)
     result = recorder.run(lambda: prim.call_body(tensors, values))
     outs = flatten_outputs(result)
@@ -165,21 +173,17 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
     types = program.sample_types
     guards = Guards()
     recorder = Recorder(guards)
-    tensors = [
-        recorder.input(symbolic_shape(i, t, guards), t.dtype, t.device) for i, t in enumerate(types)
-    ]
+    tensors = [recorder.tensor(symbolic_shape(i, t, guards), t) for i, t in enumerate(types)]
     device = types[0].device if types else prim.device_of_result()
     rows = []
+    extents = [t.shape for t in types]
     for exprs, dtype in program.outs:
-        shape = tuple(
-            SymInt(e, evaluate(e, [t.shape for t in types], program.sample_args), guards)
-            if type(e) is tuple
-            else e
-            for e in exprs
-        )
-        rows.append((shape, dtype))
-    results = [recorder.input(shape, dtype, device) for shape, dtype in rows]
-    seeds = [recorder.input(s, d, device) for (s, d), on in zip(rows, given, strict=True) if on]
+        concrete = [evaluate(e, extents, program.sample_args) for e in exprs]
+        pairs = zip(exprs, concrete, strict=True)
+        shape = tuple([SymInt(e, n, guards) if type(e) is tuple else e for e, n in pairs])
+        rows.append((shape, _hot.intern_type(tuple(concrete), dtype, device)))
+    results = [recorder.tensor(shape, hint) for shape, hint in rows]
+    seeds = [recorder.tensor(*row) for row, on in zip(rows, given, strict=True) if on]
     n_inputs = recorder.n
     args = symbolic_args(prim, program.sample_args, guards)
 
