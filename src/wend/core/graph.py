@@ -17,10 +17,11 @@ from wend.base.errors import CompileError
 from wend.core import _hot
 from wend.core._hot import LeafPrimitive, Program, State, TensorType
 from wend.core.primitive import Primitive, ops
-from wend.core.symbolic import ARG, DIM, Expr, substitute
+from wend.core.symbolic import ARG, DIM, Expr, Known, substitute
 
 #: Extents and dtype of temporaries: (extents, dtype), or, while nobody has asked for the extents,
-#: (graph, local id, ids of the graph's inputs, args) of the graph that the temporary came from.
+#: (graph, local id, ids of the graph's inputs, args, `Known` of these) of the graph that the
+#: temporary came from.
 #: In a graph, extents of None are known from the node's program alone.
 Shapes = dict[int, Any]
 
@@ -320,16 +321,17 @@ class PathGraph:
     ) -> None:
         """A composite off the trie: one node, which also hands out what a gradient rule reads."""
         shapes, inner, path = self.shapes, self.inner, whole.prim.path
+        known: Known = {}
         for local in whole.outputs[len(outputs) :]:
             inner += 1
-            shapes[-inner] = (path, local, inputs, args)
+            shapes[-inner] = (path, local, inputs, args, known)
             outputs += (-inner,)
         self.inner = inner
         at = len(self.nodes)
         for o in outputs:
             self.producer[o] = at
         if whole.exprs:
-            args += place_all(whole.exprs, inputs, args, shapes)
+            args += place_all(whole.exprs, inputs, args, shapes, known)
         grad = grad and whole.program.differentiable
         self.nodes.append(Node(whole.prim, whole.program, inputs, outputs, args, grad))
 
@@ -419,17 +421,19 @@ def dtype_of(entry: Any) -> Any:
 def extents(shapes: Shapes, i: int) -> tuple[Expr, ...]:
     """Extents of the temporary `i`; worked out when first asked for."""
     entry = shapes[i]
-    if len(entry) == 4:
-        graph, local, inputs, args = entry
+    if len(entry) > 2:
+        graph, local, inputs, args, known = entry
         exprs, dtype = graph.shapes[local]
         if exprs is None:
             raise CompileError(f"nobody was to ask for the extents of %{i}")
-        entry = (place_all(exprs, inputs, args, shapes), dtype)
+        entry = (place_all(exprs, inputs, args, shapes, known), dtype)
         shapes[i] = entry
     return entry[0]  # type: ignore[no-any-return]
 
 
-def place(expr: Expr, inputs: tuple[int, ...], args: tuple[Expr, ...], shapes: Shapes) -> Expr:
+def place(
+    expr: Expr, inputs: tuple[int, ...], args: tuple[Expr, ...], shapes: Shapes, known: Known
+) -> Expr:
     """An expression over a graph's inputs and args, over those of the path it was put into."""
     if type(expr) is not tuple:
         return expr
@@ -444,20 +448,24 @@ def place(expr: Expr, inputs: tuple[int, ...], args: tuple[Expr, ...], shapes: S
         i = inputs[k]
         return (DIM, i, axis) if i >= 0 else extents(shapes, i)[axis]
 
-    return substitute(expr, dim_of, args.__getitem__)
+    return substitute(expr, dim_of, args.__getitem__, known)
 
 
 def place_all(
-    exprs: tuple[Expr, ...], inputs: tuple[int, ...], args: tuple[Expr, ...], shapes: Shapes
+    exprs: tuple[Expr, ...],
+    inputs: tuple[int, ...],
+    args: tuple[Expr, ...],
+    shapes: Shapes,
+    known: Known,
 ) -> tuple[Expr, ...]:
-    """`place` for several."""
+    """`place` for several; `known` is for those of one graph with the same inputs and args."""
     out: list[Expr] = []
     for e in exprs:
         if type(e) is tuple and e[0] == DIM:  # nearly all are
             i = inputs[e[1]]
             out.append((DIM, i, e[2]) if i >= 0 else extents(shapes, i)[e[2]])
         else:
-            out.append(place(e, inputs, args, shapes))
+            out.append(place(e, inputs, args, shapes, known))
     return tuple(out)
 
 
@@ -495,15 +503,16 @@ class Expander:
                 if local is not None and wanted is not None and names[local] is None:
                     names[local] = wanted
         shapes, nodes, inner = self.shapes, self.nodes, self.inner
+        known: Known = {}
         for node in graph.nodes:
             for local in node.outputs:
                 if names[local] is None:
                     inner += 1
                     names[local] = -inner
-                    shapes[-inner] = (graph, local, inputs, args)
+                    shapes[-inner] = (graph, local, inputs, args, known)
             exprs = node.args
             if exprs:
-                exprs = place_all(exprs, inputs, args, shapes)
+                exprs = place_all(exprs, inputs, args, shapes, known)
             nodes.append(
                 Node(
                     node.prim,

@@ -20,6 +20,8 @@ DIM, ARG, ADD, SUB, MUL, FLOORDIV, MOD, NEG, MIN, MAX, DIV, POW = range(12)
 EQ, NE, LT, LE, GT, GE = range(20, 26)
 # fmt: on
 Expr = Any  # int | float | tuple[int, ...]
+#: By id() of an expression: itself, so that the id stays its own, and what it has become.
+Known = dict[int, tuple[Expr, Expr]]
 
 
 def evaluate(expr: Expr, dims: Any, args: Any) -> Any:
@@ -76,8 +78,12 @@ def compare(op: int, a: Any, b: Any) -> bool:
     return bool(a >= b)
 
 
-def substitute(expr: Expr, dim_of: Any, arg_of: Any) -> Expr:
-    """`expr` with every DIM and ARG leaf replaced: dim_of(id, axis) and arg_of(k) give the new."""
+def substitute(expr: Expr, dim_of: Any, arg_of: Any, known: Known | None = None) -> Expr:
+    """`expr` with every DIM and ARG leaf replaced: dim_of(id, axis) and arg_of(k) give the new.
+
+    known: what parts that expressions share have become, where several get the same leaves. Where
+    the parts of a tensor begin are sums of which each holds those before.
+    """
     if type(expr) is not tuple:
         return expr
     op = expr[0]
@@ -85,9 +91,16 @@ def substitute(expr: Expr, dim_of: Any, arg_of: Any) -> Expr:
         return dim_of(expr[1], expr[2])
     if op == ARG:
         return arg_of(expr[1])
-    if op == NEG:
-        return make(NEG, substitute(expr[1], dim_of, arg_of), 0)
-    return make(op, substitute(expr[1], dim_of, arg_of), substitute(expr[2], dim_of, arg_of))
+    if known is not None:
+        found = known.get(id(expr))
+        if found is not None:
+            return found[1]
+    a = substitute(expr[1], dim_of, arg_of, known)
+    b = 0 if op == NEG else substitute(expr[2], dim_of, arg_of, known)
+    made = make(op, a, b)
+    if known is not None:
+        known[id(expr)] = (expr, made)
+    return made
 
 
 def args_in(expr: Expr) -> set[int]:

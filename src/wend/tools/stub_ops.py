@@ -8,7 +8,6 @@ classes and modules that these lines go into have members called `int`, `float` 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from wend.core._hot import OpFunction
@@ -81,7 +80,7 @@ def op_lines(name: str, function: OpFunction, is_method: bool, results: Results)
         returned = "Tensor" if alone else results.type_of(primitive)
         params = one.params
         if getattr(one, "tensors_only", False):
-            params = tuple(replace(p, kind="tensor") for p in params)
+            params = tuple(Param(p.name, "tensor", p.default, p.keyword_only) for p in params)
         for parameters in _forms(params, is_method, returned):
             forms.append((parameters, returned))
     forms = list(dict.fromkeys(forms))

@@ -26,7 +26,7 @@ from wend.core.graph import (
     place_all,
 )
 from wend.core.primitive import ops
-from wend.core.symbolic import ARG, Expr
+from wend.core.symbolic import ARG, Expr, Known
 from wend.core.symtrace import template
 from wend.transforms.residuals import choose_anew
 
@@ -397,14 +397,15 @@ class Differentiator:
         expander = self.expander
         shapes, inner, args = expander.shapes, expander.inner, node.args
         found: dict[int, int] = {}
+        known: Known = {}
         for local in bundle.outputs:
             inner += 1
-            shapes[-inner] = (graph, local, names, args)
+            shapes[-inner] = (graph, local, names, args, known)
             found[local] = -inner
         expander.inner = inner
         exprs = bundle.exprs
         if exprs:
-            exprs = place_all(exprs, names, args, shapes)
+            exprs = place_all(exprs, names, args, shapes, known)
         operands = tuple([names[i] for i in bundle.inputs])
         outputs = tuple(found.values())
         expander.nodes.append(Node(bundle.prim, bundle.program, operands, outputs, exprs, False))

@@ -8,7 +8,7 @@ from wend.core import _hot
 from wend.core._hot import Program
 from wend.core.body import Body, Bundle
 from wend.core.graph import Expander, Graph, Node, PathGraph, Shapes, dtype_of, extents, live_nodes
-from wend.core.symbolic import ARG, DIM, Expr, substitute
+from wend.core.symbolic import ARG, DIM, Expr, Known, substitute
 from wend.transforms.differentiate import END, Differentiator, Layered, Survey, reads
 
 
@@ -77,18 +77,19 @@ def _renamed(
     def arg_of(k: int) -> Expr:
         return (ARG, k)
 
+    known: Known = {}
     moved = []
     moved_shapes: Shapes = {}
     for node in kept:
         at = count
         for o in node.outputs:
-            exprs = tuple([substitute(e, dim_of, arg_of) for e in extents(shapes, o)])
+            exprs = tuple([substitute(e, dim_of, arg_of, known) for e in extents(shapes, o)])
             moved_shapes[count] = (exprs, dtype_of(shapes[o]))
             count += 1
         operands = tuple([names[i] for i in node.inputs])
         for k, o in enumerate(node.outputs):
             names.setdefault(o, at + k)
-        args = tuple([substitute(e, dim_of, arg_of) for e in node.args])
+        args = tuple([substitute(e, dim_of, arg_of, known) for e in node.args])
         outs = tuple(range(at, count))
         moved.append(Node(node.prim, node.program, operands, outs, args, node.grad))
     ids = [None if o is None else names[o] for o in outputs]
