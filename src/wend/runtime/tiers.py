@@ -9,6 +9,7 @@ import weakref
 from typing import Any
 
 from wend.base import config
+from wend.base.collecting import CollectionPaused
 from wend.base.errors import CompileError
 from wend.base.forking import at_fork
 from wend.core._hot import Batch
@@ -116,13 +117,14 @@ class TieredPlan:
 
     def compile(self) -> None:
         """Compile now, or begin to, or take what is ready; on a failure stay with the reference."""
-        from wend.compiler import llvm
-        from wend.runtime.cpu import Compilation, compile_plan
+        with CollectionPaused():  # of what the first time loads nothing is garbage
+            from wend.compiler import llvm
+            from wend.runtime.cpu import Compilation, compile_plan
 
-        if finish_planning not in llvm.before_rest:
-            llvm.before_rest.append(finish_planning)
-        try:
+            if finish_planning not in llvm.before_rest:
+                llvm.before_rest.append(finish_planning)
             obstacle = llvm.obstacle()
+        try:
             if obstacle is not None:
                 do_without(obstacle)
                 raise CompileError(obstacle)
