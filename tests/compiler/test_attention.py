@@ -104,6 +104,47 @@ def test_heads_lie_side_by_side():
     assert [step.name for step in found.steps].count("attend_backward") == 1
 
 
+ORDERS = {
+    "words": (2, 0, 1, 3),
+    "batch": (0, 2, 1, 3),
+    "heads": (1, 0, 2, 3),
+    "turned": (0, 1, 3, 2),
+}
+
+
+def heads_put_in_order(order, sizes, dtype, **given):
+    """Heads come from and go into dense memory in this order; the gradients likewise."""
+    front, rows, columns, depth, width = sizes
+    back = tuple(map(order.index, range(4)))
+    made = [x.detach().permute(order).contiguous().requires_grad_()
+            for x in operands(front, rows, columns, depth, width)]  # fmt: skip
+    cast = [x.to(dtype).permute(back) for x in made]
+    y = attend(*cast, **given).permute(order).reshape(-1, width if order[3] == 3 else rows)
+    y = y.float() * (torch.arange(y.shape[-1]) / y.shape[-1])
+    return [y, *torch.autograd.grad(y.sum(), made)]
+
+
+@pytest.mark.parametrize("sizes", [((2, 3), 70, 41, 8, 12), ((1, 2), 3, 400, 5, 7)], ids=str)
+@pytest.mark.parametrize("order", ORDERS)
+def test_results_lie_in_the_order_in_which_they_are_read(order, sizes):
+    for given in ({}, {"is_causal": sizes[1] == 70}):
+        compared(
+            lambda given=given: heads_put_in_order(ORDERS[order], sizes, torch.float32, **given)
+        )
+    made, _ = recipe(lambda: heads_put_in_order(ORDERS[order], sizes, torch.float32))
+    copies = [op.name for step in made.steps if isinstance(step, Kernel) for op in step.ops]
+    assert order == "turned" or "copy" not in copies
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_rows_of_narrow_floats_in_any_order(order):
+    sizes = (2, 3), 70, 41, 8, 12
+    wide = heads_put_in_order(ORDERS[order], sizes, torch.float32)
+    for dtype in (torch.bfloat16, torch.float16):
+        for x, y in zip(heads_put_in_order(ORDERS[order], sizes, dtype), wide, strict=True):
+            np.testing.assert_allclose(x.detach().numpy(), y.detach().numpy(), rtol=0.05, atol=0.05)
+
+
 def test_rows_that_see_nothing_and_special_values():
     q, k, v = operands((2,), 6, 40, 4, 4)
     mask = np.ones((6, 40), bool)

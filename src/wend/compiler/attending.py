@@ -13,14 +13,17 @@ from wend.compiler.attention_forward import ATTEND, attend_text
 from wend.compiler.extents import ONE, ZERO, Poly, add, constant, mul, product, scale
 from wend.compiler.ir import ATTENTION, Function, Op, Read
 from wend.compiler.kernels import Kernel, Slot
-from wend.compiler.layout import Layout, contiguous
+from wend.compiler.layout import Layout, ordered
 from wend.core.graph import Node
 from wend.ops.attend import AttendBackward
 from wend.ops.elementwise import widened
 from wend.ops.numeric import accumulator
+from wend.ops.views import Permutation, View
 
 __all__ = ["attention", "lower_attention"]
 
+#: Of so many rows a copy takes less than adding to rows that lie far apart, again and again.
+_MANY = 512
 _FORWARD = ("query", "key", "value", "mask")
 _BACKWARD = ("query", "key", "value", "total", "delta", "grad", "mask")
 _RESULTS = {False: ("output", "total"), True: ("dq", "dk", "dv")}
@@ -56,9 +59,27 @@ def lower_attention(low: Any, node: Node) -> bool:
             return False
         reads.append(read)
     for out in node.outputs:
-        f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
+        order = _order(low, out, isinstance(prim, AttendBackward))
+        f.layouts[out] = Layout(out, ordered(f.shape(out), order), ZERO)
     f.ops.append(Op(ATTENTION, node, node.outputs, reads, numbers=node.args))
     return True
+
+
+def _order(low: Any, out: int, adds_up: bool) -> tuple[int, ...]:
+    """The order in which a result is stored: that of its only view, if rows stay what they are.
+
+    adds_up: whether blocks are added to it in memory
+    """
+    shape = low.function.shape(out)
+    plain = tuple(range(len(shape)))
+    if out in low.needed or (adds_up and low.sizes(shape[-2]) > _MANY):
+        return plain
+    prims = {node.prim for node in low.consumers.get(out, ()) if isinstance(node.prim, View)}
+    orders = {
+        tuple(prim.order(len(plain))) if isinstance(prim, Permutation) else plain for prim in prims
+    }
+    order = orders.pop() if len(orders) == 1 else plain
+    return order if order[-1:] == plain[-1:] else plain
 
 
 @cache

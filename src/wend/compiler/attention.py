@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
@@ -72,6 +72,15 @@ def strides_of(operands: str) -> str:
 
 #: Where a matrix begins, elements to its next row, and along a row.
 Matrix = tuple[str, str, str]
+
+
+class Result(NamedTuple):
+    """Rows of a result, and elements to the next one: in memory, and where they are summed up."""
+
+    place: str
+    place_row: str
+    sums: str
+    row: str
 
 
 @dataclass(frozen=True)
@@ -185,13 +194,26 @@ class Writer:
         f = self.f
         return {n: self.room(f.mul(f.mul(*size), self.size)) for n, size in sizes.items()}
 
-    def write_narrow(self, source: str, to: str, count: str) -> None:
-        """Put `count` elements into memory in the operands' type."""
-        f = self.f
-        with f.loop("0", count, str(self.shape.lanes)) as c:
-            b = self.builder(lane_mask(f, self.shape.lanes, f.sub(count, c)))
-            x = b.load(f.at(source, f.mul(c, self.size)), self.form.wide)
-            b.store(b.convert(x, self.form.dtype), f.at(to, f.mul(c, str(self.source.size))))
+    def result(self, name: str, i: str, j: str, row: str, length: str, room: str | None) -> Result:
+        """Where rows of a result are computed from one on, which lie in memory or in `room`."""
+        f, step = self.f, self.a[name + "_row"]
+        place = f.at(self.start(name, i, j), f.mul(f.mul(row, step), str(self.source.size)))
+        sums = (place, step) if room is None else (room, length)
+        return Result(place, step, *sums)
+
+    def write_narrow(self, made: Result, rows: str, length: str) -> None:
+        """Put rows that were computed elsewhere into memory in the operands' type."""
+        f, small = self.f, str(self.source.size)
+        with f.loop("0", rows) as r, f.loop("0", length, str(self.shape.lanes)) as c:
+            b = self.builder(lane_mask(f, self.shape.lanes, f.sub(length, c)))
+            here, there = f.mul(r, made.row), f.mul(r, made.place_row)
+            x = b.load(f.at(made.sums, f.mul(f.add(here, c), self.size)), self.form.wide)
+            b.store(b.convert(x, self.form.dtype), f.at(made.place, f.mul(f.add(there, c), small)))
+
+    def clear_rows(self, made: Result, rows: str, length: str) -> None:
+        """Set rows of what is computed to 0."""
+        with self.f.loop("0", rows) as r:
+            self.clear(self.f.at(made.sums, self.f.mul(self.f.mul(r, made.row), self.size)), length)
 
     def clear(self, place: str, count: str) -> None:
         """Set `count` elements of what is computed with to 0."""

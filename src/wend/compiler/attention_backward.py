@@ -24,7 +24,8 @@ __all__ = ["ATTEND_BACKWARD", "backward_text"]
 
 _POINTERS = "query key value grad mask total delta dq dk dv"
 ATTEND_BACKWARD = (
-    f"{_POINTERS} {SIZES} {strides_of('query key value grad mask total delta')} {NUMBERS} scratch"
+    f"{_POINTERS} {SIZES} {strides_of('query key value grad mask total delta dq dk dv')} "
+    f"{NUMBERS} scratch"
 ).split()
 
 
@@ -64,11 +65,10 @@ class _Backward(Writer):
         self.q, self.k, self.v, self.g = found
         outs = {}
         for name in ("dq", "dk", "dv"):
-            count = f.mul(*self.extents[name])
-            place = f.at(a[name], f.mul(f.mul(entry, count), str(self.source.size)))
-            outs[name] = (place, rooms[name] or place, count)
-            self.clear(outs[name][1], count)
-        self.dq, self.dk, self.dv = (outs[n][1] for n in ("dq", "dk", "dv"))
+            length = self.extents[name][1]
+            outs[name] = self.result(name, i, j, "0", length, rooms[name])
+            self.clear_rows(outs[name], *self.extents[name])
+        self.dq, self.dk, self.dv = (outs[n] for n in ("dq", "dk", "dv"))
         with f.when(self.packs):
             self.pack(self.k, a["depth"], a["columns"], self.keys_packed)
             self.pack(self.v, a["width"], a["columns"], self.values_packed)
@@ -80,8 +80,8 @@ class _Backward(Writer):
             end = self.visible(f.sub(f.add(row, count), "1"))
             self.key_blocks(end, lambda c, last: self.blocks(row, count, c, last))
         if self.narrow:
-            for to, room, count in outs.values():
-                self.write_narrow(room, to, count)
+            for name, made in outs.items():
+                self.write_narrow(made, *self.extents[name])
 
     def moved(self, matrix: tuple[str, str, str], rows: str) -> str:
         """Where row number `rows` of a matrix begins."""
@@ -104,18 +104,18 @@ class _Backward(Writer):
         with f.loop("0", count) as r:
             self.line(f.mul(r, self.row_bytes), f.add(row, r), column, last)
         keys = f.sub(last, column)
-        for block, matrix, length, out in (
+        for block, matrix, length, made in (
             (self.weights, self.g, a["width"], self.dv),
             (self.changes, self.q, a["depth"], self.dk),
         ):
-            place = f.at(out, f.mul(f.mul(column, length), self.size))
+            place = f.at(made.sums, f.mul(f.mul(column, made.row), self.size))
             self.multiply(
                 (block, "1", stride), (self.moved(matrix, row), matrix[1], matrix[2]),
-                (place, length), (keys, length, count), "1",
+                (place, made.row), (keys, length, count), "1",
             )  # fmt: skip
         self.multiply(
             (self.changes, stride, "1"), (self.moved(self.k, column), self.k[1], self.k[2]),
-            (f.at(self.dq, f.mul(f.mul(row, a["depth"]), self.size)), a["depth"]),
+            (f.at(self.dq.sums, f.mul(f.mul(row, self.dq.row), self.size)), self.dq.row),
             (count, a["depth"], keys), "1",
         )  # fmt: skip
 

@@ -15,6 +15,7 @@ from wend.compiler.attention import (
     PLAIN_ROWS,
     SIZES,
     Form,
+    Result,
     Writer,
     row_elements,
     strides_of,
@@ -26,7 +27,7 @@ from wend.compiler.values import Value
 __all__ = ["ATTEND", "attend_text"]
 
 ATTEND = (
-    f"query key value mask output total {SIZES} {strides_of('query key value mask')} "
+    f"query key value mask output total {SIZES} {strides_of('query key value mask output')} "
     f"{NUMBERS} scratch"
 ).split()
 
@@ -74,9 +75,8 @@ class _Forward(Writer):
         f, a, shape = self.f, self.a, self.shape
         count = f.minimum(f.sub(a["rows"], row), str(BLOCK_ROWS))
         line = f.add(f.mul(self.entry_, a["rows"]), row)
-        out = f.at(a["output"], f.mul(f.mul(line, a["width"]), str(self.source.size)))
         room = self.rooms_["output"]
-        sums = out if room is None else room
+        made = self.result("output", self.i, self.j, row, a["width"], room)
         with f.loop("0", count) as r:
             at = f.mul(r, self.size)
             low = "0xFFF0000000000000"
@@ -84,16 +84,16 @@ class _Forward(Writer):
             f.store(shape.element, "0.0", f.at(self.sums, at), shape.size)
         end = self.visible(f.sub(f.add(row, count), "1"))
         with f.when(f.is_("sle", end, "0")):
-            self.clear(sums, f.mul(count, a["width"]))
-        self.key_blocks(end, lambda c, last: self.keys(row, count, c, last, sums))
+            self.clear_rows(made, count, a["width"])
+        self.key_blocks(end, lambda c, last: self.keys(row, count, c, last, made))
         self.close(count, f.at(a["total"], f.mul(line, self.size)))
         with f.loop("0", count) as r:
             factor = f.load(shape.element, f.at(self.sums, f.mul(r, self.size)), shape.size)
-            self.scale(f.at(sums, f.mul(f.mul(r, a["width"]), self.size)), factor)
+            self.scale(f.at(made.sums, f.mul(f.mul(r, made.row), self.size)), factor)
         if room is not None:
-            self.write_narrow(room, out, f.mul(count, a["width"]))
+            self.write_narrow(made, count, a["width"])
 
-    def keys(self, row: str, count: str, column: str, last: str, sums: str) -> None:
+    def keys(self, row: str, count: str, column: str, last: str, made: Result) -> None:
         """A block of rows and one of keys."""
         f, a = self.f, self.a
         stride = str(row_elements(self.shape))
@@ -109,13 +109,13 @@ class _Forward(Writer):
         with f.loop("0", count) as r:
             scores = f.at(self.scores, f.mul(r, self.row_bytes))
             shown = self.shown(f.add(row, r), column, last)
-            out = f.at(sums, f.mul(f.mul(r, a["width"]), self.size))
+            out = f.at(made.sums, f.mul(f.mul(r, made.row), self.size))
             self.line(scores, r, f.add(row, r), column, shown, last, later, out)
         v = f.at(self.v[0], f.mul(f.mul(column, self.v[1]), self.size))
         depth = f.sub(last, column)
         accumulate = f.select(later, "1", "0")
         self.multiply(
-            (self.scores, stride, "1"), (v, self.v[1], self.v[2]), (sums, a["width"]),
+            (self.scores, stride, "1"), (v, self.v[1], self.v[2]), (made.sums, made.row),
             (count, a["width"], depth), accumulate,
         )  # fmt: skip
 
