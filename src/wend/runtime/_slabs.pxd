@@ -112,14 +112,15 @@ cdef class Kernel:
     cdef readonly tuple inner
     cdef tuple room
 
-    @cython.locals(outs=list, table=list, found=list, k=Py_ssize_t)
+    @cython.locals(outs=list, table=list, found=list, kind=tuple, k=Py_ssize_t)
     cpdef list run(self, list operands)
     @cython.locals(start="long long", at="long long", data="long long", inside="long long",
-                   offset="long long", v=Value, values=list, outs=list, found=list, place=tuple,
+                   offset="long long", v=Value, values=list, kind=tuple, outs=list, found=list, place=tuple,
                    given=Py_ssize_t, k=Py_ssize_t)
     cpdef tuple run_in_block(self, list operands)
     @cython.locals(start="long long", at="long long", data="long long", inside="long long",
-                   v=Value, values=list, table=list, n=Py_ssize_t, outs=list, found=list, given=Py_ssize_t, k=Py_ssize_t,
+                   kind=tuple, v=Value, values=list, table=list, n=Py_ssize_t, outs=list,
+                   found=list, given=Py_ssize_t, k=Py_ssize_t,
                    i=Py_ssize_t, place="long long")
     cpdef list run_back(self, Left left, list seeds)
 
@@ -157,11 +158,11 @@ cpdef tuple sort_strands(list batches, list lives, long long least, object key, 
 cdef bint is_like(Batch batch, Batch other, tuple indices, list places) except -1
 @cython.locals(v=Value, i=Py_ssize_t, k=Py_ssize_t, values=list, found=list, numbers=list,
                whole=bint)
-cpdef tuple signature_of(Batch batch, tuple indices, list places)
-@cython.locals(batch=Batch, v=Value, pattern=Path, begun=tuple, members=list, first=list, on=bint,
+cdef tuple signature_of(Batch batch, tuple indices, list places)
+@cython.locals(batch=Batch, v=Value, pattern=Path, part=tuple, begun=tuple, members=list, first=list, on=bint,
                i=Py_ssize_t, n=Py_ssize_t, found=list)
 cpdef tuple shared_by(list parts)
-@cython.locals(batch=Batch, v=Value, pattern=Path, entry=Source, members=list, size=Py_ssize_t,
+@cython.locals(batch=Batch, v=Value, pattern=Path, entry=Source, members=list, part=tuple, row=tuple, size=Py_ssize_t,
                i=Py_ssize_t, k=Py_ssize_t, target="long long", operands=list, sources=list,
                places=list, found=list, offsets=list)
 cdef tuple gather_operands(list parts, list rows, object dense)
@@ -172,7 +173,7 @@ cdef gather_parts(list members, Py_ssize_t i, Source entry, Py_ssize_t size,
                   long long target, object dense, list found, list offsets)
 @cython.locals(arg0=Py_ssize_t, n=Py_ssize_t, at=Py_ssize_t)
 cdef Py_ssize_t place_in(Source entry, Value v, list args) except? -1
-@cython.locals(members=list, pattern=Path, i=Py_ssize_t, k=Py_ssize_t, first=Py_ssize_t)
+@cython.locals(members=list, part=tuple, pattern=Path, i=Py_ssize_t, k=Py_ssize_t, first=Py_ssize_t)
 cdef hand_out(list parts, list results)
 @cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
 cdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
@@ -181,8 +182,7 @@ cdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
 cpdef tuple run_strands(object weave, list parts, Py_ssize_t n, object dense)
 @cython.locals(woven=Left, segment=Segment, given=tuple, row=tuple, pattern=Path,
                members=list, first=Py_ssize_t, found=tuple, batch=Batch)
-cpdef leave(object weave, list parts, Py_ssize_t n, tuple done, object kind, object lazy,
-            object told)
+cpdef leave(object weave, list parts, Py_ssize_t n, tuple done, object kind, object lazy)
 @cython.locals(batch=Batch, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
 cdef leave_rows(list members, Segment segment, tuple given, Py_ssize_t stride, Py_ssize_t first)
 cpdef bint park(Trace trace) except -1
@@ -200,9 +200,11 @@ cdef class Inputs:
     cdef object column(self, tuple row, Py_ssize_t first, Py_ssize_t m)
     @cython.locals(found=list, columns=dict, pattern=Path, first=Py_ssize_t, m=Py_ssize_t)
     cdef list all_columns(self)
-    @cython.locals(r=Py_ssize_t, first=Py_ssize_t, m=Py_ssize_t, columns=dict)
+    @cython.locals(r=Py_ssize_t, first=Py_ssize_t, m=Py_ssize_t, k=Py_ssize_t, known=list,
+                   columns=dict)
     cpdef object find(self, Py_ssize_t number)
-    @cython.locals(found=list, columns=dict, first=Py_ssize_t, m=Py_ssize_t, r=Py_ssize_t)
+    @cython.locals(found=list, known=list, columns=dict, first=Py_ssize_t, m=Py_ssize_t,
+                   r=Py_ssize_t, k=Py_ssize_t)
     cpdef list items(self)
     @cython.locals(kept=dict, known=list, found=list, values=list, first=Py_ssize_t,
                    m=Py_ssize_t, k=Py_ssize_t, pattern=Path, last=Value, thin=Value)
@@ -243,13 +245,14 @@ cdef class Left:
     cdef object inputs(self)
     @cython.locals(v=Value, k=Py_ssize_t, segment=Segment)
     cdef bint goes_on_from_spent(self) except -1
-    @cython.locals(v=Value, k=Py_ssize_t, pattern=Path, row=list)
+    @cython.locals(v=Value, k=Py_ssize_t, pattern=Path, shown=tuple, row=list)
     cpdef tuple shown(self, Py_ssize_t i, Py_ssize_t r)
-    cpdef bytearray marks_of(self, Py_ssize_t i)
+    cdef bytearray marks_of(self, Py_ssize_t i)
+    @cython.locals(slot=tuple)
     cpdef object seed(self, Py_ssize_t i)
-    @cython.locals(slot=tuple, row=Py_ssize_t, source="long long", marks=bytearray,
-                   place=Py_ssize_t)
-    cpdef bint add_row(self, Py_ssize_t i, Py_ssize_t r, object g, bint wide) except -1
+    @cython.locals(row=Py_ssize_t, source="long long", marks=bytearray, place=Py_ssize_t,
+                   wide=bint)
+    cdef bint add_row(self, tuple slot, Py_ssize_t i, Py_ssize_t r, object g) except -1
     @cython.locals(r=Py_ssize_t, i=Py_ssize_t, known=dict, slot=tuple)
     cpdef accept(self, object owner, Py_ssize_t number, object g)
     @cython.locals(found=list, rows=list, r=Py_ssize_t, marks=bytearray)
@@ -259,14 +262,14 @@ cdef class Left:
     cpdef bint pass_on(self, object owner, Segment segment, dict seeds) except -1
     @cython.locals(uneven=bint, marks=bytearray)
     cdef bint goes_on_alike(self, dict smooth) except -1
-    @cython.locals(n=Py_ssize_t, place=Py_ssize_t)
+    @cython.locals(n=Py_ssize_t, slot=tuple)
     cdef object read(self, Py_ssize_t k, list seeds)
     cdef long long place_of(self, Py_ssize_t k) except -1
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t, made=Py_ssize_t, seeds=list,
                    call=list, read=list, found=list, targets=tuple, left=list,
                    kept=list, whole=list, values=list, key=list, name=tuple, slabs=list)
     cpdef push(self, object owner, object known, object rows, object reached)
-    @cython.locals(left=list, number=Py_ssize_t, k=Py_ssize_t, data="long long", rows=list)
+    @cython.locals(left=list, target=tuple, number=Py_ssize_t, k=Py_ssize_t, data="long long", rows=list)
     cdef list hand_back(self, object owner, tuple targets, list found, list sizes)
 
 @cython.locals(v=Value, start="long long", n=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t,
@@ -278,4 +281,4 @@ cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long so
 @cython.locals(arrays=list, sizes=list, slab=list, k=Py_ssize_t, v=Value)
 cpdef tuple gather_tail(list slabs, object grows, object keeps, object join)
 @cython.locals(value=Value, leaf=Leaf, k=Py_ssize_t)
-cpdef bint is_hooked(list sources, list leafy) except -1
+cdef bint is_hooked(list sources, list leafy) except -1

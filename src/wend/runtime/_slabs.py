@@ -6,8 +6,6 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 `_slabs_select`.
 """
 
-from functools import partial
-
 from wend.core._hot import Segment, Value, ensure, fresh_serial, refreshed, slim
 from wend.runtime._launch import address_of, launch_at, new_array, part_at, row_at
 from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
@@ -378,15 +376,12 @@ def set_zero(address, n):
 class Source:
     """What running strands asks of an operand from outside: see `strands.Entry`."""
 
-    def __init__(self, index, leaves, role, prim, arg0, n_args, picks):
-        self.index = index
-        self.leaves = leaves
-        self.leaf = leaves[0]
-        self.role = role
-        self.prim = prim
-        self.arg0 = arg0
-        self.n_args = n_args
-        self.picks = picks
+    def __init__(self, *given):
+        """given: index, leaf, leaves, role, prim, arg0, n_args, picks"""
+        (
+            self.index, self.leaf, self.leaves, self.role, self.prim, self.arg0, self.n_args,
+            self.picks,
+        ) = given  # fmt: skip
 
 
 class Path:
@@ -493,7 +488,8 @@ def shared_by(parts):
     parts: (pattern, members)
     """
     found = []
-    pattern, members = parts[0]
+    part = parts[0]
+    pattern, members = part
     batch = members[0]
     first = batch.values
     begun = pattern.single
@@ -502,7 +498,8 @@ def shared_by(parts):
         on = i >= 0
         if on:
             v = first[i]
-            for pattern, members in parts:
+            for part in parts:
+                pattern, members = part
                 i = pattern.single[n]
                 if i < 0:
                     on = False
@@ -546,7 +543,8 @@ class Kernel:
         None if it has not been done: an array is not dense, or a kernel noted a failure.
         """
         outs = []
-        for make, shape, dtype in self.makes:
+        for kind in self.makes:
+            make, shape, dtype = kind
             outs.append(new_array(make, shape, dtype))
         if (
             call_with(self.frame, self.made, self.numbers, self.fit, operands, outs, self.words)
@@ -584,7 +582,8 @@ class Kernel:
             place = self.inner[k]
             values.append(None)
             if place is None:
-                make, shape, dtype = self.makes[k]
+                kind = self.makes[k]
+                make, shape, dtype = kind
                 x = new_array(make, shape, dtype)
                 outs.append(x)
                 put(at, address_of(x))
@@ -635,7 +634,8 @@ class Kernel:
             at += 8
         given = len(values)
         outs = []
-        for make, shape, dtype in self.makes:
+        for kind in self.makes:
+            make, shape, dtype = kind
             x = new_array(make, shape, dtype)
             outs.append(x)
             values.append(None)
@@ -661,10 +661,12 @@ def gather_operands(parts, rows, dense):
     sources = []
     places = []
     for k in range(len(rows)):
-        on, size, make, shape, dtype = rows[k]
+        row = rows[k]
+        on, size, make, shape, dtype = row
         offsets = None
         if on:
-            pattern, members = parts[0]
+            part = parts[0]
+            pattern, members = part
             i = pattern.single[k]
             batch = members[0]
             v = batch.values[i]
@@ -675,7 +677,8 @@ def gather_operands(parts, rows, dense):
             array = new_array(make, shape, dtype)
             target = address_of(array)
             found = []
-            for pattern, members in parts:
+            for part in parts:
+                pattern, members = part
                 entry = pattern.entries[k]
                 if entry.prim is None:
                     gather_rows(members, entry.leaves, target, dense, found)
@@ -743,10 +746,12 @@ def place_in(entry, v, args):
 
 def hand_out(parts, results):
     """Give the members of these parts, (pattern, members), their rows of what was made."""
-    pattern = parts[0][0]
+    part = parts[0]
+    pattern = part[0]
     for k in range(len(pattern.made)):
         first = 0
-        for pattern, members in parts:
+        for part in parts:
+            pattern, members = part
             i = pattern.made[k]
             hand_rows(members, i, results[k], first)
             first += len(members)
@@ -798,22 +803,17 @@ def run_strands(weave, parts, n, dense):
     return at, operands, sources, places, results, saved
 
 
-def leave(weave, parts, n, done, kind, lazy, told):
+def leave(weave, parts, n, done, kind, lazy):
     """Let a later backward pass find its way from the wanted values of n strands.
 
     done: what `run_strands` has returned     kind: of `Left`
-    lazy: makes a path that waits, of its content and what waits there
-    told: the content, of `patterns`, `stride`, `args`, `types`, `leaves`, `loose`
+    lazy: makes a path that waits for that
     """
     at = done[0]
     if at.slots is None:
         at.find_slots(weave, done[4])
     woven = kind(weave, parts, n, at, done)
-    # It leads here; a way back would be a cycle.
-    content = partial(
-        told, woven.patterns, woven.stride, woven.args, woven.types, woven.leaves, woven.loose
-    )
-    segment = Segment(fresh_serial(), lazy(content, woven))
+    segment = Segment(fresh_serial(), lazy(woven))
     segment.inputs = woven.inputs()
     segment.saved = {}
     given = weave.given
@@ -902,8 +902,11 @@ class Inputs:
     def find(self, number):
         """A value, or None."""
         r = number // self.stride
-        for (first, m, _), columns in zip(self.parts, self.all_columns(), strict=True):
+        known = self.all_columns()
+        for k in range(len(known)):
+            first, m, _ = self.parts[k]
             if r < first + m:
+                columns = known[k]
                 column = columns.get(number % self.stride)
                 return column[r - first] if isinstance(column, list) else column
         return None
@@ -920,7 +923,10 @@ class Inputs:
     def items(self):
         """(number, value) of all strands."""
         found = []
-        for (first, m, _), columns in zip(self.parts, self.all_columns(), strict=True):
+        known = self.all_columns()
+        for k in range(len(known)):
+            first, m, _ = self.parts[k]
+            columns = known[k]
             for r in range(m):
                 for i, column in columns.items():
                     v = column[r] if isinstance(column, list) else column
@@ -931,7 +937,8 @@ class Inputs:
         """Keep of values what a gradient finds its way by: the values, without data."""
         known = self.columns
         found = []  # new ones: the lists are others' too
-        for k, (first, m, pattern) in enumerate(self.parts):
+        for k in range(len(self.parts)):
+            first, m, pattern = self.parts[k]
             kept = {}
             for row in pattern.reads:
                 column = self.column(row, first, m) if known is None else known[k][row[0]]
@@ -1068,7 +1075,8 @@ class Left:
     def shown(self, i, r):
         """What a view of strand r shows, and from which byte on."""
         pattern = self.patterns[r]
-        entry, k = pattern.shows[i]
+        shown = pattern.shows[i]
+        entry, k = shown
         row = self.leaves[r]
         v = row[k]
         return v, place_in(entry, v, self.args[r])
@@ -1088,17 +1096,11 @@ class Left:
     def seed(self, i):
         """The gradients of a result, a row for each strand."""
         self.marks_of(i)
-        place, _, shape, dtype, strides, _ = self.slots[i]
-        return part_at(self.block, shape, dtype, place, strides)
+        slot = self.slots[i]
+        return part_at(self.block, slot[2], slot[3], slot[0], slot[4])
 
-    def add_row(self, i, r, g, wide):
-        """Add an array to the gradient of a result of strand r; False if others have to.
-
-        wide: whether both are of float64, else they are of float32
-        """
-        slot = self.slots.get(i)
-        if slot is None:
-            return False
+    def add_row(self, slot, i, r, g):
+        """Add an array to the gradient of a result of strand r; False if others have to."""
         row = slot[1]
         source = address_of(g)
         if source == -1 or g.nbytes != row:
@@ -1106,7 +1108,7 @@ class Left:
         marks = self.marks_of(i)
         marks[r] = 1
         place = slot[0]
-        add_bytes(self.start + place + r * row, source, row, wide)
+        add_bytes(self.start + place + r * row, source, row, slot[5])
         return True
 
     def accept(self, owner, number, g):
@@ -1116,8 +1118,8 @@ class Left:
         known = self.locals[r]
         found = known.get(i)
         if found is not None:
-            slot = self.slots.get(found)
-            if slot is not None and slot[5] is not None and self.add_row(found, r, g, slot[5]):
+            slot = self.slots[found]
+            if slot[5] is not None and self.add_row(slot, found, r, g):
                 return
         self.accept_apart(owner, r, i, found, g)
 
@@ -1188,8 +1190,8 @@ class Left:
             return self.seed(seeds[k - n])
         found = self.results[k]
         if found is None and self.saved is not None:
-            place, shape, dtype, strides = self.inner[k]
-            return part_at(self.saved, shape, dtype, place, strides)
+            slot = self.inner[k]
+            return part_at(self.saved, slot[1], slot[2], slot[0], slot[3])
         return found
 
     def place_of(self, k):
@@ -1270,7 +1272,8 @@ class Left:
         """
         left = []
         number = 0
-        for k, wide in targets:
+        for target in targets:
+            k, wide = target
             g = found[number]
             number += 1
             source = self.sources[k]

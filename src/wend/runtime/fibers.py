@@ -294,12 +294,14 @@ def take_turns(fibers: Sequence[Fiber]) -> None:
     """
     before, here = _hot.current_trace(), random_state.here
     stream = here.state
+    own = here.__dict__  # this thread's: the object looks it up for each of its attributes
+    swap = _hot.swap_trace
     try:
         for fiber in fibers:
-            _hot.swap_trace(fiber.trace)
-            here.state = fiber.random
+            swap(fiber.trace)
+            own["state"] = fiber.random
             fiber.switch()
-            fiber.random = here.state
+            fiber.random = own["state"]
             if fiber.error is not None:
                 raise mark(fiber.error, fiber.index)
     finally:

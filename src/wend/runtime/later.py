@@ -38,18 +38,10 @@ MOST_TAILS = 128
 class LazyPath(PathGraph):
     """The path of a flush that ran by groups; its nodes are made when somebody asks for them."""
 
-    def __init__(
-        self, content: Callable[[], tuple[list[Any], list[Any], list[Any]]], later: Any = None
-    ) -> None:
-        """content: gives the steps, the types of all values, and the run-time args
-
-        later: as `wait`
-        """
+    def __init__(self, content: Callable[[], tuple[list[Any], list[Any], list[Any]]]) -> None:
+        """content: gives the steps, the types of all values, and the run-time args"""
         self.known: list[Any] = []
         self._made = content
-        if later is not None:
-            self.later = later
-            self.spent = set()
 
     def __getattr__(self, name: str) -> Any:
         if name not in PathGraph.__slots__ or "_made" not in self.__dict__:

@@ -71,11 +71,11 @@ class Entry(_slabs.Source):  # type: ignore[misc]
 
     def __init__(self, index: int, leaves: tuple[int, ...], role: int, view: Any = None) -> None:
         if view is None:
-            super().__init__(index, leaves, role, None, 0, 0, False)
+            super().__init__(index, leaves[0], leaves, role, None, 0, 0, False)
             return
         n_args = len(view.prim.size_mask)
         picks = isinstance(view.prim, Select) and n_args == 1
-        super().__init__(index, leaves, role, view.prim, view.arg0, n_args, picks)
+        super().__init__(index, leaves[0], leaves, role, view.prim, view.arg0, n_args, picks)
 
     def place(self, value: Any, args: list[Any]) -> int:
         """From which byte of a leaf's value the view shows it; -1 if it is not dense."""
@@ -212,6 +212,7 @@ class Kin:
 
     def __init__(self) -> None:
         self.weaves: dict[Any, Weave | None] = {}
+        self.last: tuple[Any, ...] = (None, None, None, None)  # the one asked for before
         self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature and roles
         #: Large operands that are repeated for each strand, by signature and what is shared.
         self.large: dict[Any, list[int]] = {}
@@ -232,6 +233,9 @@ class Kin:
             shared = _slabs.shared_by(parts)
             if len(parts) > 1 and self.repeats_much(signature, shared, parts):
                 return None
+        last = self.last  # is compared in much less time than a key is hashed
+        if last[0] == signature and last[1] == roles and last[2] == shared:
+            return last[3]  # type: ignore[no-any-return]
         key = (signature, roles, shared)
         found = self.weaves.get(key, self)
         if found is self:
@@ -241,6 +245,7 @@ class Kin:
             with CollectionPaused():
                 found = self.weaves[key] = make_weave(pattern, members, roles, shared)
             self.usual[signature, roles] = shared
+        self.last = (*key, found)
         return found  # type: ignore[return-value]
 
     def repeats_much(self, signature: Any, shared: tuple[bool, ...], parts: list[Part]) -> bool:

@@ -9,6 +9,7 @@ nodes get them: the paths of all strands, one behind the other.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.calls import kernel_of
 from wend.runtime.families import MOST_CALLS
 from wend.runtime.flat import row_of
-from wend.runtime.later import Ledger, compute_again
+from wend.runtime.later import LazyPath, Ledger, compute_again
 from wend.runtime.strands import Pattern, Weave
 from wend.runtime.structure import ops_of
 from wend.transforms.differentiate import FREED
@@ -311,7 +312,21 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         compute_again(segment, values, roots)
 
 
-def paths_of(
+class Paths(LazyPath):
+    """The paths of all strands of a run, which waits there."""
+
+    def __init__(self, woven: Woven) -> None:
+        # It leads to the run until that is spent; a way back from there would be a cycle.
+        super().__init__(
+            functools.partial(
+                content_of, woven.patterns, woven.stride, woven.args, woven.types, woven.leaves,
+                woven.loose,
+            )
+        )  # fmt: skip
+        self.wait(woven)
+
+
+def content_of(
     patterns: list[Pattern],
     stride: int,
     args: list[list[Any]],

@@ -11,10 +11,9 @@ from wend.core import _hot
 from wend.core._hot import Batch
 from wend.runtime import _slabs_select, strands
 from wend.runtime.batches import note
-from wend.runtime.later import LazyPath
 from wend.runtime.strands import KEY, Part, Pattern, Weave
 from wend.runtime.tiers import tell_defect
-from wend.runtime.unravel import Woven, paths_of
+from wend.runtime.unravel import Paths, Woven
 from wend.transforms.hooks import retaining
 
 _slabs: Any = _slabs_select.select()
@@ -71,7 +70,7 @@ def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
         return False
     pattern, members = parts[0]
     if weave.given or any(p.open_views for p, _ in parts):
-        _slabs.leave(weave, parts, n, done, Woven, LazyPath, paths_of)
+        _slabs.leave(weave, parts, n, done, Woven, Paths)
     note(pattern.states, members[0].sites, [(weave.node, n, n, False, pattern.begins)])
     return True
 

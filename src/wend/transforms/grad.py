@@ -141,7 +141,14 @@ class Pass:
                 ):
                     break
             key = heapq.heappop(self.heap)
-            self.walk(self.segments.pop(key), self.pending.pop(key))
+            segment, seeds = self.segments.pop(key), self.pending.pop(key)
+            later = segment.structure.later
+            if later is not None:
+                if later.pass_on(self, segment, seeds):
+                    continue
+                if self.walked:
+                    _hot.flush(self.trace)
+            self.walk(segment, seeds)
         if self.ledger is not None:
             for leaf, g in self.ledger.close():
                 have = self.totals.setdefault(id(leaf), [leaf, None])
@@ -157,12 +164,6 @@ class Pass:
 
     def walk(self, segment: Segment, seeds: dict[int, Any]) -> None:
         """Pass one segment; as one step where no users' code can be in the way."""
-        later = segment.structure.later
-        if later is not None:
-            if later.pass_on(self, segment, seeds):
-                return
-            if self.walked:
-                _hot.flush(self.trace)
         self.walked = True
         if segment.hooks or self.sinks or self.anomaly or self.useful is not None:
             walk_of_segment(self, segment).run(seeds)
