@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -66,6 +68,47 @@ def test_an_op_whose_types_take_turns():
         np.testing.assert_allclose(
             made.detach().numpy(), x.detach().numpy() @ weights[3].detach().numpy().T, rtol=1e-5
         )
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_parts_of_one_op_derive_each_for_itself(sealed):
+    with own_trie(sealed=sealed):
+        for _ in range(3):
+            x = torch.arange(12.0).reshape(2, 6).clone()
+            a, b, c = x.chunk(3, dim=1)
+            inner, other = b[1], c.chunk(2, dim=1)[1]
+            assert a.alias is not b.alias and a.alias is a.alias
+            assert [part.alias.chain[0][1] for part in (a, b, c)] == [(0, 2), (2, 2), (4, 2)]
+            b.add_(100.0)
+            x[0].mul_(2.0)
+            assert a.tolist() == [[0.0, 2.0], [6.0, 7.0]]
+            assert b.tolist() == [[204.0, 206.0], [108.0, 109.0]]
+            assert c.tolist() == [[8.0, 10.0], [10.0, 11.0]]
+            assert inner.tolist() == [108.0, 109.0] and other.tolist() == [[10.0], [11.0]]
+            other.zero_()
+            assert x[:, 2:].tolist() == [[204.0, 206.0, 8.0, 0.0], [108.0, 109.0, 10.0, 0.0]]
+            assert a._version == c._version == x._version
+
+
+def test_tensors_end_with_what_users_gave_them():
+    ended = []
+
+    class Told:
+        def __del__(self):
+            ended.append(True)
+
+    with own_trie(sealed=True):
+        x = torch.randn(2, 4)
+        for n in range(1, 4):
+            y = x * 2.0
+            y.note = Told()
+            del y
+            assert len(ended) == n
+            y = x * 2.0
+            weak = weakref.ref(y)
+            assert weak() is y
+            del y
+            assert weak() is None
 
 
 def test_results_come_in_the_container_of_the_op():

@@ -147,7 +147,7 @@ def test_parts_of_an_iteration_are_made_on_the_users_line():
         torch.synchronize()
         rows = parts(x)
         trace = _hot.current_trace()
-        sites = {provenance.Site(s.user_code, s.user_lasti).line for s in trace.states[1:]}
+        sites = {provenance.Site(s.code, s.lasti).line for s in trace.states[1:]}
         assert [f"{__file__}:{line}" for line in sites] == [line_of(parts, "the iteration")]
         assert trace.site_code is None
         assert len(rows) == 3

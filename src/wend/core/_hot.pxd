@@ -254,10 +254,11 @@ cdef class Segment:
 cdef class Tensor:
     cdef public Value value
     cdef public Leaf leaf
-    cdef public Alias alias
+    cdef Alias derived
     cdef public object _layout
     cdef public object _grad
     cdef public long long version
+    cdef int part
     cdef size_t dict_slot
     cdef object __weakref__
 
@@ -281,13 +282,16 @@ cdef operator1(Py_ssize_t code, Tensor x)
 @cython.locals(f=OpFunction, t=type)
 cdef operator2(Py_ssize_t code, Tensor x, object y, bint swap)
 
+# Whether something is so, in one byte.
+cdef extern from *:
+    ctypedef bint flag "unsigned char"
+
 # What a known step reads comes first, so that it lies in few cache lines.
 cdef class Record:
     cdef public object prim
     cdef public Mode mode
     cdef public TensorType out_type
     cdef public object code
-    cdef public object user_code
     cdef public Program program
     cdef public tuple rest
     cdef public tuple outs
@@ -295,15 +299,15 @@ cdef class Record:
     cdef public int i1
     cdef public int i2
     cdef public int lasti
-    cdef public int user_lasti
     cdef public int n_in
     cdef public int first
     cdef public int n_out
     cdef public int arg0
-    cdef public bint requires_grad
-    cdef public bint many
-    cdef public bint is_step
-    cdef public bint linked
+    cdef public flag requires_grad
+    cdef public flag many
+    cdef public flag is_step
+    cdef public flag linked
+    cdef public flag within
 
 cdef class State(Record):
     cdef public State child
@@ -384,9 +388,15 @@ cdef extern from "_shim.h":
 cdef extern from "_shim.h":
     void empty_value "WEND_EMPTY_VALUE" (Value v) noexcept
     void empty_record "WEND_EMPTY_RECORD" (Record step) noexcept
+    void empty_tensor "WEND_EMPTY_TENSOR" (Tensor handle) noexcept
+    void fill_record "WEND_FILL_RECORD" (Record step, Trace trace, PrimitiveBase prim) noexcept
+    void fill_value "WEND_FILL_VALUE" (Value v, Trace trace, object type) noexcept
+    bint is_at_hand "WEND_AT_HAND" (Tensor handle, long long serial) noexcept
+    bint same_line "WEND_SAME_LINE" (Record step, object last) noexcept
 
 cdef void end_value "wend_end_value" (Value v) noexcept
 cdef void end_record "wend_end_record" (Record step) noexcept
+cdef void end_tensor "wend_end_tensor" (Tensor handle) noexcept
 
 cdef class Batch:
     cdef public list states
@@ -416,6 +426,7 @@ cdef list CODES
 cdef list FLAGS
 @cython.locals(row=tuple, flag=bint, k=Py_ssize_t)
 cpdef bint is_internal(object code) except -1
+@cython.locals(within=bint)
 cdef note_site(Trace trace, Record state, object code, int lasti)
 @cython.locals(storage=Storage)
 cdef bint lone(Alias alias) except -1
@@ -478,7 +489,8 @@ cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor
 cdef bint note_line(Trace trace, Record step) except -1
 @cython.locals(fresh=list, v=Value, t=Tensor, k=Py_ssize_t)
 cdef list fresh_handles(tuple types, bint watched)
-@cython.locals(start=Py_ssize_t, length=Py_ssize_t, k=Py_ssize_t, t=Tensor, found=list, args=list)
+@cython.locals(start=Py_ssize_t, length=Py_ssize_t, k=Py_ssize_t, t=Tensor, found=list, args=list,
+               alias=Alias)
 cdef attach_parts(object parts, tuple outs, Tensor h0, PrimitiveBase prim)
 @cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor)
 cdef bint same_rest(Trace trace, State child, list rest) except -1
@@ -519,6 +531,8 @@ cdef Record find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t 
                       Value v0, Value v1, Value v2, list others)
 @cython.locals(v=Value, t=Tensor, serial="long long", fresh=list)
 cdef commit_many(Trace trace, object prim, Record child, list values)
+@cython.locals(alias=Alias, shared=Alias)
+cdef Alias own_alias(Tensor handle)
 @cython.locals(alias=Alias, parent=Alias)
 cdef attach_view(Tensor t, Tensor h0, PrimitiveBase prim, list values)
 @cython.locals(v=Value, values=list, i=Py_ssize_t)

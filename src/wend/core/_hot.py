@@ -995,7 +995,7 @@ class Tensor:
     @property
     def shape(self):
         """Extents of the dims, as a Size."""
-        if self.alias is not None:
+        if self.derived is not None:
             return refreshed(self).type.shape
         return self.value.type.shape
 
@@ -1032,7 +1032,7 @@ class Tensor:
         """Whether gradients flow to, or through, this tensor."""
         if self.leaf is not None:
             return self.leaf.requires_grad
-        if self.alias is not None:
+        if self.derived is not None:
             return refreshed(self).requires_grad
         return self.value.requires_grad
 
@@ -1044,6 +1044,16 @@ class Tensor:
     def is_leaf(self):
         """Whether this tensor was made by the user, or does not require grad."""
         return self.leaf is not None or not refreshed(self).requires_grad
+
+    @property
+    def alias(self):
+        """How it derives from other tensors."""
+        return own_alias(self)
+
+    @alias.setter
+    def alias(self, alias):
+        self.derived = alias
+        self.part = 0
 
     @property
     def grad(self):
@@ -1078,8 +1088,8 @@ class Tensor:
     def _version(self):
         if self.value.inference:
             raise GraphError("_version: inference tensors do not track a version counter")
-        if self.alias is not None and self.alias.base is not None:
-            return self.alias.base.version
+        if self.derived is not None and self.derived.base is not None:
+            return self.derived.base.version
         return self.version
 
 
@@ -1476,22 +1486,25 @@ def is_internal(code):
 
 
 def note_site(trace, state, code, lasti):
-    """Keep the site of the step just taken where it differs from the state's own."""
+    """Keep the site of the step just taken where it differs from the state's own.
+
+    That is the user's line; `within`: it called the package, which took the step.
+    """
     if is_internal(code):
         if trace.site_code is not None:
             code = trace.site_code
             lasti = trace.site_lasti
         else:
             code, lasti = SLOTS["user_site"]()
-        if state.user_code is None:
-            state.user_code = code
-            state.user_lasti = lasti
+        if state.within and state.code is code and state.lasti == lasti:
             return
-        if state.user_code is code and state.user_lasti == lasti:
-            return
-    elif state.user_code is None and state.code is None:
+        within = True
+    else:
+        within = False
+    if state.code is None:
         state.code = code
         state.lasti = lasti
+        state.within = within
         return
     if trace.sites is None:
         trace.sites = {}
@@ -1524,14 +1537,14 @@ LONE_REFERENCES = lone_baseline()
 
 def refreshed(handle):
     """The value of a handle, re-derived if it is an alias of something that has changed."""
-    alias = handle.alias
+    alias = handle.derived
     if alias is not None:
         base = alias.base
         if base is None and alias.storage is not None and lone(alias):
-            handle.alias = None  # nobody shares the data any more
+            handle.derived = None  # nobody shares the data any more
             alias = None
     if alias is not None:
-        if base is not None and (base.alias is not None or alias.version != base.version):
+        if base is not None and (base.derived is not None or alias.version != base.version):
             SLOTS["rederive"](handle)
         elif alias.storage is not None and (
             alias.storage_version != alias.storage.version or alias.storage.shared is not None
@@ -1750,9 +1763,9 @@ def count_at(state):
 def current(handle):
     """Whether the handle of a view is up to date, and so is what it views."""
     return (
-        handle.alias.base is not None
-        and handle.alias.base.alias is None
-        and handle.alias.version == handle.alias.base.version
+        handle.derived.base is not None
+        and handle.derived.base.derived is None
+        and handle.derived.version == handle.derived.base.version
     )
 
 
@@ -1764,7 +1777,7 @@ def is_operand(handle, serial, index, type_):
         and v.index == index
         and v.type is type_
         and v.leaf is handle.leaf
-        and (handle.alias is None or current(handle))
+        and (handle.derived is None or current(handle))
     )
 
 
@@ -1785,7 +1798,7 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
     if prim.check_held and trace.symbolic is None and any_known(n, h1, h2, rest):
         if not prim.pick_rows or not names_rows(h0, h1):
             SLOTS["check_held"](prim, operand_list(n, h0, h1, h2, rest), values)
-        elif h1.alias is not None and h1.leaf is None and not trace.volatile:
+        elif h1.derived is not None and h1.leaf is None and not trace.volatile:
             h1 = wrap(h1.value)  # shared memory that was looked at is not looked at again
     if trace.state is None and inplace is None and n > 0 and trace.symbolic is None:
         t = record_off(trace, prim, n, h0, h1, h2, rest, values)
@@ -1828,8 +1841,8 @@ def any_known(n, h1, h2, rest):
     Only such are looked at (`Primitive.checked`); what is pending has a value later.
     """
     return (
-        (n > 1 and (h1.alias is not None or h1.value.buffer is not None))
-        or (n > 2 and (h2.alias is not None or h2.value.buffer is not None))
+        (n > 1 and (h1.derived is not None or h1.value.buffer is not None))
+        or (n > 2 and (h2.derived is not None or h2.value.buffer is not None))
         or rest is not None
     )
 
@@ -1874,7 +1887,7 @@ def record_known(trace, prim, n, h0, h1, h2, rest, values, inplace):
 def at_hand(trace, handle):
     """Whether a handle's own value is its operand; one from outside enters the trace."""
     # No local names here and below: each would count a reference.
-    if handle.leaf is not handle.value.leaf or (handle.alias is not None and not current(handle)):
+    if handle.leaf is not handle.value.leaf or (handle.derived is not None and not current(handle)):
         return False
     if handle.value.serial != trace.serial:
         enter(trace, handle.value)
@@ -1977,9 +1990,9 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         or prim.epoch != EPOCH
         or trace.eager
         or trace.volatile
-        or not at_hand(trace, h0)
-        or (n > 1 and not at_hand(trace, h1))
-        or (n > 2 and not at_hand(trace, h2))
+        or not (is_at_hand(h0, serial) or at_hand(trace, h0))
+        or (n > 1 and not (is_at_hand(h1, serial) or at_hand(trace, h1)))
+        or (n > 2 and not (is_at_hand(h2, serial) or at_hand(trace, h2)))
         or (rest is not None and not at_hand_all(trace, rest))
         or trace.serial != serial
         or trace.state is not None
@@ -2026,22 +2039,13 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     step = fresh_record()
     if prim.last_program.many:
         parts = fresh_handles(out, False)
-        step.many = True
-        step.outs = out
-        n_out = len(parts)
     else:
         parts = None
         v = fresh_value()
         t = fresh_tensor()
-        step.out_type = as_type(out)
-        v.type = step.out_type
-        t.value = v
-        n_out = 1
     if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
         return None
-    step.prim = prim
-    step.mode = trace.mode
-    step.program = prim.last_program
+    fill_record(step, trace, prim)
     step.n_in = n
     step.i0 = h0.value.index
     step.i1 = h1.value.index if n > 1 else -1
@@ -2049,7 +2053,6 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     if rest is not None:
         step.rest = rest_indices(prim, rest)
     step.first = trace.n
-    step.n_out = n_out
     step.arg0 = len(trace.args)
     step.requires_grad = grad
     push(trace.states, step)
@@ -2057,9 +2060,26 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     if values is not None:
         for number in values:
             push(trace.args, number)
-    for k in range(n_out):
-        if parts is not None:
-            v = handle_at(parts, k).value
+    if parts is None:
+        step.out_type = as_type(out)
+        step.n_out = 1
+        fill_value(v, trace, out)
+        v.requires_grad = grad
+        v.inference = trace.mode.inference
+        push(trace.values, v)
+        trace.n += 1
+        trace.nbytes += v.type.nbytes
+        t.value = v
+        if not same_line(step, LAST_CODE):
+            note_line(trace, step)
+        if prim.is_view:
+            attach_view(t, h0, prim, values)
+        return t
+    step.many = True
+    step.outs = out
+    step.n_out = len(parts)
+    for k in range(step.n_out):
+        v = handle_at(parts, k).value
         v.serial = serial
         v.index = trace.n
         v.trace = trace
@@ -2069,10 +2089,6 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         trace.n += 1
         trace.nbytes += v.type.nbytes
     note_line(trace, step)
-    if parts is None:
-        if prim.is_view:
-            attach_view(t, h0, prim, values)
-        return t
     if prim.piece is not None:
         attach_parts(parts, out, h0, prim)
     wrap = prim.last_program.wrap
@@ -2080,16 +2096,12 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
 
 
 def note_line(trace, step):
-    """Note where the step just recorded off the trie was called."""
+    """Note where the step just recorded off the trie was called: not where the one before was."""
     global LAST_CODE
     code = current_code()
-    if code is LAST_CODE:
-        step.code = code
-        step.lasti = current_lasti()
-    else:
-        note_site(trace, step, code, current_lasti())
-        if step.code is code:
-            LAST_CODE = code
+    note_site(trace, step, code, current_lasti())
+    if step.code is code and not step.within:
+        LAST_CODE = code
     return True
 
 
@@ -2109,7 +2121,10 @@ def fresh_handles(types, watched):
 
 
 def attach_parts(parts, outs, h0, prim):
-    """Note how the results of an op that cuts its operand along a dim derive from it."""
+    """Note how the results of an op that cuts its operand along a dim derive from it.
+
+    They share one note, until somebody asks for that of one part: see `own_alias`.
+    """
     if prim.piece_outs is not outs:
         start = 0
         found = []
@@ -2121,9 +2136,37 @@ def attach_parts(parts, outs, h0, prim):
         prim.piece_outs = outs
     k = 0
     args = prim.piece_args
+    alias = None
     for t in parts:
-        attach_view(t, h0, prim.piece, args[k])
+        if alias is None:
+            attach_view(t, h0, prim.piece, args)
+            alias = t.derived
+        else:
+            t.derived = alias
+            t.value.inference = h0.value.inference
         k += 1
+        t.part = k
+
+
+def own_alias(handle):
+    """How a handle derives from others.
+
+    One of several parts (`part` counts from 1) has `derived` in common with the others; it gets
+    a note of its own here.
+    """
+    if handle.part == 0:
+        return handle.derived
+    shared = handle.derived
+    alias = fresh_alias()
+    alias.base = shared.base
+    alias.plain = shared.plain
+    alias.prim = shared.prim
+    alias.args = shared.args[handle.part - 1]
+    alias.outer = shared.outer
+    alias.version = shared.version
+    handle.derived = alias
+    handle.part = 0
+    return alias
 
 
 LAST_CODE = None  # code object of the user's that the last step off the trie came from
@@ -2171,15 +2214,15 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
             ask_type(h1)
         ask_type(h0)
         v0 = h0.value
-        if h0.alias is not None or h0.leaf is not v0.leaf:
+        if h0.derived is not None or h0.leaf is not v0.leaf:
             v0 = refreshed(h0)
         if n > 1:
             v1 = h1.value
-            if h1.alias is not None or h1.leaf is not v1.leaf:
+            if h1.derived is not None or h1.leaf is not v1.leaf:
                 v1 = refreshed(h1)
             if n > 2:
                 v2 = h2.value
-                if h2.alias is not None or h2.leaf is not v2.leaf:
+                if h2.derived is not None or h2.leaf is not v2.leaf:
                     v2 = refreshed(h2)
                 if rest is not None:
                     others = [refreshed(h) for h in rest]
@@ -2257,7 +2300,7 @@ def commit(trace, prim, child, h0, values, inplace):
     if inplace is not None:
         old = h0.value
         if (
-            h0.alias is not None
+            h0.derived is not None
             or h0.leaf is not None
             or child.out_type is not old.type
             or (old.requires_grad and not child.requires_grad)
@@ -2290,7 +2333,7 @@ def commit(trace, prim, child, h0, values, inplace):
             push(args, number)
     trace.state = child if child.linked else None
     code = current_code()
-    if code is not child.code or current_lasti() != child.lasti or child.user_code is not None:
+    if code is not child.code or current_lasti() != child.lasti or child.within:
         note_site(trace, child, code, current_lasti())
     if old is not None:
         trace.touched.append((h0, old if old.trace is not trace else old.index, trace.n))
@@ -2580,7 +2623,7 @@ def commit_many(trace, prim, child, values):
         trace.args.extend(values)
     trace.state = child if child.linked else None
     code = current_code()
-    if code is not child.code or current_lasti() != child.lasti or child.user_code is not None:
+    if code is not child.code or current_lasti() != child.lasti or child.within:
         note_site(trace, child, code, current_lasti())
     if trace.eager or trace.volatile:
         trace.volatile = False
@@ -2618,7 +2661,7 @@ def attach_view(t, h0, prim, values):
     if not prim.is_differentiable:
         SLOTS["attach_detached"](t, h0)
         return
-    parent = h0.alias
+    parent = own_alias(h0)
     if prim.check_strides and parent is not None:
         if not SLOTS["attach_reshape"](t, h0, prim, values):
             return
@@ -2632,7 +2675,7 @@ def attach_view(t, h0, prim, values):
         alias.base = h0
     alias.version = alias.base.version
     alias.plain = h0.value.requires_grad and not t.value.requires_grad
-    t.alias = alias
+    t.derived = alias
     t.value.inference = h0.value.inference
 
 
@@ -2812,11 +2855,10 @@ def merged(batches, lives):
             copy.mode = state.mode
             copy.out_type = state.out_type
             copy.code = state.code
-            copy.user_code = state.user_code
             copy.program = state.program
             copy.outs = state.outs
             copy.lasti = state.lasti
-            copy.user_lasti = state.user_lasti
+            copy.within = state.within
             copy.n_in = state.n_in
             copy.n_out = state.n_out
             copy.requires_grad = state.requires_grad
@@ -3204,7 +3246,7 @@ class OpFunction:
                     if ok:
                         if k > 0:
                             self.promote(k, plan)
-                        if plan.prim.check_strides and h0.alias is not None:
+                        if plan.prim.check_strides and h0.derived is not None:
                             SLOTS["check_view"](plan.prim, h0, values)
                         if plan.same_dtype is not None and h0.value.type.dtype is plan.same_dtype:
                             return h0
@@ -3348,7 +3390,7 @@ def assign(handle, result, function):
     value = result.value
     trace = current_trace()
     if (
-        handle.alias is not None
+        handle.derived is not None
         or handle.leaf is not None
         or value.type is not handle.value.type
         or value.trace is not trace
@@ -3372,7 +3414,7 @@ def rebind_alone(handle, result):
     old = handle.value
     value = result.value
     if (
-        handle.alias is not None
+        handle.derived is not None
         or handle.leaf is not old.leaf
         or old.buffer is None
         or value.type is not old.type
@@ -3632,7 +3674,7 @@ def backward_known(handle, retain_graph):
     v = handle.value
     if state is None or v.trace is not trace or trace.extra is not None or RETAINED[0]:
         return False
-    if handle.alias is not None or trace.symbolic is not None:
+    if handle.derived is not None or trace.symbolic is not None:
         return False
     child = state.child
     if child is None or child.simple != (2 if retain_graph else 1) or child.i0 != v.index:
@@ -3702,6 +3744,11 @@ def end_value(v):
 def end_record(step):
     """The same for a record."""
     empty_record(step)
+
+
+def end_tensor(handle):
+    """The same for a tensor that nothing has been given but by ops."""
+    empty_tensor(handle)
 
 
 # -- modules --------------------------------------------------------------------------------
@@ -3838,9 +3885,9 @@ def set_defaults():
     """Uncompiled: fields that C would clear, as class attributes."""
     rows = {
         Value: "type buffer trace leaf segment error extra packed",
-        Tensor: "value leaf alias _layout _grad",
+        Tensor: "value leaf derived _layout _grad",
         Alias: "base storage prim args outer layout",
-        Record: "prim rest mode out_type outs program code user_code",
+        Record: "prim rest mode out_type outs program code",
         State: "parent t0 t1 t2 trest last_args children child plans nodes leaves step",
         Trace: "state sites extra site_code",
         TensorType: "size extents kind",
@@ -3852,8 +3899,8 @@ def set_defaults():
     }
     zeros = {
         Value: "serial index seg_index",
-        Tensor: "version",
-        Record: "n_in lasti user_lasti first n_out arg0",
+        Tensor: "version part",
+        Record: "n_in lasti first n_out arg0",
         State: "depth inner stamp born passed gained simple",
         Trace: "site_lasti",
         TensorType: "nbytes",
@@ -3863,7 +3910,7 @@ def set_defaults():
     flags = {
         Value: "requires_grad inference",
         Alias: "plain",
-        Record: "many is_step requires_grad linked",
+        Record: "many is_step requires_grad linked within",
     }
     for cls in (
         Value,

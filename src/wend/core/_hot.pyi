@@ -218,10 +218,11 @@ class Tensor:
     """A multi-dimensional array of one dtype, with the history that gradients need."""
     value: Value
     leaf: Any
-    alias: Any
     _layout: Any
     _grad: Any
     version: _int
+    derived: Any
+    part: Any
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def __add__(self, other: Any) -> Tensor: ...
     def __radd__(self, other: Any) -> Tensor: ...
@@ -310,6 +311,11 @@ class Tensor:
     @property
     def is_leaf(self) -> _bool:
         """Whether this tensor was made by the user, or does not require grad."""
+    @property
+    def alias(self) -> Any:
+        """How it derives from other tensors."""
+    @alias.setter
+    def alias(self, alias: Any) -> None: ...
     @property
     def grad(self) -> Tensor | None:
         """The accumulated gradient, or None."""
@@ -1612,7 +1618,6 @@ class Record:
     mode: Any
     out_type: TensorType
     code: Any
-    user_code: Any
     program: Any
     rest: Any
     outs: Any
@@ -1620,7 +1625,6 @@ class Record:
     i1: _int
     i2: _int
     lasti: _int
-    user_lasti: _int
     n_in: _int
     first: _int
     n_out: _int
@@ -1629,6 +1633,7 @@ class Record:
     many: _bool
     is_step: _bool
     linked: _bool
+    within: _bool
     def operand_indices(self) -> Any: ...
 class State(Record):
     ...
@@ -1826,6 +1831,7 @@ def give_gradient(leaf: Any, g: Any) -> Any: ...
 def settle_gradient(leaf: Any, g: Any) -> _bool: ...
 def end_value(v: Any) -> Any: ...
 def end_record(step: Any) -> Any: ...
+def end_tensor(handle: Any) -> Any: ...
 class ModuleBase:
     ...
     n_hooks: _int

@@ -120,7 +120,21 @@ def all_below(array: Any, n: int) -> bool:
     return array.size == 0 or bool(array.min() >= 0 and array.max() < n)
 
 
+def fill_record(step: Any, trace: Any, prim: Any) -> None:
+    """Say in a new record what an op is, as it was called last."""
+    step.prim, step.mode, step.program = prim, trace.mode, prim.last_program
+
+
+def fill_value(v: Any, trace: Any, type_: Any) -> None:
+    """Make a new value the last one pending."""
+    v.type, v.trace, v.serial, v.index = type_, trace, trace.serial, trace.n
+
+
 _STAND_INS = {
+    "fill_record": fill_record,
+    "fill_value": fill_value,
+    "is_at_hand": lambda handle, serial: False,
+    "same_line": lambda step, last: False,
     "all_below": all_below,
     "current_code": current_code,
     "current_lasti": current_lasti,

@@ -167,7 +167,7 @@ static inline PyObject *wend_pool_alloc(wend_pool_t *pool, PyTypeObject *type, P
         return o;
     }
     PyObject *o = PyType_GenericAlloc(type, items);
-    if (o != NULL && type == pool->type && !pool->tracked)
+    if (o != NULL && type == pool->type && !pool->tracked && PyType_IS_GC(type))
         PyObject_GC_UnTrack(o);
     return o;
 }
@@ -191,7 +191,7 @@ static inline void wend_pool_free(wend_pool_t *pool, void *memory)
 WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched, size_t size)
 {
 #if !(defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG) || defined(Py_GIL_DISABLED))
-    if (pool->n > 3 && pool->image != NULL) {
+    if (pool->n > 3) { /* what is there has come after the image */
         Py_ssize_t n = --pool->n;
         PyObject *o = pool->blocks[n];
 #if defined(__GNUC__)
@@ -216,7 +216,7 @@ WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched, size_t siz
         return NULL;
     PyObject *o = pool->type->tp_new(pool->type, nothing, NULL);
     Py_DECREF(nothing);
-    if (o != NULL && !watched)
+    if (o != NULL && !watched && PyType_IS_GC(pool->type))
         PyObject_GC_UnTrack(o);
     return o;
 }
@@ -272,7 +272,7 @@ static void wend_dealloc_alias(PyObject *self)
 /* Most fields of a value and of a record are None: these are counted, not let go of one by one.
  * (Macros, as the structs are not known yet; the functions are Cython's `end_value` and `end_record`.) */
 typedef void (*wend_end_t)(PyObject *);
-static wend_end_t wend_value_end = NULL, wend_record_end = NULL;
+static wend_end_t wend_value_end = NULL, wend_record_end = NULL, wend_tensor_end = NULL;
 
 /* PyObject_GC_UnTrack, without a call for what the collector has never been told of. */
 static inline void wend_forget(PyObject *o)
@@ -293,9 +293,22 @@ static void wend_dealloc_value(PyObject *self)
 
 static void wend_dealloc_record(PyObject *self)
 {
-    wend_forget(self);
-    wend_record_end(self);
+    wend_record_end(self); /* the collector does not know of records: see `wend_keep_memory` */
     wend_pool_free(&wend_pools[5], self);
+}
+
+/* The end of a tensor that has only what ops give it; the others take the long way. */
+static void wend_dealloc_tensor(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    if (type != wend_pools[1].type || type->tp_finalize != NULL || WEND_DICT(self) != NULL ||
+        *(PyObject **)((char *)self + type->tp_weaklistoffset) != NULL) {
+        wend_dealloc0(self);
+        return;
+    }
+    PyObject_GC_UnTrack(self);
+    wend_tensor_end(self);
+    wend_pool_free(&wend_pools[1], self);
 }
 
 #define WEND_LET_GO(field)                                                               \
@@ -328,12 +341,54 @@ static void wend_dealloc_record(PyObject *self)
         WEND_LET_GO((r)->mode)                                                           \
         WEND_LET_GO((r)->out_type)                                                       \
         WEND_LET_GO((r)->code)                                                           \
-        WEND_LET_GO((r)->user_code)                                                      \
         WEND_LET_GO((r)->program)                                                        \
         WEND_LET_GO((r)->rest)                                                           \
         WEND_LET_GO((r)->outs)                                                           \
         WEND_LET_GO_NONES();                                                             \
     } while (0)
+#define WEND_EMPTY_TENSOR(t)                                                             \
+    do {                                                                                 \
+        Py_ssize_t nones = 0;                                                            \
+        WEND_LET_GO((t)->value)                                                          \
+        WEND_LET_GO((t)->leaf)                                                           \
+        WEND_LET_GO((t)->derived)                                                          \
+        WEND_LET_GO((t)->_layout)                                                        \
+        WEND_LET_GO((t)->_grad)                                                          \
+        WEND_LET_GO_NONES();                                                             \
+    } while (0)
+
+/* Fields of new objects, which are None: those are counted too. */
+#if PY_VERSION_HEX < 0x030C0000
+#define WEND_NO_LONGER_NONE(n) Py_SET_REFCNT(Py_None, Py_REFCNT(Py_None) - (n))
+#else
+#define WEND_NO_LONGER_NONE(n) (void)(n)
+#endif
+#define WEND_FILL(field, o) *(PyObject **)&(field) = Py_NewRef((PyObject *)(o))
+/* What a new record says of an op, as it was called last; what a new value is, the last one pending;
+ * and a handle on it. */
+#define WEND_FILL_RECORD(r, trace, p)                                                    \
+    do {                                                                                 \
+        WEND_FILL((r)->prim, p);                                                         \
+        WEND_FILL((r)->mode, (trace)->mode);                                             \
+        WEND_FILL((r)->program, (p)->last_program);                                      \
+        WEND_NO_LONGER_NONE(3);                                                          \
+    } while (0)
+#define WEND_FILL_VALUE(v, t, what)                                                      \
+    do {                                                                                 \
+        WEND_FILL((v)->type, what);                                                      \
+        WEND_FILL((v)->trace, t);                                                        \
+        (v)->serial = (t)->serial;                                                       \
+        (v)->index = (t)->n;                                                             \
+        WEND_NO_LONGER_NONE(2);                                                          \
+    } while (0)
+#define WEND_AT_HAND(handle, number)                                                     \
+    ((handle)->leaf == (handle)->value->leaf && (PyObject *)(handle)->derived == Py_None && \
+     (handle)->value->serial == (number))
+/* Whether the line that runs is one of `last`, which a new record then says. */
+#define WEND_SAME_LINE(r, last)                                                          \
+    (wend_find_code() == (last) && (last) != Py_None                                     \
+         ? (WEND_FILL((r)->code, last), (r)->lasti = wend_lasti, WEND_NO_LONGER_NONE(1), 1) \
+         : 0)
 /* States refer to each other in circles, which `dismantle` cuts: the collector would walk the whole
  * trie.  (A `cython.no_gc` in a .pxd has no effect.) */
 static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, PyObject *state,
@@ -346,6 +401,10 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
     PyObject *probes[WEND_POOLS] = {value, tensor, alias, state, type_, record};
     for (int k = 0; k < WEND_POOLS; k++) {
         PyTypeObject *type = Py_TYPE(probes[k]);
+        if (k == 5) { /* the collector is not told of records, nor has each room for its notes */
+            PyObject_GC_UnTrack(Py_NewRef(record)); /* the one that has stays */
+            type->tp_flags &= ~Py_TPFLAGS_HAVE_GC;
+        }
         wend_pools[k].type = type;
         wend_pools[k].tracked = PyType_IS_GC(type) && k < 3;
         wend_pools[k].n = 0;
@@ -356,11 +415,13 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
     }
     wend_end_alias = Py_TYPE(alias)->tp_dealloc;
     Py_TYPE(alias)->tp_dealloc = wend_dealloc_alias;
-    if (wend_pools[0].nones != 8 || wend_pools[5].nones != 8) { /* as many as the macros name */
-        PyErr_SetString(PyExc_SystemError, "wend: fields of values or records not known");
+    /* as many as the macros name */
+    if (wend_pools[0].nones != 8 || wend_pools[1].nones != 5 || wend_pools[5].nones != 7) {
+        PyErr_SetString(PyExc_SystemError, "wend: fields of values, tensors or records not known");
         return -1;
     }
     Py_TYPE(value)->tp_dealloc = wend_dealloc_value;
+    Py_TYPE(tensor)->tp_dealloc = wend_dealloc_tensor;
     Py_TYPE(record)->tp_dealloc = wend_dealloc_record;
     return 0;
 }
@@ -399,20 +460,22 @@ typedef struct wend_frame {
     char is_entry, owner;
 } wend_frame_t;
 
-static inline PyObject *wend_current_code(void)
+static inline PyObject *wend_find_code(void) /* borrowed */
 {
     wend_frame_t *frame = (wend_frame_t *)PyThreadState_Get()->cframe->current_frame;
     while (frame != NULL) {
         _Py_CODEUNIT *first = (_Py_CODEUNIT *)frame->code->co_code_adaptive;
         if (frame->owner == 1 || frame->last >= first + frame->code->_co_firsttraceable) {
             wend_lasti = (int)((frame->last - first) * sizeof(_Py_CODEUNIT));
-            return Py_NewRef((PyObject *)frame->code);
+            return (PyObject *)frame->code;
         }
         frame = frame->previous; /* not begun yet, unless it is a generator's (1) */
     }
     wend_lasti = 0;
-    Py_RETURN_NONE;
+    return Py_None;
 }
+
+static inline PyObject *wend_current_code(void) { return Py_NewRef(wend_find_code()); }
 #else
 static inline PyObject *wend_current_code(void)
 {
@@ -423,6 +486,13 @@ static inline PyObject *wend_current_code(void)
     }
     wend_lasti = PyFrame_GetLasti(frame);
     return (PyObject *)PyFrame_GetCode(frame);
+}
+
+static inline PyObject *wend_find_code(void) /* borrowed: its frame keeps it */
+{
+    PyObject *code = wend_current_code();
+    Py_DECREF(code);
+    return code;
 }
 #endif
 
@@ -650,6 +720,7 @@ static inline int wend_drop_last(PyObject *items)
 static struct {
     uint64_t version;
     PyObject *name, *found;
+    unsigned int type; /* version of the type that leaves the name to the dict; 0: not asked */
 } wend_members[WEND_MEMBERS];
 
 static inline PyObject *wend_member(PyObject *attributes, PyObject *name)
@@ -666,11 +737,36 @@ static inline PyObject *wend_member(PyObject *attributes, PyObject *name)
     wend_members[k].version = version;
     wend_members[k].name = Py_NewRef(name); /* no other name comes to lie there */
     wend_members[k].found = found;
+    wend_members[k].type = 0;
     Py_XDECREF(before);
     return found;
 }
+
+/* What was found in the dict of an instance of a type by `wend_member`, and noted below; or NULL. */
+static inline PyObject *wend_own_member(PyTypeObject *type, PyObject *attributes, PyObject *name)
+{
+    uint64_t version = ((PyDictObject *)attributes)->ma_version_tag;
+    size_t k = (((size_t)name >> 4) ^ (size_t)version) & (WEND_MEMBERS - 1);
+    return wend_members[k].version == version && wend_members[k].name == name &&
+                   wend_members[k].type != 0 && wend_members[k].type == type->tp_version_tag &&
+                   PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG)
+               ? wend_members[k].found
+               : NULL;
+}
+
+/* Note that a type leaves this name to the dicts of its instances. */
+static inline void wend_note_own(PyTypeObject *type, PyObject *attributes, PyObject *name)
+{
+    uint64_t version = ((PyDictObject *)attributes)->ma_version_tag;
+    size_t k = (((size_t)name >> 4) ^ (size_t)version) & (WEND_MEMBERS - 1);
+    if (wend_members[k].version == version && wend_members[k].name == name &&
+        PyType_HasFeature(type, Py_TPFLAGS_VALID_VERSION_TAG))
+        wend_members[k].type = type->tp_version_tag;
+}
 #else
 #define wend_member PyDict_GetItemWithError
+#define wend_own_member(type, attributes, name) NULL
+#define wend_note_own(type, attributes, name) (void)(type)
 #endif
 
 /* Whether a dict has all items of another one, the very same objects. */
@@ -692,10 +788,17 @@ static int wend_mirrors(PyObject *attributes, PyObject *members)
  * each time. */
 static PyObject *wend_public_getattr(PyObject *self, PyObject *name)
 {
-    if (_PyType_Lookup(Py_TYPE(self), name) == NULL) {
-        PyObject *found = wend_member(PyModule_GetDict(self), name);
-        if (found != NULL)
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject *attributes = WEND_DICT(self);
+    PyObject *found = attributes == NULL ? NULL : wend_own_member(type, attributes, name);
+    if (found != NULL)
+        return Py_NewRef(found);
+    if (attributes != NULL && _PyType_Lookup(type, name) == NULL) {
+        found = wend_member(attributes, name);
+        if (found != NULL) {
+            wend_note_own(type, attributes, name);
             return Py_NewRef(found);
+        }
         if (PyErr_Occurred())
             return NULL;
     }
@@ -755,14 +858,19 @@ static getattrofunc wend_slow_getattr = NULL;
 
 static PyObject *wend_module_getattr(PyObject *self, PyObject *name)
 {
-    PyObject *of_type = _PyType_Lookup(Py_TYPE(self), name); /* borrowed, as is `found` */
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject *attributes = WEND_DICT(self);
+    PyObject *found = attributes == NULL ? NULL : wend_own_member(type, attributes, name);
+    if (found != NULL)
+        return Py_NewRef(found);
+    PyObject *of_type = _PyType_Lookup(type, name); /* borrowed, as is `found` */
     if (of_type == NULL || PyFunction_Check(of_type)) {
-        PyObject *attributes = WEND_DICT(self);
-        PyObject *found = NULL;
         if (attributes != NULL) /* comparing names runs no code: the type keeps its function */
             found = wend_member(attributes, name);
-        if (found != NULL)
+        if (found != NULL) {
+            wend_note_own(type, attributes, name);
             return Py_NewRef(found);
+        }
         if (PyErr_Occurred())
             return NULL;
         if (of_type != NULL)
@@ -827,5 +935,6 @@ static inline PyObject *wend_call2(PyObject *f, PyObject *x, PyObject *y)
     ((wend_call_target = (wend_call_t)wend_dispatch),                                    \
      (wend_module_target = (ternaryfunc)wend_call_module),                               \
      (wend_value_end = (wend_end_t)wend_end_value),                                      \
-     (wend_record_end = (wend_end_t)wend_end_record), 0)
+     (wend_record_end = (wend_end_t)wend_end_record),                                    \
+     (wend_tensor_end = (wend_end_t)wend_end_tensor), 0)
 #endif

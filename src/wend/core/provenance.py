@@ -107,8 +107,6 @@ def site_of(batch: Any, index: int, path: Any) -> Site:
     if batch.sites and position in batch.sites:
         code, lasti = batch.sites[position]
         return Site(code, lasti)
-    if best.user_code is not None:
-        return Site(best.user_code, best.user_lasti)
     return Site(best.code, best.lasti)
 
 

@@ -22,7 +22,7 @@ _ENDINGS: dict[int, frozenset[Place]] = {}
 def on_beat(trace: Any, code: Any, lasti: int) -> bool:
     """Whether the op about to be recorded is where the program's loop begins anew."""
     for state in trace.states:
-        if state.user_code is not None:  # recorded by the package: a module, as a rule
+        if state.within:  # recorded by the package: a module, as a rule
             return not trace.modules
         if state.code is not None:
             break
@@ -56,7 +56,7 @@ def recent_places(trace: Any) -> list[Place]:
     found = []
     start = len(trace.states) // 2
     for k, state in enumerate(trace.states[start:], start):
-        if state.user_code is None and state.code is not None:
+        if state.code is not None and not state.within:
             code, lasti = sites.get(k, (state.code, state.lasti))
             found.append((id(code), lasti))
     return found

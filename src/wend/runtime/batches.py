@@ -96,8 +96,6 @@ def flushed(noted: Noted) -> Flushed:
         if noted.sites and k in noted.sites:
             return str(Site(*noted.sites[k]))
         state = states[k]
-        if state.user_code is not None:
-            return str(Site(state.user_code, state.user_lasti))
         return str(Site(state.code, state.lasti))
 
     n_ops = sum(not isinstance(state.prim, LeafPrimitive) for state in states)

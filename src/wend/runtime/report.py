@@ -152,8 +152,6 @@ def name_of(state: Any) -> str:
 
 def site_text(state: Any) -> str:
     """The user's line of a state."""
-    if state.user_code is not None:
-        return str(Site(state.user_code, state.user_lasti))
     return str(Site(state.code, state.lasti))
 
 

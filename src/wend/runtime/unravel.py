@@ -353,8 +353,8 @@ def flat(rows: list[list[Any]]) -> list[Any]:
 
 
 COPIED = (
-    "prim", "mode", "out_type", "code", "user_code", "program", "outs", "lasti", "user_lasti",
-    "n_in", "n_out", "requires_grad", "many",
+    "prim", "mode", "out_type", "code", "program", "outs", "lasti", "within", "n_in", "n_out",
+    "requires_grad", "many",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ __all__ = ["Core"]
 #: Python types of C types that cannot be None.  A field of any other type may be, now and then.
 NUMBERS = {
     "bint": "_bool",
+    "flag": "_bool",
     "int": "_int",
     "Py_ssize_t": "_int",
     "long long": "_int",
