@@ -100,7 +100,7 @@ cdef TensorType new_type(Kind kind, long long *row, Py_ssize_t n)
 cdef Py_ssize_t product(object a, object b) except? -1
 @cython.locals(found=TensorType)
 cpdef symbolic_type(object shape, object dtype, object device)
-cdef int C_DIM, C_ARG, C_NUMBER, C_EQUAL, C_GUARD, C_PUT, C_PUT_DIM, C_TYPE, C_SAME
+cdef int C_DIM, C_ARG, C_NUMBER, C_SMALL, C_EQUAL, C_GUARD, C_PUT, C_PUT_DIM, C_TYPE, C_SAME
 cdef long long LARGE, LOW_32, LOW_44
 cdef Py_ssize_t MAX_ROW, MOST_ROOM
 @cython.locals(e=tuple, t=TensorType, op=int)
@@ -390,7 +390,7 @@ cdef extern from "_shim.h":
     void empty_record "WEND_EMPTY_RECORD" (Record step) noexcept
     void empty_tensor "WEND_EMPTY_TENSOR" (Tensor handle) noexcept
     void fill_record "WEND_FILL_RECORD" (Record step, Trace trace, PrimitiveBase prim) noexcept
-    void fill_value "WEND_FILL_VALUE" (Value v, Trace trace, object type) noexcept
+    void fill_result "WEND_FILL_RESULT" (Record step, Tensor handle, Value v, Trace trace, object type) noexcept
     bint is_at_hand "WEND_AT_HAND" (Tensor handle, long long serial) noexcept
     bint same_line "WEND_SAME_LINE" (Record step, object last) noexcept
 
@@ -483,7 +483,7 @@ cdef tuple rest_indices(PrimitiveBase prim, list handles)
 cdef resized(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
              list values)
 @cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, parts=list,
-               n_out=Py_ssize_t, k=Py_ssize_t)
+               places=tuple, k=Py_ssize_t)
 cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values)
 cdef bint note_line(Trace trace, Record step) except -1
@@ -531,6 +531,7 @@ cdef Record find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t 
                       Value v0, Value v1, Value v2, list others)
 @cython.locals(v=Value, t=Tensor, serial="long long", fresh=list)
 cdef commit_many(Trace trace, object prim, Record child, list values)
+cdef put_alias(Tensor handle, Alias alias)
 @cython.locals(alias=Alias, shared=Alias)
 cdef Alias own_alias(Tensor handle)
 @cython.locals(alias=Alias, parent=Alias)

@@ -406,47 +406,10 @@ class Program:
         rank = 0
         while i < n:
             op = code[i]
-            if op == C_EQUAL or op == C_DIM or op == C_PUT_DIM:
-                extent = row_of(code[i + 1], t0, t1, t2, more)[code[i + 2]]
-                i += 3
-                if op == C_EQUAL:
-                    if extent != row_of(code[i], t0, t1, t2, more)[code[i + 1]]:
-                        return None
-                    i += 2
-                elif op == C_DIM:
-                    top += 1
-                    stack[top] = extent
-                else:
-                    row[rank] = extent
-                    rank += 1
-            elif op == C_SAME:
-                if alike(
-                    row_of(code[i + 1], t0, t1, t2, more), row_of(code[i + 2], t0, t1, t2, more)
-                ):
-                    i += code[i + 3]
-                i += 4
-            elif op == C_ARG:
+            if op == C_ARG:
                 top += 1
                 stack[top] = args[code[i + 1]]
                 i += 2
-            elif op == C_NUMBER:
-                top += 1
-                stack[top] = self.numbers[code[i + 1]]
-                i += 2
-            elif op == C_PUT:
-                row[rank] = stack[top]
-                rank += 1
-                top -= 1
-                i += 1
-            elif op == C_TYPE:
-                if n_made == 1:
-                    result = [made]
-                made = type_of_row(self.kinds[n_made], row, rank)
-                if result is not None:
-                    result.append(made)
-                n_made += 1
-                rank = 0
-                i += 1
             elif op == C_GUARD:
                 a = stack[top - 1]
                 b = stack[top]
@@ -467,6 +430,47 @@ class Program:
                 if holds != (code[i + 2] == 1):
                     return None
                 i += 3
+            elif op == C_SMALL:
+                top += 1
+                stack[top] = code[i + 1]
+                i += 2
+            elif op == C_EQUAL or op == C_DIM or op == C_PUT_DIM:
+                extent = row_of(code[i + 1], t0, t1, t2, more)[code[i + 2]]
+                i += 3
+                if op == C_EQUAL:
+                    if extent != row_of(code[i], t0, t1, t2, more)[code[i + 1]]:
+                        return None
+                    i += 2
+                elif op == C_DIM:
+                    top += 1
+                    stack[top] = extent
+                else:
+                    row[rank] = extent
+                    rank += 1
+            elif op == C_SAME:
+                if alike(
+                    row_of(code[i + 1], t0, t1, t2, more), row_of(code[i + 2], t0, t1, t2, more)
+                ):
+                    i += code[i + 3]
+                i += 4
+            elif op == C_NUMBER:
+                top += 1
+                stack[top] = self.numbers[code[i + 1]]
+                i += 2
+            elif op == C_PUT:
+                row[rank] = stack[top]
+                rank += 1
+                top -= 1
+                i += 1
+            elif op == C_TYPE:
+                if n_made == 1:
+                    result = [made]
+                made = type_of_row(self.kinds[n_made], row, rank)
+                if result is not None:
+                    result.append(made)
+                n_made += 1
+                rank = 0
+                i += 1
             elif op == 7:
                 stack[top] = -stack[top]
                 i += 1
@@ -541,6 +545,7 @@ def operand_type(k, t0, t1, t2, more):
 C_DIM = 64  # push types[k].dims[axis]
 C_ARG = 65  # push args[k]
 C_NUMBER = 66  # push numbers[k]
+C_SMALL = 69  # push what follows, itself
 C_EQUAL = 67  # give up unless two dims are equal
 C_GUARD = 68  # pop two; give up unless the comparison has this outcome
 C_PUT = 70  # pop the next extent of the result
@@ -598,8 +603,11 @@ def translate_expr(expr, code, numbers, depth):
     if type(expr) is not tuple:
         if type(expr) is not int or not -LARGE < expr < LARGE:
             return False
-        code.extend([C_NUMBER, len(numbers)])
-        numbers.append(expr)
+        if 0 <= expr < 256:
+            code.extend([C_SMALL, expr])
+        else:
+            code.extend([C_NUMBER, len(numbers)])
+            numbers.append(expr)
         return True
     op = expr[0]
     if op == 0:
@@ -1052,8 +1060,7 @@ class Tensor:
 
     @alias.setter
     def alias(self, alias):
-        self.derived = alias
-        self.part = 0
+        put_alias(self, alias)
 
     @property
     def grad(self):
@@ -1790,7 +1797,7 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
 
     Here is the step that was taken last time, with the same types; all others are `record_new`'s.
     """
-    trace = current_trace()
+    trace = LAST_TRACE if thread_id() == LAST_THREAD else current_trace()
     if n >= MANY_JOINED and prim.joins_held and trace.symbolic is None:
         t = join_held(trace, prim, h0, h1, h2, rest)
         if t is not None:
@@ -1985,8 +1992,7 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
             check_budget(trace)
     serial = trace.serial
     if (
-        prim.last_n != n
-        or prim.last_program is None
+        prim.last_n != n  # if it is, there is a program
         or prim.epoch != EPOCH
         or trace.eager
         or trace.volatile
@@ -2036,22 +2042,32 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         or not prim.last_program.all_real
     ):
         return None
+    places = rest_indices(prim, rest) if rest is not None else None
     step = fresh_record()
     if prim.last_program.many:
         parts = fresh_handles(out, False)
+        if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
+            return None
+        fill_record(step, trace, prim)
+        step.many = True
+        step.outs = out
+        step.n_out = len(parts)
     else:
         parts = None
         v = fresh_value()
         t = fresh_tensor()
-    if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
-        return None
-    fill_record(step, trace, prim)
+        if trace.serial != serial:
+            return None
+        fill_record(step, trace, prim)
+        fill_result(step, t, v, trace, out)
+        v.requires_grad = grad
+        v.inference = trace.mode.inference
     step.n_in = n
     step.i0 = h0.value.index
     step.i1 = h1.value.index if n > 1 else -1
     step.i2 = h2.value.index if n > 2 else -1
-    if rest is not None:
-        step.rest = rest_indices(prim, rest)
+    if places is not None:
+        step.rest = places
     step.first = trace.n
     step.arg0 = len(trace.args)
     step.requires_grad = grad
@@ -2061,23 +2077,14 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         for number in values:
             push(trace.args, number)
     if parts is None:
-        step.out_type = as_type(out)
-        step.n_out = 1
-        fill_value(v, trace, out)
-        v.requires_grad = grad
-        v.inference = trace.mode.inference
         push(trace.values, v)
         trace.n += 1
         trace.nbytes += v.type.nbytes
-        t.value = v
         if not same_line(step, LAST_CODE):
             note_line(trace, step)
         if prim.is_view:
             attach_view(t, h0, prim, values)
         return t
-    step.many = True
-    step.outs = out
-    step.n_out = len(parts)
     for k in range(step.n_out):
         v = handle_at(parts, k).value
         v.serial = serial
@@ -2088,7 +2095,8 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         push(trace.values, v)
         trace.n += 1
         trace.nbytes += v.type.nbytes
-    note_line(trace, step)
+    if not same_line(step, LAST_CODE):
+        note_line(trace, step)
     if prim.piece is not None:
         attach_parts(parts, out, h0, prim)
     wrap = prim.last_program.wrap
@@ -2146,6 +2154,12 @@ def attach_parts(parts, outs, h0, prim):
             t.value.inference = h0.value.inference
         k += 1
         t.part = k
+
+
+def put_alias(handle, alias):
+    """Say how a handle derives from others, and it alone."""
+    handle.derived = alias
+    handle.part = 0
 
 
 def own_alias(handle):

@@ -125,14 +125,15 @@ def fill_record(step: Any, trace: Any, prim: Any) -> None:
     step.prim, step.mode, step.program = prim, trace.mode, prim.last_program
 
 
-def fill_value(v: Any, trace: Any, type_: Any) -> None:
-    """Make a new value the last one pending."""
+def fill_result(step: Any, handle: Any, v: Any, trace: Any, type_: Any) -> None:
+    """Make a new value the last one pending, the only result of a step, and give it its handle."""
+    step.out_type, step.n_out, handle.value = type_, 1, v
     v.type, v.trace, v.serial, v.index = type_, trace, trace.serial, trace.n
 
 
 _STAND_INS = {
     "fill_record": fill_record,
-    "fill_value": fill_value,
+    "fill_result": fill_result,
     "is_at_hand": lambda handle, serial: False,
     "same_line": lambda step, last: False,
     "all_below": all_below,

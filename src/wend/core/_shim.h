@@ -364,8 +364,8 @@ static void wend_dealloc_tensor(PyObject *self)
 #define WEND_NO_LONGER_NONE(n) (void)(n)
 #endif
 #define WEND_FILL(field, o) *(PyObject **)&(field) = Py_NewRef((PyObject *)(o))
-/* What a new record says of an op, as it was called last; what a new value is, the last one pending;
- * and a handle on it. */
+/* What a new record says of an op, as it was called last; and of its only result, the last value
+ * pending, of this type, with a handle on it. */
 #define WEND_FILL_RECORD(r, trace, p)                                                    \
     do {                                                                                 \
         WEND_FILL((r)->prim, p);                                                         \
@@ -373,13 +373,16 @@ static void wend_dealloc_tensor(PyObject *self)
         WEND_FILL((r)->program, (p)->last_program);                                      \
         WEND_NO_LONGER_NONE(3);                                                          \
     } while (0)
-#define WEND_FILL_VALUE(v, t, what)                                                      \
+#define WEND_FILL_RESULT(r, h, v, t, what)                                               \
     do {                                                                                 \
+        WEND_FILL((r)->out_type, what);                                                  \
+        (r)->n_out = 1;                                                                  \
+        WEND_FILL((h)->value, v);                                                        \
         WEND_FILL((v)->type, what);                                                      \
         WEND_FILL((v)->trace, t);                                                        \
         (v)->serial = (t)->serial;                                                       \
         (v)->index = (t)->n;                                                             \
-        WEND_NO_LONGER_NONE(2);                                                          \
+        WEND_NO_LONGER_NONE(4);                                                          \
     } while (0)
 #define WEND_AT_HAND(handle, number)                                                     \
     ((handle)->leaf == (handle)->value->leaf && (PyObject *)(handle)->derived == Py_None && \

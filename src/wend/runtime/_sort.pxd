@@ -65,6 +65,10 @@ cdef class Node:
     cdef public Py_ssize_t trials
 
 cdef extern from "_sort_shim.h":
+    bint inner_child "WEND_INNER_CHILD" (list nodes, Py_ssize_t i, Record step)
+    Py_ssize_t child_ref "WEND_CHILD_REF" (list nodes, Py_ssize_t i, int k)
+    Py_ssize_t values_of "WEND_VALUES_OF" (list nodes, Py_ssize_t i)
+    int to_child "WEND_TO_CHILD" (list nodes, Py_ssize_t i)
     Node node_at "(struct __pyx_obj_4wend_7runtime_5_sort_Node *)wend_item" (list items, Py_ssize_t i)
 
 cdef class Sorter:

@@ -198,24 +198,31 @@ class Sorter:
                                     newest = at
                                     target = region[at]
             if newest >= 0 and code == 0:
-                parent = node_at(nodes, target)
-                node = parent.child
+                # No local names of nodes here: each would count a reference.
                 if (
-                    node is not None
-                    and node.inner
-                    and node.prim is prim
-                    and node.n_in == n_in
-                    and node.grad == state.requires_grad
-                    and node.joins
+                    inner_child(nodes, target, state)
                     and region[state.i0] == target
-                    and local[state.i0] == node.ref0
-                    and (n_in < 2 or (region[state.i1] == target and local[state.i1] == node.ref1))
-                    and (n_in < 3 or (region[state.i2] == target and local[state.i2] == node.ref2))
+                    and local[state.i0] == child_ref(nodes, target, 0)
+                    and (
+                        n_in < 2
+                        or (
+                            region[state.i1] == target
+                            and local[state.i1] == child_ref(nodes, target, 1)
+                        )
+                    )
+                    and (
+                        n_in < 3
+                        or (
+                            region[state.i2] == target
+                            and local[state.i2] == child_ref(nodes, target, 2)
+                        )
+                    )
                 ):
-                    put(nodes, target, node)
+                    at = values_of(nodes, target)
+                    to_child(nodes, target)
                     for k in range(state.n_out):
                         region[first + k] = target
-                        local[first + k] = parent.n_values + k
+                        local[first + k] = at + k
                         root[first + k] = first + k
                     continue
             arg0 = state.arg0

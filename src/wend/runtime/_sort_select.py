@@ -63,6 +63,30 @@ def role_at(values: list[Any], i: int, region: int) -> int:
     return (1 if value.requires_grad else 0) + outside
 
 
+def inner_child(nodes: list[Any], i: int, step: Any) -> bool:
+    """Whether an op that reads its own region only may go on to the node met last behind node i."""
+    node = nodes[i].child
+    return (
+        node is not None
+        and node.inner
+        and node.prim is step.prim
+        and node.n_in == step.n_in
+        and node.grad == step.requires_grad
+        and node.joins
+    )
+
+
+def child_ref(nodes: list[Any], i: int, k: int) -> int:
+    """Which value of the region operand k of that op is."""
+    node = nodes[i].child
+    return int((node.ref0, node.ref1, node.ref2)[k])
+
+
+def to_child(nodes: list[Any], i: int) -> None:
+    """Go on to it."""
+    nodes[i] = nodes[i].child
+
+
 def select() -> ModuleType:
     """The sorter that this process uses, registered as `wend.runtime._sort`."""
     name = "wend.runtime._sort"
@@ -80,6 +104,10 @@ def select() -> ModuleType:
         "behind": behind,
         "address": lambda table: table.ctypes.data,
         "fill": fill,
+        "inner_child": inner_child,
+        "child_ref": child_ref,
+        "values_of": lambda nodes, i: nodes[i].n_values,
+        "to_child": to_child,
         **dict.fromkeys(("record_at", "value_at", "node_at", "type_at"), operator.getitem),
     }
     return sys.modules.get(name) or compiled(name) or load_plain(name, stand_ins)
