@@ -15,7 +15,7 @@ import numpy as np
 from wend.base.dtypes import int64
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import numel
-from wend.ops.numeric import Array, require, widen
+from wend.ops.numeric import Array, choose, require, widen
 from wend.ops.patches import tap_slices, taps
 
 
@@ -52,19 +52,31 @@ class MaxWindows(Primitive):
         ]
         lowest = -np.inf if wide.dtype.kind == "f" else np.iinfo(wide.dtype).min
         ends = [(p, max(0, span - p - n)) for p, span, n in zip(padding, spans, size, strict=True)]
-        padded = np.pad(wide, [(0, 0)] * len(front) + ends, constant_values=lowest)
-        where = np.arange(math.prod(size)).reshape(size)
-        where = np.pad(where, ends, constant_values=-1)
-        best = np.full((*front, *counts), lowest, wide.dtype)
-        at = np.full(best.shape, -1, np.int64)
+        where = np.arange(math.prod(size), dtype=np.int64).reshape(size)
+        pads = any(map(any, ends))
+        if pads:
+            wide = np.pad(wide, [(0, 0)] * len(front) + ends, constant_values=lowest)
+            where = np.pad(where, ends, constant_values=-1)
+        best: Any = None
+        at: Any = None
         for tap in taps(kernel):
             place = tap_slices(tap, counts, stride, dilation)
             everywhere: Any = (..., *place)
-            value, index = padded[everywhere], where[place]
-            # The first element that is not padding is taken, whatever it is.
-            better = ((value > best) | (value != value) | (at < 0)) & (index >= 0)
-            best = np.where(better, value, best)
-            at = np.where(better, index, at)
+            value, index = (
+                np.ascontiguousarray(wide[everywhere]),
+                np.ascontiguousarray(where[place]),
+            )
+            if best is None:
+                best, at = value.copy(), np.broadcast_to(index, value.shape).copy()
+                continue
+            better = value > best
+            if wide.dtype.kind == "f":
+                better |= value != value
+            if pads:  # the first element that is not padding is taken, whatever it is
+                better |= at < 0
+                better &= index >= 0
+            best = choose(better, value, best, best)
+            at = choose(better, index, at, at)
         return best.astype(x.dtype, copy=False), at
 
     def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:

@@ -13,6 +13,7 @@ from wend.base.errors import DTypeError, ValueRefused
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise import NUMERIC, Array, Elementwise, Grads, V, zeros_like
+from wend.ops.numeric import choose
 
 
 class Where(Elementwise):
@@ -36,19 +37,7 @@ class Where(Elementwise):
     overwrites = True
 
     def reference(self, condition: Array, x: Array, other: Array, out: Array = None) -> Array:
-        if condition.size < 4096 or not _by_bits(condition, x, other):
-            return np.where(condition, x, other)
-        # np.where branches: where conditions change at random, it takes eight times as long.
-        word = f"i{other.dtype.itemsize}"
-        take = np.negative(condition.view(np.int8)).astype(word)
-        if out is not other:
-            out = np.empty(np.broadcast_shapes(condition.shape, x.shape, other.shape), other.dtype)
-        bits, other_bits, chosen = (np.asarray(a).view(word) for a in (x, other, out))
-        if bits.ndim == 0 and bits == 0:
-            np.bitwise_and(other_bits, ~take, out=chosen)
-        else:
-            np.bitwise_xor(other_bits, (bits ^ other_bits) & take, out=chosen)
-        return out
+        return choose(condition, x, other, out)
 
     def emit(self, b: Builder, condition: Value, x: Value, other: Value) -> Value:
         return b.select(b.convert(condition, dtypes.bool_), x, other)
@@ -64,12 +53,6 @@ class Where(Elementwise):
     def grad_nodes(n: Any, condition: Any, x: Any, other: Any) -> Any:
         """An edge for numbers too."""
         return n.Where(x, other)
-
-
-def _by_bits(condition: Array, x: Array, other: Array) -> bool:
-    """Whether a choice can be made of the elements' bits, in the order in which they lie."""
-    dense = all(operand.flags.c_contiguous for operand in (condition, x, other))
-    return dense and condition.dtype == np.bool_ and other.dtype.itemsize <= 8
 
 
 class Extremum(Elementwise, abstract=True):
