@@ -8,6 +8,7 @@ operand, or to make a product for each place, the larger dim as rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product as pairs
 from math import prod
 from typing import Any, NamedTuple
 
@@ -87,14 +88,27 @@ class _Contraction:
 
     def best(self) -> _Way | None:
         """The first way that is one product without copies, or else the cheapest."""
+        stored: list[tuple[Order, Layout, int]] = []
         found: list[tuple[float, _Way]] = []
         for order in self.orders():
             layout = Layout(self.out, ordered(self.shape, order), ZERO)
             way = self.way(layout, order, (False, False))
-            if way is not None and is_one(way.product, len(self.axes[0])):
+            whole = way is not None and is_one(way.product, len(self.axes[0]))
+            if whole and not stored:
                 return way
-            ways = [self.way(layout, order, copied) for copied in _COPIES[1:]]
-            found += [(self.cost(w), w) for w in (way, *ways) if w is not None]
+            after = sum(1 for _ in self.copied_after(self.out, layout))
+            if whole and not after:
+                return way
+            stored.append((order, layout, after))
+            if way is not None:
+                found.append((self.cost(way, after), way))
+        for copies in (((True, False), (False, True)), ((True, True),)):
+            for copied, (order, layout, after) in pairs(copies, stored):
+                way = self.way(layout, order, copied)
+                if way is not None:
+                    found.append((self.cost(way, after), way))
+            if any(is_one(w.product, len(self.axes[0])) for _, w in found):
+                break  # a second copy would gain nothing
         return min(found, key=lambda pair: pair[0])[1] if found else None
 
     def orders(self) -> list[Order]:
@@ -142,8 +156,8 @@ class _Contraction:
         turned = ONE in [strides[d] for d in outer] and ONE not in [strides[d] for d in inner]
         return (*batch, *inner, *outer) if turned else (*batch, *outer, *inner)
 
-    def cost(self, way: _Way) -> float:
-        """Nanoseconds, roughly: of the product, and of what is copied before and after."""
+    def cost(self, way: _Way, after: int) -> float:
+        """Nanoseconds, roughly: of the product, and of copies before, and so many after it."""
         size: FirstSizes = self.low.sizes
         depth = prod(size(self.x.shape[d]) for d in self.axes[1])
         copied = [
@@ -151,7 +165,7 @@ class _Contraction:
             for operand, order in zip((self.x, self.y), way.copies, strict=True)
             if order is not None
         ]
-        copied += [prod(self.sizes)] * sum(1 for _ in self.copied_after(self.out, way.layout))
+        copied += [prod(self.sizes)] * after
         return cost_of(way.product, self.sizes, depth) + MOVED * sum(copied)
 
     def copied_after(self, i: int, layout: Layout) -> Iterator[int]:
@@ -167,7 +181,3 @@ class _Contraction:
                     yield shown
                 else:
                     yield from self.copied_after(shown, Layout(self.out, *found))
-
-
-#: Which operands are copied.
-_COPIES = (False, False), (True, False), (False, True), (True, True)
