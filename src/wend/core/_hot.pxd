@@ -365,7 +365,7 @@ cdef class Trace:
     cdef public int site_lasti
     cdef object __weakref__
 
-    cdef renew_lock(self)
+    cpdef renew_lock(self)
     cpdef reset(self)
 
 cdef extern from "_shim.h":
