@@ -25,7 +25,11 @@ CHAINS = [
     "attention 12 4 64 32 causal", "attention 1 4 128 64", "attention 8 8 512 64",
     "attention 1 8 1024 64 causal", "attention 1 2 4096 64", "attention 1 2 4096 128 causal",
 ]  # fmt: skip
-#: Ways to write attention (batch, words, heads, width): all of ``written_attention.py``.
+#: Ways to write attention: functions of ``written_attention.py``; and (batch, words, heads, width).
+WAYS = [
+    "split_and_transposed", "unbound", "words_first", "words_first_written_out", "heads_first",
+    "heads_first_copied", "products_of_permuted", "weights_of_heads", "sums_by_name",
+]  # fmt: skip
 SIZES = ["12 64 4 128", "1 40 4 256", "25 13 3 96"]
 COLUMNS = [
     "chain",
@@ -76,8 +80,6 @@ def main() -> None:
     args = parser.parse_args()
     rows = []
     if args.written:
-        from written_attention import WAYS
-
         args.chains += [f"written {way} {sizes}" for sizes in SIZES for way in WAYS]
     for name in args.chains or CHAINS:
         rows.append(measure(name, args.passes, args.turns))

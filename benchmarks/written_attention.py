@@ -109,20 +109,15 @@ class Weights:
         self.apart = [one(width, width) for _ in range(3)]
 
 
-WAYS = {
-    way.__name__: way
-    for way in (
-        split_and_transposed, unbound, words_first, words_first_written_out, heads_first,
-        heads_first_copied, products_of_permuted, weights_of_heads, sums_by_name,
-    )
-}  # fmt: skip
-
-
 def written(normal: Any, way: str, sizes: list[int]) -> tuple[Any, list[Any]]:
-    """A function of the leaves that it is differentiated by. sizes: batch, words, heads, width"""
+    """A function of the leaves that it is differentiated by.
+
+    way: the name of a function above     sizes: batch, words, heads, width
+    """
     batch, words, heads, width = sizes
     w = Weights(normal, width)
     x = normal(batch, words, width)
     joint = way in ("split_and_transposed", "unbound")
     leaves = [x, w.out, *([w.joint] if joint else w.apart)]
-    return (lambda *_: WAYS[way](x, w, heads)), leaves
+    function = globals()[way]
+    return (lambda *_: function(x, w, heads)), leaves

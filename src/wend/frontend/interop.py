@@ -36,7 +36,7 @@ def array_of(tensor: Tensor) -> Array:
 
 # What the uncompiled core keeps in a tensor's __dict__, beside what the user set there.
 CORE_STATE = frozenset(
-    ("value", "leaf", "alias", "layout", "_layout", "_grad", "version", "_retired_leaf")
+    ("value", "leaf", "derived", "part", "layout", "_layout", "_grad", "version", "_retired_leaf")
 )
 
 
