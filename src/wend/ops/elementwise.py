@@ -124,9 +124,11 @@ class Elementwise(Primitive, abstract=True):
         ]
 
         def run(*values: Any, out: Any = None) -> Any:
-            row = list(values)
-            for i, target in casts:
-                row[i] = _cast(row[i], target)
+            row: Any = values
+            if casts:
+                row = list(values)
+                for i, target in casts:
+                    row[i] = _cast(row[i], target)
             result = rule(*row) if out is None else rule(*row, out=out)
             if type(result) is np.ndarray and result.dtype == numpy_out:
                 return result

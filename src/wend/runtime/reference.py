@@ -13,7 +13,7 @@ from wend.core import _hot
 from wend.core._hot import Batch, Segment, Storage
 from wend.core.graph import Node, PathGraph, path_at
 from wend.core.provenance import locate
-from wend.runtime.donation import Lending, may_write, room_among, spent_operands
+from wend.runtime.donation import WORTH, Lending, may_write, room_among, spent_operands
 from wend.runtime.launcher import launcher
 from wend.runtime.runners import Runner, runner_of
 from wend.transforms.differentiate import saved_ids
@@ -31,6 +31,7 @@ class _Step:
         "node",
         "output",
         "outputs",
+        "overwrites",
         "runner",
         "spent",
         "turned",
@@ -45,7 +46,8 @@ class _Step:
         self.node = node
         self.frees = frees
         self.donates = bool(node.prim.donates) and node.inputs[0] in frees
-        self.spent = spent_operands(node, frees) if frees and node.prim.overwrites else ()
+        self.overwrites = node.prim.overwrites and len(frees) > 0
+        self.spent: tuple[int, ...] | None = None  # found out where it is of use
         self.turned = False
 
     def call(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
@@ -56,7 +58,11 @@ class _Step:
             env[i] = None
         if self.donates and may_write(env, self.node.prim, arrays, values):
             result = self.node.prim.reference_inplace(*self.node.prim.arrange(arrays, values))
-        elif self.spent and (room := room_among(arrays, self.spent)) is not None:
+        elif (
+            self.overwrites
+            and (arrays[0].nbytes >= WORTH or arrays[-1].nbytes >= WORTH)
+            and (room := self.room(arrays)) is not None
+        ):
             result = self.runner(arrays, values, room)
         elif self.turned:
             result = self.runner(arrays, values, True)
@@ -67,6 +73,12 @@ class _Step:
         else:
             for i, item in zip(self.outputs, result, strict=True):
                 env[i] = item
+
+    def room(self, arrays: list[Any]) -> Any:
+        """The operand that the result may be written over, or None."""
+        if self.spent is None:
+            self.spent = spent_operands(self.node, self.frees)
+        return room_among(arrays, self.spent)
 
     def run(self, arrays: list[Any], numbers: Any, env: list[Any]) -> None:
         """Run the node on operands and run-time args at hand."""

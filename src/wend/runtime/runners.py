@@ -37,12 +37,16 @@ def make_runner(program: Any) -> Runner:
         specs = [Spec(t.shape, t.dtype) for t in program.sample_types]
         numbers = [Number(c) for c in prim.categories]
         rule = maker(prim.arrange(specs, numbers))
-    if prim.overwrites:
-        return lambda arrays, args, out=None: rule(*prim.arrange(arrays, args), out=out)
     if prim.turns:
         return lambda arrays, args, turned=False: rule(*arrays, turned=turned)
     if prim.plain_form:
+        if prim.overwrites:
+            return lambda arrays, args, out=None: (
+                rule(*arrays) if out is None else rule(*arrays, out=out)
+            )
         return lambda arrays, args: rule(*arrays)
+    if prim.overwrites:
+        return lambda arrays, args, out=None: rule(*prim.arrange(arrays, args), out=out)
     return lambda arrays, args: rule(*prim.arrange(arrays, args))
 
 
