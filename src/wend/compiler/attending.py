@@ -13,12 +13,12 @@ from wend.compiler.attention_forward import ATTEND, attend_text
 from wend.compiler.extents import ONE, ZERO, Poly, add, constant, mul, product, scale
 from wend.compiler.ir import ATTENTION, Function, Op, Read
 from wend.compiler.kernels import Kernel, Slot
-from wend.compiler.layout import Layout, ordered
+from wend.compiler.layout import Layout, ordered, orders_read
 from wend.core.graph import Node
 from wend.ops.attend import AttendBackward
 from wend.ops.elementwise import widened
 from wend.ops.numeric import accumulator
-from wend.ops.views import Permutation, View
+from wend.ops.views import View
 
 __all__ = ["attention", "lower_attention"]
 
@@ -75,9 +75,7 @@ def _order(low: Any, out: int, adds_up: bool) -> tuple[int, ...]:
     if out in low.needed or (adds_up and low.sizes(shape[-2]) > _MANY):
         return plain
     prims = {node.prim for node in low.consumers.get(out, ()) if isinstance(node.prim, View)}
-    orders = {
-        tuple(prim.order(len(plain))) if isinstance(prim, Permutation) else plain for prim in prims
-    }
+    orders = orders_read(prims, len(plain))
     order = orders.pop() if len(orders) == 1 else plain
     return order if order[-1:] == plain[-1:] else plain
 

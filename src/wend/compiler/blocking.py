@@ -33,6 +33,7 @@ __all__ = [
     "Panels",
     "Room",
     "Rows",
+    "Tiles",
     "arguments",
     "column_panels",
     "direct_rows",
@@ -77,6 +78,29 @@ class Room:
         """Cut the scratch memory up."""
         panels, rows, _ = _room(shape)
         return Room(scratch, f.at(scratch, panels), f.at(scratch, panels + rows))
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Tiles that share rows evenly: 9 rows are 5 and 4, not 8 and 1.
+
+    count: of them     each: rows of a tile, one more in the first `more`
+    """
+
+    count: str
+    each: str
+    more: str
+
+    @staticmethod
+    def of(f: Routine, shape: Shape, rows: str) -> Tiles:
+        """As few as there can be."""
+        count = f.ceil_div(rows, shape.rows)
+        each = f.div(rows, count)
+        return Tiles(count, each, f.sub(rows, f.mul(each, count)))
+
+    def height(self, f: Routine, index: str) -> str:
+        """Rows of a tile."""
+        return f.add(self.each, f.select(f.is_("slt", index, self.more), "1", "0"))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ answered by the sizes of the moment.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -16,9 +17,16 @@ from wend.core.graph import Node
 from wend.core.symbolic import EQ, NE, Guards, SymInt
 from wend.ops.reshapes import Reshaping
 from wend.ops.slicing import Expand, ExpandTo
+from wend.ops.views import Permutation
 
 Strides = tuple[Poly, ...]
-__all__ = ["Layout", "contiguous", "is_dense", "ordered", "symbolic_call", "view_of"]
+__all__ = ["Layout", "contiguous", "is_dense", "ordered", "orders_read", "symbolic_call", "view_of"]
+
+
+def orders_read(prims: Iterable[Any], rank: int) -> set[tuple[int, ...]]:
+    """In which orders of its dims ops read a value: those of permutations, else the plain one."""
+    plain = tuple(range(rank))
+    return {tuple(p.order(rank)) if isinstance(p, Permutation) else plain for p in prims}
 
 
 def ordered(shape: tuple[Poly, ...], order: tuple[int, ...]) -> Strides:

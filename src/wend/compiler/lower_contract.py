@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from wend.base import dtypes
 from wend.compiler.extents import ONE, ZERO, FirstSizes
 from wend.compiler.ir import CONTRACT, Function, Op, Read, View
-from wend.compiler.layout import Layout, is_dense, ordered, view_of
+from wend.compiler.layout import Layout, is_dense, ordered, orders_read, view_of
 from wend.compiler.products import (
     MOVED,
     Axes,
@@ -27,7 +27,6 @@ from wend.compiler.products import (
     summed_order,
 )
 from wend.core.graph import Node
-from wend.ops.views import Permutation
 from wend.ops.views import View as ViewOp
 
 __all__ = ["lower_contract"]
@@ -116,10 +115,8 @@ class _Contraction:
         plain = tuple(range(len(self.shape)))
         if self.out in self.low.needed:
             return [plain]
-        shown = {
-            tuple(node.prim.order(len(plain))) if isinstance(node.prim, Permutation) else plain
-            for node in self.low.consumers.get(self.out, ())
-        }
+        readers = self.low.consumers.get(self.out, ())
+        shown = orders_read((node.prim for node in readers), len(plain))
         return [*shown, plain] if len(shown) == 1 and plain not in shown else [plain]
 
     def way(self, layout: Layout, order: Order, copied: tuple[bool, bool]) -> _Way | None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from wend.compiler.blocking import Room, arguments, handed_rows, panel_capacity, panels
+from wend.compiler.blocking import Room, Tiles, arguments, handed_rows, panel_capacity, panels
 from wend.compiler.bundles import most_columns
 from wend.compiler.direct import is_small
 from wend.compiler.masks import store_counted
@@ -494,10 +494,7 @@ class _Shifted:
         """
         f, a, shape = self.f, self.a, self.shape
         column, count = columns
-        # Tiles share the rows evenly: 9 rows are 5 and 4, not 8 and 1.
-        tiles = f.ceil_div(a["filters"], shape.rows)
-        each = f.div(a["filters"], tiles)
-        more = f.sub(a["filters"], f.mul(each, tiles))
+        tiles = Tiles.of(f, shape, a["filters"])
         out = f.at(to[1], f.mul(column, self.unit))
         into_row = f.select(self.handed, str(shape.panel * shape.size), a["out_channel"])
         far = f.is_("sgt", f.mul(a["out_channel"], a["filters"]), str(_FAR))
@@ -510,9 +507,9 @@ class _Shifted:
                 f"i64 {column}, i64 {place[0]}, i64 {place[1]}, ptr {a['state']})"
             )
 
-        with f.turns("0", tiles) as loop:
+        with f.turns("0", tiles.count) as loop:
             row = loop.carry("i64", "0")
-            height = f.add(each, f.select(f.is_("slt", loop.index, more), "1", "0"))
+            height = tiles.height(f, loop.index)
             loop.become(row, f.add(row, height))
             number = f.add(f.mul(f.sub(height, "1"), str(shape.vectors)), f.sub(width, "1"))
             tile = f.load("ptr", f.at("@shifted_tiles", f.mul(number, "8")), 8)

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
-from wend.compiler.blocking import Block, Multiply, Panels, Room, arguments, panels
+from wend.compiler.blocking import Block, Multiply, Panels, Room, Tiles, arguments, panels
 from wend.compiler.bundles import pieces
 from wend.compiler.operands import Matrix, Operands
 from wend.compiler.packing import Source, shuffled, transposed
@@ -370,16 +370,14 @@ def _multiply_panels(
     part = f.add(f.div(str(shape.rows * shape.size - 1), panels_), "1")
     soon = f"i64 {f.mul(part, a['channels'])}, i64 {panels_}, i64 {part}, i64 0"
     apart = f.mul(given.row, str(shape.panel))
-    count = f.ceil_div(a["filters"], shape.rows)
-    each = f.div(a["filters"], count)
-    more = f.sub(a["filters"], f.mul(each, count))
+    tiles = Tiles.of(f, shape, a["filters"])
     with f.loop("0", str(way.places)) as k:
         first, base, goal = (
             given.of_place(f, base, k) for base in (given.kernels, given.spread, given.sums)
         )
-        with f.turns("0", count) as loop:
+        with f.turns("0", tiles.count) as loop:
             left, out = loop.carry("ptr", first), loop.carry("ptr", goal)
-            height = f.add(each, f.select(f.is_("slt", loop.index, more), "1", "0"))
+            height = tiles.height(f, loop.index)
             later = f.at(left, f.mul(height, given.row))
             loop.become(left, later)
             loop.become(out, f.at(out, f.mul(height, given.line)))

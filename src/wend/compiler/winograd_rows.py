@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wend.compiler.blocking import Room, arguments, panel_capacity
+from wend.compiler.blocking import Room, Tiles, arguments, panel_capacity
 from wend.compiler.packing import Source
 from wend.compiler.routine import Routine
 from wend.compiler.tile import LINE, Shape, fetch, lane_mask, lane_range, spread
@@ -112,13 +112,11 @@ def _spread_rows(shape: Shape, dtype: str, names: list[str]) -> str:
 
 @contextmanager
 def _tiles_of(f: Routine, shape: Shape, a: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """A loop over tiles, which share the rows evenly: the first row of each, and its height."""
-    count = f.ceil_div(a["filters"], shape.rows)
-    each = f.div(a["filters"], count)
-    more = f.sub(a["filters"], f.mul(each, count))
-    with f.turns("0", count) as loop:
+    """A loop over tiles of all filters: the first row of each, and its height."""
+    tiles = Tiles.of(f, shape, a["filters"])
+    with f.turns("0", tiles.count) as loop:
         row = loop.carry("i64", "0")
-        height = f.add(each, f.select(f.is_("slt", loop.index, more), "1", "0"))
+        height = tiles.height(f, loop.index)
         loop.become(row, f.add(row, height))
         yield row, height
 

@@ -351,7 +351,7 @@ static void wend_dealloc_tensor(PyObject *self)
         Py_ssize_t nones = 0;                                                            \
         WEND_LET_GO((t)->value)                                                          \
         WEND_LET_GO((t)->leaf)                                                           \
-        WEND_LET_GO((t)->derived)                                                          \
+        WEND_LET_GO((t)->derived)                                                        \
         WEND_LET_GO((t)->_layout)                                                        \
         WEND_LET_GO((t)->_grad)                                                          \
         WEND_LET_GO_NONES();                                                             \
