@@ -164,14 +164,17 @@ class Alone(Execution):
 
 def summary_of(sorter: Any) -> list[Any]:
     """The ops of a flush as groups of one (`batches.Noted`)."""
-    nodes, needed = sorter.nodes, [g for g, on in enumerate(sorter.needed) if on]
-    return [(nodes[g], 1, 1, True, sorter.made_of(g)[0]) for g in needed]
+    return [(sorter.nodes[g], 1, 1, True, sorter.made_of(g)[0]) for g in needed_of(sorter)]
 
 
 def owners_of(sorter: Any) -> dict[int, int]:
     """Which of the groups of `summary_of` makes a value."""
-    needed = [g for g, on in enumerate(sorter.needed) if on]
-    return {i: k for k, g in enumerate(needed) for i in sorter.made_of(g)}
+    return {i: k for k, g in enumerate(needed_of(sorter)) for i in sorter.made_of(g)}
+
+
+def needed_of(sorter: Any) -> list[int]:
+    """The ops of a flush that were run."""
+    return [g for g, on in enumerate(sorter.needed) if on]
 
 
 def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> Any:

@@ -282,10 +282,10 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
     )
     settings = config.settings
     if not (settings.verify or settings.deterministic):
-        # Exact bits, as in `Backward.find_name`.
-        kernel = template.tails.get((sizes, repr(numbers)) if numbers else sizes, template)
+        key = (sizes, repr(numbers)) if numbers else sizes  # exact bits, as in `Backward.find_name`
+        kernel = template.tails.get(key, template)
         if kernel is template:
-            kernel = tail_kernel(template, arrays, sizes, numbers)
+            kernel = tail_kernel(template, arrays, key, numbers)
         found: list[Any] | None = None if kernel is None else kernel.run(arrays)
         if found is not None:
             return found
@@ -309,10 +309,11 @@ def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
     ]
 
 
-def tail_kernel(
-    template: Template, arrays: list[Any], sizes: tuple[Any, ...], numbers: list[Any]
-) -> Any:
-    """Machine code that makes these gradients in memory of their own; None if there is none."""
+def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[Any]) -> Any:
+    """Machine code that makes these gradients in memory of their own; None if there is none.
+
+    key: what it is known by, among `tails`
+    """
     known = template.tails
     try:
         found = kernel_of(template.tail, tail_types(template, arrays), numbers)
@@ -322,7 +323,7 @@ def tail_kernel(
         found = None
     if len(known) >= MOST_TAILS:
         known.clear()
-    known[(sizes, repr(numbers)) if numbers else sizes] = found
+    known[key] = found
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -104,8 +105,8 @@ def read_turned(path: PathGraph) -> set[int]:
             if made.prim.turns:
                 found.add(node.inputs[0])
     if found:
-        read = [i for node in path.nodes for i in node.inputs if i in found]
-        found = {i for i in found if read.count(i) == 1}
+        read = Counter([i for node in path.nodes for i in node.inputs if i in found])
+        found = {i for i in found if read[i] == 1}
     return found
 
 

@@ -151,7 +151,7 @@ class Optimizer:
             whole = self._comes_back(given) or trace.n > 0
             for group, parameters in zip(self.param_groups, given, strict=True):
                 if not whole:
-                    self._update_each(group, parameters)
+                    self._update_each(group)
                 elif parameters:
                     self._update(group, parameters)
         finally:
@@ -172,13 +172,13 @@ class Optimizer:
             self._varies = True
         return not self._varies or n >= OFTEN
 
-    def _update_each(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+    def _update_each(self, group: dict[str, Any]) -> None:
         """As `_update`, a path for each pair: a layer's mostly, and those of one kind are the same.
 
         What is a pair depends on the group alone, not on the set.
         """
         every = group["params"]
-        for k in range(0, len(every) if parameters else 0, 2):
+        for k in range(0, len(every), 2):
             pair = [p for p in every[k : k + 2] if p.grad is not None]
             if not pair:
                 continue
