@@ -11,7 +11,7 @@ from wend.base import config
 from wend.compiler.ir import CONTRACT, CONVOLVE
 from wend.compiler.kernels import Kernel
 
-SIZES = [(1, 1, 1), (2, 3, 5), (8, 48, 16), (17, 49, 33), (70, 130, 20), (3, 20, 1300), (40, 64, 7)]
+SIZES = [(1, 1, 1), (2, 3, 5), (8, 48, 16), (17, 49, 33), (70, 310, 20), (3, 20, 1300), (40, 64, 7)]
 
 
 @pytest.fixture(autouse=True)

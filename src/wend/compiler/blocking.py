@@ -63,6 +63,8 @@ _DIRECT, _LARGE_ROWS = 128, 16
 LARGE = 3 << 19
 # Rows of tiles that an epilogue gets at once, at most, where masks cost much.
 _TALL = 64
+# Panels whose tiles of some rows an epilogue gets at once, where one function computes them all.
+_HANDED = 8
 
 
 @dataclass(frozen=True)
@@ -273,6 +275,7 @@ class Multiply:
     epilogue, state: pointers       place: two i64, handed to the epilogue
     chunk: columns in a chunk; "" for the usual number     whole: do not cut the depth
     stands: whether rows of a block are read where they are (an i1), and tiles may be taller
+    strips: whether the epilogue takes tiles of several panels (see `compiler.matmul`)
     """
 
     f: Routine
@@ -293,6 +296,7 @@ class Multiply:
     chunk: str = ""
     whole: bool = False
     stands: Callable[[Block], str] | None = None
+    strips: bool = False
 
     def write(self) -> None:
         """Append the loops."""
@@ -404,7 +408,13 @@ class Multiply:
             short = f.is_("sle", tile.block.depth, str(_SHALLOW))
         strip = f.both(short, f.let(f"xor i1 {f.either(tile.handed, now)}, true"))
         with f.when(f.both(strip, f.is_("slt", first, until))):
-            self._strip(tile, (first_panel, step, apart), first_out, (first, until))
+            into = first_out, self.out_row
+            self._strip(tile, (first_panel, step, apart), into, (first, until), tile.soon)
+        if self.strips and shape.hands_strips:
+            handed = f.both(f.both(tile.handed, tile.fresh), f.let(f"xor i1 {now}, true"))
+            with f.when(handed):
+                self._handed_strips(tile, (first_panel, step, apart), (first, until))
+            strip = f.either(strip, handed)
         first = f.select(strip, until, first)
         with f.turns(first, until, str(shape.panel)) as loop:
             panel, out = loop.carry("ptr", first_panel), loop.carry("ptr", first_out)
@@ -418,18 +428,59 @@ class Multiply:
             loop.become(later, f.at(later, soon.apart))
 
     def _strip(
-        self, tile: _Tile, panels: tuple[str, str, str], out: str, columns: tuple[str, str]
+        self,
+        tile: _Tile,
+        panels: tuple[str, str, str],
+        goal: tuple[str, str],
+        columns: tuple[str, str],
+        soon: Soon,
     ) -> None:
-        """Tiles of widest panels in one call. panels: the first, bytes to its rows, to the next"""
-        f, shape, soon = self.f, self.shape, tile.soon
+        """Tiles of widest panels in one call.
+
+        panels: the first, bytes to its rows, to the next     goal: where sums go, bytes to the
+        next row
+        """
+        f, shape = self.f, self.shape
         height = f.minimum(tile.height, str(shape.rows))
         function = f.load("ptr", f.at("@strips", f.mul(f.sub(height, "1"), "8")), 8)
         count = f.div(f.sub(columns[1], columns[0]), str(shape.panel))
         base, step, apart = panels
+        out, out_row = goal
         f.line(
             f"call void {function}({tile.left}, ptr {base}, i64 {step}, i64 {apart}, "
             f"i64 {tile.block.depth}, i64 {count}, ptr {f.select(tile.fresh, 'null', out, 'ptr')}, "
-            f"ptr {out}, i64 {self.out_row}, {soon.whole(f)})"
+            f"ptr {out}, i64 {out_row}, {soon.whole(f)})"
+        )
+
+    def _handed_strips(
+        self, tile: _Tile, panels: tuple[str, str, str], columns: tuple[str, str]
+    ) -> None:
+        """The same for an epilogue, which gets several tiles side by side as one."""
+        f, shape, room = self.f, self.shape, self.room.tile
+        base, step, apart = panels
+        with f.turns(*columns, str(_HANDED * shape.panel)) as loop:
+            panel = loop.carry("ptr", base)
+            start, turns = loop.carry("ptr", tile.soon.start), loop.carry("i64", tile.soon.turns)
+            last = f.minimum(f.add(loop.index, loop.step), columns[1])
+            wide = f.sub(last, loop.index)
+            goal = room, f.mul(wide, str(shape.size))
+            soon = tile.soon._replace(start=start, turns=turns)
+            where = self._where(tile, wide, loop.index)
+            f.line(f"call void {self.epilogue}(ptr null, {where})")
+            self._strip(tile, (panel, step, apart), goal, (loop.index, last), soon)
+            f.line(f"call void {self.epilogue}(ptr {room}, {where})")
+            loop.become(panel, f.at(panel, f.mul(apart, str(_HANDED))))
+            later = f.sub(turns, str(_HANDED))
+            there = f.is_("sgt", later, "0")
+            onward = f.at(start, f.mul(tile.soon.apart, str(_HANDED)))
+            loop.become(start, f.select(there, onward, start, "ptr"))
+            loop.become(turns, f.maximum(later, "0"))
+
+    def _where(self, tile: _Tile, columns: str, column: str) -> str:
+        """What an epilogue is told of a tile."""
+        return (
+            f"i64 {tile.height}, i64 {columns}, i64 {tile.row}, i64 {column}, "
+            f"i64 {self.place[0]}, i64 {self.place[1]}, ptr {self.state}"
         )
 
     def _limit(self, block: Block) -> str:
@@ -488,10 +539,7 @@ class Multiply:
         before = f.select(tile.fresh, "null", out, "ptr")
         into = f.select(handed, self.room.tile, out, "ptr")
         into_row = f.select(handed, str(shape.panel * shape.size), self.out_row)
-        where = (
-            f"i64 {tile.height}, i64 {there[0]}, i64 {tile.row}, i64 {column}, "
-            f"i64 {self.place[0]}, i64 {self.place[1]}, ptr {self.state}"
-        )
+        where = self._where(tile, there[0], column)
         with f.when(handed):
             f.line(f"call void {self.epilogue}(ptr null, {where})")
         f.line(

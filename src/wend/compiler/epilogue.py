@@ -52,12 +52,18 @@ class EpilogueCode(NestCode):
         for access in self.accesses:
             self.starts[id(access)] = self.start(access)
         dtype = self.function.dtypes[tail.head.out]
-        line = matmul.tile_columns(dtype.name) * dtype.itemsize
+        tile = matmul.tile_columns(dtype.name)
+        self.strips = matmul.hands_strips(dtype.name)
+        line = tile * dtype.itemsize
         self.before_the_tile(line)
         if not self.target.masks and self.may_repeat():
             self.pairs(line)
+        apart = str(line)
+        if self.strips:
+            wide = text.let(f"call i64 @llvm.smax.i64(i64 %columns, i64 {tile})")
+            apart = text.let(f"mul i64 {wide}, {dtype.itemsize}")
         with self.counted("0", "%rows") as i:
-            sums = self.sums_of(i, line)
+            sums = self.sums_of(i, apart)
             self.row_of(i)
             column = self.alloca("i64")
             text.line(f"store i64 0, ptr {column}")
@@ -82,10 +88,22 @@ class EpilogueCode(NestCode):
                 for access in matrices:
                     step = text.let(f"mul i64 {i}, {self.poly(access.strides[2])}")
                     start = self.beyond(self.starts[id(access)], access, step)
-                    for offset in range(0, line, LINE):
-                        fetch(text, text.let(f"getelementptr i8, ptr {start}, i64 {offset}"), 2)
+                    self.fetch_row(start, line)
         text.line("ret void")
         text.label(there)
+
+    def fetch_row(self, start: str, line: int) -> None:
+        """Fetch a row of an operand or result, as wide as the tile. line: bytes of a usual one"""
+        text = self.text
+        if not self.strips:
+            for offset in range(0, line, LINE):
+                fetch(text, text.let(f"getelementptr i8, ptr {start}, i64 {offset}"), 2)
+            return
+        tile = matmul.tile_columns(self.function.dtypes[self.tail.head.out].name)
+        up = text.let(f"add i64 %columns, {tile - 1}")
+        with self.counted("0", text.let(f"udiv i64 {up}, {tile}")) as j:
+            step = text.let(f"mul i64 {j}, {line}")
+            fetch(text, text.let(f"getelementptr i8, ptr {start}, i64 {step}"), 2)
 
     # -- places ---------------------------------------------------------------------------------
 
@@ -106,7 +124,7 @@ class EpilogueCode(NestCode):
         kind = memory_type(access.dtype)
         return self.text.let(f"getelementptr {kind}, ptr {pointer}, i64 {elements}")
 
-    def sums_of(self, i: str, line: int) -> str:
+    def sums_of(self, i: str, line: str) -> str:
         """The address of a row of the tile. line: bytes to the next one"""
         place = self.text.let(f"mul i64 {i}, {line}")
         return self.text.let(f"getelementptr i8, ptr %tile, i64 {place}")
@@ -165,7 +183,7 @@ class EpilogueCode(NestCode):
         text.label(pair)
         last = text.let(f"sub i64 %columns, {self.lanes}")
         with self.counted("0", "%rows") as i:
-            sums = self.sums_of(i, line)
+            sums = self.sums_of(i, str(line))
             self.row_of(i)
             b = VectorBuilder(text, self.module, self.lanes, self.target)
             self.vectors(b, ["0", last], sums)

@@ -115,6 +115,7 @@ class Extents:
         self._ids: dict[Any, int] = {}
         self._meaning: dict[int, Poly] = {}  # atom -> the polynomial that it equals
         self._canonical: dict[Poly, Poly] = {}
+        self._products: dict[tuple[Poly, Poly], Poly] = {}
         #: What nodes made of their operands' extents, while no further equality is known.
         self._results: dict[Any, list[tuple[Poly, ...]]] = {}
         self._ranks: dict[Program, list[int] | None] = {}
@@ -189,6 +190,13 @@ class Extents:
             self._canonical[p] = found
         return found
 
+    def times(self, a: Poly, b: Poly) -> Poly:
+        """The canonical form of a * b."""
+        found = self._products.get((a, b))
+        if found is None:
+            found = self._products[a, b] = self.canonical(mul(a, b))
+        return found
+
     @staticmethod
     def _replace(p: Poly, atom: int, meaning: Poly) -> Poly:
         result = ZERO
@@ -222,6 +230,7 @@ class Extents:
         """Note what an atom is that nothing was known of."""
         self._meaning[atom] = meaning
         self._canonical.clear()
+        self._products.clear()
         self._results.clear()
 
     def _occurs_once(self, atom: int, p: Poly) -> bool:

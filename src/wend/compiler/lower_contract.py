@@ -52,8 +52,10 @@ def lower_contract(low: Any, node: Node) -> bool:
     ]
     reads = [Read(i, tuple(range(len(f.shape(i))))) for i in inputs]
     op = Op(CONTRACT, node, node.outputs, reads)
-    x, y = (Operand(f.layout(i), f.shape(i)) for i in inputs)
-    op.product = product_of(f.extents, x, y, way.layout, way.axes, contraction.sizes)
+    op.product = way.product
+    if inputs != list(node.inputs):
+        x, y = (Operand(f.layout(i), f.shape(i)) for i in inputs)
+        op.product = product_of(f.extents, x, y, way.layout, way.axes, contraction.sizes)
     f.ops.append(op)
     return True
 

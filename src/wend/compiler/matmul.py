@@ -39,12 +39,13 @@ An *epilogue* is called once for each tile of the finished product, and does wit
     void epilogue(ptr tile, i64 rows, i64 columns, i64 row, i64 column, i64 batch0, i64 batch1,
                   ptr state)
 
-`tile` holds rows x columns accumulators, its rows `tile_columns(dtype)` elements apart; row,
-column, batch0 and batch1 say where it lies in the product. All columns up to the next multiple of
-the lanes may be read. Before a tile is computed an epilogue is called with null in its place, so
-that it fetches what it is going to read. `out` is only written, with sums over a part of the
-depth, if the depth is larger than `depth_block()`: it may be the place where the epilogue puts its
-results, if they have the accumulators' type and the same strides.
+`tile` holds rows x columns accumulators, its rows `tile_columns(dtype)` elements apart, or
+`columns` if these are more (where `hands_strips(dtype)`); row, column, batch0 and batch1 say where
+it lies in the product. All columns up to the next multiple of the lanes may be read. Before a
+tile is computed an epilogue is called with null in its place, so that it fetches what it is going
+to read. `out` is only written, with sums over a part of the depth, if the depth is larger than
+`depth_block()`: it may be the place where the epilogue puts its results, if they have the
+accumulators' type and the same strides.
 
 How a sum is split depends on the sizes, and on the part's number of rows: cut by sizes alone, never
 by the number of threads, and results are the same from run to run.
@@ -90,6 +91,7 @@ __all__ = [
     "core_text",
     "depth_block",
     "epilogue",
+    "hands_strips",
     "lanes",
     "packed_size",
     "scratch_bytes",
@@ -145,6 +147,11 @@ def _of(dtype: str, target: Target | None) -> Shape:
 def tile_columns(dtype: str, target: Target | None = None) -> int:
     """Elements between the rows of the tile that an epilogue gets."""
     return _of(dtype, target).panel
+
+
+def hands_strips(dtype: str, target: Target | None = None) -> bool:
+    """Whether an epilogue may get several tiles side by side as one."""
+    return _of(dtype, target).hands_strips
 
 
 def lanes(dtype: str, target: Target | None = None) -> int:
@@ -214,8 +221,11 @@ def epilogue(
     shape = _of(dtype, target)
     f = Routine(name, EPILOGUE)
     f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
+    apart = str(shape.panel * shape.size)
+    if shape.hands_strips:
+        apart = f.mul(f.maximum("%columns", str(shape.panel)), str(shape.size))
     with f.loop("0", "%rows") as i:
-        line = f.at("%tile", f.mul(i, str(shape.panel * shape.size)))
+        line = f.at("%tile", f.mul(i, apart))
         row = f.add("%row", i)
         with f.loop("0", "%columns", str(shape.lanes)) as j:
             sums = f.load(shape.vector, f.at(line, f.mul(j, str(shape.size))), shape.size)
@@ -360,6 +370,7 @@ def _product(shape: Shape, dtype: str) -> str:
                 place=told,
                 chunk=chunk,
                 stands=operands.stands,
+                strips=True,
             ).write()
     return f.text()
 

@@ -7,7 +7,7 @@ from itertools import islice, permutations
 from math import prod
 from typing import NamedTuple
 
-from wend.compiler.extents import ONE, ZERO, Extents, Poly, mul
+from wend.compiler.extents import ONE, ZERO, Extents, Poly
 from wend.compiler.ir import Layout, contiguous
 
 
@@ -143,6 +143,8 @@ def swapped(axis: Axis) -> Axis:
 def shortest(extents: Extents, axes: list[Axis]) -> list[Axis]:
     """As few loops as strides allow, in whatever order; the steps in the result become smaller."""
     axes = [a for a in axes if a.extent != ONE]
+    if len(axes) < 2:
+        return axes
     best = merged(extents, axes)
     for order in islice(permutations(axes), 1, _ORDERS):
         if len(best) == 1:
@@ -157,7 +159,7 @@ def shortest(extents: Extents, axes: list[Axis]) -> list[Axis]:
 
 def merged(extents: Extents, axes: list[Axis]) -> list[Axis]:
     """Neighbouring loops in one where all strides allow it; loops of one turn dropped."""
-    canonical = extents.canonical
+    times = extents.times
     result: list[Axis] = []
     for axis in axes:
         if axis.extent == ONE:
@@ -165,10 +167,10 @@ def merged(extents: Extents, axes: list[Axis]) -> list[Axis]:
         if result:
             last = result[-1]
             if all(
-                canonical(mul(axis.extent, inner)) == outer
+                times(axis.extent, inner) == outer
                 for inner, outer in zip(axis[1:4], last[1:4], strict=True)
             ):
-                extent = canonical(mul(last.extent, axis.extent))
+                extent = times(last.extent, axis.extent)
                 result[-1] = axis._replace(extent=extent, dims=last.dims + axis.dims)
                 continue
         result.append(axis)

@@ -131,6 +131,11 @@ class Shape:
         return self.vectors * self.lanes
 
     @property
+    def hands_strips(self) -> bool:
+        """Whether an epilogue may get several tiles as one: of small ones calls take a part."""
+        return self.rows < 8
+
+    @property
     def reach(self) -> int:
         """Rows that are addressed from one of them: more need registers for odd multiples."""
         return 8 if self.rows == 8 else 3
