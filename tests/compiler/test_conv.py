@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from convolutions import GEOMETRIES, Case, near
+from convolutions import GEOMETRIES, Case, few_channels, large_squares, layouts, near, negate
 from products import guarded
 
 from wend.compiler import conv, matmul
@@ -10,13 +10,6 @@ from wend.compiler.llvm import Target, assembly, compile_module, host
 from wend.compiler.tile import Shape
 from wend.compiler.winograd import least
 from wend.compiler.winograd_wide import has_wide
-
-
-def layouts(array):
-    """The same numbers: dense, backwards, and with the channels last."""
-    yield array
-    yield np.ascontiguousarray(array[:, :, ::-1, ::-1])[:, :, ::-1, ::-1]
-    yield np.ascontiguousarray(array.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
@@ -55,21 +48,6 @@ def test_parts(geometry):
     first, rest = case.convolve(last_column=cut), case.convolve(first_column=cut)
     assert (first == 7).any() and (rest == 7).any()  # as they were
     assert np.array_equal(np.where(first == 7, rest, first), whole)
-
-
-def negate(f, site):
-    """-sums into out[image, group * filters + filter, position]."""
-    lanes = matmul.lanes("float32")
-    kind = f"<{lanes} x float>"
-    out = f.load("ptr", site.state)
-    image, group, channel = (f.load("i64", f.at(site.state, 8 * i)) for i in (1, 2, 3))
-    place = f.add(f.mul(site.batch0, image), f.mul(site.batch1, group))
-    place = f.add(f.add(place, f.mul(site.row, channel)), site.column)
-    x = f.let(f"fneg {kind} {site.sums}")
-    f.line(
-        f"call void @llvm.masked.store.v{lanes}f32.p0({kind} {x}, "
-        f"ptr {f.at(out, f.mul(place, '4'))}, i32 4, <{lanes} x i1> {site.mask})"
-    )
 
 
 @pytest.mark.parametrize("geometry", [GEOMETRIES[k] for k in (2, 5, 11, -4, -3, -2, -1)], ids=str)
@@ -148,19 +126,6 @@ def test_a_weight_is_shared_by_squares_of_both_sizes(size):
     assert all(np.array_equal(x, y) for x, y in zip(found, whole * 2))
 
 
-def large_squares():
-    """Images that are computed in squares of 4 x 4 where there are such."""
-    for n, size, padding in [
-        (1, (24, 37), (1, 1, 1, 1)),
-        (3, (15, 13), (0, 2, 3, 1)),
-        (5, (5, 61), (1, 1, 1, 1)),
-        (1, (64, 7), (0, 0, 0, 0)),
-        (2, (21, 21), (-1, 4, 2, -2)),
-        (9, (4, 16), (2, 2, 2, 2)),
-    ]:
-        yield Case((n, 21, 27, size, (3, 3), (1, 1), (1, 1), padding, 1))
-
-
 def check_transformed(case):
     """Images of any layout, with an epilogue and without, and parts of one."""
     library = compile_module(matmul.epilogue("finish", "float32", negate), ["finish"])
@@ -199,21 +164,6 @@ def test_large_squares_are_accurate(kind):
     want = case.forward()
     error = np.linalg.norm(case.convolve() - want) / np.linalg.norm(want)
     assert error < 2e-6
-
-
-def few_channels():
-    """Images that are transformed along their columns where that is done."""
-    for n, channels, filters, size, padding in [
-        (1, 3, 16, (24, 37), (1, 1, 1, 1)),
-        (1, 3, 16, (86, 86), (1, 1, 1, 1)),
-        (2, 3, 8, (30, 30), (1, 1, 1, 1)),
-        (1, 1, 9, (18, 21), (0, 0, 0, 0)),
-        (1, 5, 13, (13, 40), (0, 2, 3, 1)),
-        (1, 15, 64, (20, 23), (-1, 4, 2, -2)),
-        (1, 16, 11, (12, 16), (1, 1, 1, 1)),
-        (3, 2, 34, (8, 28), (2, 2, 2, 2)),
-    ]:
-        yield Case((n, channels, filters, size, (3, 3), (1, 1), (1, 1), padding, 1))
 
 
 @pytest.mark.parametrize("case", list(few_channels()), ids=lambda case: f"{case.x.shape}")

@@ -34,6 +34,7 @@ CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may 
                                 LATER: other calls have the same workspace and weight, and the
                                 words in front of it, in FRONT bytes, tell whether it is filled
     first_filter last_filter    for which `turn_weight` does so; all: 0, filters
+    pool                    0, or the words of a pooling of the result: see `compiler.winograd_pool`
 
 An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
 
@@ -96,6 +97,7 @@ from wend.compiler.winograd import (
     spread_words,
     winograd,
 )
+from wend.compiler.winograd_pool import POOL, pool_functions, tell_pooled
 from wend.compiler.winograd_rows import is_by_rows, rows_functions
 from wend.compiler.winograd_weight import winograd_weight
 from wend.compiler.winograd_wide import WIDE, has_wide, is_wide, wide_functions
@@ -108,6 +110,7 @@ __all__ = [
     "FIRST",
     "FRONT",
     "LATER",
+    "POOL",
     "WORDS",
     "bundle_columns",
     "bundle_sums",
@@ -115,6 +118,7 @@ __all__ = [
     "core_text",
     "keeps_turned",
     "partial_sums",
+    "pools",
     "scratch_bytes",
     "spread_sums",
     "workspace_sums",
@@ -128,7 +132,7 @@ _COMMON = (
 )
 CONVOLVE = (
     _COMMON + "first_column last_column accumulate epilogue state bundle scratch origin "
-    "batch workspace spread turned first_filter last_filter"
+    "batch workspace spread turned first_filter last_filter pool"
 ).split()
 CONVOLVE_INPUT = (
     _COMMON + "out_row out_column workspace partial bundle scratch turned first_filter last_filter "
@@ -209,6 +213,11 @@ def keeps_turned(dtype: str) -> bool:
     return has_tiles(shape, dtype) and is_padded(shape)
 
 
+def pools(dtype: str) -> bool:
+    """Whether `convolve` may be told of a pooling of its result."""
+    return has_wide(_of(dtype, None), dtype)
+
+
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
     """Bytes that a convolution needs to work in, whatever the sizes."""
     return scratch_size(_of(dtype, target))
@@ -238,30 +247,32 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         ]
         return "\n".join(texts)
     wide = name == "convolve" and has_wide(shape, dtype)
+    words = CONVOLVE if wide else CONVOLVE[:-1]  # nobody else pools
     texts = [
         tiles(shape),
         pack_right(shape, dtype),
         pack_left(shape, dtype),
-        pack_patches(shape, dtype, CONVOLVE),
-        convolve_direct(shape, dtype, CONVOLVE),
+        pack_patches(shape, dtype, words),
+        convolve_direct(shape, dtype, words),
         share_tile(shape),
-        spread_weight(shape, dtype, CONVOLVE, NARROW),
-        spread_image(shape, dtype, CONVOLVE),
-        join_image(shape, dtype, CONVOLVE),
-        winograd(shape, dtype, CONVOLVE, NARROW),
-        shifted(shape, dtype, CONVOLVE),
-        _convolve(shape, dtype, wide),
+        spread_weight(shape, dtype, words, NARROW),
+        spread_image(shape, dtype, words),
+        join_image(shape, dtype, words),
+        winograd(shape, dtype, words, NARROW),
+        shifted(shape, dtype, words),
+        _convolve(shape, dtype, words, wide),
     ]
     if name == "convolve":
-        texts.append(_turn_weight(shape, dtype))
+        texts.append(_turn_weight(shape, dtype, words))
     if wide:
-        texts += wide_functions(shape, dtype, CONVOLVE)
-        texts += rows_functions(shape, dtype, CONVOLVE)
+        texts += wide_functions(shape, dtype, words)
+        texts += rows_functions(shape, dtype, words)
+        texts += pool_functions(shape, words)
     if name == "convolve_input":
         texts += [
             scatter_phase(shape),
             turn_weight(shape, dtype, CONVOLVE_INPUT),
-            convolve_input(shape, dtype, CONVOLVE_INPUT, CONVOLVE),
+            convolve_input(shape, dtype, CONVOLVE_INPUT, words),
         ]
     return "\n".join(texts)
 
@@ -283,10 +294,10 @@ def _add_parts(shape: Shape) -> str:
     return f.text()
 
 
-def _turn_weight(shape: Shape, dtype: str) -> str:
+def _turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     """What comes before the parts of a convolution."""
     f = Routine("turn_weight", [("ptr", "args")])
-    a = arguments(f, CONVOLVE, "")
+    a = arguments(f, names, "")
     with f.when(is_winograd(f, shape, dtype, a)):
         if has_wide(shape, dtype):
             with f.when(is_wide(f, shape, a)):
@@ -296,9 +307,9 @@ def _turn_weight(shape: Shape, dtype: str) -> str:
     return f.text()
 
 
-def _convolve(shape: Shape, dtype: str, wide: bool) -> str:
+def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
     f = Routine("convolve", [("ptr", "args")])
-    a = arguments(f, CONVOLVE, "input weight out epilogue state bundle scratch")
+    a = arguments(f, names, "input weight out epilogue state bundle scratch")
     if is_padded(shape):
         with f.when(f.is_("eq", a["turned"], str(FIRST))):
             workspace = f.let(f"inttoptr i64 {a['workspace']} to ptr")
@@ -308,17 +319,23 @@ def _convolve(shape: Shape, dtype: str, wide: bool) -> str:
     with f.when(is_winograd(f, shape, dtype, a)):
         if wide:
             with f.when(is_wide(f, shape, a)):
+                tell_pooled(f, "true")
                 f.line("call void @winograd_wide(ptr %args)")
                 f.leave_when("true")
+            tell_pooled(f, "false")
         f.line("call void @winograd(ptr %args)")
         f.leave_when("true")
     with f.when(is_shifted(f, shape, dtype, a)):
         if wide:
             with f.when(is_by_rows(f, shape, a)):
+                tell_pooled(f, "true")
                 f.line("call void @winograd_rows(ptr %args)")
                 f.leave_when("true")
+            tell_pooled(f, "false")
         f.line("call void @shifted(ptr %args)")
         f.leave_when("true")
+    if wide:
+        tell_pooled(f, "false")
     shared = f.let("alloca [6 x i64], align 8")
     size = SOURCES[dtype][1]
     for name in "input_image input_channel input_row input_column weight_filter".split():

@@ -19,6 +19,7 @@ from wend.compiler.layout import is_dense
 from wend.compiler.lower import Lowering
 from wend.compiler.nest import Nest
 from wend.compiler.passes import Pass, Watch
+from wend.compiler.pooled import Pooled
 from wend.compiler.pooling import windows
 from wend.compiler.regions import Region
 from wend.compiler.scans import scan
@@ -104,6 +105,7 @@ class Recipe:
 
     def emit(self) -> Iterator[None]:
         """Nests and products become kernels."""
+        self.pooled = Pooled(self.function, self.regions)
         for region in self.regions:
             step = self.step(region)
             if step is not None:
@@ -129,7 +131,7 @@ class Recipe:
             kernel = self.nest(region)
         elif region.kind == CONVOLVE:
             kernel = convolution(self.function, head_of(region))
-            self.add_tail(kernel, region)
+            self.pooled.add(kernel, region, self.add_tail(kernel, region))
         elif region.kind == CONTRACT:
             kernel = self.multiply(head_of(region))
             self.add_tail(kernel, region)
@@ -140,7 +142,7 @@ class Recipe:
         elif op.kind == JOIN:
             kernel = join(self.function, op)
         elif op.kind == WINDOWS:
-            kernel = windows(self.function, op)
+            kernel = windows(self.function, op, self.pooled.flags.get(op.outputs[0]))
         else:
             return op
         kernel.ops = list(region.ops)
@@ -166,10 +168,10 @@ class Recipe:
         kernel.nest = nest
         return kernel
 
-    def add_tail(self, kernel: Kernel, region: Region) -> None:
-        """Hand the finished tiles of a product to what is computed from them."""
+    def add_tail(self, kernel: Kernel, region: Region) -> Tail | None:
+        """Hand the finished tiles of a product to what is computed from them, if anything is."""
         if len(region.ops) == 1:
-            return
+            return None
         f = self.function
         tail = Tail(f, region)
         code, words = EpilogueCode(tail, region.outputs).compose()
@@ -199,6 +201,7 @@ class Recipe:
         }
         kernel.slots = [given.get(*pair) for pair in zip(names, kernel.slots, strict=True)]
         kernel.slots += words
+        return tail
 
     def multiply(self, op: Op) -> Kernel:
         """A matrix product."""

@@ -28,7 +28,7 @@ from wend.compiler.tile import lane_mask, lane_range
 from wend.core.graph import Node
 from wend.ops.elementwise import widened
 
-__all__ = ["lower_max_windows", "lower_unpatches", "windows"]
+__all__ = ["lower_max_windows", "lower_unpatches", "window_words", "windows"]
 
 #: Steps from window to window at which elements are read as neighbours; else they are gathered.
 NEAR = (1, 2)
@@ -70,8 +70,14 @@ def lower_unpatches(low: Any, node: Node) -> bool:
     return True
 
 
-def windows(f: Function, op: Op) -> Kernel:
-    """The kernel of an op on windows."""
+def window_words(f: Function, op: Op) -> list[Poly]:
+    """Kernel, stride, padding and dilation of a pooling's windows, of all dims each."""
+    sizes = [f.extents.path_expr(a) for a in op.node.args]
+    return sizes[: len(sizes) // 5 * 4]
+
+
+def windows(f: Function, op: Op, flag: int | None = None) -> Kernel:
+    """The kernel of an op on windows. flag: a value that says whether all is there already"""
     if op.node.prim.name == "unpatches":
         return _unpatches(f, op)
     x, (values, indices) = op.reads[0].value, op.outputs
@@ -82,7 +88,8 @@ def windows(f: Function, op: Op) -> Kernel:
     used |= {f.base(read.value) for other in f.ops for read in other.reads}
     placed = indices in used
     dtype = f.dtypes[x]
-    kernel = Kernel("max_windows", _greatest(nd, dtype, placed), f"max_windows {values}")
+    text = _greatest(nd, dtype, placed, flag is not None)
+    kernel = Kernel("max_windows", text, f"max_windows {values}")
     kernel.reads = [f.base(x)]
     kernel.writes = [values, indices] if placed else [values]
     kernel.slots = [
@@ -93,6 +100,9 @@ def windows(f: Function, op: Op) -> Kernel:
         *(Slot("extent", n) for n in f.shape(x)[len(front) :]),
         *(Slot("extent", n) for n in sizes),
     ]
+    if flag is not None:
+        kernel.reads.append(flag)
+        kernel.slots.append(Slot("pointer", flag, ZERO))
     return kernel
 
 
@@ -133,14 +143,20 @@ def _sum(f: Routine, terms: list[tuple[str, str]]) -> str:
 
 
 @cache
-def _greatest(nd: int, dtype: DType, placed: bool) -> str:
-    """max_windows over nd dims; placed: whether indices are wanted too."""
+def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
+    """max_windows over nd dims; placed: whether indices are wanted too.
+
+    flagged: whether a word is told that says if there is anything to do
+    """
     f, module, target = Routine("max_windows", [("ptr", "args")]), Module(), host()
     wide = widened(dtype)
     lanes = target.vector_bytes // max(4, wide.itemsize)
     plain = VectorBuilder(f, module, lanes, target)
     kind, indices = plain.type_of(wide), plain.type_of(dtypes.int64)
     best, where = f.let(f"alloca {kind}"), f.let(f"alloca {indices}")
+    if flagged:
+        flag = f.load("ptr", f.at("%args", 8 * (4 + 6 * nd)), 8)
+        f.leave_when(f.is_("ne", f.load("i64", flag, 8), "0"))
     x, values, places = (f.load("ptr", f.at("%args", 8 * k), 8) for k in range(3))
     planes = _words(f, 3, 1)[0]
     size, kernel, stride, padding, dilation, counts = (_words(f, 4 + k * nd, nd) for k in range(6))
@@ -153,6 +169,8 @@ def _greatest(nd: int, dtype: DType, placed: bool) -> str:
         fours = "true"
         for word, number in zip(words, (2, 2, 2, 2, 0, 0, 1, 1), strict=True):
             fours = f.both(fours, f.is_("eq", word, str(number)))
+        for n, m in zip(size, counts, strict=True):  # no window reaches beyond the last element
+            fours = f.both(fours, f.is_("sle", f.mul(m, "2"), n))
         with f.when(fours):
             _of_four(f, plain, (x, values, planes, size, counts), dtype)
             f.leave_when("true")

@@ -72,7 +72,7 @@ def convolution(f: Function, op: Op) -> Kernel:
         layout = f.layout(i)
         words[role] = Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
     zero = Slot("word", 0)
-    zeros = "accumulate epilogue state first_column origin turned first_filter"
+    zeros = "accumulate epilogue state first_column origin turned first_filter pool"
     words |= dict.fromkeys(zeros.split(), zero)
     words["last_filter"] = words["filters"]
     scratch = constant(conv.scratch_bytes(dtype.name))

@@ -28,6 +28,7 @@ from wend.compiler.packing import Source
 from wend.compiler.routine import Routine
 from wend.compiler.tile import LINE, Shape, fetch, lane_mask, lane_range, spread
 from wend.compiler.winograd import parameters
+from wend.compiler.winograd_pool import is_pooled, pooled_size
 from wend.compiler.winograd_wide import WIDE, join_line, spread_line
 
 __all__ = ["is_by_rows", "rows_functions"]
@@ -235,13 +236,19 @@ def _winograd_rows(shape: Shape, names: list[str]) -> str:
     f.line(f"call void @spread_rows(ptr %args, ptr {kernels})")
     wide, image_bytes = a["out_width"], f.mul(a["input_image"], unit)
     channel = f.mul(a["out_channel"], unit)
+    pooled = is_pooled(f, a)
+    unpooled = f.let(f"xor i1 {pooled}, true")
     handed = f.is_("ne", a["epilogue"], "null", "ptr")
     not_handed = f.let(f"xor i1 {handed}, true")
+    # What is in no window is not computed.
+    down, across = pooled_size(f, a)
+    until = f.select(pooled, f.mul(across, "2"), wide)
     # Of one image it may be a part: groups of rows whose first position is in it.
     four = f.mul(wide, str(_SIDE))
     begin, end = (
         f.div(f.add(a[name], f.sub(four, "1")), four) for name in ("first_column", "last_column")
     )
+    end = f.select(pooled, f.minimum(end, f.ceil_div(down, _SIDE // 2)), end)
     with f.loop("0", a["images"]) as image, f.loop(begin, end) as group:
         top = f.mul(group, str(_SIDE))
         seen = f.sub(top, a["pad_height"])
@@ -250,9 +257,10 @@ def _winograd_rows(shape: Shape, names: list[str]) -> str:
         f.line(f"call void @spread_lines(ptr %args, {given})")
         high = f.minimum(f.sub(a["out_height"], top), str(_SIDE))
         out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], unit)))
-        with f.turns("0", wide) as run:
+        with f.turns("0", until) as run:
+            waiting = run.carry("i64", "0")
             # The last columns are no less than a vector: those before them are fewer.
-            left = f.sub(wide, run.index)
+            left = f.sub(until, run.index)
             most, lanes = str(shape.panel), str(shape.lanes)
             fewer = f.is_("slt", left, str(shape.panel + shape.lanes))
             shared = f.select(f.is_("sgt", left, most), f.sub(left, lanes), left)
@@ -269,9 +277,25 @@ def _winograd_rows(shape: Shape, names: list[str]) -> str:
                     f"call void {f.load('ptr', place, 8)}(ptr {kernel}, ptr {panel}, "
                     f"i64 {a['channels']}, i64 {line}, i64 {plane}, ptr {into}, i64 {apart})"
                 )
+            # Windows wait for those of the next columns: together they fill a tile.
+            made = f.div(columns, "2")
+            ready = f.add(waiting, made)
+            last = f.is_("eq", columns, left)
+            over = f.either(last, f.is_("sgt", ready, str(shape.panel // 2)))
+            run.become(waiting, f.select(over, "0", ready))
+            with f.when(pooled):
+                to = f.at(tiles, f.mul(waiting, unit))
+                given = f"ptr {sums}, i64 {a['filters']}, ptr {to}, i64 {apart}"
+                f.line(f"call void @pool_lines({given})")
+                with f.when(over):
+                    given = f"ptr %args, ptr {tiles}, i64 {apart}, i64 {a['filters']}, i64 0"
+                    first = f.sub(f.div(run.index, "2"), waiting)
+                    place = f"i64 {f.div(top, '2')}, i64 {first}, i64 {ready}, i64 {image}"
+                    f.line(f"call void @hand_pooled({given}, {place})")
             given = f"ptr {sums}, i64 {a['filters']}, i64 {width}, ptr {tiles}, i64 {apart}"
-            f.line(f"call void @join_lines({given})")
-            with f.loop("0", high) as down:
+            with f.when(unpooled):
+                f.line(f"call void @join_lines({given})")
+            with f.loop("0", f.select(pooled, "0", high)) as down:
                 made = f.at(tiles, f.mul(down, apart))
                 column = f.add(f.mul(f.add(top, down), wide), run.index)
                 with f.when(handed):

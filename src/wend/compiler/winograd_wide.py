@@ -7,7 +7,7 @@ infinity: of these points rounding errors are about twice those of plain sums, o
 would be five times.
 
     void spread_panel(args, first, count, to, apart)
-    void join_panel(args, sums, line, apart, first, count)
+    void join_whole(args, sums, line, apart, first, count)      see `compiler.winograd_pool`
     void store_lines(tile, rows, columns, to, step)
 
 Vectors have eight lanes, and are of eight squares that may lie anywhere in an image or several: of
@@ -41,7 +41,18 @@ from wend.compiler.winograd import (
     winograd,
 )
 
-__all__ = ["WIDE", "has_wide", "is_wide", "join_line", "spread_line", "wide_functions"]
+__all__ = [
+    "JOINED",
+    "WIDE",
+    "has_wide",
+    "is_wide",
+    "join_even",
+    "join_line",
+    "join_odd",
+    "panel_runs",
+    "spread_line",
+    "wide_functions",
+]
 
 #: Neighbours among squares whose lines are a tile's, and filters of a tile.
 _GROUP, _FILTERS = 4, 8
@@ -55,6 +66,7 @@ _WORK, _EIGHTHS = 512, 7
 _NEAR, _FAR = 2**-0.5, 2**0.5
 
 _PANEL = "ptr args, i64 first, i64 count"
+JOINED = _PANEL.replace("args", "args, ptr sums, i64 line, i64 apart")
 
 
 def has_wide(shape: Shape, dtype: str) -> bool:
@@ -82,7 +94,7 @@ def wide_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
         spread_weight(shape, dtype, names, WIDE),
         _spread_panel(shape, dtype, names),
         _store_lines(shape),
-        _join_panel(shape, names),
+        _join_whole(shape, names),
         winograd(shape, dtype, names, WIDE),
     ]
 
@@ -123,11 +135,11 @@ def spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
 
 def join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """Six sums -> the four neighbours that they make."""
-    even, odd = _join_even(f, shape, x[:5]), _join_odd(f, shape, x[1:])
+    even, odd = join_even(f, shape, x[:5]), join_odd(f, shape, x[1:])
     return [even[0], odd[0], even[1], odd[1]]
 
 
-def _join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """The first and the third of four neighbours, of all sums but the last."""
     near, far = total(f, shape, x[1], x[2]), total(f, shape, x[3], x[4])
     return [
@@ -136,7 +148,7 @@ def _join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     ]
 
 
-def _join_odd(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def join_odd(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """The second and the fourth, of all sums but the first."""
     slope, steep = difference(f, shape, x[0], x[1]), difference(f, shape, x[2], x[3])
     return [
@@ -150,7 +162,7 @@ WIDE = Squares(4, "_wide", _spread_taps, _CHUNK, _CHUNK, 18, 8, True)
 
 
 @contextmanager
-def _runs(
+def panel_runs(
     f: Routine, a: dict[str, str], most: int
 ) -> Iterator[tuple[str, str, tuple[str, str], str]]:
     """A loop over neighbours among the squares of a panel, `most` at a time.
@@ -205,7 +217,7 @@ def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
     channel, row = f.mul(a["input_channel"], str(unit)), f.mul(a["input_row"], str(unit))
     with f.loop("0", a["channels"], str(_CHANNELS)) as block:
         end = f.minimum(f.add(block, str(_CHANNELS)), a["channels"])
-        with _runs(f, a, shape.panel) as (image, before, (y, x), count):
+        with panel_runs(f, a, shape.panel) as (image, before, (y, x), count):
             top = f.sub(f.mul(y, str(WIDE.side)), a["pad_height"])
             side = f.sub(f.mul(x, str(WIDE.side)), a["pad_width"])
             corner = f.add(f.mul(top, row), f.mul(side, str(unit)))
@@ -296,10 +308,9 @@ def _store_lines(shape: Shape) -> str:
     return f.text()
 
 
-def _join_panel(shape: Shape, names: list[str]) -> str:
+def _join_whole(shape: Shape, names: list[str]) -> str:
     """The function that makes the output of `count` squares of a panel, for all filters."""
-    words = _PANEL.replace("args", "args, ptr sums, i64 line, i64 apart")
-    f = Routine("join_panel", parameters(words), internal=True)
+    f = Routine("join_whole", parameters(JOINED), internal=True)
     a = arguments(f, names, "out epilogue state")
     unit, half, seen, side = shape.size, shape.lanes // 2, WIDE.seen, WIDE.side
     # Where the lines of each square go, and the tiles that they are: of each group a tile for each
@@ -313,7 +324,7 @@ def _join_panel(shape: Shape, names: list[str]) -> str:
     with f.loop("0", str(shape.panel)) as i:
         f.store("i64", "0", f.at(places, f.mul(i, "8")), 8)
     f.store("i64", "0", number, 8)
-    with _runs(f, a, _GROUP) as (_, before, _, _):
+    with panel_runs(f, a, _GROUP) as (_, before, _, _):
         here = f.add(f.load("i64", number, 8), str(side * tile))
         f.store("i64", here, number, 8)
         for square in range(_GROUP):
@@ -329,7 +340,7 @@ def _join_panel(shape: Shape, names: list[str]) -> str:
             squares = f.at(places, f.mul(q, str(8 * shape.lanes)))
             to = f.at(tiles, f.mul(i, str(tile_row)))
             # In 16 registers there is room for two lines of six sums.
-            for first_line, way in enumerate((_join_even, _join_odd)):
+            for first_line, way in enumerate((join_even, join_odd)):
                 columns = []
                 for k in range(seen):
                     wanted = range(first_line, first_line + seen - 1)
@@ -345,7 +356,7 @@ def _join_panel(shape: Shape, names: list[str]) -> str:
                             half_ = shuffled(f, shape, z, "poison", lanes, shape.lanes)
                             offset = f.load("i64", f.at(squares, 8 * (2 * k + g)), 8)
                             f.store(kind, half_, f.at(onto, offset), unit)
-        with _runs(f, a, _GROUP) as (image, before, (y, x), count):
+        with panel_runs(f, a, _GROUP) as (image, before, (y, x), count):
             top, left = f.mul(y, str(side)), f.mul(x, str(side))
             length = f.minimum(f.mul(count, str(side)), f.sub(a["out_width"], left))
             lines = f.minimum(f.sub(a["out_height"], top), str(side))

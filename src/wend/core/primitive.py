@@ -107,6 +107,7 @@ class Primitive(PrimitiveBase):
     calls_user: ClassVar[bool] = False
     heavy: ClassVar[bool] = False  # worth a kernel of its own, which light work then joins
     smooth: ClassVar[bool] = False  # finite operands have finite derivatives
+    rises: ClassVar[bool] = False  # the result never falls where operands rise, as rounded
     checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
     picks_rows: ClassVar[bool] = False  # all that `checked` asks: operand 1 names rows of operand 0
     must_view: ClassVar[bool] = False  # and an error where they do not

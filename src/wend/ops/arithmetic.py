@@ -28,7 +28,7 @@ from wend.ops.elementwise import (
 class Add(Elementwise):
     """y = input + other; or, of bools."""
 
-    smooth = True
+    smooth = rises = True
 
     signature = "input: operand, other: operand"
     of_number = staticmethod(tensor_of)

@@ -199,7 +199,7 @@ def _inside(x: V, low: V, high: V) -> V:
 class Relu(Elementwise):
     """y = max(input, 0); gradient 0 at 0."""
 
-    smooth = True
+    smooth = rises = True
 
     functions = methods = ("relu",)
     inplace = True
