@@ -153,3 +153,37 @@ def test_what_changes_places_once_is_copied_once_for_all_that_read_it():
     found, copies = products(recipe(run)[0])
     assert all(count == 1 for count, _ in found) and copies == 1, (found, copies)
     compared(run)
+
+
+def parts_with_heads(x, w, lengths=(WIDTH, WIDTH, WIDTH), depth=DEPTH):
+    """Attention to all rows by three parts of one product, each viewed as heads."""
+    n, t, _ = x.shape
+    q, k, v = (x @ w).split(lengths, dim=2)
+    q, k = (part.view(n, t, HEADS, DEPTH).transpose(1, 2) for part in (q, k))
+    v = v.view(n, t, HEADS, depth).transpose(1, 2)
+    weights = torch.softmax(q @ k.transpose(2, 3), dim=3)
+    return (weights @ v).transpose(1, 2).reshape(n, t, HEADS * depth)
+
+
+def test_parts_viewed_as_heads_are_not_copied():
+    """Nothing says how wide a head of v is but that all of them are as wide as the part."""
+    x, w = normal(4, 7, WIDTH).requires_grad_(), (normal(WIDTH, 3 * WIDTH) * 0.1).requires_grad_()
+
+    def run():
+        return list(torch.autograd.grad(parts_with_heads(x, w).square().sum(), [x, w]))
+
+    made, _ = recipe(run)
+    assert products(made)[1] == 0
+    compared(run)
+
+
+def test_heads_of_no_rows_may_be_of_any_width():
+    def run(n, depth):
+        return [
+            parts_with_heads(normal(n, 4, WIDTH), normal(WIDTH, 3 * WIDTH, seed=1), depth=depth)
+        ]
+
+    compared(lambda: run(2, DEPTH))
+    for n, depth in [(0, DEPTH), (0, 2), (3, DEPTH), (0, 9)]:
+        (found,) = run(n, depth)
+        assert found.numpy().shape == (n, 4, HEADS * depth)

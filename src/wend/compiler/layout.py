@@ -165,10 +165,7 @@ def reshaped(
     result: list[Poly] = []
     i = j = 0
     while j < len(target) or i < len(shape):
-        group = _group(shape, target, i, j)
-        if group is None:
-            return None
-        a, b = group
+        a, b = _group(shape, target, i, j)
         dims = [(n, s) for n, s in zip(shape[i:a], strides[i:a], strict=True) if n != ONE]
         for (_, outer), (n, inner) in pairwise(dims):
             if outer != extents.canonical(mul(n, inner)):
@@ -183,10 +180,11 @@ def reshaped(
     return tuple(result)
 
 
-def _group(
-    shape: tuple[Poly, ...], target: tuple[Poly, ...], i: int, j: int
-) -> tuple[int, int] | None:
-    """The shortest runs of dims from i and j on that hold as many elements."""
+def _group(shape: tuple[Poly, ...], target: tuple[Poly, ...], i: int, j: int) -> tuple[int, int]:
+    """The shortest runs of dims from i and j on that hold as many elements.
+
+    What is left in the end does, whatever is known of it: so do all dims, or there are no elements.
+    """
     if i < len(shape) and shape[i] == ONE:
         return i + 1, j
     if j < len(target) and target[j] == ONE:
@@ -196,4 +194,4 @@ def _group(
         a = lefts.get(product(target[j:b]))
         if a is not None:
             return a, b
-    return None
+    return len(shape), len(target)

@@ -117,9 +117,18 @@ class _Contraction:
         plain = tuple(range(len(self.shape)))
         if self.out in self.low.needed:
             return [plain]
-        readers = self.low.consumers.get(self.out, ())
-        shown = orders_read((node.prim for node in readers), len(plain))
+        shown = self.shown(self.out, plain)
         return [*shown, plain] if len(shown) == 1 and plain not in shown else [plain]
+
+    def shown(self, i: int, plain: Order) -> set[Order]:
+        """In which orders of its dims a value is read, behind all permutations."""
+        found: set[Order] = set()
+        for node in self.low.consumers.get(i, ()):
+            (order,) = orders_read([node.prim], len(plain))
+            last = order == plain or node.outputs[0] in self.low.needed
+            later = {plain} if last else self.shown(node.outputs[0], plain)
+            found |= {tuple([order[d] for d in dims]) for dims in later}
+        return found
 
     def way(self, layout: Layout, order: Order, copied: tuple[bool, bool]) -> _Way | None:
         """The product after copies of these operands."""
