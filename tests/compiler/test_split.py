@@ -118,10 +118,30 @@ def transformed_image():
     return [x, w], F.conv2d(x, w, padding=1)
 
 
+def filters_of_small_groups():
+    """Computed without products, a bias and an activation behind them."""
+    x, b = normal(6, 16, 60, 70, grad=True), normal(16, seed=2, grad=True)
+    w, v = normal(16, 2, 3, 3, seed=1, grad=True), normal(16, 1, 3, 3, seed=3, grad=True)
+    y = F.relu(F.conv2d(x, w, b, padding=1, groups=8))
+    return [x, w, b, v], torch.tanh(F.conv2d(y, v, b, groups=16))
+
+
+def pointwise_images():
+    x, b = normal(9, 40, 20, 15, grad=True), normal(50, seed=2, grad=True)
+    w = normal(50, 40, 1, 1, seed=1, grad=True)
+    return [x, w, b], F.relu(F.conv2d(x, w, b))
+
+
+def groups_of_images():
+    x, b = normal(6, 32, 20, 21, grad=True), normal(64, seed=2, grad=True)
+    w = normal(64, 16, 3, 3, seed=1, grad=True)
+    return [x, w, b], F.relu(F.conv2d(x, w, b, padding=1, groups=2))
+
+
 PROGRAMS = [
     elementwise, rows, folds, looked_up, product, wide_product, few_panels, few_rows,
     batched_product, images, one_image, many_channels, small_images, transformed_images,
-    transformed_image,
+    transformed_image, filters_of_small_groups, pointwise_images, groups_of_images,
 ]  # fmt: skip
 
 

@@ -366,10 +366,11 @@ def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
         right = Matrix(source, str(size), a["input_channel"])
         operands = Operands(f, shape, dtype, room, left, right, columns, stands)
 
+        place = f.add(image, a["origin"]), group
         with f.when(small):
             f.line(
                 f"call void @convolve_direct(ptr %args, ptr {source}, ptr {weight}, "
-                f"ptr {out}, i64 {image}, i64 {group})"
+                f"ptr {out}, i64 {place[0]}, i64 {group})"
             )
         given = [("ptr", a["epilogue"]), ("ptr", a["state"]), ("i64", positions), ("ptr", out)]
         share_state(f, shared, [*given, ("i64", a["out_image"]), ("i64", a["out_channel"])])
@@ -395,7 +396,7 @@ def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
                 accumulate=accumulate,
                 epilogue=f.select(several, "@share_tile", a["epilogue"], "ptr"),
                 state=f.select(several, shared, a["state"], "ptr"),
-                place=(f.add(image, a["origin"]), group),
+                place=place,
                 chunk=str(COLUMNS * shape.panel),
             ).write()
     return f.text()
