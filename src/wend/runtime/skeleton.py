@@ -16,6 +16,7 @@ from wend.compiler import matmul
 from wend.compiler.extents import Poly, known, product
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.parts import NO_EDGE, Schedule, keep_turned, schedule
+from wend.compiler.rounds import Round, accesses, rounds
 from wend.compiler.split import Form
 from wend.runtime import _bind_select, _launch_select
 from wend.runtime.arena import ALIGNMENT, Placing
@@ -55,6 +56,7 @@ class Skeleton:
         self._places: dict[Any, int] = {None: 0}  # what has a place in memory -> number
         self._number_edges()
         self._number_table(packable)
+        self._number_rounds()
         self._memory()
         self._lay_out()
         self._settle()
@@ -156,23 +158,57 @@ class Skeleton:
         self.tables.fill(address, _launch.address_of(terms), _launch.address_of(places))
         return memory, address
 
+    # -- rounds -----------------------------------------------------------------------------
+
+    def _number_rounds(self) -> None:
+        """What runs side by side, between what is done by the interpreter."""
+        recipe, schedules = self.recipe, self.schedules
+        stages = [stage for found in schedules.values() for stage in found.stages]
+        self.cut = any(len(stage.blocks) > 1 for stage in stages)
+        over = {r.base: recipe.donations.get(r.value) for r in recipe.results if r.owns}
+        taken = {base: leaf for base, leaf in over.items() if leaf is not None}
+        found = accesses(recipe.steps, recipe.homes, taken, self.together) if self.cut else None
+        self.rounds: dict[
+            int, list[Round]
+        ] = {}  # of all kernels up to the next pause, by the first
+        self.n_rounds = 0
+        spans: list[tuple[int, int]] = []  # of each step: its first round, its last
+        while len(spans) < len(recipe.steps):
+            first = end = len(spans)
+            while end in schedules and (end == first or end != recipe.barrier):
+                end += 1
+            if end == first:
+                spans.append((self.n_rounds, self.n_rounds))
+                self.n_rounds += 1
+                continue
+            made, own = rounds(first, end, schedules, found)
+            self.rounds[first] = made
+            spans += [(self.n_rounds + begins, self.n_rounds + ends) for begins, ends in own]
+            self.n_rounds += len(made)
+        self._begins = [begins for begins, _ in spans]
+        self._ends = [ends for _, ends in spans]
+
+    def _span_of(self, first: int, last: int) -> tuple[int, int]:
+        """The rounds in which what has to do with these steps, and all between them, is alive."""
+        return min(self._begins[first : last + 1]), max(self._ends[first : last + 1])
+
     # -- memory -----------------------------------------------------------------------------
 
     def _memory(self) -> None:
         """What lies in the arena: values and pieces by their lifetimes, then scratch memory."""
         recipe = self.recipe
-        lives = [(first, last) for _, first, last in recipe.lifetimes.values()]
+        lives = [self._span_of(first, last) for _, first, last in recipe.lifetimes.values()]
         self.wanted = [self._poly(size) for size, _, _ in recipe.lifetimes.values()]
         names: list[Any] = list(recipe.lifetimes)
         last = {steps[0]: steps[-1] for steps in self.together}
         for k, found in self.schedules.items():
             for j, size in enumerate(found.private):
                 names.append((k, j))
-                lives.append((k, last.get(k, k)))
+                lives.append(self._span_of(k, last.get(k, k)))
                 self.wanted.append(self._poly(size))
         # All scratch memory has one place; there each step begins anew.
         names.append("scratch")
-        lives.append((0, len(recipe.steps)))
+        lives.append((0, self.n_rounds))
         kept = self.plan.placings
         self.placing = kept.get(tuple(lives)) or kept.setdefault(tuple(lives), Placing(lives))
         self.scratch: list[tuple[int, int]] = []  # (term of the bytes, 1 where a step begins)
@@ -236,7 +272,6 @@ class Skeleton:
         self._pairs: list[tuple[int, int]] = []  # (word, place)
         self._numbers: list[tuple[int, Any, int]] = []  # (byte, expression, category)
         self.steps: list[Any] = []  # None for donations, a host step, or [first call, calls]
-        self.cut = False
         self.written: list[int] = []  # terms: elements that kernels write
         calls: list[tuple[int, int, int, int, int]] = []
         for k, step in enumerate(recipe.steps):
@@ -245,21 +280,28 @@ class Skeleton:
             if not isinstance(step, Kernel):
                 self.steps.append(step)
                 continue
-            if not self.steps or not isinstance(self.steps[-1], list):
-                self.steps.append([len(calls), 0])
             for i in step.writes:
                 self.written.append(self._poly(product(recipe.function.shape(i))))
-            for stage in self.schedules[k].stages:
-                self.cut |= len(stage.blocks) > 1
-                function = self.plan.address(step, stage.function)
-                for j, slots in enumerate(stage.blocks):
-                    place, pairs = len(self._words), len(self._pairs)
-                    self._block(k, stage.function, slots)
-                    group = len(stage.blocks) if j == 0 else 0
-                    calls.append((function, place, group, pairs, len(self._pairs) - pairs))
-                    self.steps[-1][1] += 1
+            if k in self.rounds:
+                self.steps.append([len(calls), 0])
+                for one in self.rounds[k]:
+                    self._lay_out_round(one, calls)
+                self.steps[-1][1] = len(calls) - self.steps[-1][0]
         self._write_patches()
         self._write_calls(calls)
+
+    def _lay_out_round(self, one: Round, calls: list[tuple[int, int, int, int, int]]) -> None:
+        """Write down the blocks and calls of a round; the first call says how many there are."""
+        first, count = len(calls), 0
+        for k, s in one:
+            stage = self.schedules[k].stages[s]
+            function = self.plan.address(self.recipe.steps[k], stage.function)
+            for slots in stage.blocks:
+                place, pairs = len(self._words), len(self._pairs)
+                self._block(k, stage.function, slots)
+                calls.append((function, place, 0, pairs, len(self._pairs) - pairs))
+                count += 1
+        calls[first] = (*calls[first][:2], count, *calls[first][3:])
 
     def _write_patches(self) -> None:
         words = self._words
