@@ -11,7 +11,7 @@ cdef extern from "_slabs_shim.h":
     long long get "wend_slab_get" (long long address)
     void clear "wend_slab_clear" (long long address, Py_ssize_t n)
 
-cdef Py_ssize_t MOST_RECENT, ALIGNMENT
+cdef Py_ssize_t MOST_RECENT, ALIGNMENT, WORDS
 
 cdef class Group:
     cdef readonly Node node
@@ -37,27 +37,48 @@ cdef class Room:
     cdef public long long end
     cpdef long long take(self, Py_ssize_t size) except -1
 
-cdef class Rows:
-    cdef public object run
-    cdef readonly Sorter sorter
-    cdef readonly bint by_rows
-    cdef readonly Py_ssize_t n_operands
-    cdef readonly Py_ssize_t n_results
-    cdef public Py_ssize_t used
-    cdef public long long places
-    cdef public long long table
-    cdef public dict calls
+cdef class Shape:
+    cdef public Py_ssize_t n_slabs
+    cdef public Py_ssize_t n_results
+    cdef public long long at_sizes
     cdef public tuple order
     cdef public tuple exported
     cdef public tuple given
     cdef public tuple scattered
     cdef public tuple added
-    cdef public list packable
-    cdef public list sources
+    cdef public bint waits
 
+cdef class Rows:
+    cdef readonly object run
+    cdef readonly object entry
+    cdef readonly Shape layout
+    cdef readonly object template
+    cdef readonly object numbers
+    cdef readonly Node node
+    cdef readonly bint waiting
+    cdef readonly Sorter sorter
+    cdef readonly bint by_rows
+    cdef readonly Py_ssize_t n_operands
+    cdef readonly Py_ssize_t n_results
+    cdef readonly Py_ssize_t used
+    cdef readonly long long places
+    cdef long long table
+    cdef dict calls
+    cdef readonly tuple order
+    cdef tuple exported
+    cdef tuple given
+    cdef tuple scattered
+    cdef readonly tuple added
+    cdef readonly list packable
+    cdef readonly list sources
+
+    @cython.locals(layout=Shape, sorter=Sorter, room=Room, values=list, first=Py_ssize_t,
+                   sources=list, packable=list, n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t)
+    cdef begin(self, object run, Group group, object entry, Py_ssize_t rows, Py_ssize_t most)
+    cpdef long long address(self, Py_ssize_t place) except -1
     @cython.locals(sorter=Sorter, at="long long", size=Py_ssize_t, step=Py_ssize_t, k=Py_ssize_t,
                    i=Py_ssize_t, address="long long")
-    cpdef lay_out(self, Room room, long long slabs, Py_ssize_t n, Py_ssize_t rows, Py_ssize_t most)
+    cdef lay_out(self, Room room, long long slabs, Py_ssize_t n, Py_ssize_t rows, Py_ssize_t most)
     @cython.locals(pair=tuple, sorter=Sorter, members=list, first=Py_ssize_t, at="long long",
                    word="long long", address="long long", size=Py_ssize_t, k=Py_ssize_t,
                    frame=Frame, made=tuple, numbers=tuple, words=tuple, local=Py_ssize_t)

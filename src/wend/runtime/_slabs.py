@@ -6,6 +6,8 @@ Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on 
 `_slabs_select`.
 """
 
+from weakref import proxy
+
 from wend.core._hot import Segment, Value, ensure, fresh_serial, refreshed, slim
 from wend.runtime._launch import address_of, launch_at, new_array, part_at, row_at
 from wend.runtime._sort import OFFSETS, add_bytes, copy_bytes
@@ -66,27 +68,72 @@ class Room:
         return found
 
 
-class Rows:
-    """Groups of one kind: where their values lie, and how they run there.
+class Shape:
+    """What groups of one structure need, whatever their numbers of rows: see `families.Layout`.
 
-    places     address of WORDS words for each value: operands, results, gradients of results,
-               what the backward pass makes
-    table      address of a word for each value that a call reads or makes
-    calls      by number of rows: (forward, backward or None), each (frame, made, numbers, words)
+    n_slabs    values: operands, results, gradients of results, what the backward pass makes
+    n_results  of these
+    at_sizes   address of three words of each, as `Rows.lay_out` takes them
     order      of the values in a backward call: their places
     exported   (number of the value in its region, place) of each that others read
     given      the same, of the gradients of those
     scattered  (operand, its gradient in the backward table, bytes a row, whether float64)
     added      (operand, place) of each gradient of what is the same for all
-    packable   per operand its value, if that may be packed for products; for both passes
+    waits      whether gradients of parameters are put off
     """
 
-    def __init__(self, sorter, by_rows, n_operands, n_results):
+
+class Rows:
+    """Groups of one kind in a flush: where their values lie, and how they run there.
+
+    entry      what runs the structure (`families.Entry`), and its `template`, `numbers`, `layout`
+    run        the flush     node     of the groups     sources     the operands of the first one
+    places     address of WORDS words for each value
+    table      address of a word for each value that a call reads or makes
+    calls      by number of rows: (forward, backward or None), each (frame, made, numbers, words)
+    packable   per operand its value, if that may be packed for products; for both passes
+    waiting    whether gradients of parameters are put off until all groups have run
+    order, exported, given, scattered, added: see `Shape`
+    """
+
+    def __init__(self, run, group, entry, rows, most):
+        """rows: of all groups     most: of one group"""
+        self.begin(run, group, entry, rows, most)
+
+    def begin(self, run, group, entry, rows, most):
+        """See `__init__`."""
+        layout = entry.layout
+        sorter = run.sorter
+        room = run.room
+        values = run.values
+        first = group.members[0]
+        self.run = proxy(run)  # it leads here: all that was pending would not go by itself
         self.sorter = sorter
-        self.by_rows = by_rows
-        self.n_operands = n_operands
-        self.n_results = n_results
+        self.entry = entry
+        self.layout = layout
+        self.template = entry.template
+        self.numbers = entry.numbers
+        self.calls = entry.calls
+        self.node = group.node
+        self.by_rows = group.by_rows
+        self.sources = sources = sorter.operands_of(first)
+        self.n_operands = len(sources)
+        self.n_results = layout.n_results
         self.used = 0  # rows
+        self.order = layout.order
+        self.exported = layout.exported
+        self.given = layout.given
+        self.scattered = layout.scattered
+        self.added = layout.added
+        self.waiting = layout.waits and sorter.reached[first]
+        n = layout.n_slabs
+        self.places = room.take(8 * (WORDS * n + len(self.order)))
+        self.lay_out(room, layout.at_sizes, n, rows, most)
+        self.packable = packable = [None] * (self.n_operands + n)
+        for k in range(self.n_operands):
+            i = sources[k]
+            if get(layout.at_sizes + 24 * k) < 0 and sorter.region[i] == -1:
+                packable[k] = values[i]
 
     def lay_out(self, room, slabs, n, rows, most):
         """Find memory for n values of so many rows, of all groups and of one, and note where.
@@ -119,7 +166,7 @@ class Rows:
         """Gather what a group reads and compute its values; False if it has not been done."""
         pair = self.calls.get(group.n)
         if pair is None:
-            pair = self.calls_for(group.n)
+            pair = self.entry.calls_for(group.n)
             if pair is None:
                 return False
         sorter = self.sorter
@@ -177,6 +224,10 @@ class Rows:
             sorter.scatter(members, k, size, self.run, source, self.by_rows, wide)
         if self.added:
             self.add_shared()
+
+    def address(self, place):
+        """Where a value lies, of all groups."""
+        return get(self.places + 16 * place)
 
     def clear(self, group):
         """Forget the gradients that a backward pass has left in a group."""

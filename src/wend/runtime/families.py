@@ -7,7 +7,6 @@ for all groups, side by side.
 
 from __future__ import annotations
 
-import weakref
 from functools import cache
 from typing import Any
 
@@ -166,13 +165,12 @@ class Entry:
         return found
 
 
-class Layout:
+class Layout(_slabs.Shape):  # type: ignore[misc]
     """How groups of one structure run on addresses, whatever their numbers of rows.
 
     slabs      of its values, by place: operands, results, their gradients, and what the backward
                function makes; None for operands that are the same for all
     sizes      of these, as `_slabs.Rows.lay_out` takes them
-    The others: see `_slabs.Rows`.
     """
 
     def __init__(self, entry: Entry, types: list[Any], n: int) -> None:
@@ -210,6 +208,8 @@ class Layout:
             [(-1, 0, 0) if s is None else (s.size, s.nbytes, s.of_all) for s in self.slabs],
             np.int64,
         )
+        self.n_slabs, self.at_sizes = len(self.slabs), _launch.address_of(self.sizes)
+        self.waits = bool(template.late)
         if 0 in [self.slabs[p].size for _, p in (*self.exported, *self.given)]:
             raise LookupError
 
@@ -246,33 +246,6 @@ class Layout:
 class Family(_slabs.Rows):  # type: ignore[misc]
     """Groups of one kind in one flush: their memory is laid out at once."""
 
-    def __init__(self, run: Any, group: Any, entry: Entry, rows: int, most: int) -> None:
-        """rows: of all groups     most: of one group"""
-        layout = entry.layout
-        assert type(layout) is Layout
-        operands = run.sorter.operands_of(group.members[0])
-        super().__init__(run.sorter, group.by_rows, len(operands), layout.n_results)
-        self.run = weakref.proxy(run)  # it leads here: all that was pending would not go by itself
-        self.layout = layout
-        self.template, self.numbers = entry.template, entry.numbers
-        self.node = group.node
-        self.sources = operands
-        self.calls, self.calls_for = entry.calls, entry.calls_for
-        self.order, self.added = layout.order, layout.added
-        self.exported, self.given = layout.exported, layout.given
-        self.scattered = layout.scattered
-        n = len(layout.slabs)
-        self.words = np.empty(2 * n + len(layout.order), np.int64)
-        self.places = _launch.address_of(self.words)
-        self.lay_out(run.room, _launch.address_of(layout.sizes), n, rows, most)
-        region = run.region
-        self.packable = [
-            run.values[at] if slab is None and region[at] == -1 else None
-            for at, slab in zip(operands, layout.slabs, strict=False)
-        ] + [None] * len(layout.slabs)
-        #: Whether gradients of parameters are put off until all groups have run.
-        self.waiting = bool(self.template.late) and run.sorter.reached[group.members[0]]
-
     def add_shared(self) -> None:
         """Add gradients of operands that are the same for all members."""
         for k, place in self.added:
@@ -281,7 +254,7 @@ class Family(_slabs.Rows):  # type: ignore[misc]
     def view(self, place: int) -> Any:
         """A value, of all rows that have been computed."""
         slab = self.layout.slabs[place]
-        return self.run.room.view(int(self.words[2 * place]), slab.shape(self.used), slab.dtype)
+        return self.run.room.view(self.address(place), slab.shape(self.used), slab.dtype)
 
     def kept(self) -> list[Any]:
         """What the gradients of parameters read: arrays of the rows of all groups."""

@@ -30,11 +30,12 @@ SMALL, PATIENCE = 1 << 14, 16
 class Layout:
     """What panels hold: `offset` is in bytes from the value's start, strides are in elements.
 
-    numbers   depth, columns, step, column     size: how many bytes panels take
+    numbers   depth, columns, step, column     room: (make, shape, dtype) of memory for panels
+    words     what packs them, as `_launch.run_call` takes it, but for addresses
     Layouts are told by identity: they are looked up in each product.
     """
 
-    __slots__ = ("dtype", "numbers", "offset", "size")
+    __slots__ = ("dtype", "numbers", "offset", "room", "words")
 
     def __init__(
         self, dtype: str, offset: int, depth: int, columns: int, step: int, column: int
@@ -42,7 +43,9 @@ class Layout:
         self.dtype, self.offset = dtype, offset
         self.numbers = depth, columns, step, column
         item = np.dtype(matmul.accumulator(dtype)).itemsize
-        self.size = matmul.packed_size(depth, columns, dtype) * item + ALIGNMENT
+        size = matmul.packed_size(depth, columns, dtype) * item + ALIGNMENT
+        self.room = np.empty, (size,), np.dtype(np.uint8)
+        self.words = np.array((0, 0, 1, 0, 0, 0, 0, *self.numbers, 1, 1, 0, 0), np.int64)
 
 
 @lru_cache(4096)
@@ -63,7 +66,7 @@ class Panels:
     __slots__ = ("address", "memory")
 
     def __init__(self, layout: Layout) -> None:
-        self.memory = np.empty(layout.size, np.uint8)
+        self.memory = _launch.new_array(*layout.room)
         self.address = aligned(_launch.address_of(self.memory))
         COUNTS["bytes"] += self.memory.nbytes
         COUNTS["packed"] += 1
@@ -82,8 +85,8 @@ def pack(value: Any, layout: Layout, library: Any, address: int) -> int:
     if value.extra is not None:
         return 0
     panels = Panels(layout)
-    block = address, panels.address, *layout.numbers, 1, 1, 0, 0
-    words = np.array((library.address("pack"), 0, 1, 0, 0, *block), np.int64)
+    words = layout.words.copy()
+    words[0], words[5], words[6] = library.address("pack"), address, panels.address
     _launch.run_call(_launch.address_of(words), 5)
     # Until then it was the layout of the first use, then the number of uses.
     others = value.packed if isinstance(value.packed, dict) else {}

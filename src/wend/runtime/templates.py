@@ -44,6 +44,8 @@ class Function:
         self.rows = [(extents(path.shapes, i), dtype_of(path.shapes[i])) for i in made]
         self.sized = sorted({k for exprs, _ in self.rows for e in exprs for k in args_in(e)})
         self.known: dict[Any, list[Any]] = {}
+        #: Types and numbers of the last run, and what is bound to them: see `run_at_once`.
+        self.last: list[Any] | None = None
         self.plan: Any = None
         if not made:
             return
@@ -79,19 +81,19 @@ class Function:
 
     def __call__(self, arrays: list[Any], types: list[Any], numbers: list[Any]) -> list[Any]:
         """The arrays of the outputs, for arrays or held values (None for what is not used)."""
-        table = arrays
-        if self.plan is not None:
-            quick = run_at_once(self, arrays, types, numbers)
-            if quick is not None:
-                return [quick[k] for k in self.picks]
-            values = [
-                a if type(a) is Value else _hot.held(t, a)
-                for t, a in zip(types, arrays, strict=True)
-            ]
-            outs = [_hot.held(t, None) for t in self.made_types(types, numbers)]
-            self.plan.run(Batch([], values + outs, numbers, None, None, 0, [], None))
-            table = arrays + [v.buffer for v in outs]
-        return [table[k].buffer if type(table[k]) is Value else table[k] for k in self.picks]
+        found = None if self.plan is None else run_at_once(self, arrays, types, numbers)
+        if found is None:
+            table = arrays
+            if self.plan is not None:
+                values = [
+                    a if type(a) is Value else _hot.held(t, a)
+                    for t, a in zip(types, arrays, strict=True)
+                ]
+                outs = [_hot.held(t, None) for t in self.made_types(types, numbers)]
+                self.plan.run(Batch([], values + outs, numbers, None, None, 0, [], None))
+                table = arrays + [v.buffer for v in outs]
+            found = [table[k] for k in self.picks]
+        return [x.buffer if type(x) is Value else x for x in found]
 
 
 def renamed(node: Node, names: Ids) -> Node:
