@@ -116,6 +116,7 @@ class Extents:
         self._meaning: dict[int, Poly] = {}  # atom -> the polynomial that it equals
         self._canonical: dict[Poly, Poly] = {}
         self._products: dict[tuple[Poly, Poly], Poly] = {}
+        self.loops: dict[Any, Any] = {}  # what `compiler.products` has merged
         #: What nodes made of their operands' extents, while no further equality is known.
         self._results: dict[Any, list[tuple[Poly, ...]]] = {}
         self._ranks: dict[Program, list[int] | None] = {}
@@ -231,6 +232,7 @@ class Extents:
         self._meaning[atom] = meaning
         self._canonical.clear()
         self._products.clear()
+        self.loops.clear()
         self._results.clear()
 
     def _occurs_once(self, atom: int, p: Poly) -> bool:

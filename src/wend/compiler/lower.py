@@ -71,6 +71,7 @@ class Lowering:
         self.maxima: dict[int, int] = {}  # maxima along dims that stay -> of what
         self.differences: dict[int, tuple[int, ...]] = {}  # result -> operands
         self.copies: dict[tuple[int, tuple[int, ...]], int] = {}  # of operands of products
+        self.views: dict[Any, Any] = {}  # how views lie, of those that were looked at
 
     def work(self) -> Iterator[None]:
         """Lower all nodes, in slices of one; the result is `function`."""
@@ -297,7 +298,7 @@ class Lowering:
             source = self.copy(source)  # it counts in memory that is dense
             layout = f.layout(source)
         view = View(out, source, node)
-        found = view_of(f, view, layout.strides, layout.offset)
+        found = self.shown(view, layout)
         if found is None and isinstance(node.prim, Reshaping):
             if not is_dense(f.shape(source), layout.strides):
                 source = self.copy(source)
@@ -308,6 +309,13 @@ class Lowering:
         f.views[out] = view
         f.layouts[out] = Layout(f.layout(source).base, *found)
         return True
+
+    def shown(self, view: View, layout: Layout) -> Any:
+        """(strides, offset) of a view of something that lies so, or None: see `view_of`."""
+        key = view.value, layout.strides, layout.offset
+        if key not in self.views:
+            self.views[key] = view_of(self.function, view, layout.strides, layout.offset)
+        return self.views[key]
 
     def patches(self, node: Node) -> bool:
         """Windows: strides that overlap, which nobody outside of the plan gets to see."""

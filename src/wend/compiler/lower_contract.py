@@ -8,6 +8,7 @@ operand, or to make a product for each place, the larger dim as rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import product as pairs
 from math import prod
 from typing import Any, NamedTuple
@@ -15,10 +16,11 @@ from typing import Any, NamedTuple
 from wend.base import dtypes
 from wend.compiler.extents import ONE, ZERO, FirstSizes
 from wend.compiler.ir import CONTRACT, Function, Op, Read, View
-from wend.compiler.layout import Layout, is_dense, ordered, orders_read, view_of
+from wend.compiler.layout import Layout, is_dense, ordered, orders_read
 from wend.compiler.products import (
     MOVED,
     Axes,
+    Axis,
     Operand,
     Product,
     cost_of,
@@ -55,7 +57,7 @@ def lower_contract(low: Any, node: Node) -> bool:
     op.product = way.product
     if inputs != list(node.inputs):
         x, y = (Operand(f.layout(i), f.shape(i)) for i in inputs)
-        op.product = product_of(f.extents, x, y, way.layout, way.axes, contraction.sizes)
+        op.product = product_of(f.extents, x, y, way.layout, way.axes, contraction.turns)
     f.ops.append(op)
     return True
 
@@ -74,18 +76,26 @@ class _Way(NamedTuple):
 
 
 class _Contraction:
-    """The ways to compute one. sizes: of the result's dims, when the path was met first."""
+    """The ways to compute one."""
 
     def __init__(self, low: Any, node: Node) -> None:
         self.low = low
         self.function: Function = low.function
         self.out = node.outputs[0]
         self.shape = self.function.shape(self.out)
-        self.sizes = [low.sizes(n) for n in self.shape]
         f, (x, y) = self.function, node.inputs
         self.x, self.y = (Operand(f.layout(i), f.shape(i)) for i in (x, y))
         prim: Any = node.prim
         self.axes: Axes = prim.layout(len(self.x.shape), len(self.y.shape))
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Those of the result's dims, when the path was met first."""
+        return [self.low.sizes(n) for n in self.shape]
+
+    def turns(self, axis: Axis) -> int:
+        """How many turns a loop took then."""
+        return prod([self.sizes[d] for d in axis.dims])
 
     def best(self) -> _Way | None:
         """The first way that is one product without copies, or else the cheapest."""
@@ -155,7 +165,7 @@ class _Contraction:
             y = y.copied(copy_y)
             by, sy, fy = (tuple(map(copy_y.index, dims)) for dims in (by, sy, fy))
         axes = bx, sx, fx, by, sy, fy
-        found = product_of(self.function.extents, x, y, layout, axes, self.sizes)
+        found = product_of(self.function.extents, x, y, layout, axes, self.turns)
         return None if found is None else _Way(found, layout, (copy_x, copy_y), axes)
 
     def copied(self, operand: Operand, batch: Order, outer: Order, inner: Order) -> Order:
@@ -174,7 +184,7 @@ class _Contraction:
             if order is not None
         ]
         copied += [prod(self.sizes)] * after
-        return cost_of(way.product, self.sizes, depth) + MOVED * sum(copied)
+        return cost_of(way.product, self.turns, depth) + MOVED * sum(copied)
 
     def copied_after(self, i: int, layout: Layout) -> Iterator[int]:
         """Views of a value that would have to be copied if it lay so."""
@@ -184,7 +194,7 @@ class _Contraction:
         for node in self.low.consumers.get(i, ()):
             if isinstance(node.prim, ViewOp) and len(node.inputs) == 1:
                 shown = node.outputs[0]
-                found = view_of(f, View(shown, i, node), layout.strides, layout.offset)
+                found = self.low.shown(View(shown, i, node), layout)
                 if found is None:
                     yield shown
                 else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from itertools import islice, permutations
 from math import prod
 from typing import NamedTuple
@@ -60,11 +60,11 @@ class Operand(NamedTuple):
 
 
 def product_of(
-    extents: Extents, x: Operand, y: Operand, out: Layout, axes: Axes, sizes: Sequence[int]
+    extents: Extents, x: Operand, y: Operand, out: Layout, axes: Axes, turns: Callable[[Axis], int]
 ) -> Product | None:
     """The product that a contraction is, or None if an operand has to be copied first.
 
-    sizes: of the result's dims, as they were once: they decide which loop becomes the rows
+    turns: how many a loop took once: where loops do not merge, it decides which become the rows
     """
     bx, sx, fx, by, sy, fy = axes
     (lx, shape_x), (ly, shape_y), lo = x, y, out
@@ -92,7 +92,7 @@ def product_of(
         lx, ly = ly, lx
         batch, m, n, k = ([swapped(a) for a in axis] for axis in (batch, n, m, k))
     # What does not merge into one loop of rows or columns is done product by product.
-    rows = max(reversed(m), key=lambda a: turns(a, sizes), default=_UNIT)
+    rows = m[-1] if len(m) == 1 else max(reversed(m), key=turns, default=_UNIT)
     columns = n[-1] if n else _UNIT
     apart = [a for a in m if a is not rows]
     apart = [*apart, *n[:-1]] if across or not n else [*n[:-1], *apart]
@@ -100,11 +100,6 @@ def product_of(
     if len(batch) > MAX_BATCH:
         return None
     return Product(lx, ly, lo, tuple(batch), rows, columns, k[0] if k else _UNIT)
-
-
-def turns(axis: Axis, sizes: Sequence[int]) -> int:
-    """How many turns a loop took."""
-    return prod(sizes[d] for d in axis.dims)
 
 
 #: Nanoseconds, roughly: of a multiplication and addition, of an element that is packed or copied.
@@ -128,10 +123,10 @@ def summed_order(extents: Extents, x: Operand, dims: tuple[int, ...]) -> tuple[i
     return (*[k for k in range(len(dims)) if k not in inside], *inside)
 
 
-def cost_of(p: Product, sizes: Sequence[int], depth: int) -> float:
+def cost_of(p: Product, turns: Callable[[Axis], int], depth: int) -> float:
     """Nanoseconds that a product takes, roughly, whose right operand is packed for each one."""
-    rows, columns = turns(p.m, sizes), turns(p.n, sizes)
-    count = prod(turns(a, sizes) for a in p.batch)
+    rows, columns = turns(p.m), turns(p.n)
+    count = prod(map(turns, p.batch))
     return count * depth * columns * (-(-rows // _ROWS) * _ROWS * _FMA + MOVED)
 
 
@@ -145,6 +140,14 @@ def shortest(extents: Extents, axes: list[Axis]) -> list[Axis]:
     axes = [a for a in axes if a.extent != ONE]
     if len(axes) < 2:
         return axes
+    key = tuple(axes)
+    found = extents.loops.get(key)
+    if found is None:
+        found = extents.loops[key] = _fewest(extents, axes)
+    return found
+
+
+def _fewest(extents: Extents, axes: list[Axis]) -> list[Axis]:
     best = merged(extents, axes)
     for order in islice(permutations(axes), 1, _ORDERS):
         if len(best) == 1:
