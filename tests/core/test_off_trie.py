@@ -11,6 +11,7 @@ import wend as torch
 from tries import own_trie
 from wend import nn
 from wend.core import _hot
+from wend.core.provenance import Site
 from wend.runtime import structure
 
 
@@ -289,3 +290,66 @@ def test_a_large_shared_index_is_read_when_its_line_runs(n):
             y = nn.functional.embedding(words, table) + 1
             memory[:] = 7
             assert y[-1].tolist() == [2.0 * k + 1, 2.0 * k + 2]
+
+
+def test_slices_that_lie_inside_or_not():
+    x = torch.arange(30.0).reshape(10, 3).requires_grad_()
+    held = x.detach().numpy()
+    bounds = [(2, 3), (3, 4), (0, 1), (9, 10), (4, 4), (3, 5), (8, 12), (-3, 9), (5, 3), (10, 11)]
+    keys = [slice(a, b, step) for step in (None, 1, 2) for a, b in bounds]
+    with own_trie(sealed=True):
+        for _ in range(2):
+            for key in keys:
+                part, narrow = x[key], x[:, key]
+                assert part.shape == held[key].shape and narrow.shape == held[:, key].shape
+                np.testing.assert_array_equal(part.detach().numpy(), held[key])
+                np.testing.assert_array_equal(narrow.detach().numpy(), held[:, key])
+        for n in (7, 4, 7):  # what was inside of the last operand may be none of this one's
+            y = x[:n] * 2.0
+            assert y[n - 1 : n].shape == (1, 3) and y[n : n + 1].shape == (0, 3)
+            assert y[n - 2 : n + 1].shape == (2, 3)
+
+
+def test_lines_of_users_and_modules_are_told_apart():
+    """A record says the user's line, also where the package's own line is that of the last one."""
+    layer, x = nn.Linear(3, 3), torch.randn(2, 3)
+    with own_trie(sealed=True):
+        trace = _hot.current_trace()
+        y = x * 1.0
+        for _ in range(2):
+            y = layer(y)
+            y = torch.sigmoid(y)
+            y = layer(torch.nn.functional.linear(y, layer.weight))
+        lines = []
+        for step in trace.states:
+            if step.code is not None:
+                assert step.code.co_filename == __file__
+                lines.append(Site(step.code, step.lasti).line)
+    first = lines[0]
+    assert [line - first for line in lines] == [0, 2, 3, 4, 4, 2, 3, 4, 4]
+
+
+def test_an_op_off_the_trie_follows_its_conditions():
+    """Views are up to date, modes are those of the line, gradients are wanted or not."""
+    x = torch.randn(2, 4, requires_grad=True)
+    with own_trie(sealed=True):
+        for _ in range(3):
+            y = torch.tanh(x * 2.0)
+            assert torch.sigmoid(y).requires_grad
+            with torch.no_grad():
+                assert not torch.sigmoid(y).requires_grad
+            with torch.inference_mode():
+                z = torch.sigmoid(y)
+                assert z.is_inference() and not z.requires_grad
+            with torch.eager():
+                assert _hot.value_of(torch.sigmoid(y)).buffer is not None
+            base = torch.zeros(2, 4)
+            part = base[:, 1:3].chunk(2, dim=1)[0]
+            base += 1.0  # the part has to be derived again
+            np.testing.assert_allclose(torch.exp(part).tolist(), np.exp(np.ones((2, 1))), rtol=1e-6)
+            torch.set_default_dtype(torch.float64)
+            try:
+                assert (torch.ones(2, dtype=torch.int64) / 2.0).dtype == torch.float64
+            finally:
+                torch.set_default_dtype(torch.float32)
+            assert (torch.ones(2, dtype=torch.int64) / 2.0).dtype == torch.float32

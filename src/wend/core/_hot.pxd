@@ -7,12 +7,16 @@ cdef extern from "_shim.h":
     int current_lasti "wend_current_lasti" ()
     object arg "wend_arg" (size_t args, Py_ssize_t i)
     long long thread_id "wend_thread_id" ()
+    size_t this_thread "wend_this_thread" ()
+    long long id_of "wend_id_of" (size_t thread)
     Py_ssize_t refcount "wend_refcount" (object o)
     Py_ssize_t count_of_item "wend_count_of_item" (list items, Py_ssize_t i)
     bint all_below "wend_all_below" (object array, long long n)
     int ask_ahead "wend_ask_ahead" (list items, Py_ssize_t i)
     int untrack "wend_untrack" (object o)
-    size_t vectorcall_address "wend_vectorcall_address" ()
+    size_t op_address "wend_op_address" ()
+    size_t parts_address "wend_parts_address" ()
+    tuple new_row "PyTuple_New" (Py_ssize_t n)
     int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
     int install_lazy_dict "wend_install_lazy_dict" (object probe, int k) except -1
     int keep_memory "wend_keep_memory" (object value, object tensor, object alias,
@@ -158,11 +162,17 @@ cdef class PrimitiveBase:
     cdef public int piece_dim
     cdef tuple piece_outs
     cdef list piece_args
+    cdef public int cuts_dim
+    cdef TensorType cut_from
+    cdef TensorType cut
+    cdef Program cut_program
     cdef public int region_code
     cdef public dict programs
     cdef public dict memo
     cdef public long long epoch
     cdef Py_ssize_t last_n
+    cdef Py_ssize_t quick_n
+    cdef bint flows
     cdef TensorType last_t0
     cdef TensorType last_t1
     cdef TensorType last_t2
@@ -391,8 +401,15 @@ cdef extern from "_shim.h":
     void empty_tensor "WEND_EMPTY_TENSOR" (Tensor handle) noexcept
     void fill_record "WEND_FILL_RECORD" (Record step, Trace trace, PrimitiveBase prim) noexcept
     void fill_result "WEND_FILL_RESULT" (Record step, Tensor handle, Value v, Trace trace, object type) noexcept
-    bint is_at_hand "WEND_AT_HAND" (Tensor handle, long long serial) noexcept
-    bint same_line "WEND_SAME_LINE" (Record step, object last) noexcept
+    bint is_ready "WEND_IS_READY" (Tensor handle, long long serial) noexcept
+    bint same_line "WEND_SAME_LINE" (Record step, Trace trace, object last, object inner,
+                                       size_t thread) noexcept
+    int take_step "WEND_TAKE_STEP" (Trace trace, Record step, Value v) except -1
+    void put_part "WEND_PUT_PART" (tuple parts, Py_ssize_t k, Tensor handle, Value v, tuple types) noexcept
+    Tensor part_at "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)wend_part_at" (tuple parts, Py_ssize_t k)
+    void share_alias "WEND_SHARE_ALIAS" (tuple parts, Tensor first) noexcept
+    void take_parts "WEND_TAKE_PARTS" (Trace trace, tuple parts, bint grad) noexcept
+    Record record_at "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_handle_at" (list items, Py_ssize_t i)
 
 cdef void end_value "wend_end_value" (Value v) noexcept
 cdef void end_record "wend_end_record" (Record step) noexcept
@@ -458,9 +475,14 @@ cdef bint current(Tensor handle) except -1
 @cython.locals(v=Value)
 cdef bint is_operand(Tensor handle, long long serial, Py_ssize_t index,
                      TensorType type_) except -1
-@cython.locals(trace=Trace)
+@cython.locals(thread=size_t, trace=Trace, serial="long long", grad=bint, step=Record, v=Value,
+               t=Tensor, known=bint)
 cdef record(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
             list values, OpFunction inplace)
+cdef bint as_before(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2) except -1
+cdef put_types(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, object outs)
+cdef record_any(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
+                list rest, list values, OpFunction inplace)
 @cython.locals(h=Tensor, v=Value, v0=Value, arrays=list)
 cdef join_held(Trace trace, PrimitiveBase prim, Tensor h0, Tensor h1, Tensor h2, list rest)
 cdef bint any_known(Py_ssize_t n, Tensor h1, Tensor h2, list rest) except -1
@@ -469,7 +491,7 @@ cdef bint names_rows(Tensor table, Tensor index) except -1
 @cython.locals(state=State, child=State, serial="long long")
 cdef record_known(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                   list rest, list values, OpFunction inplace)
-cdef object LAST_CODE
+cdef object LAST_CODE, LAST_INNER
 cdef bint at_hand(Trace trace, Tensor handle) except -1
 @cython.locals(k=Py_ssize_t)
 cdef bint at_hand_all(Trace trace, list handles) except -1
@@ -482,16 +504,20 @@ cdef tuple rest_indices(PrimitiveBase prim, list handles)
 @cython.locals(more=list, h=Tensor)
 cdef resized(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, list rest,
              list values)
-@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, parts=list,
-               places=tuple, k=Py_ssize_t)
+@cython.locals(start="long long", stop="long long", whole=TensorType, inside=bint)
+cdef cut_type(PrimitiveBase prim, Tensor h0, list values)
+@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, parts=tuple,
+               places=tuple, known=bint)
 cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values)
-cdef bint note_line(Trace trace, Record step) except -1
-@cython.locals(fresh=list, v=Value, t=Tensor, k=Py_ssize_t)
-cdef list fresh_handles(tuple types, bint watched)
-@cython.locals(start=Py_ssize_t, length=Py_ssize_t, k=Py_ssize_t, t=Tensor, found=list, args=list,
-               alias=Alias)
-cdef attach_parts(object parts, tuple outs, Tensor h0, PrimitiveBase prim)
+@cython.locals(step=Record)
+cdef bint note_line(Trace trace) except -1
+@cython.locals(v=Value)
+cdef list fresh_handles(tuple types)
+@cython.locals(n=Py_ssize_t, k=Py_ssize_t, parts=tuple, v=Value, t=Tensor)
+cdef tuple fresh_parts(tuple types)
+@cython.locals(start=Py_ssize_t, length=Py_ssize_t, first=Tensor, found=list)
+cdef attach_parts(tuple parts, tuple outs, Tensor h0, PrimitiveBase prim)
 @cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor)
 cdef bint same_rest(Trace trace, State child, list rest) except -1
 @cython.locals(v0=Value, v1=Value, v2=Value, i0=Py_ssize_t, i1=Py_ssize_t, i2=Py_ssize_t,
@@ -569,6 +595,7 @@ cdef class CallPlan:
     cdef readonly bint has_args
     cdef bint is_quick(self) except -1
 
+@cython.final
 cdef class OpFunction:
     cdef size_t vectorcall
     cdef public object binder
@@ -619,6 +646,7 @@ cdef even_parts(Tensor x, Py_ssize_t dim, Py_ssize_t count)
 @cython.locals(total=Py_ssize_t, start=Py_ssize_t, made=list)
 cdef uneven_parts(Tensor x, Py_ssize_t dim, object lengths)
 
+@cython.final
 cdef class PartsFunction:
     cdef size_t vectorcall
     cdef readonly object plain
@@ -680,5 +708,5 @@ cdef mark_tensor(Tensor probe)
 cdef mark_type(TensorType probe)
 cdef mark_module(ModuleBase probe)
 cdef set_parts_probe(PartsFunction probe)
-@cython.locals(f=OpFunction, p=PartsFunction)
-cdef object dispatch "wend_dispatch" (object function, size_t args, Py_ssize_t nargs, object kwnames)
+cdef object call_op "wend_call_op" (OpFunction function, size_t args, Py_ssize_t nargs, object kwnames)
+cdef object call_parts "wend_call_parts" (PartsFunction function, size_t args, Py_ssize_t nargs, object kwnames)

@@ -5,7 +5,7 @@
 Compiled with Cython in pure-Python mode (types in `_hot.pxd`) and also run as it stands: one
 source, the same tests.  There is no policy here: compare, append, advance.  What needs a decision
 (type rules, planning, views, errors) is called through slots that upper layers fill.
-`current_code`, `arg`, `thread_id`, `refcount` and their like come from `_shim.h`, or, uncompiled,
+`current_code`, `arg`, `this_thread`, `refcount` and their like come from `_shim.h`, or, uncompiled,
 from `_select.py`.
 """
 
@@ -675,6 +675,8 @@ class PrimitiveBase:
         self.memo = {}
         self.epoch = EPOCH
         self.last_n = -1
+        self.quick_n = -1  # the same where nothing but their types has to be looked at: `record`;
+        self.flows = False  # whether gradients flow through it then
         self.other_t0 = None  # operands of the same kinds, of types met before the last ones,
         self.other_t1 = None
         self.other_t2 = None
@@ -709,6 +711,10 @@ class PrimitiveBase:
         self.piece_dim = 0  # by (start, length) along this dim;
         self.piece_outs = None  # for results of these types
         self.piece_args = None  # they are these
+        self.cuts_dim = -1  # of an op that takes (start, stop, step) along a dim: this one, and
+        self.cut_from = None  # the type of which the last part lay inside, with a step of 1,
+        self.cut = None  # its own type,
+        self.cut_program = None  # and what that type came from
         self.region_code = 0  # what it is to the batching scheduler (0: not asked yet)
 
     def arrange(self, tensors, args):
@@ -743,6 +749,7 @@ class PrimitiveBase:
         """(program, result types) for operand types and run-time args; cold ones run the rule."""
         if self.epoch != EPOCH:
             self.last_n = -1
+            self.quick_n = -1
             self.other_t0 = None
             self.memo.clear()
             self.programs.clear()
@@ -1795,9 +1802,103 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
     the others in the list `rest`     values: list of run-time ints and numbers, or None
     inplace: None, or the in-place op on whose behalf h0 is to be rebound to the result
 
-    Here is the step that was taken last time, with the same types; all others are `record_new`'s.
+    Here are steps off the trie of which nothing has to be looked at but that the operands are of
+    types that the op was called with before; `record_known` has those that are on it, and
+    `record_any` all others.
     """
-    trace = LAST_TRACE if thread_id() == LAST_THREAD else current_trace()
+    thread = this_thread()
+    trace = LAST_TRACE if id_of(thread) == LAST_THREAD else current_trace()
+    serial = trace.serial
+    if trace.state is not None:
+        if n < MANY_JOINED and not prim.check_held:
+            return record_known(trace, prim, n, h0, h1, h2, rest, values, inplace)
+    elif (
+        prim.quick_n == n
+        and inplace is None
+        and is_ready(h0, serial)
+        and (n < 2 or is_ready(h1, serial))
+        and (n < 3 or is_ready(h2, serial))
+        and (
+            (
+                h0.value.type is prim.last_t0
+                and (n < 2 or h1.value.type is prim.last_t1)
+                and (n < 3 or h2.value.type is prim.last_t2)
+            )
+            or as_before(prim, n, h0, h1, h2)
+        )
+        and prim.epoch == EPOCH
+        and trace.symbolic is None
+        and not trace.eager
+        and not trace.volatile
+        and trace.n < MOST_OFF_TRIE
+        and trace.nbytes < trace.hard_bytes
+        and AUTOBATCH
+    ):
+        grad = (
+            prim.flows
+            and trace.mode.grad
+            and (
+                h0.value.requires_grad
+                or (n > 1 and h1.value.requires_grad)
+                or (n > 2 and h2.value.requires_grad)
+            )
+        )
+        if not grad or not (
+            h0.value.inference or (n > 1 and h1.value.inference) or (n > 2 and h2.value.inference)
+        ):
+            step = fresh_record()
+            v = fresh_value()
+            t = fresh_tensor()
+            if trace.serial == serial:  # no finalizer recorded or flushed while we allocated
+                fill_record(step, trace, prim)
+                fill_result(step, t, v, trace, prim.last_outs)
+                step.n_in = n
+                step.i0 = h0.value.index
+                step.i1 = h1.value.index if n > 1 else -1
+                step.i2 = h2.value.index if n > 2 else -1
+                step.first = trace.n
+                step.arg0 = len(trace.args)
+                step.requires_grad = grad
+                v.requires_grad = grad
+                v.inference = trace.mode.inference
+                trace.nbytes += v.type.nbytes
+                if values is not None:
+                    for number in values:
+                        push(trace.args, number)
+                known = same_line(step, trace, LAST_CODE, LAST_INNER, thread)
+                take_step(trace, step, v)
+                if not known:
+                    note_line(trace)
+                return t
+    return record_any(trace, prim, n, h0, h1, h2, rest, values, inplace)
+
+
+def as_before(prim, n, h0, h1, h2):
+    """Whether operands are of the types before the last ones, which are the last ones then."""
+    if not (
+        h0.value.type is prim.other_t0
+        and (n < 2 or h1.value.type is prim.other_t1)
+        and (n < 3 or h2.value.type is prim.other_t2)
+    ):
+        return False
+    put_types(prim, n, h0, h1, h2, prim.other_outs)
+    return True
+
+
+def put_types(prim, n, h0, h1, h2, outs):
+    """Note an op's types of operands and results as the last ones; those before are the others."""
+    prim.other_t0 = prim.last_t0
+    prim.other_t1 = prim.last_t1
+    prim.other_t2 = prim.last_t2
+    prim.other_outs = prim.last_outs
+    prim.last_t0 = h0.value.type
+    prim.last_t1 = h1.value.type if n > 1 else None
+    prim.last_t2 = h2.value.type if n > 2 else None
+    prim.last_outs = outs
+
+
+def record_any(trace, prim, n, h0, h1, h2, rest, values, inplace):
+    """`record` where something has to be looked at."""
     if n >= MANY_JOINED and prim.joins_held and trace.symbolic is None:
         t = join_held(trace, prim, h0, h1, h2, rest)
         if t is not None:
@@ -1962,6 +2063,8 @@ def resized(prim, n, h0, h1, h2, rest, values):
         more = [h.value.type for h in rest]
         if not same_kinds(prim.last_more, more):
             return None
+    if prim.cuts_dim >= 0:
+        return cut_type(prim, h0, values)
     out = prim.last_program.resize(
         h0.value.type,
         h1.value.type if n > 1 else None,
@@ -1970,14 +2073,28 @@ def resized(prim, n, h0, h1, h2, rest, values):
         values,
     )
     if more is None and not prim.sized and out is not None:
-        prim.other_t0 = prim.last_t0
-        prim.other_t1 = prim.last_t1
-        prim.other_t2 = prim.last_t2
-        prim.other_outs = prim.last_outs
-        prim.last_t0 = h0.value.type
-        prim.last_t1 = h1.value.type if n > 1 else None
-        prim.last_t2 = h2.value.type if n > 2 else None
-        prim.last_outs = out
+        put_types(prim, n, h0, h1, h2, out)
+    return out
+
+
+def cut_type(prim, h0, values):
+    """`resized` of a slice: what lies inside of its operand depends on its length alone."""
+    start = values[0]
+    stop = values[1]
+    whole = h0.value.type
+    inside = 0 <= start <= stop <= whole.row[prim.cuts_dim] and values[2] == 1
+    if (
+        inside
+        and prim.cut_program is prim.last_program
+        and prim.cut_from is whole
+        and prim.cut.row[prim.cuts_dim] == stop - start
+    ):
+        return prim.cut
+    out = prim.last_program.resize(whole, None, None, None, values)
+    if inside and out is not None:
+        prim.cut_program = prim.last_program
+        prim.cut_from = whole
+        prim.cut = out
     return out
 
 
@@ -1996,9 +2113,9 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         or prim.epoch != EPOCH
         or trace.eager
         or trace.volatile
-        or not (is_at_hand(h0, serial) or at_hand(trace, h0))
-        or (n > 1 and not (is_at_hand(h1, serial) or at_hand(trace, h1)))
-        or (n > 2 and not (is_at_hand(h2, serial) or at_hand(trace, h2)))
+        or not (is_ready(h0, serial) or at_hand(trace, h0))
+        or (n > 1 and not (is_ready(h1, serial) or at_hand(trace, h1)))
+        or (n > 2 and not (is_ready(h2, serial) or at_hand(trace, h2)))
         or (rest is not None and not at_hand_all(trace, rest))
         or trace.serial != serial
         or trace.state is not None
@@ -2012,14 +2129,8 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         and (rest is None or same_operands(prim.last_more, rest))
     ):
         out = prim.last_outs
-    elif (
-        not prim.sized
-        and rest is None
-        and h0.value.type is prim.other_t0
-        and (n < 2 or h1.value.type is prim.other_t1)
-        and (n < 3 or h2.value.type is prim.other_t2)
-    ):
-        out = prim.other_outs
+    elif not prim.sized and rest is None and as_before(prim, n, h0, h1, h2):
+        out = prim.last_outs
     else:
         out = resized(prim, n, h0, h1, h2, rest, values)
     if out is None or (type(out) is tuple) != prim.last_program.many:
@@ -2045,7 +2156,7 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     places = rest_indices(prim, rest) if rest is not None else None
     step = fresh_record()
     if prim.last_program.many:
-        parts = fresh_handles(out, False)
+        parts = fresh_parts(out)
         if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
             return None
         fill_record(step, trace, prim)
@@ -2071,61 +2182,61 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     step.first = trace.n
     step.arg0 = len(trace.args)
     step.requires_grad = grad
-    push(trace.states, step)
-    trace.ops += 1
     if values is not None:
         for number in values:
             push(trace.args, number)
+    known = same_line(step, trace, LAST_CODE, LAST_INNER, this_thread())
     if parts is None:
-        push(trace.values, v)
-        trace.n += 1
         trace.nbytes += v.type.nbytes
-        if not same_line(step, LAST_CODE):
-            note_line(trace, step)
+        take_step(trace, step, v)
+        if not known:
+            note_line(trace)
         if prim.is_view:
             attach_view(t, h0, prim, values)
         return t
-    for k in range(step.n_out):
-        v = handle_at(parts, k).value
-        v.serial = serial
-        v.index = trace.n
-        v.trace = trace
-        v.requires_grad = grad
-        v.inference = trace.mode.inference
-        push(trace.values, v)
-        trace.n += 1
-        trace.nbytes += v.type.nbytes
-    if not same_line(step, LAST_CODE):
-        note_line(trace, step)
+    push(trace.states, step)
+    trace.ops += 1
+    take_parts(trace, parts, grad)
+    if not known:
+        note_line(trace)
     if prim.piece is not None:
         attach_parts(parts, out, h0, prim)
     wrap = prim.last_program.wrap
-    return tuple(parts) if wrap is tuple else wrap(parts)
+    return parts if wrap is tuple else wrap(parts)
 
 
-def note_line(trace, step):
+def note_line(trace):
     """Note where the step just recorded off the trie was called: not where the one before was."""
-    global LAST_CODE
+    global LAST_CODE, LAST_INNER
+    step = record_at(trace.states, len(trace.states) - 1)
     code = current_code()
     note_site(trace, step, code, current_lasti())
-    if step.code is code and not step.within:
+    if step.within:
+        LAST_INNER = code
+    elif step.code is code:
         LAST_CODE = code
     return True
 
 
-def fresh_handles(types, watched):
-    """Handles on new values of these types, which are of no trace yet.
-
-    watched: whether the collector is told of the values
-    """
+def fresh_handles(types):
+    """Handles on new values of these types, which are of no trace yet."""
     fresh = []
-    for k in range(len(types)):
-        v = Value.__new__(Value) if watched else fresh_value()
-        v.type = as_type(types[k])
-        t = fresh_tensor()
-        t.value = v
-        push(fresh, t)
+    for type_ in types:
+        v = Value.__new__(Value)
+        v.type = type_
+        fresh.append(wrap(v))
     return fresh
+
+
+def fresh_parts(types):
+    """The same as a tuple, of values that the collector is not told of."""
+    n = len(types)
+    parts = new_row(n)
+    for k in range(n):
+        v = fresh_value()
+        t = fresh_tensor()
+        put_part(parts, k, t, v, types)
+    return tuple(parts)
 
 
 def attach_parts(parts, outs, h0, prim):
@@ -2142,18 +2253,10 @@ def attach_parts(parts, outs, h0, prim):
             start += length
         prim.piece_args = found
         prim.piece_outs = outs
-    k = 0
-    args = prim.piece_args
-    alias = None
-    for t in parts:
-        if alias is None:
-            attach_view(t, h0, prim.piece, args)
-            alias = t.derived
-        else:
-            t.derived = alias
-            t.value.inference = h0.value.inference
-        k += 1
-        t.part = k
+    first = part_at(parts, 0)
+    attach_view(first, h0, prim.piece, prim.piece_args)
+    first.part = 1
+    share_alias(parts, first)
 
 
 def put_alias(handle, alias):
@@ -2183,7 +2286,8 @@ def own_alias(handle):
     return alias
 
 
-LAST_CODE = None  # code object of the user's that the last step off the trie came from
+LAST_CODE = None  # code object of the user's that the last step off the trie came from,
+LAST_INNER = None  # and that of the package's
 
 
 def same_rest(trace, child, rest):
@@ -2286,7 +2390,7 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
     if step.out_type is None:
         made = commit_many(trace, prim, step, values)
         if prim.piece is not None:
-            attach_parts(made, step.outs, h0, prim)
+            attach_parts(tuple(made), step.outs, h0, prim)
         if inplace is not None:
             assign(h0, made, inplace)
             return h0
@@ -2561,6 +2665,9 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
             prim.other_t0 = None
         prim.last_program = program
         prim.last_outs = outs
+        quick = 0 < n <= 3 and not prim.sized and not prim.is_view and not prim.check_held
+        prim.quick_n = n if quick and type(outs) is not tuple and not program.many else -1
+        prim.flows = prim.is_differentiable and program.real
     if state is not None:
         if state.children is not None:
             child = state.children.get((prim, i0, i1, i2, rest, trace.mode, program))
@@ -2618,7 +2725,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
 def commit_many(trace, prim, child, values):
     """Commit a step with several results, or one that is returned in a container."""
     serial = trace.serial
-    fresh = fresh_handles(child.outs, True)
+    fresh = fresh_handles(child.outs)
     if trace.serial != serial:
         raise GraphError("a trace was flushed by a finalizer while a step was being recorded")
     for t in fresh:
@@ -2972,7 +3079,7 @@ class OpFunction:
     """The callable behind a public name: an op, found and recorded without a Python frame."""
 
     def __init__(self, name, binder, inplace):
-        self.vectorcall = vectorcall_address()
+        self.vectorcall = op_address()
         self.__name__ = name
         self.__qualname__ = name
         self.__module__ = "wend"
@@ -3376,13 +3483,14 @@ def unpack(args, nargs, kwnames):
     return positional, keywords
 
 
-def dispatch(function, args, nargs, kwnames):
-    """Entry of all calls from C."""
-    if type(function) is OpFunction:
-        f = function
-        return f.call(args, nargs, kwnames)
-    p = function
-    return p.call(args, nargs, kwnames)
+def call_op(function, args, nargs, kwnames):
+    """Entry of calls from C."""
+    return function.call(args, nargs, kwnames)
+
+
+def call_parts(function, args, nargs, kwnames):
+    """The same of a `PartsFunction`."""
+    return function.call(args, nargs, kwnames)
 
 
 def call_with1(function, x):
@@ -3461,6 +3569,9 @@ def set_index_primitives(selects, slices):
     """What `getitem` records for ints and slices."""
     SELECTS.extend(selects)
     SLICES.update(slices)
+    for key, prim in slices.items():
+        if key & 3 == 3 and key >> 2 < MAX_ROW:
+            prim.cuts_dim = key >> 2
 
 
 def set_part_primitives(unbound, evenly, unevenly):
@@ -3515,7 +3626,7 @@ class PartsFunction:
     """
 
     def __init__(self, plain):
-        self.vectorcall = vectorcall_address()
+        self.vectorcall = parts_address()
         self.plain = plain
         self.kind = ("chunk", "split", "unbind").index(plain.__name__)
         self.__wrapped__ = plain
@@ -3906,7 +4017,7 @@ def set_defaults():
         Trace: "state sites extra site_code",
         TensorType: "size extents kind",
         PrimitiveBase: "last_t0 last_t1 last_t2 last_more last_rest last_program last_outs "
-        "piece piece_outs piece_args",
+        "piece piece_outs piece_args cut_from cut cut_program",
         Mode: "off",
         Segment: "structure inputs saved types args sites hooks",
         Program: "graph runner kinds",

@@ -54,7 +54,7 @@ def install_vectorcall(probe: Any, method_descriptor: int) -> None:
     """Python classes need no call slots."""
 
 
-def vectorcall_address() -> int:
+def no_address() -> int:
     """No C function stands behind a Python class."""
     return 0
 
@@ -131,17 +131,61 @@ def fill_result(step: Any, handle: Any, v: Any, trace: Any, type_: Any) -> None:
     v.type, v.trace, v.serial, v.index = type_, trace, trace.serial, trace.n
 
 
+def is_ready(handle: Any, serial: int) -> bool:
+    """Whether a handle's own value is its operand, and is pending in the trace of this serial."""
+    alias, v = handle.derived, handle.value
+    if handle.leaf is not v.leaf or v.serial != serial:
+        return False
+    base = alias.base if alias is not None else None
+    return alias is None or bool(
+        base is not None and base.derived is None and alias.version == base.version
+    )
+
+
+def take_step(trace: Any, step: Any, v: Any) -> None:
+    """Let a step and its only result be the last ones pending."""
+    trace.states.append(step)
+    trace.values.append(v)
+    trace.n += 1
+    trace.ops += 1
+
+
+def put_part(parts: Any, k: int, handle: Any, v: Any, types: Any) -> None:
+    """Let a new handle on a new value of type k be part k."""
+    v.type, handle.value, parts[k] = types[k], v, handle
+
+
+def take_parts(trace: Any, parts: Any, grad: bool) -> None:
+    """Let the values of parts be the last ones pending."""
+    for handle in parts:
+        v = handle.value
+        v.trace, v.serial, v.index = trace, trace.serial, trace.n
+        v.requires_grad, v.inference = grad, trace.mode.inference
+        trace.values.append(v)
+        trace.n += 1
+        trace.nbytes += v.type.nbytes
+
+
+def share_alias(parts: Any, first: Any) -> None:
+    """Let all parts have the note of the first one, of how it derives from others."""
+    for k in range(1, len(parts)):
+        handle = parts[k]
+        handle.derived, handle.part = first.derived, k + 1
+        handle.value.inference = first.value.inference
+
+
 _STAND_INS = {
     "fill_record": fill_record,
     "fill_result": fill_result,
-    "is_at_hand": lambda handle, serial: False,
-    "same_line": lambda step, last: False,
+    "is_ready": is_ready,
+    "take_step": take_step,
+    "same_line": lambda step, trace, last, inner, thread: False,
     "all_below": all_below,
     "current_code": current_code,
     "current_lasti": current_lasti,
     "arg": arg,
     "install_vectorcall": install_vectorcall,
-    "vectorcall_address": vectorcall_address,
+    **dict.fromkeys(("op_address", "parts_address"), no_address),
     "set_call_target": set_call_target,
     "install_lazy_dict": install_lazy_dict,
     "address": id,
@@ -152,7 +196,12 @@ _STAND_INS = {
     "mirrors": mirrors,
     "roomy": roomy,
     "push": list.append,
-    "handle_at": list.__getitem__,
+    **dict.fromkeys(("handle_at", "record_at"), list.__getitem__),
+    "new_row": lambda n: [None] * n,
+    "part_at": tuple.__getitem__,
+    "put_part": put_part,
+    "take_parts": take_parts,
+    "share_alias": share_alias,
     **dict.fromkeys(("as_type", "as_handle"), lambda o: o),
     "drop_last": list.pop,
     "call_forward": call_forward,
@@ -165,7 +214,8 @@ _STAND_INS = {
     "count_types": _types.__len__,
     "watch_types": lambda probe: None,
     "unlock_type": unlock_type,
-    "thread_id": threading.get_ident,
+    **dict.fromkeys(("thread_id", "this_thread"), threading.get_ident),
+    "id_of": lambda thread: thread,
     "refcount": sys.getrefcount,
     "count_of_item": lambda items, i: sys.getrefcount(items[i]),
     "ask_ahead": lambda items, i: 0,

@@ -15,14 +15,21 @@
 
 typedef PyObject *(*wend_call_t)(PyObject *, size_t, Py_ssize_t, PyObject *);
 
-static wend_call_t wend_call_target = NULL;
+static wend_call_t wend_op_target = NULL, wend_parts_target = NULL;
 
-/* One vectorcall entry for every callable of the core: forwards to a typed cdef function. */
-static PyObject *wend_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf,
-                                 PyObject *kwnames)
+/* Vectorcall entries of the callables of the core: they forward to typed cdef functions. */
+static PyObject *wend_vectorcall_op(PyObject *self, PyObject *const *args, size_t nargsf,
+                                    PyObject *kwnames)
 {
-    return wend_call_target(self, (size_t)args, PyVectorcall_NARGS(nargsf),
-                            kwnames ? kwnames : Py_None);
+    return wend_op_target(self, (size_t)args, PyVectorcall_NARGS(nargsf),
+                          kwnames ? kwnames : Py_None);
+}
+
+static PyObject *wend_vectorcall_parts(PyObject *self, PyObject *const *args, size_t nargsf,
+                                       PyObject *kwnames)
+{
+    return wend_parts_target(self, (size_t)args, PyVectorcall_NARGS(nargsf),
+                             kwnames ? kwnames : Py_None);
 }
 
 #define WEND_MAGIC ((size_t)0x57454e44u)
@@ -274,14 +281,21 @@ static void wend_dealloc_alias(PyObject *self)
 typedef void (*wend_end_t)(PyObject *);
 static wend_end_t wend_value_end = NULL, wend_record_end = NULL, wend_tensor_end = NULL;
 
-/* PyObject_GC_UnTrack, without a call for what the collector has never been told of. */
+/* PyObject_GC_UnTrack, without a call. */
 static inline void wend_forget(PyObject *o)
 {
 #if PY_VERSION_HEX < 0x030C0000
-    if (((uintptr_t *)o)[-2] == 0) /* where the list goes on that it is in */
-        return;
-#endif
+    uintptr_t *own = (uintptr_t *)o - 2; /* where the list goes on that it is in, and where it comes from */
+    if (own[0] == 0)
+        return; /* the collector has never been told of it */
+    uintptr_t *next = (uintptr_t *)own[0], *before = (uintptr_t *)(own[1] & ~(uintptr_t)3);
+    before[0] = (uintptr_t)next;
+    next[1] = (next[1] & 3) | (uintptr_t)before;
+    own[0] = 0;
+    own[1] &= 1; /* whether it has been finalized */
+#else
     PyObject_GC_UnTrack(o);
+#endif
 }
 
 static void wend_dealloc_value(PyObject *self)
@@ -306,7 +320,7 @@ static void wend_dealloc_tensor(PyObject *self)
         wend_dealloc0(self);
         return;
     }
-    PyObject_GC_UnTrack(self);
+    wend_forget(self);
     wend_tensor_end(self);
     wend_pool_free(&wend_pools[1], self);
 }
@@ -384,14 +398,69 @@ static void wend_dealloc_tensor(PyObject *self)
         (v)->index = (t)->n;                                                             \
         WEND_NO_LONGER_NONE(4);                                                          \
     } while (0)
-#define WEND_AT_HAND(handle, number)                                                     \
-    ((handle)->leaf == (handle)->value->leaf && (PyObject *)(handle)->derived == Py_None && \
-     (handle)->value->serial == (number))
-/* Whether the line that runs is one of `last`, which a new record then says. */
-#define WEND_SAME_LINE(r, last)                                                          \
-    (wend_find_code() == (last) && (last) != Py_None                                     \
-         ? (WEND_FILL((r)->code, last), (r)->lasti = wend_lasti, WEND_NO_LONGER_NONE(1), 1) \
-         : 0)
+/* Whether a handle's own value is its operand, and is pending: it may be a view that is up to date. */
+#define WEND_IS_READY(handle, number)                                                    \
+    ((handle)->leaf == (handle)->value->leaf && (handle)->value->serial == (number) &&   \
+     ((PyObject *)(handle)->derived == Py_None ||                                        \
+      ((PyObject *)(handle)->derived->base != Py_None &&                                 \
+       (PyObject *)(handle)->derived->base->derived == Py_None &&                        \
+       (handle)->derived->version == (handle)->derived->base->version)))
+/* Whether the line that runs is one of `last`, or one of `inner`, which is no user's: a new record then
+ * says it, or that of the user's which leads there. */
+#define WEND_SAY_LINE(r, what, where)                                                    \
+    (WEND_FILL((r)->code, what), (r)->lasti = (where), WEND_NO_LONGER_NONE(1))
+#define WEND_SAME_LINE(r, t, last, inner, thread)                                        \
+    ((wend_line = wend_code_of(thread)) == Py_None                                       \
+         ? 0                                                                             \
+         : wend_line == (last)                                                           \
+               ? (WEND_SAY_LINE(r, last, wend_lasti), 1)                                 \
+               : wend_line == (inner) && (t)->site_code != Py_None                       \
+                     ? (WEND_SAY_LINE(r, (t)->site_code, (t)->site_lasti), (r)->within = 1, 1) \
+                     : 0)
+/* A step and its only result become the last ones pending, and no longer the caller's. */
+#define WEND_TAKE_STEP(t, r, v)                                                          \
+    (wend_push_own((t)->states, (PyObject *)(r)) < 0 ||                                  \
+             ((r) = NULL, wend_push_own((t)->values, (PyObject *)(v)) < 0)               \
+         ? -1                                                                            \
+         : ((v) = NULL, (t)->n++, (t)->ops++, 0))
+/* The parts that an op has cut: a new handle on a new value becomes part k; all of them become the last
+ * values pending; they share the note that the first one has of how it derives from others. */
+#define WEND_PART(parts, k) ((struct __pyx_obj_4wend_4core_4_hot_Tensor *)PyTuple_GET_ITEM(parts, k))
+#define WEND_PUT_PART(parts, k, h, v, types)                                             \
+    do {                                                                                 \
+        WEND_FILL((v)->type, PyTuple_GET_ITEM(types, k));                                \
+        *(PyObject **)&(h)->value = (PyObject *)(v);                                     \
+        PyTuple_SET_ITEM(parts, k, (PyObject *)(h));                                     \
+        WEND_NO_LONGER_NONE(2);                                                          \
+        (h) = NULL;                                                                      \
+        (v) = NULL;                                                                      \
+    } while (0)
+#define WEND_TAKE_PARTS(t, parts, flows)                                                 \
+    do {                                                                                 \
+        Py_ssize_t n = PyTuple_GET_SIZE(parts);                                          \
+        for (Py_ssize_t k = 0; k < n; k++) {                                             \
+            struct __pyx_obj_4wend_4core_4_hot_Value *v = WEND_PART(parts, k)->value;    \
+            WEND_FILL(v->trace, t);                                                      \
+            v->serial = (t)->serial;                                                     \
+            v->index = (t)->n++;                                                         \
+            v->requires_grad = (flows);                                                  \
+            v->inference = (t)->mode->inference;                                         \
+            (t)->nbytes += v->type->nbytes;                                              \
+            (void)wend_push((t)->values, (PyObject *)v);                                 \
+        }                                                                                \
+        WEND_NO_LONGER_NONE(n);                                                          \
+    } while (0)
+#define WEND_SHARE_ALIAS(parts, first)                                                   \
+    do {                                                                                 \
+        Py_ssize_t n = PyTuple_GET_SIZE(parts);                                          \
+        for (Py_ssize_t k = 1; k < n; k++) {                                             \
+            struct __pyx_obj_4wend_4core_4_hot_Tensor *h = WEND_PART(parts, k);          \
+            WEND_FILL(h->derived, (first)->derived);                                     \
+            h->value->inference = (first)->value->inference;                             \
+            h->part = (int)k + 1;                                                        \
+        }                                                                                \
+        WEND_NO_LONGER_NONE(n - 1);                                                      \
+    } while (0)
 /* States refer to each other in circles, which `dismantle` cuts: the collector would walk the whole
  * trie.  (A `cython.no_gc` in a .pxd has no effect.) */
 static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, PyObject *state,
@@ -429,7 +498,8 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
     return 0;
 }
 
-static inline size_t wend_vectorcall_address(void) { return (size_t)&wend_vectorcall; }
+static inline size_t wend_op_address(void) { return (size_t)&wend_vectorcall_op; }
+static inline size_t wend_parts_address(void) { return (size_t)&wend_vectorcall_parts; }
 
 /* Let Python code add public methods to an extension type, as it can to a Python class. */
 static inline int wend_unlock_type(PyObject *type)
@@ -463,9 +533,9 @@ typedef struct wend_frame {
     char is_entry, owner;
 } wend_frame_t;
 
-static inline PyObject *wend_find_code(void) /* borrowed */
+static inline PyObject *wend_code_of(size_t thread) /* borrowed */
 {
-    wend_frame_t *frame = (wend_frame_t *)PyThreadState_Get()->cframe->current_frame;
+    wend_frame_t *frame = (wend_frame_t *)((PyThreadState *)thread)->cframe->current_frame;
     while (frame != NULL) {
         _Py_CODEUNIT *first = (_Py_CODEUNIT *)frame->code->co_code_adaptive;
         if (frame->owner == 1 || frame->last >= first + frame->code->_co_firsttraceable) {
@@ -478,7 +548,10 @@ static inline PyObject *wend_find_code(void) /* borrowed */
     return Py_None;
 }
 
-static inline PyObject *wend_current_code(void) { return Py_NewRef(wend_find_code()); }
+static inline PyObject *wend_current_code(void)
+{
+    return Py_NewRef(wend_code_of((size_t)PyThreadState_Get()));
+}
 #else
 static inline PyObject *wend_current_code(void)
 {
@@ -491,8 +564,9 @@ static inline PyObject *wend_current_code(void)
     return (PyObject *)PyFrame_GetCode(frame);
 }
 
-static inline PyObject *wend_find_code(void) /* borrowed: its frame keeps it */
+static inline PyObject *wend_code_of(size_t thread) /* borrowed: its frame keeps it */
 {
+    (void)thread; /* the one that runs */
     PyObject *code = wend_current_code();
     Py_DECREF(code);
     return code;
@@ -500,11 +574,17 @@ static inline PyObject *wend_find_code(void) /* borrowed: its frame keeps it */
 #endif
 
 static inline int wend_current_lasti(void) { return wend_lasti; }
+static PyObject *wend_line; /* borrowed: the code object that was found last */
 
-static inline long long wend_thread_id(void)
+/* The thread that runs, and what it is known by: other threads may get its address after its end. */
+static inline size_t wend_this_thread(void) { return (size_t)PyThreadState_Get(); }
+
+static inline long long wend_id_of(size_t thread)
 {
-    return (long long)PyThreadState_Get()->id;
+    return (long long)((PyThreadState *)thread)->id;
 }
+
+static inline long long wend_thread_id(void) { return wend_id_of(wend_this_thread()); }
 
 /* Interned types, and their hashes side by side: to look for a type is to read one cache line. The
  * table does not own them: one that dies leaves it, and its memory is that of the next. */
@@ -678,7 +758,8 @@ static inline PyObject *wend_roomy(Py_ssize_t n)
     return items;
 }
 
-WEND_INLINE int wend_push(PyObject *items, PyObject *item)
+/* `wend_push` of what is the caller's until then. */
+WEND_INLINE int wend_push_own(PyObject *items, PyObject *item)
 {
     PyListObject *list = (PyListObject *)items;
     Py_ssize_t n = Py_SIZE(list);
@@ -692,9 +773,22 @@ WEND_INLINE int wend_push(PyObject *items, PyObject *item)
         list->ob_item = (PyObject **)moved;
         list->allocated = (Py_ssize_t)room;
     }
-    list->ob_item[n] = Py_NewRef(item);
+    list->ob_item[n] = item;
     Py_SET_SIZE(list, n + 1);
     return 0;
+}
+
+WEND_INLINE int wend_push(PyObject *items, PyObject *item)
+{
+    int failed = wend_push_own(items, Py_NewRef(item));
+    if (failed)
+        Py_DECREF(item);
+    return failed;
+}
+
+static inline PyObject *wend_part_at(PyObject *parts, Py_ssize_t k)
+{
+    return Py_NewRef(PyTuple_GET_ITEM(parts, k));
 }
 
 static inline PyObject *wend_handle_at(PyObject *items, Py_ssize_t i)
@@ -924,18 +1018,19 @@ static int wend_install_module_call(PyObject *cls)
 static inline PyObject *wend_call1(PyObject *f, PyObject *x)
 {
     PyObject *args[1] = {x};
-    return wend_call_target(f, (size_t)args, 1, Py_None);
+    return wend_op_target(f, (size_t)args, 1, Py_None);
 }
 
 static inline PyObject *wend_call2(PyObject *f, PyObject *x, PyObject *y)
 {
     PyObject *args[2] = {x, y};
-    return wend_call_target(f, (size_t)args, 2, Py_None);
+    return wend_op_target(f, (size_t)args, 2, Py_None);
 }
 
 #define WEND_COMPILED 1
 #define WEND_SET_CALL_TARGET()                                                           \
-    ((wend_call_target = (wend_call_t)wend_dispatch),                                    \
+    ((wend_op_target = (wend_call_t)wend_call_op),                                       \
+     (wend_parts_target = (wend_call_t)wend_call_parts),                                 \
      (wend_module_target = (ternaryfunc)wend_call_module),                               \
      (wend_value_end = (wend_end_t)wend_end_value),                                      \
      (wend_record_end = (wend_end_t)wend_end_record),                                    \

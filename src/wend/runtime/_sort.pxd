@@ -13,6 +13,8 @@ cdef extern from "_sort_shim.h":
     PrimitiveBase prim_of "(struct __pyx_obj_4wend_4core_4_hot_PrimitiveBase *)Py_NewRef" (object prim)
     # Of values in a list, without a reference to the value.
     TensorType type_of "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)WEND_TYPE_OF" (list values, Py_ssize_t i)
+    bint was_seen "WEND_WAS_SEEN" (list seen, Py_ssize_t k, list values, Py_ssize_t i)
+    long long rows_at "WEND_ROWS_AT" (list values, Py_ssize_t i)
     int role_at "WEND_ROLE_AT" (list values, Py_ssize_t i, long long region)
     TensorType type_at "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_entry" (tuple items, Py_ssize_t i)
     int put "wend_put_item" (list items, Py_ssize_t i, object item)
@@ -22,12 +24,14 @@ cdef extern from "_sort_shim.h":
     long long address "wend_table_address" (long long *table)
     void fill "wend_fill" (long long *table, Py_ssize_t n, long long number)
 
+cdef int ROW_, PLAIN_, UNSUITED_
 cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS, RANKS, TRIALS, SLICE, MOST_RANKED
 
 cdef dict OFFSETS_
 cdef dict PLACES_
 cdef dict ASK_
 
+@cython.final
 cdef class Node:
     cdef readonly Node parent
     cdef readonly object prim
@@ -35,7 +39,9 @@ cdef class Node:
     cdef readonly tuple kinds
     cdef readonly tuple types
     cdef readonly tuple args
-    cdef bytes packed
+    cdef object words
+    cdef long long *table
+    cdef list seen
     cdef readonly bint grad
     cdef readonly bint flows
     cdef readonly bint inner
@@ -125,19 +131,20 @@ cdef class Sorter:
     @cython.locals(v=Value, k=Py_ssize_t, node=Node, target=Py_ssize_t, first=Py_ssize_t,
                    n_in=Py_ssize_t, key=tuple)
     cdef bint join_all(self, Node root_node, Record state, list values) except -1
-    @cython.locals(packed=bytes, n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
-                   ref=Py_ssize_t, v=Value, first=Py_ssize_t, kind=int)
+    @cython.locals(n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t, table="long long *", v=Value,
+                   first=Py_ssize_t)
     cdef join(self, Node node, Record state, Py_ssize_t n_in, Py_ssize_t target, list values)
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, start=Py_ssize_t, j=Py_ssize_t,
-                   known=bint, ref=Py_ssize_t, packed=bytes, region="long long *",
-                   root="long long *", pool="long long *")
+                   known=bint, table="long long *", region="long long *", root="long long *",
+                   pool="long long *")
     cdef bint allowed(self, Node node, Py_ssize_t n_in, Py_ssize_t target) except -1
     @cython.locals(child=Node, found=list, operands=list, k=Py_ssize_t)
     cdef Node find(self, Node parent, Record state, PrimitiveBase prim, Py_ssize_t n_in, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0, Py_ssize_t n_args)
-    @cython.locals(packed=bytes, like=TensorType, other=Py_ssize_t, n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
-                   n_rows="long long", j=Py_ssize_t, at=Py_ssize_t, ref=Py_ssize_t, start=Py_ssize_t,
-                   kind=int, type_=TensorType, wanted=tuple)
+    @cython.locals(region="long long *", ins="long long *", pool="long long *", table="long long *",
+                   like=TensorType, n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
+                   n_rows="long long", rows="long long", j=Py_ssize_t, at=Py_ssize_t,
+                   ref=Py_ssize_t, start=Py_ssize_t, kind=int, type_=TensorType, wanted=tuple)
     cdef bint fits(self, Node child, Record state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
     cpdef int role(self, Py_ssize_t at, Value v) except -1
@@ -183,6 +190,7 @@ cdef class Sorter:
     cpdef settle(self, list group, Py_ssize_t k, Py_ssize_t size, bint by_rows)
 
 
+@cython.final
 cdef class Schedule:
     cdef long long *kinds
     cdef long long *missing

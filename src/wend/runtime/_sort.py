@@ -26,6 +26,7 @@ LEADING = 1  # a view of some rows
 STARTER = 2  # begins a region
 UNSUITED = 3  # leave the whole trace to another executor
 JOIN = 4  # lays tensors one behind the other: a region of its own, and no more than copies
+ROW_, PLAIN_, UNSUITED_ = ROW, PLAIN, UNSUITED
 
 MOST_OPS = 48  # of a region
 MOST_VALUES = 60
@@ -61,12 +62,16 @@ class Node:
         self.kinds = kinds
         self.types = types
         self.args = args
-        self.packed = b""  # refs + 128, then kinds, if they are few and small: see `fits`
-        if len(refs) <= 8 and all(-128 <= ref < 128 for ref in refs):
-            self.packed = bytes([ref + 128 for ref in refs] + list(kinds))
         self.n_in = len(refs)
+        self.words = ASK_["words"](2 * self.n_in)
+        self.table = table_of(self.words)  # refs, then kinds
+        for k in range(self.n_in):
+            self.table[k] = refs[k]
+            self.table[self.n_in + k] = kinds[k]
+        self.seen = [None] * self.n_in  # types of operands from outside that suited lately
         # What reads its own region and nothing else, and no numbers, is told by a few compares.
         self.inner = 0 < self.n_in <= 3 and min(refs) >= 0 and len(args) == 0
+        self.inner = self.inner and prim.region_code == PLAIN_ + 1
         self.ref0, self.ref1, self.ref2 = (*refs, -1, -1, -1)[:3] if self.inner else (-1, -1, -1)
         self.grad = grad
         self.flows = grad or (parent is not None and parent.flows)  # whether gradients go through
@@ -155,6 +160,36 @@ class Sorter:
             if state.n_out > 1:
                 ask_ahead(values, first + 1)
             n_in = state.n_in
+            # No local names of nodes here: each would count a reference.
+            if n_in > 0:
+                target = region[state.i0]
+                if (
+                    target >= 0
+                    and inner_child(nodes, target, state)
+                    and local[state.i0] == child_ref(nodes, target, 0)
+                    and (
+                        n_in < 2
+                        or (
+                            region[state.i1] == target
+                            and local[state.i1] == child_ref(nodes, target, 1)
+                        )
+                    )
+                    and (
+                        n_in < 3
+                        or (
+                            region[state.i2] == target
+                            and local[state.i2] == child_ref(nodes, target, 2)
+                        )
+                    )
+                    and state.mode.recompute == 0
+                ):
+                    at = values_of(nodes, target)
+                    to_child(nodes, target)
+                    for k in range(state.n_out):
+                        region[first + k] = target
+                        local[first + k] = at + k
+                        root[first + k] = first + k
+                    continue
             if state.program is None:  # only ops have one
                 if n_in == 0 and type(state.prim) is LeafPrimitive:
                     region[first] = -1
@@ -169,7 +204,7 @@ class Sorter:
             if code < 0:
                 code = ASK_["code"](prim, state)
                 prim.region_code = code + 1
-            if code == 3:
+            if code == UNSUITED_:
                 return False
             target = -1
             newest = -1
@@ -197,34 +232,6 @@ class Sorter:
                                 if at > newest and region[at] >= 0:
                                     newest = at
                                     target = region[at]
-            if newest >= 0 and code == 0:
-                # No local names of nodes here: each would count a reference.
-                if (
-                    inner_child(nodes, target, state)
-                    and region[state.i0] == target
-                    and local[state.i0] == child_ref(nodes, target, 0)
-                    and (
-                        n_in < 2
-                        or (
-                            region[state.i1] == target
-                            and local[state.i1] == child_ref(nodes, target, 1)
-                        )
-                    )
-                    and (
-                        n_in < 3
-                        or (
-                            region[state.i2] == target
-                            and local[state.i2] == child_ref(nodes, target, 2)
-                        )
-                    )
-                ):
-                    at = values_of(nodes, target)
-                    to_child(nodes, target)
-                    for k in range(state.n_out):
-                        region[first + k] = target
-                        local[first + k] = at + k
-                        root[first + k] = first + k
-                    continue
             arg0 = state.arg0
             n_args = len(prim.size_mask)
             if code == 1:
@@ -368,21 +375,15 @@ class Sorter:
     def join(self, node, state, n_in, target, values):
         """Add an op to a region."""
         n = node.parent.n_operands
-        packed = node.packed
-        for k in range(n_in):
-            at = self.ins[k]
-            if len(packed) > 0:
-                ref = packed[k] - 128
-            else:
-                ref = node.refs[k]
-            if ref < 0:
-                self.used[self.root[at]] = 1
-                if -1 - ref >= n:
+        table = node.table
+        if node.n_operands > n:
+            for k in range(n_in):
+                if -1 - table[k] >= n:
+                    at = self.ins[k]
+                    self.used[self.root[at]] = 1
                     self.add_read(target, at, n_in if n_in > 4 else 4)
                     n += 1
-                if self.rows[target] < 0:
-                    kind = packed[n_in + k] if len(packed) > 0 else node.kinds[k]
-                    if kind & 3 == 1:
+                    if self.rows[target] < 0 and table[n_in + k] & 3 == ROW_:
                         v = value_at(values, at)
                         self.rows[target] = v.type.row[0]
         if self.rows[target] < 0:
@@ -399,15 +400,14 @@ class Sorter:
         n = node.parent.n_operands
         if node.n_operands == n:
             return True
-        region, root, pool, packed = self.region, self.root, self.pool, node.packed
+        region, root, pool, table = self.region, self.root, self.pool, node.table
         start = self.reads_at[target]
         for k in range(n_in):
-            ref = packed[k] - 128 if len(packed) > 0 else node.refs[k]
-            if ref < 0 and -1 - ref >= n:
+            if -1 - table[k] >= n:
                 g = region[root[self.ins[k]]]
                 if g >= 0:
                     known = False
-                    for j in range(start, start + self.n_reads[target]):
+                    for j in range(start, start + n):
                         if region[root[pool[j]]] == g:
                             known = True
                             break
@@ -438,62 +438,56 @@ class Sorter:
         """Whether an op is the one that a node stands for."""
         if child.prim is not prim or child.grad != state.requires_grad or child.n_in != n:
             return False
-        packed = child.packed
+        region, ins, pool, table = self.region, self.ins, self.pool, child.table
         start = self.reads_at[target]
         n_known = child.parent.n_operands
         n_new = n_known
         n_rows = self.rows[target]  # what is new has as many, also where all of it is
         for k in range(n):
-            at = self.ins[k]
-            if len(packed) > 0:
-                ref = packed[k] - 128
-            else:
-                ref = child.refs[k]
+            at = ins[k]
+            ref = table[k]
             if ref >= 0:
-                if self.region[at] != target or self.local[at] != ref:
+                if region[at] != target or self.local[at] != ref:
                     return False
                 continue
-            if self.region[at] == target:
+            if region[at] == target:
                 return False
             ref = -1 - ref
             if ref < n_known:
-                if self.pool[start + ref] != at:
+                if pool[start + ref] != at:
                     return False
                 continue
             if ref < n_new:  # a second time in this op
                 for j in range(k):
-                    other = child.refs[j]
-                    if other == -1 - ref:
-                        if self.ins[j] != at:
+                    if table[j] == -1 - ref:
+                        if ins[j] != at:
                             return False
                         break
                 continue
-            for j in range(start, start + self.n_reads[target]):
-                if self.pool[j] == at:
+            for j in range(start, start + n_known):
+                if pool[j] == at:
                     return False
             for j in range(k):
-                if self.ins[j] == at:
+                if ins[j] == at:
                     return False
             n_new += 1
-            if len(packed) > 0:
-                kind = packed[n + k]
-            else:
-                kind = child.kinds[k]
-            if kind >> 2 != role_at(values, at, self.region[at]):
+            kind = table[n + k]
+            if kind >> 2 != role_at(values, at, region[at]):
                 return False
-            type_ = type_of(values, at)
-            like = type_at(child.types, k)
-            if kind & 3 != 1:
-                if type_ is not like:
+            if not was_seen(child.seen, k, values, at):
+                type_ = type_of(values, at)
+                like = type_at(child.types, k)
+                if kind & 3 != ROW_:
+                    if type_ is not like:
+                        return False
+                elif type_.kind is not like.kind or type_.rank == 0 or not same_tail(type_, like):
                     return False
-            else:
-                if type_.kind is not like.kind:
+                put(child.seen, k, type_)
+            if kind & 3 == ROW_:
+                rows = rows_at(values, at)
+                if n_rows >= 0 and rows != n_rows:
                     return False
-                if type_.rank == 0 or not same_tail(type_, like):
-                    return False
-                if n_rows >= 0 and type_.row[0] != n_rows:
-                    return False
-                n_rows = type_.row[0]
+                n_rows = rows
         wanted = child.args
         for k in range(len(wanted)):
             a = args[arg0 + k]

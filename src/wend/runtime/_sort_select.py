@@ -100,6 +100,8 @@ def select() -> ModuleType:
         "prim_of": lambda prim: prim,
         "type_of": lambda values, i: values[i].type,
         "role_at": role_at,
+        "rows_at": lambda values, i: values[i].type.row[0],
+        "was_seen": lambda seen, k, values, i: seen[k] is values[i].type,
         "table_of": lambda array: array,
         "behind": behind,
         "address": lambda table: table.ctypes.data,

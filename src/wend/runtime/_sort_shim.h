@@ -70,6 +70,10 @@ static inline PyObject *wend_entry(PyObject *items, Py_ssize_t i) {
 #define WEND_VALUE_AT(values, i) \
     ((struct __pyx_obj_4wend_4core_4_hot_Value *)PyList_GET_ITEM(values, i))
 #define WEND_TYPE_OF(values, i) Py_NewRef((PyObject *)WEND_VALUE_AT(values, i)->type)
+#define WEND_ROWS_AT(values, i) (WEND_VALUE_AT(values, i)->type->row[0])
+/* Whether a value has the type that item k of a list is. */
+#define WEND_WAS_SEEN(seen, k, values, i) \
+    (PyList_GET_ITEM(seen, k) == (PyObject *)WEND_VALUE_AT(values, i)->type)
 #define WEND_ROLE_AT(values, i, region)                  \
     ((WEND_VALUE_AT(values, i)->requires_grad ? 1 : 0) + \
      ((region) != -1 ? 0 : (PyObject *)WEND_VALUE_AT(values, i)->leaf != Py_None ? 6 : 2))

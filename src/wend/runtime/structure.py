@@ -32,6 +32,14 @@ STACK, ROW, SHARED = 0, 1, 2
 LEAF_GRAD = 1 | 2 | 4
 
 
+def words(n: int) -> Any:
+    """Memory for n words, with anything in them."""
+    return np.empty(n, np.int64)
+
+
+_sort.ASK["words"] = words
+
+
 class Book:
     """The trie of regions, as long as regions repeat."""
 
@@ -264,12 +272,6 @@ def ops_of(node: Any) -> list[Any]:
     return found
 
 
-def words(n: int) -> Any:
-    """Memory for n words, with anything in them."""
-    return np.empty(n, np.int64)
-
-
-_sort.ASK["words"] = words
 _sort.ASK["code"] = code
 _sort.ASK["offset"] = offset
 _sort.ASK["child"] = child
