@@ -290,11 +290,8 @@ def winograd(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
         else:
             _multiply(f, shape, dtype, room, a, products)
         if way.by_panel:
-            with f.loop("0", count, str(shape.panel)) as column:
-                valid = f.minimum(f.sub(count, column), str(shape.panel))
-                from_ = f.at(sums, f.mul(column, unit))
-                given = f"ptr {from_}, i64 {line}, i64 {sums_apart}, i64 {f.add(first, column)}"
-                f.line(f"call void @join_panel(ptr %args, {given}, i64 {valid})")
+            given = f"ptr {sums}, i64 {line}, i64 {sums_apart}, i64 {first}, i64 {count}"
+            f.line(f"call void @join_squares(ptr %args, {given})")
         else:
             with pieces(f, squares, first, count) as (image, at, before, some):
                 out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], unit)))

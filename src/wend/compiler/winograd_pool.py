@@ -10,7 +10,7 @@ Whether the windows are such, and which way a convolution takes, depends on size
 in any case, and is told whether there is anything to do: the convolution notes it in a word.
 
     void tell_pooled(args, may)                     notes whether it pools, if it may
-    void join_panel(args, sums, line, apart, first, count)
+    void join_squares(args, sums, line, apart, first, count)
     void join_pooled(args, sums, line, apart, first, count)
     void pool_lines(sums, rows, to, apart)
     void hand_pooled(args, tile, apart, rows, first, top, left, columns, image)
@@ -60,7 +60,7 @@ def pool_functions(shape: Shape, names: list[str]) -> list[str]:
     return [
         _tell_pooled(names),
         _hand_pooled(shape, names),
-        _join_panel(names),
+        _join_squares(shape, names),
         _join_pooled(shape, names),
         _pool_lines(shape),
     ]
@@ -150,20 +150,24 @@ def _greater(f: Routine, shape: Shape, x: str, before: str) -> str:
     return f.let(f"select {bits} {none}, {kind} {x}, {kind} {found}")
 
 
-def _join_panel(names: list[str]) -> str:
-    """The function that makes the output of `count` squares of a panel, or what is pooled of it."""
-    f = Routine("join_panel", parameters(JOINED), internal=True)
+def _join_squares(shape: Shape, names: list[str]) -> str:
+    """The function that makes the output of `count` squares of a chunk, or what is pooled of it."""
+    f = Routine("join_squares", parameters(JOINED), internal=True)
     pooled = is_pooled(f, arguments(f, names, ""))
     given = ", ".join(f"{kind} %{name}" for kind, name in parameters(JOINED))
     with f.when(pooled):
         f.line(f"call void @join_pooled({given})")
         f.leave_when("true")
-    f.line(f"call void @join_whole({given})")
+    with f.loop("0", "%count", str(shape.panel)) as column:
+        valid = f.minimum(f.sub("%count", column), str(shape.panel))
+        sums = f.at("%sums", f.mul(column, str(shape.size)))
+        given = f"ptr {sums}, i64 %line, i64 %apart, i64 {f.add('%first', column)}, i64 {valid}"
+        f.line(f"call void @join_whole(ptr %args, {given})")
     return f.text()
 
 
 def _join_pooled(shape: Shape, names: list[str]) -> str:
-    """The function that pools `count` squares of a panel, for all filters.
+    """The function that pools `count` squares of a chunk, for all filters.
 
     Of a square two lines of two windows are made, which are stored as pairs.
     """
@@ -172,12 +176,12 @@ def _join_pooled(shape: Shape, names: list[str]) -> str:
     unit, seen, pair = shape.size, WIDE.seen, _SIDE * shape.size
     # Where the pairs of each square go, and the tiles that they are: of each group two, one for
     # each line. The first tiles are of what is no square.
-    places = f.let(f"alloca [{shape.panel + _GROUP} x i64], align 8")
+    places = f.let(f"alloca [{WIDE.few + _GROUP} x i64], align 8")
     tile_row = shape.panel * unit
     tile = _FILTERS * tile_row
-    tiles = f.let(f"alloca [{(shape.panel + 1) * _SIDE * tile} x i8], align {LINE}")
+    tiles = f.let(f"alloca [{(WIDE.few + 1) * _SIDE * tile} x i8], align {LINE}")
     number = f.let("alloca i64, align 8")
-    with f.loop("0", str(shape.panel)) as i:
+    with f.loop("0", str(WIDE.few)) as i:
         f.store("i64", "0", f.at(places, f.mul(i, "8")), 8)
     f.store("i64", "0", number, 8)
     with panel_runs(f, a, _GROUP) as (_, before, _, _):

@@ -281,7 +281,14 @@ def _winograd_rows(shape: Shape, names: list[str]) -> str:
             made = f.div(columns, "2")
             ready = f.add(waiting, made)
             last = f.is_("eq", columns, left)
-            over = f.either(last, f.is_("sgt", ready, str(shape.panel // 2)))
+            # A tile is handed on full, or half full if what is left then is not short of a vector.
+            half = str(shape.panel // 2)
+            behind = f.div(f.sub(left, columns), "2")
+            short = f.is_(
+                "ult", f.sub(behind, str(shape.panel // 2 + 1)), str(shape.panel // 2 - 1)
+            )
+            over = f.either(last, f.is_("sgt", ready, half))
+            over = f.either(over, f.both(short, f.is_("eq", ready, half)))
             run.become(waiting, f.select(over, "0", ready))
             with f.when(pooled):
                 to = f.at(tiles, f.mul(waiting, unit))

@@ -165,10 +165,10 @@ WIDE = Squares(4, "_wide", _spread_taps, _CHUNK, _CHUNK, 18, 8, True)
 def panel_runs(
     f: Routine, a: dict[str, str], most: int
 ) -> Iterator[tuple[str, str, tuple[str, str], str]]:
-    """A loop over neighbours among the squares of a panel, `most` at a time.
+    """A loop over neighbours among the squares of a panel or chunk, up to `most` at a time.
 
-    Gives the image that they are of, squares of the panel before, row and column of the first one,
-    and how many they are.
+    What is left of a row is shared evenly: few squares are few columns of an epilogue. Gives the
+    image that they are of, squares before, row and column of the first one, and how many they are.
     """
     high, wide = squares_of(f, a, WIDE.side)
     with pieces(f, f.mul(high, wide), "%first", "%count") as (image, at, before, some):
@@ -177,7 +177,8 @@ def panel_runs(
         with f.turns("0", some) as run:
             y, x = run.carry("i64", top), run.carry("i64", side)
             count = f.minimum(f.sub(wide, x), f.sub(some, run.index))
-            count = f.minimum(count, str(most))
+            parts = f.ceil_div(count, most)
+            count = f.div(f.add(count, f.sub(parts, "1")), parts)
             run.step = count
             right = f.add(x, count)
             over = f.is_("eq", right, wide)
