@@ -12,6 +12,7 @@ program that runs differently in two ways is made small and printed as a script.
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import json
 import os
@@ -58,13 +59,13 @@ def work(seed: int, first: int, count: int) -> None:
 
 
 def run_share(
-    seed: int, first: int, count: int, plans: Counter[str]
+    seed: int, first: int, count: int, plans: Counter[str], options: list[str]
 ) -> tuple[list[dict[str, Any]], int]:
     """Run programs in a process; returns their endings, and how many it came to.
 
-    plans: what became of plans of machine code is added
+    plans: what became of plans of machine code is added     options: how they are run
     """
-    command = [sys.executable, __file__, "--work", f"{seed}", f"{first}", f"{count}"]
+    command = [sys.executable, __file__, *options, "--work", f"{seed}", f"{first}", f"{count}"]
     endings: list[dict[str, Any]] = []
     begun = first
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -87,7 +88,7 @@ def run_share(
     return endings, begun + 1 - first
 
 
-def run(seed: int, first: int, count: int) -> dict[str, Any]:
+def run(seed: int, first: int, count: int, options: list[str]) -> dict[str, Any]:
     """Run programs, report as they go, and return what is recorded."""
     start = time.time()
     counts: Counter[str] = Counter()
@@ -95,7 +96,7 @@ def run(seed: int, first: int, count: int) -> dict[str, Any]:
     failures: list[dict[str, Any]] = []
     lines = done = 0
     while done < count:
-        endings, came = run_share(seed, first + done, min(SHARE, count - done), plans)
+        endings, came = run_share(seed, first + done, min(SHARE, count - done), plans, options)
         done += came
         for ending in endings:
             counts[ending["ending"]] += 1
@@ -131,12 +132,17 @@ def main() -> int:
     parser.add_argument("--show", action="store_true", help="print the programs, run nothing")
     parser.add_argument("--output", type=Path, help="write the record here, as JSON")
     parser.add_argument("--without-torch", action="store_true", help="compare Wend with itself")
+    parser.add_argument("-p", action="append", metavar="PLUGIN", help="load it: small_parts, ...")
     parser.add_argument("--work", nargs=3, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    options = [word for name in args.p or () for word in ("-p", name)]
+    for name in args.p or ():
+        importlib.import_module(name)
     if args.without_torch:
         import compare
 
         compare.HAS_TORCH = False
+        options.append("--without-torch")
     if args.work:
         work(*args.work)
         return 0
@@ -144,7 +150,7 @@ def main() -> int:
         for number in range(args.first, args.first + args.programs):
             print(program_of(args.seed, number).script)
         return 0
-    record = run(args.seed, args.first, args.programs)
+    record = run(args.seed, args.first, args.programs, options)
     if args.output:
         args.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return 1 if record["failures"] else 0
