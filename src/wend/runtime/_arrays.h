@@ -38,6 +38,14 @@ static void wend_use_arrays(PyObject *cls, PyObject *empty, void **functions) {
     wend_dtype_type = (PyTypeObject *)functions[3]; /* PyArrayDescr_Type */
 }
 
+/* The same, given NumPy's capsule of its C functions; returns these, or null. */
+static void **wend_arrays_of(PyObject *cls, PyObject *capsule, PyObject *empty) {
+    void **functions = (void **)PyCapsule_GetPointer(capsule, NULL);
+    if (functions == NULL) PyErr_Clear();
+    wend_use_arrays(cls, empty, functions);
+    return functions;
+}
+
 /* Address of the elements of a C-contiguous, aligned array; -1 for anything else. */
 static inline long long wend_array_data(PyObject *array) {
     if (Py_TYPE(array) != wend_array_type) return -1;

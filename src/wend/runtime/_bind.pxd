@@ -5,6 +5,11 @@ cdef extern from "_slabs_shim.h":
     void put "wend_slab_put" (long long address, long long word)
     long long get "wend_slab_get" (long long address)
 
+cdef extern from "_arrays.h":
+    void *set_arrays "wend_arrays_of" (object cls, object api, object empty)
+    long long array_data "wend_array_data" (object array)
+    object make_array "wend_make_array" (object make, object shape, object dtype)
+
 cdef long long ALIGNMENT
 
 cdef long long NONE, LARGEST
@@ -47,8 +52,12 @@ cpdef long long lay_in_order(long long order, Py_ssize_t n, long long places, lo
 cpdef long long lay(list orders, Py_ssize_t n, long long places, long long sizes,
                     long long ends) except? -1
 
+@cython.locals(outs=list, row=tuple, size="long long", shape=tuple, most="long long")
+cpdef tuple outs_of(list layouts, tuple results)
+
 cdef class Tables:
     cdef object kept
+    cdef Py_ssize_t n_all, n_names, size
     cdef public long long polys, spans, moves, wanted, scratch, memory, relative, terms, placed
     cdef public long long writes, decides, private
     cdef public Py_ssize_t n_polys, n_spans, n_moves, n_wanted, n_scratch, n_memory, n_relative
@@ -64,26 +73,30 @@ cdef class Tables:
     @cython.locals(k=Py_ssize_t, size="long long", room="long long", at="long long",
                    inside="long long")
     cpdef long long measure(self, long long terms, long long places, long long sizes) except -1
-    @cython.locals(n=Py_ssize_t, sizes="long long", room="long long", total="long long")
-    cpdef tuple place(self, long long terms, long long places, Py_ssize_t n_names, list orders)
+    @cython.locals(n=Py_ssize_t, places="long long", sizes="long long", room="long long",
+                   total="long long")
+    cpdef tuple place(self, long long terms, list orders)
     @cython.locals(k=Py_ssize_t)
     cpdef bint decided(self, long long numbers, long long terms, long long places) except -1
     @cython.locals(k=Py_ssize_t, at="long long", row="long long")
     cpdef fill(self, long long memory, long long terms, long long places)
 
 cdef class Sizer:
-    cdef public object address_of
     cdef public tuple program
-    cdef public Py_ssize_t n_atoms, n, n_code, n_nonempty, n_small, n_asked
-    cdef public long long code, at_nonempty, at_small, at_asked
+    cdef public Py_ssize_t n_atoms, n
+    cdef Py_ssize_t n_code, n_nonempty, n_small, n_asked
+    cdef long long code, at_nonempty, at_small, at_asked, at_gathered
     cdef public long long most, most_rows
     cdef public list ways, known
-    cdef public object nonempty, small, asked, empty, word
+    cdef public object nonempty, small, asked, empty, word, gathered
+    cdef public tuple counts, results
     @cython.locals(n=Py_ssize_t, numbers="long long", at="long long", number="long long",
                    words="long long", k=Py_ssize_t, forms=dict, edges=list, packable=list,
                    cutters=list, tables=Tables, its_forms=dict, its_packable=list,
-                   many="long long", n_terms=Py_ssize_t)
-    cpdef find(self, object types, list args)
+                   many="long long", size=Py_ssize_t)
+    cpdef find(self, object types, list args, bint whole)
+    @cython.locals(found=tuple, layouts=list, tables=Tables, at="long long", places=tuple)
+    cpdef tuple bind(self, object types, list args)
 
 cdef class Fit:
     cdef Sizer sizer

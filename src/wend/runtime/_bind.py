@@ -14,6 +14,11 @@ DIM, ARG, SUM, FLOORDIV, MOD, MIN, MAX = 0, 1, 2, 5, 6, 8, 9
 EQ, NE, LT, LE, GT, GE = 20, 21, 22, 23, 24, 25
 
 
+def use_arrays(cls, api, empty):
+    """As `_launch.use_arrays`."""
+    set_arrays(cls, api, empty)
+
+
 def evaluate(code, n, types, args, row, atoms):
     """Run a program of n words; row, atoms: addresses of rows for its results."""
     end = code + 8 * n
@@ -224,8 +229,28 @@ def lay(orders, n, places, sizes, ends):
     return 0
 
 
+def outs_of(layouts, results):
+    """What `_launch.Frame` says of the arrays that are made.
+
+    results: of each (where `layouts` has the shape, the dtype, the bytes of an element, whether it
+    is made at once); what makes those of less than so many bytes, and the others; so many
+    """
+    outs = []
+    most = results[3]
+    for row in results[0]:
+        shape = layouts[row[0]]
+        size = row[2]
+        for n in shape:
+            size *= n
+        outs.append((results[2 if size >= most else 1], shape, row[1], row[3]))
+    return tuple(outs)
+
+
 class Tables:
     """What a skeleton says of frames, in tables of words; see `skeleton.Skeleton`.
+
+    A bound plan has one row of words: terms, places, what `lay` works in, and a frame's memory:
+    n_all terms, n_names places, size words.
 
     polys     places of polynomials in a row       spans, moves   of edges, as `derive` reads them
     wanted    terms: bytes of blocks in the arena, but for the last one, which is scratch memory
@@ -236,11 +261,14 @@ class Tables:
     decides   terms that say how operands are packed for good     private   places that do
     """
 
-    def __init__(self, tables, address_of):
+    def __init__(self, tables, n_all, n_names, size):
         self.kept = tables
         for name, table in tables.items():
-            setattr(self, name, address_of(table))
+            setattr(self, name, array_data(table))
             setattr(self, "n_" + name, len(table))
+        self.n_all = n_all
+        self.n_names = n_names
+        self.size = size
 
     def evaluate(self, row, n, edges, terms):
         """Write all terms; False if the row of n numbers lacks a polynomial."""
@@ -302,15 +330,18 @@ class Tables:
         put(sizes + 8 * self.n_wanted, room)
         return room
 
-    def place(self, terms, places, n_names, orders):
-        """Write all places, sizes, and a row to work in; (scratch memory's, its bytes, in all).
+    def place(self, terms, orders):
+        """Write all places behind terms; (scratch memory's, its bytes, bytes in all).
 
         orders: see `lay`
         """
         n = self.n_wanted + 1
-        sizes = places + 8 * n_names
+        places = terms + 8 * self.n_all
+        sizes = places + 8 * self.n_names
         room = self.measure(terms, places, sizes)
         total = lay(orders, n, places, sizes, sizes + 8 * n)
+        if 0 <= total < ALIGNMENT and n > 1:
+            total = ALIGNMENT  # what is empty has an address: a masked load from it reads its base
         return get(places + 8 * self.n_wanted), room, total
 
     def decided(self, numbers, terms, places):
@@ -349,28 +380,31 @@ class Sizer:
     asked      places of all numbers that cutters ask for (the three are rows of words)
     ways       (cutters, words) of `cut_kernels`     most_rows: see there
     known      (skeleton, what `cut_kernels` finds: forms, packable steps; elements that kernels
-               write from which on other threads may run; `Tables`, number of terms) of each
-    empty      makes an array of so many of `word`
+               write from which on other threads may run; `Tables`) of each
+    empty      makes arrays, of `word`
+    gathered   places of all numbers of `counts` extents and so on: see `gather`
+    results    what `outs_of` asks for
     """
 
-    def __init__(self, address_of, **given):
-        self.address_of = address_of
+    def __init__(self, **given):
         for name, content in given.items():
             setattr(self, name, content)
         code, self.n = self.program
-        self.code, self.n_code = address_of(code), len(code)
-        self.at_nonempty, self.n_nonempty = address_of(self.nonempty), len(self.nonempty)
-        self.at_small, self.n_small = address_of(self.small), len(self.small)
-        self.at_asked, self.n_asked = address_of(self.asked), len(self.asked)
+        self.code, self.n_code = array_data(code), len(code)
+        self.at_nonempty, self.n_nonempty = array_data(self.nonempty), len(self.nonempty)
+        self.at_small, self.n_small = array_data(self.small), len(self.small)
+        self.at_asked, self.n_asked = array_data(self.asked), len(self.asked)
+        self.at_gathered = array_data(self.gathered)
 
-    def find(self, types, args):
+    def find(self, types, args, whole):
         """(skeleton, row of polynomials and atoms, terms, whether other threads may run).
 
         None if no skeleton that is known is that of these sizes, or it is not certain.
+        whole: whether there is to be room behind the terms for the rest of a bound plan
         """
         n = self.n
-        row = self.empty(n + self.n_atoms, self.word)
-        numbers = self.address_of(row)
+        row = make_array(self.empty, (n + self.n_atoms,), self.word)
+        numbers = array_data(row)
         evaluate(self.code, self.n_code, types, args, numbers, numbers + 8 * n)
         if least_of(numbers, self.at_nonempty, self.n_nonempty) <= 0:
             return None
@@ -384,33 +418,55 @@ class Sizer:
         edges = []
         packable = []
         for cutters, way in self.ways:
-            words = self.address_of(way)
+            words = array_data(way)
             cut_kernels(cutters, words, numbers, self.most_rows, None, forms, edges, packable)
-        for skeleton, its_forms, its_packable, many, tables, n_terms in self.known:
+        for skeleton, its_forms, its_packable, many, tables in self.known:
             if packable == its_packable and forms == its_forms:
-                terms = self.empty(n_terms, self.word)
-                at = self.address_of(terms)
+                size = tables.size if whole else tables.n_all
+                terms = make_array(self.empty, (size,), self.word)
+                at = array_data(terms)
                 if not tables.evaluate(numbers, n, edges, at):
                     return None
                 return skeleton, row, terms, tables.total(at) >= many
         return None
 
+    def bind(self, types, args):
+        """What a plan bound to these sizes has, but for the memory of its frame.
+
+        (skeleton, words, their address, what polynomials are asked of, `layouts`, what
+        `_launch.frame_like` takes).  None as `find` has it, or if places have to be searched for.
+        """
+        found = self.find(types, args, True)
+        if found is None:
+            return None
+        skeleton = found[0]
+        row = found[1]
+        words = found[2]
+        layouts = gather(array_data(row), self.at_gathered, self.counts)
+        at = array_data(words)
+        tables = skeleton.tables
+        places = tables.place(at, skeleton.orders)
+        if layouts is None or places[2] < 0:
+            return None
+        rest = outs_of(layouts, self.results), found[3], places
+        return skeleton, words, at, (types, args, row, self.n), layouts, rest
+
 
 class Fit:
     """What a frame that serves many sizes needs for certain ones, if kernels are cut as before.
 
-    sizer      `Sizer`     skeleton, places: of the frame
+    sizer      `Sizer`     skeleton, places: of the frame, and their address
     limits     (term, number) that may not be exceeded
     weights    of the frame (`Frame.weights`) where some terms have these numbers, `fixed`; else
-               `weigh` finds them for a row of terms
+               `weigh` finds them for a row of terms, its address, and that of the places
     """
 
-    def __init__(self, sizer, skeleton, places, limits, weights, fixed, weigh):
+    def __init__(self, sizer, skeleton, places, at_places, limits, weights, fixed, weigh):
         self.sizer = sizer
         self.skeleton = skeleton
         self.fill = skeleton.tables.fill
         self.places = places
-        self.at_places = sizer.address_of(places)
+        self.at_places = at_places
         self.limits = limits
         self.weights = weights
         self.fixed = fixed
@@ -419,18 +475,18 @@ class Fit:
     def find(self, types, args):
         """See `_launch.fit`; None if the frame does not serve these sizes, or it is not certain."""
         sizer = self.sizer
-        found = sizer.find(types, args)
+        found = sizer.find(types, args, False)
         if found is None or found[0] is not self.skeleton:
             return None
         _, _, terms, release = found
-        at = sizer.address_of(terms)
+        at = array_data(terms)
         for k, most in self.limits:
             if get(at + 8 * k) > most:
                 return None
         weights = self.weights
         for k, number in self.fixed:
             if get(at + 8 * k) != number:
-                weights = self.weigh(terms)
+                weights = self.weigh(terms, at, self.at_places)
                 break
         places = self.places
         return self.fill, at, self.at_places, release, weights, (terms, places)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from wend.core._select import compiled, load_plain
+from wend.core._select import compiled, is_compiled, load_plain
 from wend.runtime import _launch_select
 
 _LIMIT = 1 << 63
@@ -23,4 +23,8 @@ def select() -> ModuleType:
     name = "wend.runtime._bind"
     if name in sys.modules:
         return sys.modules[name]
-    return compiled(name) or load_plain(name, {"put": put, "get": _launch_select.get})
+    module = compiled(name)
+    if module is not None and is_compiled(_launch_select.select()):
+        _launch_select.use_arrays(module)
+        return module
+    return load_plain(name, _launch_select.STAND_INS | {"put": put})

@@ -69,6 +69,10 @@ cdef class Frame:
     cdef public object arena
     cdef public object found
 
+@cython.locals(frame=Frame, arena=tuple)
+cpdef Frame frame_like(Frame model, object memory, long long fault, tuple types, tuple sizes,
+                       object owner, tuple rest)
+
 cdef class Track:
     cdef public object path
     cdef public tuple roots
@@ -87,7 +91,7 @@ cpdef object new_array(object make, object shape, object dtype)
 cpdef object part_at(object array, object shape, object dtype, long long offset, object strides)
 cpdef object row_at(object array, Py_ssize_t r)
 @cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t,
-               word="long long", category=int)
+               word="long long", category=int, code="long long")
 cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers,
                     tuple words) except -2
 
@@ -95,7 +99,7 @@ cdef fit(Frame frame, tuple words)
 
 @cython.locals(v=Value, at="long long", start="long long", data="long long", made=list, kept=list,
                step=tuple, row=tuple, k=Py_ssize_t, i=Py_ssize_t, word="long long", category=int,
-               place="long long")
+               place="long long", code="long long")
 cpdef list launch(Frame frame, list values, list types, list args, long long arena, list touched)
 
 @cython.locals(v=Value)

@@ -38,7 +38,7 @@ class Frame:
                args[k] - args[j] for k, j, or args[k] where j < 0, one behind the other
     moves      (bytes from `fault` to a word, number, k, step, ..) of each word that is the number
                and `step` times args[k], for each such pair (see `compiler.moving`)
-    outs       (make, shape, dtype) of each array that is made, in the order of the table
+    outs       (make, shape, dtype, whether at once) of each array that is made, as in the table
     shows      (source, k, whole, shape, dtype, offset, strides) of each result that lies in an
                array of others: MADE k, LEAF k, or what host step k FOUND
     gives      (value, source, k) of each result that is wanted, SHOWN k among the sources
@@ -49,8 +49,9 @@ class Frame:
                packed: see `runtime.packed`; words: (bytes from `fault`, word if panels are kept,
                word if not)
     scratch    place in the arena of `room` bytes for the calls of this thread
-    steps      in order: (0, code, number of calls), (1, host step), or
-               (2, results that may take the memory of leaves): nothing can fail any more
+    steps      in order: (0, bytes from `fault` to calls, their number), (1, host step), or
+               (2, results that may take the memory of leaves, each with the leaf and its place in
+               the table): nothing can fail any more
     """
 
     def __init__(self, memory):
@@ -61,6 +62,38 @@ class Frame:
         self.fitted = None  # the sizes that it holds numbers of, if not those it was made for
         self.found = None
         self.arena = None
+
+
+def frame_like(model, memory, fault, types, sizes, owner, rest):
+    """A frame that is as `model`, which lies at 0, but for what sizes make a difference to.
+
+    fault: its address in `memory`     rest: its outs, release, (scratch, room, and arena_bytes)
+    """
+    frame = Frame(memory)
+    frame.fault = fault
+    frame.table = fault + model.table
+    frame.patches = fault + model.patches
+    frame.n_patches = model.n_patches
+    frame.leaves = model.leaves
+    frame.places = model.places
+    frame.shows = model.shows
+    frame.gives = model.gives
+    frame.saves = model.saves
+    frame.numbers = model.numbers
+    frame.moves = model.moves
+    frame.weights = model.weights
+    frame.steps = model.steps
+    frame.needs_types = model.needs_types
+    frame.types = types
+    frame.sizes = sizes
+    frame.owner = owner
+    frame.outs = rest[0]
+    frame.release = rest[1]
+    arena = rest[2]
+    frame.scratch = arena[0]
+    frame.room = arena[1]
+    frame.arena_bytes = arena[2]
+    return frame
 
 
 MADE = 0  # sources of a result's array
@@ -185,8 +218,8 @@ def launch(frame, values, types, args, arena, touched):
         at += 8
     weigh(frame, values, arena)
     made = []
-    for make, shape, dtype in frame.outs:
-        if make is None:
+    for make, shape, dtype, at_once in frame.outs:
+        if not at_once:
             made.append(None)
         else:
             array = make_array(make, shape, dtype)
@@ -206,7 +239,8 @@ def launch(frame, values, types, args, arena, touched):
     patch(frame.patches, frame.n_patches, table)
     for step in frame.steps:
         if step[0] == 0:
-            run_kernels(step[1], step[2], frame.release, arena + frame.scratch, frame.room)
+            code = start + step[1]
+            run_kernels(code, step[2], frame.release, arena + frame.scratch, frame.room)
             continue
         if get(frame.fault) != 0:
             return None
@@ -215,9 +249,10 @@ def launch(frame, values, types, args, arena, touched):
         else:
             if touched is not None:
                 touched.clear()
-            for k, i, make, shape, dtype, place in step[1]:
+            for k, i, place in step[1]:
                 array = None if touched is None else donated(values, i)
                 if array is None:
+                    make, shape, dtype, _ = frame.outs[k]
                     array = make_array(make, shape, dtype)
                 made[k] = array
                 put(table + place, array_data(array))
@@ -305,7 +340,8 @@ def launch_at(frame, made, table, values, numbers, words):
         patch(frame.patches, frame.n_patches, frame.table)
         for step in frame.steps:
             if step[0] == 0:
-                run_kernels(step[1], step[2], frame.release, arena + frame.scratch, frame.room)
+                code = start + step[1]
+                run_kernels(code, step[2], frame.release, arena + frame.scratch, frame.room)
         return 1 if get(frame.fault) == 0 else -1
     finally:
         frame.busy = False

@@ -79,7 +79,7 @@ def references(x: Any) -> int:
     return sys.getrefcount(x)
 
 
-_STAND_INS = {
+STAND_INS = {
     "add32": add32,
     "add64": add64,
     "copy": copy,
@@ -106,6 +106,12 @@ _STAND_INS = {
 }
 
 
+def use_arrays(module: ModuleType) -> None:
+    """Tell a compiled module what arrays are."""
+    functions = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
+    module.use_arrays(np.ndarray, functions, np.empty)
+
+
 def select() -> ModuleType:
     """The launcher that this process uses, registered as `wend.runtime._launch`."""
     name = "wend.runtime._launch"
@@ -113,11 +119,10 @@ def select() -> ModuleType:
         return sys.modules[name]
     module = compiled(name)
     if module is not None:
-        functions = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
-        module.use_arrays(np.ndarray, functions, np.empty)
+        use_arrays(module)
         if _reads_arrays(module):
             return module
-    return load_plain(name, _STAND_INS)
+    return load_plain(name, STAND_INS)
 
 
 def _reads_arrays(module: ModuleType) -> bool:

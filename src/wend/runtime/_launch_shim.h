@@ -9,12 +9,8 @@
 
 /* Tell what arrays are: NumPy's class, the capsule of its C functions, and `numpy.empty`. */
 static void wend_set_arrays(PyObject *cls, PyObject *capsule, PyObject *empty) {
-    void **functions = (void **)PyCapsule_GetPointer(capsule, NULL);
-    wend_use_arrays(cls, empty, functions);
-    if (functions != NULL)
-        wend_use_blocks(functions);
-    else
-        PyErr_Clear();
+    void **functions = wend_arrays_of(cls, capsule, empty);
+    if (functions != NULL) wend_use_blocks(functions);
 }
 
 static inline Py_ssize_t wend_references(PyObject *object) { return Py_REFCNT(object); }

@@ -274,13 +274,13 @@ def plain_words(frame: Any, made: Sequence[int], numbers: Sequence[Any]) -> list
     for _, _, place, home, offset, private, choices, _ in frame.weights:
         places[place // 8] = (sources[home // 8][0], offset) if private < 0 else (-1, private)
         words += [(at, packed_else) for at, _, packed_else in choices]
-    start = (frame.patches - frame.fault) // 8
+    start = (frame.patches - _launch.address_of(frame.memory)) // 8
     patches: list[int] = []
     for k in range(start, start + 3 * frame.n_patches, 3):
         at, place, offset = frame.memory[k : k + 3].tolist()
         i, more = places[place]
         patches += (at, i, offset + more)
-    runs = [(step[1], step[2], frame.scratch) for step in frame.steps if step[0] == 0]
+    runs = [(frame.fault + s[1], s[2], frame.scratch) for s in frame.steps if s[0] == 0]
     return [
         frame.n_patches, *patches,
         len(words), *[word for at, bits in words for word in (frame.fault + at, bits)],

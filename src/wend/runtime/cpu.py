@@ -32,9 +32,9 @@ from wend.compiler.tabulate import NONE
 from wend.core._hot import Batch
 from wend.runtime import _bind_select, packed, pool
 from wend.runtime.arena import Placing
-from wend.runtime.frames import RELEASE_BYTES, FrameMaker, Visit, weights_of
+from wend.runtime.frames import RELEASE_BYTES, Visit, frame_of, weights_of
+from wend.runtime.launcher import LARGE
 from wend.runtime.launcher import launcher as _launch
-from wend.runtime.launcher import maker
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.skeleton import Skeleton
 
@@ -105,19 +105,22 @@ class CompiledPlan:
         self.shown = [r for r in recipe.results if not r.owns]
         owners = [r.base for r in recipe.results if r.owns]
         self.out_of_base = {base: k for k, base in enumerate(owners)}
-        #: Of these where `layouts` has the shape, the dtype, and whether an array is made for it.
+        #: What `_bind.outs_of` asks of these.
         starts = accumulate([1 if r.owns else 3 for r in recipe.results], initial=0)
-        self.arrays = [
-            (at, r.dtype.numpy, r.value not in recipe.donations)
+        arrays = [
+            (at, r.dtype.numpy, r.dtype.itemsize, r.value not in recipe.donations)
             for at, r in zip(starts, recipe.results, strict=False)
             if r.owns
         ]
+        self.results = arrays, np.empty, _launch.large, LARGE
         #: Of those that may take the memory of a leaf: which it is, the leaf, place in a table.
-        self.donated = [
-            (k, recipe.donations[i], 8 * (1 + len(self.leaves) + k))
-            for k, i in enumerate(self.made)
-            if i in recipe.donations
-        ]
+        self.donated = tuple(
+            [
+                (k, recipe.donations[i], 8 * (1 + len(self.leaves) + k))
+                for k, i in enumerate(self.made)
+                if i in recipe.donations
+            ]
+        )
         self.gathered = self.places([p for part in self.layouts for p in part])
         self.moving = Moving(recipe, [p for *_, c in cutters for p in c.polys])
         self.skeletons: dict[Any, Skeleton] = {}
@@ -183,7 +186,6 @@ class CompiledPlan:
         small = self.places(self.recipe.function.small)
         asked = self.places({p for cutters, _ in ways for c in cutters for p in c.polys})
         sizer = self.sizers[several] = _bind.Sizer(
-            _launch.address_of,
             program=self.up_to_date(),
             n_atoms=len(extents.atoms),
             nonempty=self.nonempty,
@@ -192,9 +194,12 @@ class CompiledPlan:
             asked=asked,
             ways=ways,
             most_rows=packed.MAX_ROWS,
-            known=[(*row, skeleton.tables, skeleton.n_terms), *known[: MOST_KNOWN - 1]],
+            known=[(*row, skeleton.tables), *known[: MOST_KNOWN - 1]],
             empty=np.empty,
             word=WORD,
+            gathered=self.gathered,
+            counts=self.counts,
+            results=self.results,
         )
         return sizer
 
@@ -285,7 +290,7 @@ class CompiledPlan:
             frame = bound.frame
             while outcome == 0:
                 if frame.busy:  # in another thread
-                    frame = bound.new_frame()
+                    frame = frame_of(bound)
                 self.track.frame = frame
                 outcome = _launch.run_bound(self.track, frame, batch, batch.values, batch.args)
         return bool(outcome == 1)
@@ -295,7 +300,7 @@ class CompiledPlan:
         bound = self.find(values, args)
         if bound is None:
             return None
-        frame = bound.new_frame()
+        frame = frame_of(bound)
         address = _launch.take_arena(frame)
         try:
             made = _launch.launch(frame, values, [v.type for v in values], args, address, None)
@@ -314,14 +319,19 @@ def shown_only(recipe: Recipe) -> list[int]:
 
 
 class Sized(Visit):
-    """What the sizes of a visit come to: numbers, and how kernels are cut.  Raises Unbound."""
+    """What the sizes of a visit come to: numbers, and how kernels are cut.  Raises Unbound.
+
+    terms: what argument blocks need; there may be more behind them
+    """
+
+    whole = False  # whether there is
 
     def __init__(self, plan: CompiledPlan, types: list[Any], args: list[Any]) -> None:
         self.plan = plan
         several = pool.threads() > 1
         sizer = plan.sizers.get(several)
         if sizer is not None:
-            found = sizer.find(types, args)
+            found = sizer.find(types, args, self.whole)
             if found is not None:
                 self.skeleton, self.row, self.terms, self.release = found
                 self.asked = types, args, self.row, sizer.n
@@ -375,87 +385,93 @@ class Sized(Visit):
 
         None if it does not serve them: there is too little memory.  Words that move are among them.
         """
-        skeleton, terms = self.skeleton, self.terms
+        skeleton = self.skeleton
+        terms = self.terms[: skeleton.n_terms]
         memory = skeleton.memory_terms
         if (terms[memory] > ROOMY * home.terms[memory]).any():
             return None
-        self.places = places = home.places
+        self.words, at = home.words, _launch.address_of(terms)
+        places = home.at + skeleton.at_places
         return (
             skeleton.tables.fill,
-            _launch.address_of(terms),
-            _launch.address_of(places),
+            at,
+            places,
             bool(self.release),
-            weights_of(self, terms),
-            (terms, places),
+            weights_of(self, terms, at, places),
+            (terms, home.words),
         )
 
 
 class Bound(Sized):
-    """A plan for certain sizes."""
+    """A plan for certain sizes.
+
+    words: terms, places and a frame's memory (see `_bind.Tables`)     at: their address
+    layouts: as those of the plan     rest: see `_launch.frame_like`
+    """
+
+    whole = True
 
     def __init__(
         self, plan: CompiledPlan, types: list[Any], args: list[Any], key: Any, sizes: Any,
         room: int = 1,
     ) -> None:  # fmt: skip
         """room: how many times the memory that these sizes take"""
-        super().__init__(plan, types, args)
+        sizer = plan.sizers.get(pool.threads() > 1) if room == 1 else None
+        found = None if sizer is None else sizer.bind(types, args)
+        if found is None:
+            super().__init__(plan, types, args)
+            self.words = self.terms
+            self.at = _launch.address_of(self.words)
+            outs = self.find_results()
+            self.rest = outs, self.release, self.find_memory(room)
+        else:
+            self.plan = plan
+            self.skeleton, self.words, self.at, self.asked, self.layouts, self.rest = found
         self.types = key
         self.sizes = sizes
-        #: What moving args were, if a word depends on them.
-        self.moved = {k: int(args[k]) for k in plan.moving.moves} if self.skeleton.moving else {}
+        if self.skeleton.moving:  # what moving args were
+            self.moved = {k: int(args[k]) for k in plan.moving.moves}
         self.fits: dict[bool, Any] = {}  # see `fit`; by whether there are several threads
-        self.find_memory(room)
-        self.find_results()
-        self.frame = self.new_frame()
+        self.frame = frame_of(self, self.words, self.at + self.skeleton.at_memory)
 
     def fit(self, words: Any) -> Any:
         """What finds such words for other sizes that are cut alike, natively.
 
         words: what `words_for` found for some sizes
         """
-        skeleton, (terms, places) = self.skeleton, words[5]
+        skeleton, terms = self.skeleton, words[5][0]
         return _bind.Fit(
             self.plan.know(skeleton, pool.threads() > 1),
             skeleton,
-            places,
+            self.words,
+            self.at + skeleton.at_places,
             [(k, ROOMY * int(self.terms[k])) for k in skeleton.memory_terms.tolist()],
             words[4],
             [(k, int(terms[k])) for k in skeleton.packed_terms],
             partial(weights_of, self),
         )
 
-    # -- memory -----------------------------------------------------------------------------
-
-    def find_memory(self, room: int) -> None:
-        """Places of temporaries and scratch in the arena."""
-        skeleton, terms = self.skeleton, self.terms
+    def find_memory(self, room: int) -> tuple[int, int, int]:
+        """Find places in the arena; where scratch memory is, its bytes, bytes in all."""
+        skeleton = self.skeleton
         if room > 1:
-            terms = terms.copy()
-            terms[skeleton.memory_terms] *= room
-        found = skeleton.place(terms)
-        self.places, self.scratch, self.room, self.arena_bytes = found
+            sizes = self.words[skeleton.memory_terms]
+            self.words[skeleton.memory_terms] = room * sizes
+        found = skeleton.place(self.words, self.at)
+        if room > 1:
+            self.words[skeleton.memory_terms] = sizes
+        return found
 
-    def find_results(self) -> None:
-        """Which arrays are made, and which results show them."""
+    def find_results(self) -> Any:
+        """Which arrays are made."""
         plan = self.plan
         row, places = _launch.address_of(self.row), _launch.address_of(plan.gathered)
         found = _bind.gather(row, places, plan.counts)
         if found is None:
             value = self.value
             found = [tuple([value(p) for p in part]) for part in plan.layouts]
-        self.layouts = found  # as those of the plan
-        self.outs = tuple(
-            [
-                (maker(found[at], dtype) if fresh else None, found[at], dtype)
-                for at, dtype, fresh in plan.arrays
-            ]
-        )
-
-    # -- argument blocks ----------------------------------------------------------------------
-
-    def new_frame(self) -> Any:
-        """Argument blocks for one execution at a time."""
-        return FrameMaker(self).make()
+        self.layouts = found
+        return _bind.outs_of(found, plan.results)
 
 
 class Compilation:

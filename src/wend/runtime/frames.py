@@ -12,7 +12,6 @@ from wend.compiler.kernels import Kernel
 from wend.core import _hot
 from wend.runtime import packed
 from wend.runtime.launcher import launcher as _launch
-from wend.runtime.launcher import maker
 from wend.runtime.runners import runner_of
 from wend.runtime.skeleton import CALL_WORDS, START, Skeleton
 
@@ -29,13 +28,13 @@ MADE, LEAF, FOUND, SHOWN = _launch.sources()
 class Visit:
     """The sizes of one visit. Polynomials are worked out when asked for.
 
-    skeleton: of the frames     places: of temporaries in the arena
+    skeleton: of the frames     words: of the bound plan, with places of temporaries in the arena
     asked: types, args, row of numbers, how many of these are polynomials
     """
 
     plan: CompiledPlan
     skeleton: Skeleton
-    places: Any
+    words: np.ndarray
     asked: tuple[Any, Any, np.ndarray, int]
     _value: Any = None
 
@@ -50,71 +49,93 @@ class Visit:
 
     def place_of(self, name: Any) -> int:
         """Where in the arena something is: a value, or (step, piece) of private memory."""
-        return int(self.places[self.skeleton.at[name]])
+        return int(self.words[self.skeleton.n_terms + self.skeleton.at[name]])
+
+
+def frame_of(bound: Bound, memory: Any = None, address: int = 0) -> Any:
+    """A frame: argument blocks for one execution at a time.
+
+    memory, address: where its words are to lie; else it has some of its own
+    """
+    skeleton = bound.skeleton
+    if memory is None:
+        memory = np.empty(skeleton.n_memory, np.int64)
+        address = _launch.address_of(memory)
+    places = bound.at + skeleton.at_places
+    skeleton.tables.fill(address, bound.at, places)
+    frame = _launch.frame_like(
+        skeleton.model or FrameMaker(bound).model(), memory, address, bound.types, bound.sizes,
+        Owner(bound), bound.rest,
+    )  # fmt: skip
+    if skeleton.packing:
+        frame.weights = weights_of(bound, bound.words, bound.at, places)
+    if skeleton.varies:
+        FrameMaker(bound).finish(frame)
+    return frame
 
 
 class FrameMaker:
-    """Fills a copy of a skeleton's memory, and says what becomes of arrays."""
+    """Says what is done with memory and arrays."""
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
         self.recipe = bound.plan.recipe
         self.skeleton = bound.skeleton
 
-    def make(self) -> Any:
-        """The frame."""
-        bound, skeleton = self.bound, self.skeleton
-        memory, address = skeleton.frame(bound.terms, bound.places)
-        frame = _launch.Frame(memory)
-        frame.fault = address
-        frame.table = address + 8 * START
-        frame.patches = address + 8 * skeleton.patches
+    def model(self) -> Any:
+        """What the frames of a skeleton have in common, as if they lay at 0."""
+        skeleton, plan = self.skeleton, self.bound.plan
+        frame = _launch.Frame(None)
+        frame.table = 8 * START
+        frame.patches = 8 * skeleton.patches
         frame.n_patches = skeleton.n_patches
-        frame.leaves = bound.plan.leaves
-        frame.outs = bound.outs
+        frame.leaves = plan.leaves
+        frame.places = plan.moving.places
         frame.numbers = skeleton.numbers
-        frame.moves = tuple([self.move(memory, *row) for row in skeleton.moving])
-        frame.weights = weights_of(bound, bound.terms)
-        frame.steps = self.steps(address)
-        frame.owner = Owner(bound)
-        frame.release = bound.release
-        frame.scratch = bound.scratch
-        frame.room = bound.room
-        frame.types, frame.sizes = bound.types, bound.sizes
-        frame.places = bound.plan.moving.places
-        self.hand_out(frame)
-        frame.arena_bytes = bound.arena_bytes
         frame.needs_types = skeleton.needs_types
+        frame.moves = frame.weights = ()
+        frame.steps = self.steps()
+        skeleton.handed = self.hand_out(frame)
+        skeleton.varies = bool(skeleton.moving or not skeleton.handed)
+        skeleton.model = frame
         return frame
+
+    def finish(self, frame: Any) -> None:
+        """Fill in what else sizes make a difference to."""
+        if self.skeleton.moving:
+            first = (frame.fault - _launch.address_of(frame.memory)) // 8
+            memory = frame.memory[first:]
+            frame.moves = tuple([self.move(memory, *row) for row in self.skeleton.moving])
+        if not self.skeleton.handed:
+            self.hand_out(frame)
 
     def move(self, memory: Any, word: int, slopes: list[tuple[int, int]]) -> tuple[int, ...]:
         """A word that depends on moving args: what is added to it for each."""
         number, row = int(memory[word]), []
         for arg, term in slopes:
-            step = int(self.bound.terms[term])
+            step = int(self.bound.words[term])
             number -= self.bound.moved[arg] * step
             row += [arg, step]
         return 8 * word, number, *row
 
-    def steps(self, address: int) -> tuple[Any, ...]:
+    def steps(self) -> tuple[Any, ...]:
         """What is done in order, see `_launch.Frame`."""
         done: list[tuple[Any, ...]] = []
-        calls = address + 8 * self.skeleton.calls
         for step in self.skeleton.steps:
             if step is None:
-                done.append((2, self.donations()))
+                done.append((2, self.bound.plan.donated))
             elif isinstance(step, list):
-                done.append((0, calls + 8 * CALL_WORDS * step[0], step[1]))
+                done.append((0, 8 * (self.skeleton.calls + CALL_WORDS * step[0]), step[1]))
             else:
                 done.append((1, step))
         return tuple(done)
 
-    def hand_out(self, frame: Any) -> None:
-        """What becomes of the results: arrays that show others', wanted and saved ones."""
-        bound, recipe, skeleton = self.bound, self.recipe, self.skeleton
-        if skeleton.handed is not None:
-            frame.shows, frame.gives, frame.saves = skeleton.handed
-            return
+    def hand_out(self, frame: Any) -> bool:
+        """What becomes of the results: arrays that show others', wanted and saved ones.
+
+        Returns whether it is the same for all sizes.
+        """
+        bound, recipe = self.bound, self.recipe
         owners = {r.base: k for k, r in enumerate([r for r in recipe.results if r.owns])}
         inputs = set(recipe.function.inputs)
         places = {i: (MADE, k) for k, i in enumerate(bound.plan.made)}
@@ -142,29 +163,21 @@ class FrameMaker:
         # In the order of the reference: a later step enters them so.
         saved = bound.plan.saved
         frame.saves = tuple([(i, *places.get(i, (LEAF, i)), types.get(i)) for i in saved])
-        if not (shows or types):  # it is the same for all sizes
-            skeleton.handed = frame.shows, frame.gives, frame.saves
-
-    def donations(self) -> tuple[Any, ...]:
-        """(place among the arrays made, leaf, how to make it, place in the table) of results."""
-        found = []
-        for k, leaf, place in self.bound.plan.donated:
-            _, shape, dtype = self.bound.outs[k]
-            found.append((k, leaf, maker(shape, dtype), shape, dtype, place))
-        return tuple(found)
+        return not (shows or types)
 
 
-def weights_of(sized: Sized, terms: np.ndarray) -> tuple[Any, ...]:
-    """What says, per product, whether the right operand is packed, and where: for these terms."""
-    skeleton, places = sized.skeleton, sized.places
+def weights_of(sized: Sized, terms: np.ndarray, at: int, places: int) -> tuple[Any, ...]:
+    """What says, per product, whether the right operand is packed, and where: for these terms.
+
+    at, places: where the terms are, and the places of `sized.words`
+    """
+    skeleton = sized.skeleton
     if not skeleton.packing:
         return ()
     known = skeleton.weights
-    if known is not None:
-        at = _launch.address_of(terms), _launch.address_of(places)
-        if skeleton.tables.decided(_launch.address_of(known[0]), *at):
-            return known[1]  # type: ignore[no-any-return]
-    numbers = np.concatenate([terms[skeleton.packed_terms], places[skeleton.private]])
+    if known is not None and skeleton.tables.decided(_launch.address_of(known[0]), at, places):
+        return known[1]  # type: ignore[no-any-return]
+    numbers = np.concatenate([terms[skeleton.packed_terms], sized.words[skeleton.packed_places]])
     found = tuple([weight_of(sized, terms, row) for row in skeleton.packing])
     skeleton.weights = numbers, found
     return found
@@ -193,7 +206,7 @@ class Owner(Visit):
     """
 
     def __init__(self, bound: Bound) -> None:
-        self.plan, self.skeleton, self.places = bound.plan, bound.skeleton, bound.places
+        self.plan, self.skeleton, self.words = bound.plan, bound.skeleton, bound.words
         self.asked = bound.asked
 
     def environment(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:

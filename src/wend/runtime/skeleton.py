@@ -120,12 +120,16 @@ class Skeleton:
             **self._settle_packing(settled),
         }
         tables = {name: np.array(row, np.int64).reshape(-1) for name, row in rows.items()}
-        self.tables = _bind.Tables(tables, _launch.address_of)
+        self.at_places = 8 * self.n_terms  # bytes from the beginning of a bound plan's words
+        self.at_memory = self.at_places + 8 * (self.n_names + 2 * len(self.wanted) + 2)
+        self.size = self.at_memory // 8 + self.n_memory
+        self.tables = _bind.Tables(tables, self.n_terms, self.n_names, self.size)
         self.memory_terms = np.unique([*self.wanted, *[t for t, _ in self.scratch]]).astype(np.intp)
         self.numbers = tuple(self._numbers)
         hosts = [s for s in self.steps if s is not None and not isinstance(s, list)]
         self.needs_types = bool(self.numbers or hosts)
-        self.handed: Any = None  # what becomes of results, if sizes make no difference
+        self.model: Any = None  # what frames have in common: see `frames.FrameMaker`
+        self.varies = self.handed = False  # whether there is more to them, and if not for results
         self.weights: Any = None  # what a frame says of them, and for which numbers it did last
 
     def _settle_packing(self, settled: Any) -> dict[str, list[int]]:
@@ -136,27 +140,22 @@ class Skeleton:
             self.packing.append((k, private, ends, self._layouts[k]))
         used = [t for _, _, ends, layout in self.packing for t in (*layout, *[e[2] for e in ends])]
         self.packed_terms = [t for t in used if t is not None]
-        self.private = [self.at[row[1]] for row in self.packing if row[1] is not None]
-        return {"decides": self.packed_terms, "private": self.private}
+        private = [self.at[row[1]] for row in self.packing if row[1] is not None]
+        self.packed_places = [self.n_terms + at for at in private]
+        return {"decides": self.packed_terms, "private": private}
 
     def evaluate(self, row: np.ndarray, edges: list[int], value: Any) -> np.ndarray:
         """All terms: those of `polys`, which the row may have, the edges of parts, and the rest.
 
+        Behind them there is room for the rest of a bound plan (see `_bind.Tables`).
         value: a function from polynomials to numbers
         """
-        terms = np.empty(self.n_terms, np.int64)
+        terms = np.empty(self.size, np.int64)
         address = _launch.address_of(terms)
         if not self.tables.evaluate(_launch.address_of(row), len(row), edges, address):
             terms[: len(self.polys)] = [value(p) for p in self.polys]
             self.tables.derive(edges, address)
         return terms
-
-    def frame(self, terms: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, int]:
-        """(memory of a frame, its address) for these terms and places."""
-        memory = np.empty(self.n_memory, np.int64)
-        address = _launch.address_of(memory)
-        self.tables.fill(address, _launch.address_of(terms), _launch.address_of(places))
-        return memory, address
 
     # -- rounds -----------------------------------------------------------------------------
 
@@ -211,6 +210,7 @@ class Skeleton:
         lives.append((0, self.n_rounds))
         kept = self.plan.placings
         self.placing = kept.get(tuple(lives)) or kept.setdefault(tuple(lives), Placing(lives))
+        self.orders = self.placing.orders
         self.scratch: list[tuple[int, int]] = []  # (term of the bytes, 1 where a step begins)
         for k in self.schedules:
             begins = 1
@@ -224,19 +224,20 @@ class Skeleton:
         self.at |= {i: self.at[home] for i, home in recipe.homes.items()}
         self.at |= {(k, 0): self.at[steps[0], 0] for steps in self.together for k in steps}
 
-    def place(self, terms: np.ndarray) -> tuple[np.ndarray, int, int, int]:
-        """(place of everything in the arena, the scratch memory's, its bytes, bytes in all)."""
-        n, n_names = len(self.wanted) + 1, self.n_names
-        words = np.empty(n_names + 2 * n, np.int64)
-        row = _launch.address_of(words)
-        orders = self.placing.orders
-        scratch, room, total = self.tables.place(_launch.address_of(terms), row, n_names, orders)
+    def place(self, words: np.ndarray, address: int) -> tuple[int, int, int]:
+        """(where the scratch memory is, its bytes, bytes in all) in the arena.
+
+        words, address: of a bound plan, with its terms; places are filled in
+        """
+        n = len(self.wanted) + 1
+        scratch, room, total = self.tables.place(address, self.orders)
         if total < 0:
-            total = self.placing.search(row, words[n_names : n_names + n].tolist())
-            scratch = int(words[n - 1])
-        if n > 1:  # what is empty has an address too: a masked load from it reads its base
+            sizes = self.n_terms + self.n_names
+            row = address + 8 * self.n_terms
+            total = self.placing.search(row, words[sizes : sizes + n].tolist())
+            scratch = int(words[self.n_terms + n - 1])
             total = max(total, ALIGNMENT)
-        return words, scratch, room, total
+        return scratch, room, total
 
     def _number_table(self, packable: tuple[int, ...]) -> None:
         """Where in the table the address of each value is that lies outside of the arena."""
