@@ -26,11 +26,11 @@ one entry of the batch at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
+from wend.base.records import Record
 from wend.compiler import matmul
 from wend.compiler.blocking import arguments
 from wend.compiler.instructions import VectorBuilder
@@ -83,8 +83,7 @@ class Result(NamedTuple):
     row: str
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Record):
     """What the code of an attention depends on.
 
     mask: the mask's dtype, or None     integers: which of the numbers come as integers

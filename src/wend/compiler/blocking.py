@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from wend.base.records import Record
 from wend.compiler.ahead import SOON, Soon, ahead
 from wend.compiler.routine import Routine
 from wend.compiler.tile import LINE, Shape
@@ -67,8 +67,7 @@ _TALL = 64
 _HANDED = 8
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(Record):
     """Places in the scratch memory: for panels, for packed rows, for one tile of sums."""
 
     panels: str
@@ -82,8 +81,7 @@ class Room:
         return Room(scratch, f.at(scratch, panels), f.at(scratch, panels + rows))
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(Record):
     """Tiles that share rows evenly: 9 rows are 5 and 4, not 8 and 1.
 
     count: of them     each: rows of a tile, one more in the first `more`
@@ -105,8 +103,7 @@ class Tiles:
         return f.add(self.each, f.select(f.is_("slt", index, self.more), "1", "0"))
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Record):
     """Columns first ... last - 1 of a product, and a part of its depth from `start` on."""
 
     first: str
@@ -115,8 +112,7 @@ class Block:
     depth: str
 
 
-@dataclass(frozen=True)
-class Panels:
+class Panels(Record):
     """Where the panels of a block are, w vectors wide: base + column * per_column + w * per_width.
 
     whole: an i1; the panels of all columns and of all the depth are there
@@ -137,8 +133,7 @@ class Panels:
     source: str = "null"
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Record):
     """Tiles that follow each other: `each` rows in one, and one more in the first `more` ones."""
 
     block: Block
@@ -148,8 +143,7 @@ class Group:
     more: str
 
 
-@dataclass(frozen=True)
-class Later:
+class Later(Record):
     """What is read of the left operand `tiles` tiles after a group's first one, and so on.
 
     row: bytes to the next row     step: bytes that a tile goes through in a step of depth
@@ -163,8 +157,7 @@ class Later:
     tiles: str
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Record):
     """Where the rows of a group's tiles are, for tiles of h rows.
 
     From element to element: `row` bytes to the next row, step + h * step_per_row to the next
@@ -180,8 +173,7 @@ class Rows:
     later: Later
 
 
-@dataclass(frozen=True)
-class _Tile:
+class _Tile(Record):
     """Tiles of the same rows: their left operand as arguments, first row, and height.
 
     fresh: there are no sums yet     handed: the epilogue gets them
@@ -266,8 +258,7 @@ def is_partial(f: Routine, shape: Shape, column: str, width: str, columns: str) 
     return f.is_("sgt", f.add(column, f.mul(width, str(shape.lanes))), columns)
 
 
-@dataclass(frozen=True)
-class Multiply:
+class Multiply(Record):
     """A product to be written into a function.
 
     part_rows, part_columns: first, and one behind the last

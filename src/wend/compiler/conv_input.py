@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
+from wend.base.records import Record
 from wend.compiler.blocking import arguments
 from wend.compiler.direct import is_small
 from wend.compiler.packing import SOURCES
@@ -27,8 +27,7 @@ __all__ = ["convolve_input", "scatter_phase", "turn_weight"]
 _FILTERS = 16
 
 
-@dataclass(frozen=True)
-class _Phase:
+class _Phase(Record):
     """One dim of one phase: taps last, last - step, ...: `count`; the rest as a convolution has it.
 
     positions: of the input in this phase     pad, dilation: of the kernel made of these taps
@@ -184,7 +183,8 @@ def _in_order(f: Routine, whole: str, phase: _Phase) -> _Phase:
     reach = f.mul(f.sub(phase.count, "1"), phase.dilation)
     pad = f.sub(phase.pad, f.select(whole, reach, "0"))
     back = f.sub("0", phase.dilation)
-    return replace(phase, pad=pad, dilation=f.select(whole, back, phase.dilation))
+    dilation = f.select(whole, back, phase.dilation)
+    return _Phase(phase.last, phase.step, phase.count, phase.positions, pad, dilation)
 
 
 def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
@@ -247,8 +247,7 @@ def _spread(f: Routine, shape: Shape, a: dict[str, str]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Moved:
+class _Moved(Record):
     """Taps of some filters: where they are and go, and the bytes from filter to filter."""
 
     source: str

@@ -9,8 +9,7 @@ many kernels of 3 x 3 is the matter of `compiler.winograd_weight`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from wend.base.records import Record
 from wend.compiler.blocking import DEPTH, arguments, column_panels, panels
 from wend.compiler.direct import is_small
 from wend.compiler.operands import Matrix, pack_panel
@@ -25,8 +24,7 @@ __all__ = ["COPIED", "convolve_weight", "pad_image"]
 COPIED = 2 * DEPTH
 
 
-@dataclass(frozen=True)
-class _Image:
+class _Image(Record):
     """Where channels lie, and strides in bytes."""
 
     base: str

@@ -11,8 +11,7 @@ Strides are in bytes, `accumulate` is an i1, `tile` is room for FEW_ROWS rows of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from wend.base.records import Record
 from wend.compiler.packing import Source
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, parameters
@@ -62,8 +61,7 @@ def dots(shape: Shape, dtype: str) -> str:
     return f.text()
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(Record):
     """All rows, some columns. out: what sums are added to; into, its strides: where they go."""
 
     f: Routine

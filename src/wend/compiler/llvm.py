@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from wend.base.errors import CompileError
 from wend.base.forking import at_fork
+from wend.base.records import Record
 from wend.compiler.cache import ObjectCache, default_directory
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
@@ -46,8 +47,7 @@ _PROBE: Final = "define i64 @probe(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y
 Callback = Callable[["Library | CompileError"], None]
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Record):
     """A kind of processor. triple, cpu, features: in LLVM's words."""
 
     triple: str

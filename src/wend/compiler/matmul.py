@@ -56,9 +56,9 @@ by the number of threads, and results are the same from run to run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
+from wend.base.records import Record
 from wend.compiler.blocking import (
     DEPTH,
     LARGE,
@@ -112,8 +112,7 @@ PACK = "right packed depth columns right_step right_column batch0 batch1 right0 
 _CHUNK_BYTES, _NARROW_CHUNK_BYTES = 1 << 17, 3 << 17
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Record):
     """Where the body of an epilogue is: names of values, i64 unless said otherwise.
 
     sums: a vector of accumulators     row, column: of its first lane     mask: the lanes that are

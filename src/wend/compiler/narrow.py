@@ -5,8 +5,7 @@ A tile has as many columns as two or three vectors hold; a product of one column
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from wend.base.records import Record
 from wend.compiler.blocking import panel_capacity
 from wend.compiler.operands import Matrix
 from wend.compiler.packing import SOURCES
@@ -22,8 +21,7 @@ COLUMNS, TIMES = 8, 3
 DEPTH, STEPS = 32, 10
 
 
-@dataclass(frozen=True)
-class Narrow:
+class Narrow(Record):
     """When a product is one of few columns (i1 each), and the right operand's strides in bytes.
 
     dotted: its rows lie along the depth     turned: they lie side by side

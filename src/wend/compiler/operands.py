@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from wend.base.records import Record
 from wend.compiler.blocking import (
     GROUP,
     Block,
@@ -31,8 +30,7 @@ _NEAR = 1 << 19
 _SHALLOW = 64
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(Record):
     """An operand in memory: strides in bytes, to the next row or column, and along the depth."""
 
     base: str
@@ -60,8 +58,7 @@ def pack_panel(
     )
 
 
-@dataclass(frozen=True)
-class Operands:
+class Operands(Record):
     """The hooks of `Multiply` for two matrices. few: an i1, that few rows need each panel."""
 
     f: Routine

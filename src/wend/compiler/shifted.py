@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from wend.base.records import Record
 from wend.compiler.blocking import Room, Tiles, arguments, handed_rows, panel_capacity, panels
 from wend.compiler.bundles import most_columns
 from wend.compiler.direct import is_small
@@ -83,8 +83,7 @@ def is_shifted(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
     return found
 
 
-@dataclass(frozen=True)
-class _Window:
+class _Window(Record):
     """What a kernel covers: its first tap's place, before 0 if steps go back, and its reach."""
 
     above: str
@@ -139,8 +138,7 @@ def shifted(shape: Shape, dtype: str, names: list[str]) -> str:
     return "\n".join([*texts, f.text()])
 
 
-@dataclass(frozen=True)
-class _Pieces:
+class _Pieces(Record):
     """Where lanes of a panel's vectors go: a table of pieces, each within a row of the output.
 
     In memory: where the pieces of each vector end, in bytes from the table's begin; then the table:
@@ -211,8 +209,7 @@ class _Pieces:
                 masked_store(f, self.shape, x, f.at(to, f.mul(apart, str(row))), mask)
 
 
-@dataclass(frozen=True)
-class _Moves:
+class _Moves(Record):
     """The same where lanes can move: those that are stored move to the front of a panel.
 
     In memory: how many are to be stored, or more; whether any of them moves; then, for each four

@@ -27,9 +27,9 @@ All strides are in bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
+from wend.base.records import Record
 from wend.compiler.llvm import Target
 from wend.compiler.masks import store_counted, store_lanes
 from wend.compiler.routine import Routine
@@ -84,8 +84,7 @@ def parameters(names: str) -> list[tuple[str, str]]:
     return [(_KINDS.get(name, "i64"), name) for name in names.split()]
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Record):
     """How products are cut for a processor and a type of accumulators.
 
     element: LLVM's name of the type   size: its bytes   lanes: elements in a vector

@@ -16,8 +16,7 @@ left operand lie side by side; if they lie along the depth, they are dot product
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from wend.base.records import Record
 from wend.compiler.blocking import LARGE, Multiply, Room, direct_rows, narrow, panel_capacity
 from wend.compiler.masks import store_counted, store_lanes
 from wend.compiler.operands import Matrix, Operands
@@ -212,8 +211,7 @@ def _turn(
                     turn.put([x], row)
 
 
-@dataclass(frozen=True)
-class _Turn:
+class _Turn(Record):
     """Where some turned rows go: see `_turn`. count, mask: of their elements that are there"""
 
     f: Routine

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 
+from wend.base.records import Record
 from wend.compiler.blocking import Block, Multiply, Panels, Room, Tiles, arguments, panels
 from wend.compiler.bundles import pieces
 from wend.compiler.operands import Matrix, Operands
@@ -85,8 +85,7 @@ _WIDE, _NARROW = (48, 32, 64), (16, 16, 24)
 _FEW, _MANY, _LARGE = 48, 192, 1 << 15
 
 
-@dataclass(frozen=True)
-class Squares:
+class Squares(Record):
     """One way to cut the output: F(side x side, 3 x 3).
 
     name: how its functions end     taps: transforms three taps of a line
@@ -303,8 +302,7 @@ def winograd(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
     return f.text()
 
 
-@dataclass(frozen=True)
-class _Products:
+class _Products(Record):
     """The products of a chunk: where the operands and the sums of the first place are, and bytes to
     the next place's; bytes of a row of the kernels and of the sums; columns.
     """
