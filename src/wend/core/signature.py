@@ -189,17 +189,20 @@ class Binder:
         self.name = name
         self.cls = cls
         self.tensors_only = tensors_only  # operands are no numbers
+        self._positional: list[Param] | None = None
 
-    @cached_property
+    @property
     def params(self) -> tuple[Param, ...]:
         """The parameters in order."""
         params: tuple[Param, ...] = self.cls.params
         return params
 
-    @cached_property
+    @property
     def positional(self) -> list[Param]:
         """Those that may be given by position."""
-        return [p for p in self.params if not p.keyword_only]
+        if self._positional is None:
+            self._positional = [p for p in self.params if not p.keyword_only]
+        return self._positional
 
     @cached_property
     def by_name(self) -> dict[str, int]:
@@ -210,10 +213,11 @@ class Binder:
 
     def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
         """Per parameter (value, raw position): an index, a tuple of indices for varargs, or -1."""
-        slots: list[tuple[Any, Any] | None] = [None] * len(self.params)
-        n = len(self.positional)
+        params, positional = self.params, self.positional
+        slots: list[tuple[Any, Any] | None] = [None] * len(params)
+        n = len(positional)
         taken = 0
-        for i, p in enumerate(self.positional):
+        for i, p in enumerate(positional):
             if taken >= len(args):
                 break
             rest = args[taken:]
@@ -237,7 +241,7 @@ class Binder:
                 raise ArgumentTypeError(f"{self.name}() got multiple values for '{key}'")
             slots[index] = (value, len(args) + j)
         result = []
-        for i, p in enumerate(self.params):
+        for i, p in enumerate(params):
             slot = slots[i]
             if slot is None:
                 if p.default is EMPTY:

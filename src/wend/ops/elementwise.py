@@ -19,6 +19,7 @@ from wend.base.dtypes import CATEGORY_NAMES, DType
 from wend.base.errors import ArgumentTypeError, DTypeNotImplemented
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import SymInt, SymNumber, broadcast_shapes
+from wend.core.types import Number
 from wend.ops.builder import Builder, Value
 
 __all__ = ["Elementwise", "Grads", "V", "is_number", "promoted", "tensor_of", "zeros_like"]
@@ -74,6 +75,21 @@ def widened(dtype: DType) -> DType:
     return dtypes.float32 if dtype in (dtypes.float16, dtypes.bfloat16) else dtype
 
 
+def _alike(known: Any, operands: Any) -> bool:
+    """Whether Specs and Numbers are of the same dtypes: nothing else of them counts."""
+    if len(known) != len(operands):
+        return False
+    for a, b in zip(known, operands, strict=True):
+        if type(a) is not type(b):
+            return False
+        if type(a) is Spec:
+            if a.dtype is not b.dtype or (not a.shape) is not (not b.shape):
+                return False
+        elif a is not None and (type(a) is not Number or a.category != b.category):
+            return False
+    return True
+
+
 class Elementwise(Primitive, abstract=True):
     """y[i] = f(x[i], ...): operands are promoted to one dtype and broadcast to one shape.
 
@@ -102,6 +118,7 @@ class Elementwise(Primitive, abstract=True):
     _plain: dict[Any, Any]  # dtype of the result by that of all operands, where none is cast
     _tensors: tuple[int, ...]  # which operands are tensors
     _first: int
+    _inferred: Any = None, [], None  # default dtype, operands and their dtypes, when asked last
     formula: ClassVar[tuple[Any, ...]] = ()  # in a tuple, or it would be bound as a method
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
@@ -113,7 +130,11 @@ class Elementwise(Primitive, abstract=True):
 
         operands: a Spec per tensor, a Number per number, None for what is left out
         """
-        targets, out = self.dtypes_of(*operands)
+        default, inferred, decided = self._inferred
+        if default is dtypes.get_default_dtype() and _alike(inferred, operands):
+            targets, out = decided
+        else:
+            targets, out = self.dtypes_of(*operands)
         numpy_out = out.numpy
         (formula,) = self.formula
         rule = formula.__func__ if isinstance(formula, staticmethod) else partial(formula, self)
@@ -157,7 +178,9 @@ class Elementwise(Primitive, abstract=True):
         specs = [o for o in operands if isinstance(o, Spec)]
         if not specs:
             raise ArgumentTypeError(f"{self.name}: at least one operand must be a Tensor")
-        out = self.dtypes_of(*operands)[1]
+        decided = self.dtypes_of(*operands)
+        self._inferred = dtypes.get_default_dtype(), operands, decided
+        out = decided[1]
         return Spec(broadcast_shapes(self.name, *(s.shape for s in specs)), out)
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
