@@ -43,7 +43,7 @@ class EpilogueCode(NestCode):
         self.outputs = outputs
         self.starts: dict[int, str] = {}  # id of an access -> its address at the tile's begin
         self.lines: dict[int, str] = {}  # and at the begin of the row
-        self.fixed: dict[int, Value] = {}  # what is the same in all of a row
+        self.fixed: dict[tuple[int, int], Value] = {}  # and what is the same in it, by lanes
 
     def compose(self) -> tuple[str, list[Slot]]:
         """The module, and the words of the block."""
@@ -55,6 +55,7 @@ class EpilogueCode(NestCode):
         tile = matmul.tile_columns(dtype.name)
         self.strips = matmul.hands_strips(dtype.name)
         line = tile * dtype.itemsize
+        self.copies = tile // self.lanes  # vectors at a time
         self.before_the_tile(line)
         if not self.target.masks and self.may_repeat():
             self.pairs(line)
@@ -67,7 +68,7 @@ class EpilogueCode(NestCode):
             self.row_of(i)
             column = self.alloca("i64")
             text.line(f"store i64 0, ptr {column}")
-            for copies in (line // (self.lanes * dtype.itemsize), 1):
+            for copies in (self.copies, 1):
                 self.columns(column, sums, copies, masked=False)
             self.columns(column, sums, 1, masked=True)
         text.line("ret void")
@@ -138,11 +139,13 @@ class EpilogueCode(NestCode):
                 step = self.text.let(f"mul i64 {i}, {self.poly(access.strides[2])}")
                 line = self.beyond(line, access, step)
             self.lines[id(access)] = line
-        b = VectorBuilder(self.text, self.module, self.lanes, self.target)
+        wide = [self.lanes, self.copies * self.lanes] if self.strips else [self.lanes]
+        builders = [VectorBuilder(self.text, self.module, n, self.target) for n in wide]
         for access in self.tail.loads.values():
             if access.strides[3] == ZERO:
                 scalar = self.scalar.load(self.lines[id(access)], access.dtype)
-                self.fixed[id(access)] = b.spread(scalar.name, scalar.dtype)
+                for b in builders:
+                    self.fixed[id(access), b.lanes] = b.spread(scalar.name, scalar.dtype)
 
     # -- elements -------------------------------------------------------------------------------
 
@@ -158,8 +161,12 @@ class EpilogueCode(NestCode):
         text.line(f"br i1 {more}, label {inside}, label {done}")
         text.label(inside)
         mask = self.mask(j) if masked else None
-        b = VectorBuilder(text, self.module, self.lanes, self.target, None, mask)
-        first = [j, *(text.let(f"add i64 {j}, {c * self.lanes}") for c in range(1, copies))]
+        if self.strips:  # as one wide vector: LLVM puts what its halves take side by side
+            b = VectorBuilder(text, self.module, copies * self.lanes, self.target, None, mask)
+            first = [j]
+        else:
+            b = VectorBuilder(text, self.module, self.lanes, self.target, None, mask)
+            first = [j, *(text.let(f"add i64 {j}, {c * self.lanes}") for c in range(1, copies))]
         self.vectors(b, first, sums)
         text.line(f"store i64 {end}, ptr {counter}")
         text.line(f"br label {head}")
@@ -233,8 +240,8 @@ class EpilogueCode(NestCode):
         if access is None:
             number = self.function.uniform[self.function.base(op.reads[k].value)]
             return self.uniform(b, *number)
-        if id(access) in self.fixed:
-            return self.fixed[id(access)]
+        if access.strides[3] == ZERO:
+            return self.fixed[id(access), b.lanes]
         key = (access.base, access.offset, tuple(access.strides))
         if key not in read:
             read[key] = b.load(self.beyond(self.lines[id(access)], access, j), access.dtype)
