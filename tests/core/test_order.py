@@ -69,7 +69,7 @@ def test_an_order_is_learned_that_takes_fewer_groups(forwards):
     with own_trie(sealed=True):
         for n in (5, 8, 7, 6):
             found = gradients(strings(n), weights)
-    taken = [len(group.members) for group in forwards[-2].groups]
+    taken = [group.count for group in forwards[-2].groups]
     assert taken.count(6) == 1 + 8 + 8 * 4 + 40
     with own_trie(sealed=True), torch.autobatch(False):
         expected = gradients(strings(6), weights)

@@ -4,7 +4,7 @@ from wend.core._hot cimport (
     Batch, Leaf, Segment, State, Tensor, Trace, Value, ask_ahead, ensure, refreshed, slim, untrack,
 )
 from wend.runtime._launch cimport Frame, address_of, launch_at, new_array, part_at, row_at
-from wend.runtime._sort cimport Node, Sorter, add_bytes, copy_bytes
+from wend.runtime._sort cimport Node, Sequence, Sorter, add_bytes, copy_bytes
 
 cdef extern from "_slabs_shim.h":
     void put "wend_slab_put" (long long address, long long word)
@@ -15,7 +15,9 @@ cdef Py_ssize_t MOST_RECENT, ALIGNMENT, WORDS
 
 cdef class Group:
     cdef readonly Node node
-    cdef readonly list members
+    cdef readonly Py_ssize_t at
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t leader
     cdef public object seeds
     cdef public long long seed
     cdef public bint wide
@@ -79,11 +81,13 @@ cdef class Rows:
     @cython.locals(sorter=Sorter, at="long long", size=Py_ssize_t, step=Py_ssize_t, k=Py_ssize_t,
                    i=Py_ssize_t, address="long long")
     cdef lay_out(self, Room room, long long slabs, Py_ssize_t n, Py_ssize_t rows, Py_ssize_t most)
-    @cython.locals(pair=tuple, sorter=Sorter, members=list, first=Py_ssize_t, at="long long",
+    @cython.locals(pair=tuple, sorter=Sorter, start=Py_ssize_t, count=Py_ssize_t,
+                   first=Py_ssize_t, at="long long",
                    word="long long", address="long long", size=Py_ssize_t, k=Py_ssize_t,
                    frame=Frame, made=tuple, numbers=tuple, words=tuple, local=Py_ssize_t)
     cpdef bint forward(self, Group group) except -1
-    @cython.locals(sorter=Sorter, members=list, first=Py_ssize_t, at="long long", word="long long",
+    @cython.locals(sorter=Sorter, start=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t,
+                   at="long long", word="long long",
                    size=Py_ssize_t, k=Py_ssize_t, pick=Py_ssize_t, source="long long", wide=bint,
                    frame=Frame, made=tuple, numbers=tuple, words=tuple)
     cpdef backward(self, Group group)
@@ -100,17 +104,17 @@ cdef class Kind:
     cdef object lone
     cdef object many
 
-@cython.locals(nodes=list, room=Room, values=list, kinds=list, known=dict, members=list,
-               group=Group, kind=Kind, k=Py_ssize_t, rows=Rows)
-cpdef run_groups(object run, Sorter sorter, list groups, list order, object is_wide)
+@cython.locals(nodes=list, room=Room, values=list, kinds=list, known=dict, at=Py_ssize_t,
+               first=Py_ssize_t, group=Group, kind=Kind, k=Py_ssize_t, rows=Rows)
+cpdef run_groups(object run, Sorter sorter, list groups, Sequence order, object is_wide)
 @cython.locals(group=Group)
 cpdef list are_reached(list groups, list reached)
 @cython.locals(families=dict, group=Group, k=Py_ssize_t, rows=Rows)
 cpdef list push_back(object run, Sorter sorter, list groups, list through)
 @cython.locals(group=Group, found=list)
 cpdef list told(list groups)
-@cython.locals(flows=dict, group=Group)
-cpdef dict uneven(list groups)
+@cython.locals(flows=dict, group=Group, members=list)
+cpdef dict uneven(Sorter sorter, list groups)
 @cython.locals(doubtful=set, stack=list, seen=set, at=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t,
                k=Py_ssize_t, known=object)
 cpdef set told_apart(Sorter sorter, dict flows, object seeds, set ends)

@@ -22,6 +22,7 @@ NOT_YET = object()
 class Group:
     """Members of one structure that run together.
 
+    at, count  where their numbers are in the sorter's sequence     leader     the first one
     alone      one member, or members that are one     by_rows: see `Sorter.nodes`
     n          rows, or places on the stack            lift: places on the stack, 0 for none
     seeds      arrays in which gradients of its values are collected
@@ -32,21 +33,23 @@ class Group:
     `arrays` that the backward pass reads.
     """
 
-    def __init__(self, node, members, sorter):
+    def __init__(self, node, at, count, leader, sorter):
         self.node = node
-        self.members = members
+        self.at = at
+        self.count = count = int(count)
+        self.leader = int(leader)
         self.seeds = ()
         self.seed = 0
         self.wide = False
         self.family = None
         self.call = None
         # Members that all read the same are one.
-        self.alone = len(members) == 1 or False not in node.shared
+        self.alone = count == 1 or False not in node.shared
         self.by_rows = node.rows
         if self.by_rows:
-            self.n = int(sorter.total(members))
+            self.n = int(sorter.total(at, count))
         else:
-            self.n = 1 if self.alone else len(members)
+            self.n = 1 if self.alone else count
         self.lift = 0 if self.by_rows or self.alone else self.n
 
 
@@ -106,7 +109,7 @@ class Rows:
         sorter = run.sorter
         room = run.room
         values = run.values
-        first = group.members[0]
+        first = group.leader
         self.run = proxy(run)  # it leads here: all that was pending would not go by itself
         self.sorter = sorter
         self.entry = entry
@@ -170,7 +173,8 @@ class Rows:
             if pair is None:
                 return False
         sorter = self.sorter
-        members = group.members
+        start = group.at
+        count = group.count
         first = self.used
         at = self.places
         word = self.table
@@ -180,7 +184,7 @@ class Rows:
             if size != 0:
                 address += first * size
                 if k < self.n_operands:
-                    sorter.gather(members, k, size, address, self.by_rows)
+                    sorter.gather(start, count, k, size, address, self.by_rows)
             put(word, address)
             at += 16
             word += 8
@@ -190,12 +194,13 @@ class Rows:
         for local, k in self.exported:
             at = self.places + 16 * k
             size = get(at + 8)
-            sorter.place(members, local, size, get(at) + first * size, self.by_rows, False)
+            address = get(at) + first * size
+            sorter.place(start, count, local, size, address, self.by_rows, False)
         for local, k in self.given:
             at = self.places + 16 * k
             size = get(at + 8)
-            address = get(at) + first * size
-            sorter.place(members, local, size, address + 1, self.by_rows, True)  # see `put_first`
+            address = get(at) + first * size + 1  # see `put_first`
+            sorter.place(start, count, local, size, address, self.by_rows, True)
         self.used += group.n
         group.family = self
         group.first = first
@@ -205,9 +210,11 @@ class Rows:
     def backward(self, group):
         """Push the gradients of a group's values back to what it read."""
         sorter = self.sorter
-        members = group.members
+        start = group.at
+        count = group.count
         for local, k in self.given:
-            sorter.settle(members, local, get(self.places + 16 * k + 8), self.by_rows)
+            size = get(self.places + 16 * k + 8)
+            sorter.settle(start, count, local, size, self.by_rows)
         if group.call is None:
             return
         first = group.first
@@ -221,7 +228,7 @@ class Rows:
             raise RuntimeError("a backward kernel noted a failure")
         for k, pick, size, wide in self.scattered:
             source = get(self.table + 8 * pick)
-            sorter.scatter(members, k, size, self.run, source, self.by_rows, wide)
+            sorter.scatter(start, count, k, size, self.run, source, self.by_rows, wide)
         if self.added:
             self.add_shared()
 
@@ -242,7 +249,7 @@ def lay(group, sorter, room, values, is_wide):
 
     is_wide: see `families`
     """
-    i = group.members[0]
+    i = group.leader
     at = sorter.made[sorter.made_at[i]]
     v = values[at]
     size = v.type.nbytes
@@ -259,7 +266,7 @@ def lay(group, sorter, room, values, is_wide):
 def share_out(group, sorter, run):
     """Push the gradient of what was joined back to its parts.  run: an `Execution`"""
     if group.seed != 0:
-        sorter.share_out(group.members[0], run, group.seed, group.wide)
+        sorter.share_out(group.leader, run, group.seed, group.wide)
 
 
 class Kind:
@@ -278,15 +285,19 @@ class Kind:
 def run_groups(run, sorter, groups, order, is_wide):
     """Make the groups of a flush (a `Forward`) and compute their values.
 
-    groups: takes them     order: of `Sorter.order`     is_wide: see `families`
+    groups: takes them     order: a `Sequence` of the sorter     is_wide: see `families`
     """
     nodes = sorter.nodes
     room = run.room
     values = run.values
     kinds = []
     known = {}
-    for number, members in order:
-        group = Group(nodes[members[0]], members, sorter)
+    at = 0
+    for k in range(order.n):
+        number = order.kinds[k]
+        first = order.members[at]
+        group = Group(nodes[first], at, order.ends[k] - at, first, sorter)
+        at = order.ends[k]
         groups.append(group)
         kind = None
         if not group.node.joined:
@@ -322,7 +333,7 @@ def run_groups(run, sorter, groups, order, is_wide):
 
 def are_reached(groups, reached):
     """Per group, whether gradients flow through its members.  reached: by region"""
-    return [reached[group.members[0]] for group in groups]
+    return [reached[group.leader] for group in groups]
 
 
 def push_back(run, sorter, groups, through):
@@ -351,14 +362,14 @@ def push_back(run, sorter, groups, through):
 
 
 def told(groups):
-    """Of each group the node, the members, `n` and `alone`."""
+    """Of each group the node, how many members, `n`, `alone`, the first member and its place."""
     found = []
     for group in groups:
-        found.append((group.node, group.members, group.n, group.alone))
+        found.append((group.node, group.count, group.n, group.alone, group.leader, group.at))
     return found
 
 
-def uneven(groups):
+def uneven(sorter, groups):
     """By region, if its results depend on different operands: `Template.flows`."""
     flows = {}
     family = None  # of the group before, which was even
@@ -369,7 +380,8 @@ def uneven(groups):
         if template.even:
             family = group.family
         else:
-            flows.update(dict.fromkeys(group.members, template.flows))
+            members = sorter.members_of(group.at, group.count)
+            flows.update(dict.fromkeys(members, template.flows))
     return flows
 
 

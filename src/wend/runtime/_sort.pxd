@@ -103,6 +103,8 @@ cdef class Sorter:
     cdef public list reached
     cdef public list leaves
     cdef public dict joins
+    cdef long long *members
+    cdef readonly Sequence sequence
 
     cdef int lay_tables(self, long long *table, Py_ssize_t n, Py_ssize_t m) except -1
     @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long *",
@@ -162,32 +164,47 @@ cdef class Sorter:
                    entry=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t,
                    node=Node, mask="long long", kind=Py_ssize_t, shared=list, smooth=bint,
                    key=tuple)
-    cpdef list order(self, Py_ssize_t term)
+    cpdef Sequence order(self, Py_ssize_t term)
+    @cython.locals(n=Py_ssize_t, i=Py_ssize_t)
+    cpdef take_each(self)
+    @cython.locals(k=Py_ssize_t)
+    cpdef list members_of(self, Py_ssize_t at, Py_ssize_t n)
     @cython.locals(one="long long", mask="long long", start=Py_ssize_t, k=Py_ssize_t)
     cpdef long long mask_of(self, Py_ssize_t i) except -1
     @cython.locals(node=Node, of_a=Py_ssize_t, of_b=Py_ssize_t, k=Py_ssize_t)
     cdef bint alike(self, Py_ssize_t a, Py_ssize_t b, long long mask) except -1
-    @cython.locals(n=Py_ssize_t, i=Py_ssize_t)
-    cpdef Py_ssize_t total(self, list group) except -1
-    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t)
-    cpdef gather(self, list group, Py_ssize_t k, Py_ssize_t size, long long target, bint by_rows)
-    @cython.locals(i=Py_ssize_t, table="long long *")
-    cpdef place(self, list group, Py_ssize_t k, Py_ssize_t size, long long address, bint by_rows,
-                bint gradients)
+    cpdef Py_ssize_t rows_of(self, Py_ssize_t i) except -2
+    @cython.locals(n=Py_ssize_t, j=Py_ssize_t)
+    cpdef Py_ssize_t total(self, Py_ssize_t start, Py_ssize_t count) except -1
+    @cython.locals(i=Py_ssize_t, j=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t)
+    cpdef gather(self, Py_ssize_t start, Py_ssize_t count, Py_ssize_t k, Py_ssize_t size,
+                 long long target, bint by_rows)
+    @cython.locals(i=Py_ssize_t, j=Py_ssize_t, table="long long *")
+    cpdef place(self, Py_ssize_t start, Py_ssize_t count, Py_ssize_t k, Py_ssize_t size,
+                long long address, bint by_rows, bint gradients)
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value)
     cpdef lay(self, Py_ssize_t i, list values, long long target)
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t, v=Value, n=Py_ssize_t, values=list)
     cpdef share_out(self, Py_ssize_t i, object run, long long source, bint wide)
-    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, values=list)
-    cpdef scatter(self, list group, Py_ssize_t k, Py_ssize_t size, object run, long long source,
-                  bint by_rows, bint wide)
+    @cython.locals(i=Py_ssize_t, j=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, values=list)
+    cpdef scatter(self, Py_ssize_t start, Py_ssize_t count, Py_ssize_t k, Py_ssize_t size,
+                  object run, long long source, bint by_rows, bint wide)
     @cython.locals(base=Py_ssize_t, target="long long")
     cdef bint add_gradient(self, Py_ssize_t at, object run, list values, long long source,
                            Py_ssize_t n, bint wide) except -1
     @cython.locals(base=Py_ssize_t, target="long long", v=Value)
     cdef bint put_first(self, Py_ssize_t at, list values, long long source, Py_ssize_t n) except -1
-    @cython.locals(i=Py_ssize_t, at=Py_ssize_t, target="long long")
-    cpdef settle(self, list group, Py_ssize_t k, Py_ssize_t size, bint by_rows)
+    @cython.locals(i=Py_ssize_t, j=Py_ssize_t, at=Py_ssize_t, target="long long")
+    cpdef settle(self, Py_ssize_t start, Py_ssize_t count, Py_ssize_t k, Py_ssize_t size,
+                 bint by_rows)
+
+
+cdef class Sequence:
+    cdef readonly object words
+    cdef readonly Py_ssize_t n
+    cdef long long *kinds
+    cdef long long *ends
+    cdef long long *members
 
 
 @cython.final
@@ -201,23 +218,28 @@ cdef class Schedule:
     cdef long long *longest
     cdef long long *following
     cdef long long *users
+    cdef long long *ready
+    cdef long long *latest
+    cdef long long *next
     cdef object words
     cdef Py_ssize_t n
     cdef list firsts
 
     @cython.locals(n_kinds=Py_ssize_t, kind=Py_ssize_t, keys="long long *", top="long long",
                    known=Py_ssize_t, open_=bint, settled=bint, node=Node, ranked=list,
-                   groups=list, found=list)
-    cdef list shortest(self, list nodes)
-    @cython.locals(node=Node, other=Node, before="long long", groups=list)
-    cdef list improve(self, list nodes, list ranked, list found)
+                   groups=Sequence, found=Sequence)
+    cdef Sequence shortest(self, list nodes)
+    @cython.locals(node=Node, other=Node, before="long long", groups=Sequence)
+    cdef Sequence improve(self, list nodes, list ranked, Sequence found)
     @cython.locals(kind=Py_ssize_t)
     cdef bint put(self, Node node, list nodes) except -1
-    @cython.locals(keys="long long *", kinds="long long *", heads="long long *",
-                   following="long long *", users="long long *", left="long long *",
-                   n=Py_ssize_t, ready=list, heap=list, i=Py_ssize_t, j=Py_ssize_t,
-                   kind=Py_ssize_t, entry=Py_ssize_t, group=list, groups=list)
-    cdef list groups(self)
+    @cython.locals(kinds="long long *", heads="long long *", following="long long *",
+                   users="long long *", left="long long *", ready="long long *",
+                   after="long long *", members="long long *", found=Sequence, n=Py_ssize_t,
+                   heap=list, i=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t,
+                   start=Py_ssize_t, kind=Py_ssize_t, entry=Py_ssize_t)
+    cdef Sequence groups(self)
+    cdef bint let_run(self, Py_ssize_t kind, Py_ssize_t i, list heap) except -1
     @cython.locals(kinds="long long *", heads="long long *", following="long long *",
                    users="long long *", longest="long long *", n=Py_ssize_t,
                    kind=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, entry=Py_ssize_t,

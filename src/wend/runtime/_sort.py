@@ -125,6 +125,7 @@ class Sorter:
         self.reached = []
         self.leaves = []
         self.joins = {}  # nodes of what joins, by primitive and whether it requires grad
+        self.sequence = None
 
     def lay_tables(self, table, n, m):
         """Let the tables of n values and m regions lie in these words."""
@@ -553,7 +554,7 @@ class Sorter:
         return marks, ends
 
     def order(self, term):
-        """Groups of regions that run together, in order: (kind, numbers of regions).
+        """Groups of regions that run together, in order (a `Sequence`).
 
         term: a number that changes from time to time; see `Node.mask`
         Of what could run the kind of the least mean depth is run: what can wait waits for more. If
@@ -608,7 +609,21 @@ class Sorter:
             kinds[i] = kind
             depth_of[kind] += self.depths[i]
             count_of[kind] += 1
-        return schedule.shortest(nodes)
+        self.sequence = schedule.shortest(nodes)
+        self.members = self.sequence.members
+        return self.sequence
+
+    def take_each(self):
+        """Let each region be a group of its own, of the same number."""
+        n = len(self.nodes)
+        self.sequence = Sequence(n)
+        self.members = self.sequence.members
+        for i in range(n):
+            self.members[i] = i
+
+    def members_of(self, at, n):
+        """The numbers of n regions of a group that begins there."""
+        return [int(self.members[k]) for k in range(at, at + n)]
 
     def mask_of(self, i):
         """Which values of a region are read outside of it, as bits."""
@@ -635,28 +650,36 @@ class Sorter:
 
     # -- rows -------------------------------------------------------------------------------
 
-    def total(self, group):
+    # A group is given by where its members begin, and their number.
+
+    def rows_of(self, i):
+        """How many rows a region has."""
+        return int(self.rows[i])
+
+    def total(self, start, count):
         """How many rows a group has."""
         n = 0
-        for i in group:
-            n += self.rows[i]
+        for j in range(start, start + count):
+            n += self.rows[self.members[j]]
         return n
 
-    def gather(self, group, k, size, target, by_rows):
+    def gather(self, start, count, k, size, target, by_rows):
         """Copy operand number `k` of each member to `target`, one behind the other.
 
         size: bytes of a row, or of a member
         """
-        for i in group:
+        for j in range(start, start + count):
+            i = self.members[j]
             at = self.pool[self.reads_at[i] + k]
             n = size * self.rows[i] if by_rows else size
             copy(target, self.data[self.root[at]] + self.offset[at], n)
             target += n
 
-    def place(self, group, k, size, address, by_rows, gradients):
+    def place(self, start, count, k, size, address, by_rows, gradients):
         """Note where value number `k` of each member lies, or its gradient."""
         table = self.gradient if gradients else self.data
-        for i in group:
+        for j in range(start, start + count):
+            i = self.members[j]
             table[self.made[self.made_at[i] + k]] = address
             address += size * self.rows[i] if by_rows else size
 
@@ -678,13 +701,14 @@ class Sorter:
             self.add_gradient(at, run, values, source, n, wide)
             source += n
 
-    def scatter(self, group, k, size, run, source, by_rows, wide):
+    def scatter(self, start, count, k, size, run, source, by_rows, wide):
         """Add the gradients of operand `k` of each member, which lie one behind the other.
 
         run: an `Execution`     wide: they are float64, not float32
         """
         values = run.values
-        for i in group:
+        for j in range(start, start + count):
+            i = self.members[j]
             at = self.pool[self.reads_at[i] + k]
             n = size * self.rows[i] if by_rows else size
             self.add_gradient(at, run, values, source, n, wide)
@@ -715,14 +739,32 @@ class Sorter:
             clear(target, v.type.nbytes)
         copy(target + self.offset[at], source, n)
 
-    def settle(self, group, k, size, by_rows):
+    def settle(self, start, count, k, size, by_rows):
         """The gradients of value number `k` of members are complete: 0 where none has come."""
-        for i in group:
+        for j in range(start, start + count):
+            i = self.members[j]
             at = self.made[self.made_at[i] + k]
             target = self.gradient[at]
             if target & 1:
                 self.gradient[at] = target - 1
                 clear(target - 1, size * self.rows[i] if by_rows else size)
+
+
+class Sequence:
+    """Groups in the order in which they run.
+
+    n          groups     kinds     of each     ends     of each, among `members`: their regions
+    words      these tables lie there
+    """
+
+    def __init__(self, m):
+        """m: regions"""
+        self.words = ASK_["words"](3 * m)
+        table = table_of(self.words)
+        self.kinds = table
+        self.ends = behind(table, m)
+        self.members = behind(table, 2 * m)
+        self.n = 0
 
 
 class Schedule:
@@ -731,11 +773,12 @@ class Schedule:
     Per region: kind (-1: it is not needed); how many of its operands other regions make; where the
     list of those that read it begins in `users` and `following` (0 ends it).
     Per kind: its first member; how many there are; its key. Of the kinds that could run the one of
-    the least key does.
+    the least key does.  What is ready of a kind is a list: its first and last region, and the next
+    one of each.
     """
 
     def __init__(self, n, m):
-        self.words = ASK_["words"](7 * n + 2 * m)
+        self.words = ASK_["words"](10 * n + 2 * m)
         table = table_of(self.words)
         fill(table, 7 * n + 2 * m, 0)
         self.n = n
@@ -749,6 +792,10 @@ class Schedule:
         table = behind(table, 7 * n)
         self.following = table
         self.users = behind(table, m)
+        table = behind(table, 2 * m)
+        self.ready = table
+        self.latest = behind(table, n)
+        self.next = behind(table, 2 * n)
         self.firsts = []
 
     def shortest(self, nodes):
@@ -779,7 +826,7 @@ class Schedule:
         settled = known == len(ranked) and not open_
         if not settled:
             groups = self.groups()
-            if not known and len(groups) <= self.fewest():
+            if not known and groups.n <= self.fewest():
                 for node in ranked:
                     node.trials += TRIALS // 8
                 return groups
@@ -797,7 +844,7 @@ class Schedule:
             return found
         if open_:
             found = self.improve(nodes, ranked, found)
-        if len(found) < len(groups):
+        if found.n < groups.n:
             return found
         for node in ranked:
             if node.trials >= TRIALS:
@@ -818,7 +865,7 @@ class Schedule:
             node.rank = int(DRAWS.random() * RANKS)
             self.put(node, nodes)
             groups = self.groups()
-            if len(groups) <= len(found):
+            if groups.n <= found.n:
                 found = groups
             else:
                 node.rank = before
@@ -833,39 +880,50 @@ class Schedule:
 
     def groups(self):
         """The groups by the keys that kinds have."""
-        keys, kinds, heads = self.keys, self.kinds, self.heads
+        kinds, heads = self.kinds, self.heads
         following, users = self.following, self.users
-        left = self.left
+        left, ready, after = self.left, self.ready, self.next
         n = self.n
-        ready = [None] * len(self.firsts)
+        found = Sequence(n)
+        members = found.members
+        fill(ready, len(self.firsts), -1)
         heap = []
         for i in range(n):
             left[i] = self.missing[i]
-            kind = kinds[i]
-            if kind >= 0 and left[i] == 0:
-                if ready[kind] is None:
-                    ready[kind] = []
-                    heappush(heap, (keys[kind], kind))
-                ready[kind].append(i)
-        groups = []
+            if kinds[i] >= 0 and left[i] == 0:
+                self.let_run(kinds[i], i, heap)
+        at = 0
         while heap:
             kind = heappop(heap)[1]
-            group = ready[kind]
-            ready[kind] = None
-            groups.append((kind, group))
-            for i in group:
-                entry = heads[i]
+            start = at
+            i = ready[kind]
+            ready[kind] = -1
+            while i >= 0:
+                members[at] = i
+                at += 1
+                i = after[i]
+            found.kinds[found.n] = kind
+            found.ends[found.n] = at
+            found.n += 1
+            for k in range(start, at):
+                entry = heads[members[k]]
                 while entry > 0:
                     j = users[entry]
                     entry = following[entry]
                     left[j] -= 1
                     if left[j] == 0:
-                        kind = kinds[j]
-                        if ready[kind] is None:
-                            ready[kind] = []
-                            heappush(heap, (keys[kind], kind))
-                        ready[kind].append(j)
-        return groups
+                        self.let_run(kinds[j], j, heap)
+        return found
+
+    def let_run(self, kind, i, heap):
+        """Append a region to those of its kind that could run; the first puts these on the heap."""
+        if self.ready[kind] < 0:
+            self.ready[kind] = i
+            heappush(heap, (self.keys[kind], kind))
+        else:
+            self.next[self.latest[kind]] = i
+        self.latest[kind] = i
+        self.next[i] = -1
 
     def fewest(self):
         """Fewer groups there cannot be: per kind, the most members of which each needs another."""

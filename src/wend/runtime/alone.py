@@ -77,7 +77,9 @@ class Alone(Execution):
         """
         sorter = self.sorter
         node = sorter.nodes[g]
-        group = _slabs.Group(node, [g], sorter)
+        if sorter.sequence is None:
+            sorter.take_each()
+        group = _slabs.Group(node, g, 1, g, sorter)
         if not node.joined:
             node.mask |= self.mask_of(g)
             if node not in self.book.cells and sorter.reached[g] == node.grad:

@@ -116,7 +116,7 @@ class Forward:
 
         None if there have been no more, or its operands are better read where they lie.
         """
-        node, first = group.node, group.members[0]
+        node, first = group.node, group.leader
         found: Entry | None = (node.template or {}).get(self.traits_of(group, False))
         if found is None or type(found.layout) is not Layout:
             return None
@@ -126,14 +126,14 @@ class Forward:
 
     def traits_of(self, group: Any, few: bool) -> tuple[bool, int, bool]:
         """What tells a node's entries apart."""
-        node, first = group.node, group.members[0]
+        node, first = group.node, group.leader
         mask = node.mask if node.smooth or node.single else self.mask_of(first)
         return few, mask, self.sorter.reached[first]
 
     def types_of(self, group: Any) -> list[Any]:
         """The types of what a group reads, of all its members together."""
         node, found = group.node, []
-        for k, at in enumerate(self.sorter.operands_of(group.members[0])):
+        for k, at in enumerate(self.sorter.operands_of(group.leader)):
             type_ = self.values[at].type
             if not (node.shared[k] or group.alone):
                 shape = (group.n, *type_.dims[1:]) if group.by_rows else (group.n, *type_.dims)
@@ -171,18 +171,17 @@ class Forward:
 
     def run(self, group: Any) -> None:
         """Gather what a group reads and compute its values."""
-        sorter, node, members = self.sorter, group.node, group.members
-        first = members[0]
+        sorter, node, members = self.sorter, group.node, (group.at, group.count)
         alone, by_rows = group.alone, group.by_rows
         arrays, types = [], self.types_of(group)
-        for k, at in enumerate(sorter.operands_of(first)):
+        for k, at in enumerate(sorter.operands_of(group.leader)):
             if node.shared[k] or alone:
                 # A value from outside may have been packed for products.
                 array = self.values[at] if self.is_outside(at) else self.array(at)
             else:
                 array = np.empty(types[k].dims, types[k].dtype.numpy)
                 size = array.nbytes // group.n
-                sorter.gather(members, k, size, _launch.address_of(array), by_rows)
+                sorter.gather(*members, k, size, _launch.address_of(array), by_rows)
             arrays.append(array)
         entry = self.entry_of(group, types)
         template, group.numbers = entry.template, entry.numbers
@@ -192,9 +191,9 @@ class Forward:
         for k, local in enumerate(template.exported):
             result = results[k] = dense(results[k])
             size = 0 if alone else result.nbytes // group.n
-            sorter.place(members, local, size, _launch.address_of(result), by_rows, False)
+            sorter.place(*members, local, size, _launch.address_of(result), by_rows, False)
             if alone:
-                for i in members:
+                for i in sorter.members_of(*members):
                     self.held[sorter.made_of(i)[local]] = result
             else:
                 self.kept.append(result)
@@ -217,7 +216,8 @@ class Forward:
                 group.seeds.append(seed)
                 size = 0 if group.alone else seed.nbytes // group.n
                 self.sorter.place(
-                    group.members,
+                    group.at,
+                    group.count,
                     template.exported[k],
                     size,
                     _launch.address_of(seed),
@@ -252,11 +252,11 @@ class Forward:
 
     def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
         """What says later what was grouped, and which group makes a value (`batches.Noted`)."""
-        groups = _slabs.told(self.groups)
+        groups, members = _slabs.told(self.groups), self.sorter.sequence.words
         n, m = len(self.region), self.n_steps + 1
         made, starts = self.words[7 * n : 8 * n].copy(), self.words[8 * n + 5 * m :][:m].copy()
         return partial(groups_told, groups, made, starts), partial(
-            owners_told, groups, made, starts
+            owners_told, groups, members[2 * len(members) // 3 :], made, starts
         )
 
     def finish(self, wanted: list[int]) -> None:
@@ -331,17 +331,17 @@ class Forward:
 def groups_told(groups: list[Any], made: Any, starts: Any) -> list[Any]:
     """The groups of a flush (`batches.Noted`); see `Forward.told`."""
     return [
-        (node, len(members), n, alone, int(made[starts[members[0]]]))
-        for node, members, n, alone in groups
+        (node, count, n, alone, int(made[starts[leader]]))
+        for node, count, n, alone, leader, _ in groups
     ]
 
 
-def owners_told(groups: list[Any], made: Any, starts: Any) -> dict[int, int]:
+def owners_told(groups: list[Any], members: Any, made: Any, starts: Any) -> dict[int, int]:
     """Which of the groups makes a value; see `Forward.told`."""
     return {
         int(i): k
-        for k, (_, members, *_) in enumerate(groups)
-        for r in members
+        for k, (_, count, _, _, _, at) in enumerate(groups)
+        for r in members[at : at + count]
         for i in made[starts[r] : starts[r + 1]]
     }
 
@@ -360,7 +360,7 @@ def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forw
     node = group.node
     nodes = ops_of(node)
     if group.lift:
-        types = [run.values[at].type for at in run.sorter.operands_of(group.members[0])]
+        types = [run.values[at].type for at in run.sorter.operands_of(group.leader)]
     key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
     templates = run.book.templates
     found: Template | None = templates.get(key)

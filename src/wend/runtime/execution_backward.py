@@ -62,7 +62,7 @@ class Execution(Forward):
         for seed in group.seeds:
             seed.fill(0)
         if group.seed:
-            (at,) = self.sorter.made_of(group.members[0])
+            (at,) = self.sorter.made_of(group.leader)
             _slabs.set_zero(group.seed, self.values[at].type.nbytes)
 
     def reach(self, seeds: list[int]) -> tuple[set[int], set[int]] | None:
@@ -77,7 +77,8 @@ class Execution(Forward):
         for group in self.groups:
             if not group.node.smooth:
                 key = group.family or group
-                rough.setdefault(key, set()).update([marks[i] for i in group.members])
+                members = self.sorter.members_of(group.at, group.count)
+                rough.setdefault(key, set()).update([marks[i] for i in members])
         if any(len(found) > 1 for found in rough.values()):
             return None
         return {i for i, on in enumerate(marks) if on}, self.ends_of(seeds, ends)
@@ -88,7 +89,7 @@ class Execution(Forward):
         These are all of them if all results of a region depend on the same operands. Else a leaf
         that nothing of the pass depends on would be found to have a gradient of 0, and has none.
         """
-        flows = _slabs.uneven(self.groups)
+        flows = _slabs.uneven(self.sorter, self.groups)
         if not flows:
             return regions_tell
         found: set[int] = _slabs.told_apart(self.sorter, flows, seeds, regions_tell)
@@ -99,7 +100,9 @@ class Execution(Forward):
         if self.passed:
             for group in self.groups:
                 self.forget(group)
-        self.push_back(seeds, [not reached.isdisjoint(group.members) for group in self.groups])
+        members_of = self.sorter.members_of
+        each = [members_of(group.at, group.count) for group in self.groups]
+        self.push_back(seeds, [not reached.isdisjoint(members) for members in each])
 
     def backward_again(
         self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Ledger
@@ -137,7 +140,7 @@ class Execution(Forward):
     def check_gradients(self) -> None:
         """Raises Unsuited if a later backward pass would add gradients of a type that it cannot."""
         made_of = self.sorter.made_of
-        results = [at for group in self.groups for at in made_of(group.members[0])]
+        results = [at for group in self.groups for at in made_of(group.leader)]
         for i in (*results, *self.sorter.leaves):
             value = self.values[i]
             if value.requires_grad:
@@ -162,7 +165,7 @@ class Execution(Forward):
 
     def back(self, group: Any) -> None:
         """Push the gradients of a group's values back to what it read."""
-        template, sorter, members = group.template, self.sorter, group.members
+        template, sorter = group.template, self.sorter
         if not template.gives:
             return
         types = template.gradient_types(group.types, group.numbers)
@@ -170,14 +173,14 @@ class Execution(Forward):
         found: list[Any] = []
         if template.backward is not None:
             found = template.backward(arrays, types, group.numbers)
-        operands = sorter.operands_of(members[0])
+        operands = sorter.operands_of(group.leader)
         for k, g in zip(template.targets, found):
             g = dense(g)
             if template.grows[k] and not group.alone:
                 size = g.nbytes // group.n
                 wide = is_wide(g.dtype)
                 address, by_rows = _launch.address_of(g), group.by_rows
-                sorter.scatter(members, k, size, self, address, by_rows, wide)
+                sorter.scatter(group.at, group.count, k, size, self, address, by_rows, wide)
             else:
                 self.add_to(operands[k], apart_from(arrays, g))
         if template.late:

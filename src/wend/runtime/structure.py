@@ -174,7 +174,7 @@ def child(
     joins = begins or not ((heavy and parent.heavy) or parent.n_operands == 0)
     rows: tuple[bool, ...] | None = None
     if not single and (begins or parent.rows):
-        n = sorter.total([target]) if not begins else -1
+        n = sorter.rows_of(target) if not begins else -1
         roles = [sorter.role(i, values[i]) if r < 0 else 0 for i, r in zip(ins, refs)]
         rows = find_rows(prim, types, refs, roles, args, n, outs)
         joins = joins and (begins or rows is not None)

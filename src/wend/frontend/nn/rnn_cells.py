@@ -75,7 +75,9 @@ class RNNCellBase(Module):
 
     def _zeros(self, input: Tensor) -> Tensor:
         """The state before the first step: (N, hidden) or (hidden,)."""
-        return ops.full((*input.shape[:-1], self.hidden_size), 0.0, dtype=input.dtype)
+        rows = [*input.shape]
+        rows[-1:] = (self.hidden_size,)  # of no dims, too: the op refuses these
+        return ops.full(tuple(rows), 0.0, dtype=input.dtype)
 
 
 class RNNCell(RNNCellBase):
