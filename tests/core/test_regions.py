@@ -13,7 +13,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import (
+from wend.runtime import _launch_select, _sort_select, (
     alone,
     execution,
     families,
@@ -617,3 +617,13 @@ def test_rows_of_a_table_are_summed_whatever_dims_they_were_given(dims, ran):
         with_late = [t for t in structure.BOOK.templates.values() if t.late and t.body is not None]
         bodies = [(t, [type(node.prim).__name__ for node in t.body[0].nodes]) for t in with_late]
         assert any(t.backward is None and names[1:] == ["Unsqueeze"] for t, names in bodies)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_of_any_length_are_added(dtype):
+    sort, address_of = _sort_select.select(), _launch_select.select().address_of
+    for n in (0, 1, 7, 8, 9, 31, 128, 1003):
+        x, y = (np.random.default_rng(seed).normal(size=n).astype(dtype) for seed in (n, n + 1))
+        total = x + y
+        sort.add_bytes(address_of(x), address_of(y), x.nbytes, dtype is np.float64)
+        assert np.array_equal(x, total)

@@ -28,16 +28,23 @@ static void wend_copy_line(long long target, long long source, Py_ssize_t size, 
     }
 }
 
+/* Eight at a time: compilers take vectors for so many, also where they do not for n. */
 static void wend_add32(long long target, long long source, Py_ssize_t n) {
     float *restrict t = (float *)(intptr_t)target;
     const float *restrict s = (const float *)(intptr_t)source;
-    for (Py_ssize_t k = 0; k < n; k++) t[k] += s[k];
+    Py_ssize_t k = 0;
+    for (; k + 8 <= n; k += 8)
+        for (int j = 0; j < 8; j++) t[k + j] += s[k + j];
+    for (; k < n; k++) t[k] += s[k];
 }
 
 static void wend_add64(long long target, long long source, Py_ssize_t n) {
     double *restrict t = (double *)(intptr_t)target;
     const double *restrict s = (const double *)(intptr_t)source;
-    for (Py_ssize_t k = 0; k < n; k++) t[k] += s[k];
+    Py_ssize_t k = 0;
+    for (; k + 8 <= n; k += 8)
+        for (int j = 0; j < 8; j++) t[k + j] += s[k + j];
+    for (; k < n; k++) t[k] += s[k];
 }
 
 /* Where the words of an array begin, which lie one behind the other: good as long as it lives. */
