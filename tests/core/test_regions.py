@@ -13,7 +13,9 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import _launch_select, _sort_select, (
+from wend.runtime import (
+    _launch_select,
+    _sort_select,
     alone,
     execution,
     families,
