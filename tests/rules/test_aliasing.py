@@ -269,6 +269,24 @@ def test_gradients_of_a_leaf_whose_memory_is_shared():
     assert m.tolist() == [1, 0, 0]
 
 
+@pytest.mark.parametrize("shown", ["leaf", "view"])
+def test_a_view_of_a_leaf_that_was_only_looked_at_is_the_same_variable(shown):
+    """Its retained gradient has what it was used for before, too; what is written shows in it."""
+    w = torch.ones(3, requires_grad=True)
+    v = w.view(3)
+    v.retain_grad()
+    y = v * 2
+    m = (w if shown == "leaf" else v).detach().numpy()
+    (y.sum() + (v * v).sum() + w.sum()).backward()
+    assert v.grad.tolist() == [4, 4, 4]
+    assert w.grad.tolist() == [5, 5, 5]
+    m[0] = 3
+    assert (v * v).tolist() == [9, 1, 1]
+    assert w.tolist() == [3, 1, 1]
+    (w.view(3) * w).sum().backward()
+    assert w.grad.tolist() == [11, 7, 7]
+
+
 # -- data_ptr -------------------------------------------------------------------------------
 
 

@@ -37,7 +37,7 @@ def rederive(handle: Tensor) -> None:
             # The base has changed its shape in place, and is a view itself now.
             root = alias.base = root.alias.base
         _hot.refreshed(root)
-        if alias.version != root.version or _is_shared(root):
+        if alias.version != root.version or (_is_shared(root) and not _is_variable(root)):
             with _Grad(not alias.plain):
                 part = root
                 for prim, args in alias.chain:
@@ -59,8 +59,9 @@ def rederive(handle: Tensor) -> None:
         return
     alias.storage_version = storage.version
     data = storage.data
-    if handle.leaf is None and handle.value.requires_grad and _same(handle.value, data):
-        return  # it was only looked at: it stays the variable that it is
+    known = handle.value.extra is not _hot.VOLATILE and _is_variable(handle)
+    if known and _same(handle.value, data):
+        return  # it was only looked at: it stays the variable that it is, and so do its views
     handle.version += 1
     if storage.shared is not None:
         data = _hot.held(data.type, data.buffer.copy())
@@ -90,6 +91,11 @@ def _bits(array: Any) -> tuple[Any, ...]:
 def _is_shared(handle: Tensor) -> bool:
     alias = handle.alias
     return alias is not None and alias.storage is not None and alias.storage.shared is not None
+
+
+def _is_variable(handle: Tensor) -> bool:
+    """Whether a handle's value has an identity: it stands for what gradients are taken by."""
+    return handle.leaf is not None or handle.value.requires_grad
 
 
 def relabel(handle: Tensor) -> None:
@@ -410,7 +416,7 @@ def refresh_shared(handle: Tensor, storage: Storage) -> None:
         storage.shared = None
         storage.version += 1
         return
-    if handle.leaf is not None or handle.value.requires_grad:
+    if _is_variable(handle):
         storage.version += 1  # re-derived from a snapshot: its value must keep its identity
         storage.data = data
         return
