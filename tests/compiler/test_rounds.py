@@ -93,8 +93,10 @@ def test_only_what_is_combined_from_copies_waits_for_that():
     made, spans = rounds(0, 3, schedules, accesses(steps, {}, {}, []))
     assert made == [[(1, 0), (0, 0)], [(0, 1)], [(1, 1), (0, 2)], [(2, 0)]]
     assert spans == [(0, 2), (0, 2), (3, 3)]
-    made = rounds(0, 3, schedules, accesses(steps, {2: 0}, {}, []))[0]  # 2 lies over an operand
-    assert made == [[(1, 0), (0, 0)], [(0, 1)], [(0, 2)], [(1, 1), (2, 0)]]
+    steps.insert(0, kernel({0}, {6}))
+    schedules = {0: schedule(2)} | {k + 1: found for k, found in schedules.items()}
+    made = rounds(0, 4, schedules, accesses(steps, {1: 0}, {}, []))[0]  # 1 lies over what it reads
+    assert made == [[(0, 0)], [(2, 0), (1, 0)], [(1, 1)], [(2, 1), (1, 2)], [(3, 0)]]
 
 
 @pytest.fixture

@@ -39,11 +39,13 @@ class Access:
         self.late: set[int] = set()
         self.early: dict[str, set[int]] = {}
 
-    def meets(self, other: Access, those: set[int]) -> bool:
-        """Whether a later kernel has to wait for what this one does with `those` of its values."""
-        if not (self.writes & those).isdisjoint(other.reads | other.writes):
-            return True
-        return not (self.reads & those).isdisjoint(other.writes)
+
+def _memory_of(
+    values: Collection[int], homes: Mapping[int, int], taken: Mapping[int, int]
+) -> set[int]:
+    """Where values may lie: by the values that this memory belongs to."""
+    found = {homes.get(i, i) for i in values}
+    return found | {taken[i] for i in values if i in taken}
 
 
 def accesses(
@@ -61,20 +63,16 @@ def accesses(
     for k, step in enumerate(steps):
         if not isinstance(step, Kernel):
             continue
-        over = [i for i in step.writes if i in homes or i in taken]
-        writes = {homes.get(i, i) for i in step.writes}
-        writes.update(taken[i] for i in over if i in taken)
-        access = found[k] = Access({homes.get(i, i) for i in step.reads}, writes)
-        if over:
-            access.late = writes
-            continue
-        access.early["clear"] = set()
-        for function, name in (("pack", "right"), ("turn_weight", "weight")):
-            if name in step.words:
-                value = step.slots[step.words.index(name)].a
-                access.early[function] = {homes.get(value, value)}
+        writes = _memory_of(step.writes, homes, taken)
+        access = found[k] = Access(_memory_of(step.reads, homes, {}), writes)
         if step.nest is not None:
-            access.late = {op.out for op in step.nest.late_folds()}
+            access.late = _memory_of([op.out for op in step.nest.late_folds()], homes, taken)
+        if not any(i in homes or i in taken for i in step.writes):
+            access.early["clear"] = set()
+            for function, name in (("pack", "right"), ("turn_weight", "weight")):
+                if name in step.words:
+                    value = step.slots[step.words.index(name)].a
+                    access.early[function] = _memory_of([value], homes, {})
     for n, shared in enumerate(together):
         for k in shared:
             found[k].writes.add(_SHARED - n)
@@ -97,19 +95,19 @@ def rounds(
             made += [[(k, s)] for s in range(n)]
         return made, spans
     shared: list[bool] = []  # whether a round has a stage of several calls
-    recent: list[tuple[int, Access, set[int]]] = []  # (round behind it, kernel, what is done then)
+    made_by: dict[int, int] = {}  # the round from which on a value may be read
+    done_by: dict[int, int] = {}  # and overwritten, too
     for k in range(first, end):
-        floor = max(0, len(made) - _BACK)
-        recent = [one for one in recent if one[0] > floor]
-        mine, at, begins = found[k], floor - 1, -1
-        stages = schedules[k].stages
-        behind = max([after for after, other, those in recent if other.meets(mine, those)] + [0])
-        for s, stage in enumerate(stages):
+        mine, begins = found[k], -1
+        at = max(0, len(made) - _BACK) - 1
+        behind = max([made_by.get(i, 0) for i in mine.reads] + [0])
+        behind = max([max(made_by.get(i, 0), done_by.get(i, 0)) for i in mine.writes] + [behind])
+        ready = 0  # behind all but the last stage, if that combines copies
+        for s, stage in enumerate(schedules[k].stages):
             early = mine.early.get(stage.function)
-            if early is None:
-                at = max(at + 1, behind)
-            else:
-                at = max([at + 1, *[a for a, other, _ in recent if early & other.writes]])
+            needed = [made_by.get(i, 0) for i in early] if early is not None else [behind]
+            ready = at + 1
+            at = max([ready, *needed])
             several = len(stage.blocks) > 1
             while at < len(made) and not (several or shared[at]):
                 at += 1
@@ -119,13 +117,11 @@ def rounds(
             made[at].append((k, s))
             shared[at] |= several
             begins = at if begins < 0 else begins
-            done = mine.reads | mine.writes
-            if stage.function == "combine":
-                recent.append((at + 1, mine, mine.late))
-            elif s == len(stages) - 1:
-                recent.append((at + 1, mine, done))
-            elif stages[s + 1].function == "combine":
-                recent.append((at + 1, mine, done - mine.late))
+        combines = stage.function == "combine"
+        for i in mine.reads:
+            done_by[i] = max(done_by.get(i, 0), ready if combines else at + 1)
+        for i in mine.writes:
+            made_by[i] = ready if combines and i not in mine.late else at + 1
         spans.append((begins, at))
     for one in made:  # what is cut comes first: it takes longest
         one.sort(key=lambda pair: len(schedules[pair[0]].stages[pair[1]].blocks) < 2)

@@ -8,6 +8,7 @@ For the sizes of a visit they are evaluated together, and gathered into a copy o
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -184,12 +185,13 @@ class Skeleton:
             self.rounds[first] = made
             spans += [(self.n_rounds + begins, self.n_rounds + ends) for begins, ends in own]
             self.n_rounds += len(made)
-        self._begins = [begins for begins, _ in spans]
-        self._ends = [ends for _, ends in spans]
+        # The first round of a step and all behind it, the last one of a step and all before it.
+        self._begins = list(accumulate([begins for begins, _ in reversed(spans)], min))[::-1]
+        self._ends = list(accumulate([ends for _, ends in spans], max))
 
     def _span_of(self, first: int, last: int) -> tuple[int, int]:
         """The rounds in which what has to do with these steps, and all between them, is alive."""
-        return min(self._begins[first : last + 1]), max(self._ends[first : last + 1])
+        return self._begins[first], self._ends[last]
 
     # -- memory -----------------------------------------------------------------------------
 
