@@ -24,7 +24,8 @@ def idle_frame():
 @pytest.mark.parametrize("shape", [(), (3,), (0, 2), (2, 3, 1)])
 def test_results_are_like_numpys_own(shape, dtype):
     frame = idle_frame()
-    frame.outs = (maker(shape, dtype), shape, dtype), (None, shape, dtype)
+    make = maker(shape, dtype)
+    frame.outs = (make, shape, dtype, True), (make, shape, dtype, False)
     made, none = launcher.launch(frame, [], [], [], 0, None)
     like = np.empty(shape, dtype)
     assert none is None and type(made) is np.ndarray
@@ -35,7 +36,7 @@ def test_results_are_like_numpys_own(shape, dtype):
 
 def test_what_cannot_be_had_is_an_error():
     frame = idle_frame()
-    frame.outs = ((np.empty, (-1, 2), np.dtype(np.float32)),)
+    frame.outs = ((np.empty, (-1, 2), np.dtype(np.float32), True),)
     with pytest.raises(ValueError, match="negative dimensions"):
         launcher.launch(frame, [], [], [], 0, None)
 
