@@ -16,6 +16,8 @@ from wend.core._select import source_of
 
 __all__ = ["Core"]
 
+#: The C types, in the source tree where the stubs are written: no installation has them.
+TYPES = Path("src", "wend", "core", "_hot.pxd")
 #: Python types of C types that cannot be None.  A field of any other type may be, now and then.
 NUMBERS = {
     "bint": "_bool",
@@ -88,7 +90,9 @@ class Core:
         self.fields: dict[str, list[tuple[str, str]]] = {}
         self.returns: dict[str, str] = {}
         self.hidden: set[str] = set()  # C names: not there once the core is compiled
-        self._read_types(source.with_name("_hot.pxd").read_text(encoding="utf-8"))
+        beside = source.with_name(TYPES.name)
+        types = beside if beside.exists() else TYPES
+        self._read_types(types.read_text(encoding="utf-8"))
 
     def _read_types(self, text: str) -> None:
         current = ""
