@@ -496,9 +496,9 @@ def test_slices_of_other_bounds_share_a_template_and_have_their_own_extents(ran)
     """A gradient read past the end of a narrower slice's, as wide as the first one's."""
     with config.override(compile=True, wait=True), own_trie(sealed=True):
         for n in (4, 3, 5, 4):
-            x = torch.zeros(4, 6, dtype=torch.float64, requires_grad=True)
+            x = torch.tensor(np.zeros((4, 6)), requires_grad=True)
             y = x[:, :n]
-            assert y.shape == y.detach().numpy().shape == (4, n)
+            assert y.shape == (4, n)
             g = np.arange(1.0, 1.0 + 4 * n).reshape(4, n)
             y.backward(torch.tensor(g))
             expected = np.zeros((4, 6))
