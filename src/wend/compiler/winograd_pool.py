@@ -29,14 +29,15 @@ from __future__ import annotations
 from wend.compiler.blocking import arguments
 from wend.compiler.packing import shuffled
 from wend.compiler.routine import Routine
-from wend.compiler.tile import LINE, Shape
+from wend.compiler.tile import Shape
 from wend.compiler.winograd import parameters
 from wend.compiler.winograd_wide import (
+    FILTERS,
     JOINED,
     WIDE,
-    join_even,
+    SquareTiles,
+    join_columns,
     join_line,
-    join_odd,
     panel_runs,
 )
 
@@ -48,8 +49,8 @@ POOL = (
 ).split()
 _WINDOW = {"kernel": 2, "step": 2, "pad": 0, "dilation": 1}
 
-#: Neighbours among squares whose windows are a tile's, and filters of a tile.
-_GROUP, _FILTERS = 8, 8
+#: Neighbours among squares whose windows are a tile's.
+_GROUP = 8
 _SIDE = WIDE.side // 2
 # Within halves: pairs of the first two squares, and of the next two.
 _PAIRS = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
@@ -173,56 +174,34 @@ def _join_pooled(shape: Shape, names: list[str]) -> str:
     """
     f = Routine("join_pooled", parameters(JOINED), internal=True)
     a = arguments(f, names, "")
-    unit, seen, pair = shape.size, WIDE.seen, _SIDE * shape.size
-    # Where the pairs of each square go, and the tiles that they are: of each group two, one for
-    # each line. The first tiles are of what is no square.
-    places = f.let(f"alloca [{WIDE.few + _GROUP} x i64], align 8")
-    tile_row = shape.panel * unit
-    tile = _FILTERS * tile_row
-    tiles = f.let(f"alloca [{(WIDE.few + 1) * _SIDE * tile} x i8], align {LINE}")
-    number = f.let("alloca i64, align 8")
-    with f.loop("0", str(WIDE.few)) as i:
-        f.store("i64", "0", f.at(places, f.mul(i, "8")), 8)
-    f.store("i64", "0", number, 8)
-    with panel_runs(f, a, _GROUP) as (_, before, _, _):
-        here = f.add(f.load("i64", number, 8), str(_SIDE * tile))
-        f.store("i64", here, number, 8)
-        for square in range(_GROUP):
-            place = f.at(places, f.mul(f.add(before, str(square)), "8"))
-            f.store("i64", f.add(here, str(square * pair)), place, 8)
+    unit = shape.size
+    room = SquareTiles.of(f, shape, a, WIDE.few, _GROUP, _SIDE)
+    places, tiles, tile = room.places, room.tiles, room.tile
     _, across = pooled_size(f, a)
-    with f.loop("0", a["filters"], str(_FILTERS)) as first:
-        rows = f.minimum(f.sub(a["filters"], first), str(_FILTERS))
-        with f.loop("0", f.ceil_div("%count", shape.lanes)) as q, f.loop("0", rows) as i:
-            here = f.add(f.mul(f.add(first, i), "%line"), f.mul(q, str(shape.bytes)))
-            here = f.at("%sums", here)
-            squares = f.at(places, f.mul(q, str(8 * shape.lanes)))
-            to = f.at(tiles, f.mul(i, str(tile_row)))
+    with f.loop("0", a["filters"], str(FILTERS)) as first:
+        rows = f.minimum(f.sub(a["filters"], first), str(FILTERS))
+        with room.vectors(f, shape, first, rows) as (here, squares, to):
             best: list[list[str]] = []
-            for first_line, way in enumerate((join_even, join_odd)):
-                columns = []
-                for k in range(seen):
-                    wanted = range(first_line, first_line + seen - 1)
-                    read = [f.at(here, f.mul("%apart", str(seen * j + k))) for j in wanted]
-                    columns.append(way(f, shape, [f.load(shape.vector, at, unit) for at in read]))
+            for first_line in (0, 1):
+                columns = join_columns(f, shape, here, first_line)
                 for part in range(_SIDE):
                     four = join_line(f, shape, [column[part] for column in columns])
-                    made = [_greater(f, shape, four[k + 1], four[k]) for k in (0, 2)]
+                    two = [_greater(f, shape, four[k + 1], four[k]) for k in (0, 2)]
                     if first_line:
-                        both = zip(made, best[part], strict=True)
+                        both = zip(two, best[part], strict=True)
                         best[part] = [_greater(f, shape, low, high) for low, high in both]
                     else:
-                        best.append(made)
+                        best.append(two)
             for down, (one, other) in enumerate(best):
                 for second, order in enumerate(_PAIRS):
                     pairs = shuffled(f, shape, one, other, order, shape.lanes)
                     # Squares of a vector: the even ones, and then the odd ones.
                     for k, square in enumerate((0, 2, 1, 3)):
                         lanes = [2 * k, 2 * k + 1]
-                        two = shuffled(f, shape, pairs, "poison", lanes, shape.lanes)
+                        windows = shuffled(f, shape, pairs, "poison", lanes, shape.lanes)
                         offset = f.load("i64", f.at(squares, 8 * (4 * second + square)), 8)
                         place = f.at(f.at(to, down * tile), offset)
-                        f.store(f"<2 x {shape.element}>", two, place, unit)
+                        f.store(f"<2 x {shape.element}>", windows, place, unit)
         with panel_runs(f, a, _GROUP) as (image, before, (y, x), count):
             left = f.mul(x, str(_SIDE))
             length = f.minimum(f.mul(count, str(_SIDE)), f.sub(across, left))

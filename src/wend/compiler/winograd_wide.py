@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from wend.base import dtypes
 from wend.compiler.blocking import arguments
@@ -42,20 +43,23 @@ from wend.compiler.winograd import (
 )
 
 __all__ = [
+    "FILTERS",
     "JOINED",
     "WIDE",
+    "SquareTiles",
     "has_wide",
     "is_wide",
-    "join_even",
+    "join_columns",
     "join_line",
-    "join_odd",
     "panel_runs",
     "spread_line",
     "wide_functions",
 ]
 
-#: Neighbours among squares whose lines are a tile's, and filters of a tile.
-_GROUP, _FILTERS = 4, 8
+#: Filters of a tile.
+FILTERS = 8
+#: Neighbours among squares whose lines are a tile's.
+_GROUP = 4
 #: Channels that are transformed along columns before they are along lines.
 _CHANNELS = 4
 # Squares that are multiplied before the next ones are transformed.
@@ -135,11 +139,11 @@ def spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
 
 def join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """Six sums -> the four neighbours that they make."""
-    even, odd = join_even(f, shape, x[:5]), join_odd(f, shape, x[1:])
+    even, odd = _join_even(f, shape, x[:5]), _join_odd(f, shape, x[1:])
     return [even[0], odd[0], even[1], odd[1]]
 
 
-def join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """The first and the third of four neighbours, of all sums but the last."""
     near, far = total(f, shape, x[1], x[2]), total(f, shape, x[3], x[4])
     return [
@@ -148,7 +152,7 @@ def join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     ]
 
 
-def join_odd(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _join_odd(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     """The second and the fourth, of all sums but the first."""
     slope, steep = difference(f, shape, x[0], x[1]), difference(f, shape, x[2], x[3])
     return [
@@ -309,45 +313,78 @@ def _store_lines(shape: Shape) -> str:
     return f.text()
 
 
+class SquareTiles(NamedTuple):
+    """Where the lines of each square of a panel or chunk go, and the tiles that they are.
+
+    Of each group of neighbours there is a tile for each line. The first tiles are of what is no
+    square.
+
+    places: of squares, offsets in `tiles`     tile: bytes of one
+    """
+
+    places: str
+    tiles: str
+    tile: int
+
+    @staticmethod
+    def of(
+        f: Routine, shape: Shape, a: dict[str, str], most: int, group: int, side: int
+    ) -> SquareTiles:
+        """For at most so many squares, in groups of up to `group`, that become `side` x `side`."""
+        places = f.let(f"alloca [{most + group} x i64], align 8")
+        tile = FILTERS * shape.panel * shape.size
+        tiles = f.let(f"alloca [{(most + 1) * side * tile} x i8], align {LINE}")
+        number = f.let("alloca i64, align 8")
+        with f.loop("0", str(most)) as i:
+            f.store("i64", "0", f.at(places, f.mul(i, "8")), 8)
+        f.store("i64", "0", number, 8)
+        with panel_runs(f, a, group) as (_, before, _, _):
+            here = f.add(f.load("i64", number, 8), str(side * tile))
+            f.store("i64", here, number, 8)
+            for square in range(group):
+                place = f.at(places, f.mul(f.add(before, str(square)), "8"))
+                f.store("i64", f.add(here, str(square * side * shape.size)), place, 8)
+        return SquareTiles(places, tiles, tile)
+
+    @contextmanager
+    def vectors(
+        self, f: Routine, shape: Shape, first: str, rows: str
+    ) -> Iterator[tuple[str, str, str]]:
+        """(a vector of sums, places of its squares, row of the first tile), of these filters."""
+        with f.loop("0", f.ceil_div("%count", shape.lanes)) as q, f.loop("0", rows) as i:
+            here = f.add(f.mul(f.add(first, i), "%line"), f.mul(q, str(shape.bytes)))
+            here = f.at("%sums", here)
+            squares = f.at(self.places, f.mul(q, str(8 * shape.lanes)))
+            yield here, squares, f.at(self.tiles, f.mul(i, str(shape.panel * shape.size)))
+
+
+def join_columns(f: Routine, shape: Shape, here: str, first_line: int) -> list[list[str]]:
+    """The columns of two lines of squares, the even or the odd ones, from the sums at `here`."""
+    seen, way = WIDE.seen, (_join_even, _join_odd)[first_line]
+    columns = []
+    for k in range(seen):
+        wanted = range(first_line, first_line + seen - 1)
+        read = [f.at(here, f.mul("%apart", str(seen * j + k))) for j in wanted]
+        columns.append(way(f, shape, [f.load(shape.vector, at, shape.size) for at in read]))
+    return columns
+
+
 def _join_whole(shape: Shape, names: list[str]) -> str:
     """The function that makes the output of `count` squares of a panel, for all filters."""
     f = Routine("join_whole", parameters(JOINED), internal=True)
     a = arguments(f, names, "out epilogue state")
-    unit, half, seen, side = shape.size, shape.lanes // 2, WIDE.seen, WIDE.side
-    # Where the lines of each square go, and the tiles that they are: of each group a tile for each
-    # of its lines. The first tiles are of what is no square.
-    places = f.let(f"alloca [{shape.panel + _GROUP} x i64], align 8")
-    tile_row = shape.panel * unit
-    tile = _FILTERS * tile_row
-    tiles = f.let(f"alloca [{(shape.panel + 1) * side * tile} x i8], align {LINE}")
-    number = f.let("alloca i64, align 8")
+    unit, half, side = shape.size, shape.lanes // 2, WIDE.side
+    room = SquareTiles.of(f, shape, a, shape.panel, _GROUP, side)
+    places, tiles, tile = room.places, room.tiles, room.tile
     kind = f"<{half} x {shape.element}>"
-    with f.loop("0", str(shape.panel)) as i:
-        f.store("i64", "0", f.at(places, f.mul(i, "8")), 8)
-    f.store("i64", "0", number, 8)
-    with panel_runs(f, a, _GROUP) as (_, before, _, _):
-        here = f.add(f.load("i64", number, 8), str(side * tile))
-        f.store("i64", here, number, 8)
-        for square in range(_GROUP):
-            place = f.at(places, f.mul(f.add(before, str(square)), "8"))
-            f.store("i64", f.add(here, str(square * half * unit)), place, 8)
     channel = f.mul(a["out_channel"], str(unit))
     handed = f.is_("ne", a["epilogue"], "null", "ptr")
-    with f.loop("0", a["filters"], str(_FILTERS)) as first:
-        rows = f.minimum(f.sub(a["filters"], first), str(_FILTERS))
-        with f.loop("0", f.ceil_div("%count", shape.lanes)) as q, f.loop("0", rows) as i:
-            here = f.add(f.mul(f.add(first, i), "%line"), f.mul(q, str(shape.bytes)))
-            here = f.at("%sums", here)
-            squares = f.at(places, f.mul(q, str(8 * shape.lanes)))
-            to = f.at(tiles, f.mul(i, str(tile_row)))
+    with f.loop("0", a["filters"], str(FILTERS)) as first:
+        rows = f.minimum(f.sub(a["filters"], first), str(FILTERS))
+        with room.vectors(f, shape, first, rows) as (here, squares, to):
             # In 16 registers there is room for two lines of six sums.
-            for first_line, way in enumerate((join_even, join_odd)):
-                columns = []
-                for k in range(seen):
-                    wanted = range(first_line, first_line + seen - 1)
-                    read = [f.at(here, f.mul("%apart", str(seen * j + k))) for j in wanted]
-                    given = [f.load(shape.vector, place, unit) for place in read]
-                    columns.append(way(f, shape, given))
+            for first_line in (0, 1):
+                columns = join_columns(f, shape, here, first_line)
                 for part in (0, 1):
                     onto = f.at(to, (first_line + 2 * part) * tile)
                     made_ = join_line(f, shape, [column[part] for column in columns])
