@@ -58,8 +58,8 @@ def special(dtype):
     # fmt: off
     ends = [info.max, info.tiny, info.smallest_subnormal, 3 * info.smallest_subnormal, info.eps]
     rest = [0.0, 0.1, 0.5, 0.55, 0.84, 0.9999999, 1.0, 1.0000001, 1.5, 2.0, 2.5, 3.0, 9.0, 10.5,
-            27.0, 88.7, 88.73, 89.0, 104.0, 127.5, 128.0, 150.0, 709.7, 709.8, 711.0, 746.0,
-            1e4, 1e6, 1e18, INF, NAN]
+            16.6, 27.0, 88.7, 88.73, 89.0, 104.0, 104.7, 105.01, 105.3, 127.5, 128.0, 150.0,
+            709.7, 709.8, 711.0, 746.0, 1e4, 1e6, 1e18, INF, NAN]
     # fmt: on
     values = np.array(ends + rest, dtype)
     return np.concatenate([values, -values])

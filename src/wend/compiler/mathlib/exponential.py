@@ -139,5 +139,23 @@ def exp_of_small(x: Operand) -> Operand:
 
 def sigmoid(x: Operand) -> Operand:
     """1 / (1 + e**-x), also where that is small."""
+    if not x.is_double and not x.b.scales_by_power(x.dtype):
+        return _short_sigmoid(x)
     e = exp_of_negative(-abs(x))
     return quotient(where(x < 0.0, e, 1.0), 1.0, e)
+
+
+def _short_sigmoid(x: Operand) -> Operand:
+    """`sigmoid` of float32 where dividing takes no longer than what would do without.
+
+    Both sides are 2**-24 of what they stand for: that leaves e**-x finite until it is divided to 0.
+    """
+    one = 2.0**-24
+    # Masked scores are divided by infinity: processors take long to round to 0.
+    x = (-x).at_least(-60.0).at_most(105.4)
+    n, power = power_nearest(x, LOG2_E, -24)
+    r, q = _rest(x, n)
+    total, finite = power + one, power.at_most(2.0**127)
+    lost = one - (total - finite)  # of 1 beside 2**24 and more, where it would be missed
+    lost = where(lost > 0.0, lost, x.constant(0.0))
+    return one / (finite.fma((r * r).fma(q, r), lost) + total)
