@@ -103,9 +103,9 @@ def test_calls_that_share_a_workspace_transform_a_weight_once():
     assert not case.convolve(workspace=at, turned=conv.FIRST).any()
 
 
-def is_in_wide_squares(case):
+def is_in_wide_squares(case, **more):
     """Whether `case.convolve()` took squares of 4 x 4: they fill the workspace."""
-    case.convolve()
+    case.convolve(**more)
     return not np.isnan(case.room[0][-1])
 
 
@@ -148,6 +148,16 @@ def check_transformed(case):
 def test_large_squares(case):
     assert is_in_wide_squares(case) == has_wide(Shape.of(host(), "float"), "float32")
     check_transformed(case)
+
+
+def test_small_images_are_cut_into_large_squares_where_these_fit_or_a_weight_is_shared():
+    has_some = has_wide(Shape.of(host(), "float"), "float32")
+    for size, alone in (((13, 13), True), ((12, 11), False), ((8, 7), None)):
+        case = Case((1, 32, 34, size, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1))
+        assert is_in_wide_squares(case) == (has_some and bool(alone))
+        assert is_in_wide_squares(case, shared=1) == (has_some and alone is not None)
+        for shared in (0, 1):
+            near(case.convolve(shared=shared), case.forward())
 
 
 @pytest.mark.parametrize("kind", ["normal", "relu", "with a mean", "spikes", "edges"])

@@ -7,6 +7,7 @@ from convolutions import GEOMETRIES, Case, near
 import wend
 from tries import own_trie
 from wend.base import config
+from wend.compiler.conv import keeps_turned
 from wend.compiler.ir import CONVOLVE
 from wend.core.primitive import ops
 from wend.nn import functional as F
@@ -28,6 +29,20 @@ def compiled(monkeypatch):
     wend.set_default_dtype(wend.float32)
     with own_trie(), config.override(compile=True, wait=True):
         yield steps
+
+
+@pytest.fixture
+def recipes(monkeypatch):
+    """The recipes of all plans that are made."""
+    found = []
+    bound = CompiledPlan.__init__
+
+    def note(plan, reference, recipe, libraries):
+        found.append(recipe)
+        bound(plan, reference, recipe, libraries)
+
+    monkeypatch.setattr(CompiledPlan, "__init__", note)
+    return found
 
 
 def both_gradients(x, w, g, call):
@@ -70,6 +85,21 @@ def test_one_plan_serves_all_sizes(compiled):
         near(y, np.maximum(case.forward(), 0), "float64")
         made.append(compiled.count(CONVOLVE))
     assert made[1] == made[2]
+
+
+def test_convolutions_by_one_weight_are_told_so(recipes):
+    rng = np.random.default_rng(0)
+    w, other = (wend.tensor(rng.normal(size=(n, 32, 3, 3)).astype("f")) for n in (24, 16))
+    cases = [Case((1, 32, 24, (n, n), (3, 3), (1, 1), (1, 1), (1,) * 4, 1)) for n in (8, 12, 13)]
+    made = [F.conv2d(wend.tensor(case.x), w, padding=1) for case in cases]
+    made.append(F.conv2d(wend.tensor(cases[0].x), other, padding=1))
+    wend.synchronize()
+    for y, case in zip(made, cases, strict=False):
+        case.w = w.numpy()
+        near(y.numpy(), case.forward())
+    kernels = [step for step in recipes[-1].steps if step.name == "convolve"]
+    told = [step.slots[step.words.index("shared")].a for step in kernels]
+    assert told == ([1, 1, 1, 0] if keeps_turned("float32") else [0] * 4)
 
 
 def test_one_dim_and_transposed(compiled):

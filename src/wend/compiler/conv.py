@@ -34,6 +34,7 @@ CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may 
                                 LATER: other calls have the same workspace and weight, and the
                                 words in front of it, in FRONT bytes, tell whether it is filled
     first_filter last_filter    for which `turn_weight` does so; all: 0, filters
+    shared                      1 if other convolutions of a plan have the same weight, else 0
     pool                    0, or the words of a pooling of the result: see `compiler.winograd_pool`
 
 An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
@@ -132,7 +133,7 @@ _COMMON = (
 )
 CONVOLVE = (
     _COMMON + "first_column last_column accumulate epilogue state bundle scratch origin "
-    "batch workspace spread turned first_filter last_filter pool"
+    "batch workspace spread turned first_filter last_filter shared pool"
 ).split()
 CONVOLVE_INPUT = (
     _COMMON + "out_row out_column workspace partial bundle scratch turned first_filter last_filter "
@@ -247,7 +248,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         ]
         return "\n".join(texts)
     wide = name == "convolve" and has_wide(shape, dtype)
-    words = CONVOLVE if wide else CONVOLVE[:-1]  # nobody else pools
+    words = CONVOLVE if wide else CONVOLVE[: CONVOLVE.index("shared")]  # only that is told more
     texts = [
         tiles(shape),
         pack_right(shape, dtype),
@@ -298,11 +299,11 @@ def _turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     """What comes before the parts of a convolution."""
     f = Routine("turn_weight", [("ptr", "args")])
     a = arguments(f, names, "")
+    if has_wide(shape, dtype):
+        with f.when(is_wide(f, shape, a)):
+            f.line("call void @spread_filters_wide(ptr %args)")
+            f.leave_when("true")
     with f.when(is_winograd(f, shape, dtype, a)):
-        if has_wide(shape, dtype):
-            with f.when(is_wide(f, shape, a)):
-                f.line("call void @spread_filters_wide(ptr %args)")
-                f.leave_when("true")
         f.line("call void @spread_filters(ptr %args)")
     return f.text()
 
@@ -316,12 +317,13 @@ def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
             f.store("i64", "0", f.at(workspace, -FRONT), 8)
             if wide:
                 f.store("i64", "0", f.at(workspace, WIDE.flag - FRONT), 8)
+    if wide:
+        with f.when(is_wide(f, shape, a)):
+            tell_pooled(f, "true")
+            f.line("call void @winograd_wide(ptr %args)")
+            f.leave_when("true")
     with f.when(is_winograd(f, shape, dtype, a)):
         if wide:
-            with f.when(is_wide(f, shape, a)):
-                tell_pooled(f, "true")
-                f.line("call void @winograd_wide(ptr %args)")
-                f.leave_when("true")
             tell_pooled(f, "false")
         f.line("call void @winograd(ptr %args)")
         f.leave_when("true")

@@ -14,16 +14,12 @@ from wend.compiler import conv, matmul
 from wend.compiler.extents import Poly, add, constant, mul, product, scale
 from wend.compiler.kernels import Kernel, Slot
 from wend.compiler.split import Form, Words, copied_folds, operand_sizes
+from wend.compiler.windows import by_one_weight
 
 __all__ = ["Block", "Schedule", "Stage", "keep_turned", "schedule"]
 
 #: Where a piece of private memory is not reached over an edge.
 NO_EDGE = -1
-#: Words by which a convolution is told of its weight, but for the groups: a number of each call's
-#: own, and what is turned is of one group.
-_OF_A_WEIGHT = (
-    "weight weight_filter channels kernel_height kernel_width dilation_height dilation_width"
-).split()
 
 
 class Block(list[Slot]):
@@ -223,14 +219,12 @@ def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, Schedule]) -> l
     Their schedules are changed: each has a piece of private memory, and those of one weight are to
     be the same.
     """
-    found: dict[Any, list[int]] = {}
-    for k, kernel in kernels.items():
-        whole = len(schedules[k].stages) == len(schedules[k].stages[0].blocks) == 1
-        if kernel.name == "convolve" and whole and conv.keeps_turned(kernel.source):
-            w = _Blocks(kernel)
-            key = kernel.source, *[w.slot(name) for name in _OF_A_WEIGHT]
-            found.setdefault(key, []).append(k)
-    together = [steps for steps in found.values() if len(steps) > 1]
+    whole = {
+        k: kernel
+        for k, kernel in kernels.items()
+        if len(schedules[k].stages) == len(schedules[k].stages[0].blocks) == 1
+    }
+    together = by_one_weight(whole)
     for steps in together:
         for k in steps:
             w = _Blocks(kernels[k])

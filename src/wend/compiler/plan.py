@@ -25,7 +25,7 @@ from wend.compiler.regions import Region
 from wend.compiler.scans import scan
 from wend.compiler.sharing import Life, operand_for, shared_places
 from wend.compiler.tails import Tail, head_of
-from wend.compiler.windows import convolution
+from wend.compiler.windows import convolution, tell_shared
 from wend.core.graph import PathGraph
 
 
@@ -111,6 +111,7 @@ class Recipe:
             if step is not None:
                 self.steps.append(step)
             yield
+        tell_shared({k: step for k, step in enumerate(self.steps) if isinstance(step, Kernel)})
 
     def place(self) -> None:
         """Lifetimes, and whose memory results take."""

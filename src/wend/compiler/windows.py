@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from wend.base import dtypes
@@ -13,7 +14,7 @@ from wend.compiler.layout import Layout, contiguous, is_dense
 from wend.core.graph import Node
 from wend.core.symbolic import ARG, FLOORDIV
 
-__all__ = ["ROLES", "convolution", "lower_convolution"]
+__all__ = ["ROLES", "by_one_weight", "convolution", "lower_convolution", "tell_shared"]
 
 # Which of (input, weight, out) each op is given, in its order, and which one it makes.
 ROLES = {
@@ -21,6 +22,12 @@ ROLES = {
     "convolve_input": ("out", "weight", "input"),
     "convolve_weight": ("input", "out", "weight"),
 }
+
+#: Words by which a convolution is told of its weight, but for the groups: a number of each call's
+#: own, and what is turned is of one group.
+_OF_A_WEIGHT = (
+    "weight weight_filter channels kernel_height kernel_width dilation_height dilation_width"
+).split()
 
 #: What else is called of a module.
 HELPERS = {
@@ -72,7 +79,7 @@ def convolution(f: Function, op: Op) -> Kernel:
         layout = f.layout(i)
         words[role] = Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
     zero = Slot("word", 0)
-    zeros = "accumulate epilogue state first_column origin turned first_filter pool"
+    zeros = "accumulate epilogue state first_column origin turned first_filter shared pool"
     words |= dict.fromkeys(zeros.split(), zero)
     words["last_filter"] = words["filters"]
     scratch = constant(conv.scratch_bytes(dtype.name))
@@ -94,6 +101,27 @@ def convolution(f: Function, op: Op) -> Kernel:
     kernel.words = tuple(conv.WORDS[name])
     kernel.slots = [words[word] for word in kernel.words]
     return kernel
+
+
+def by_one_weight(kernels: Mapping[int, Kernel]) -> list[list[int]]:
+    """Which convolutions have one weight, that may be turned for all of them: several at a time."""
+    found: dict[Any, list[int]] = {}
+    for k, kernel in kernels.items():
+        if kernel.name == "convolve" and conv.keeps_turned(kernel.source):
+            words = [kernel.slots[kernel.words.index(name)] for name in _OF_A_WEIGHT]
+            found.setdefault((kernel.source, *words), []).append(k)
+    return [numbers for numbers in found.values() if len(numbers) > 1]
+
+
+def tell_shared(kernels: Mapping[int, Kernel]) -> None:
+    """Tell convolutions of one weight that they are several, whoever turns it.
+
+    How much transforming costs each of them decides how they are computed. It must not depend on
+    which of them are cut: their results are the same for any number of threads.
+    """
+    for numbers in by_one_weight(kernels):
+        for k in numbers:
+            kernels[k].slots[kernels[k].words.index("shared")] = Slot("word", 1)
 
 
 def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly]:

@@ -51,7 +51,9 @@ __all__ = [
     "SIDE",
     "Squares",
     "chunk_of",
+    "count_squares",
     "difference",
+    "filled",
     "halves",
     "has_tiles",
     "is_large",
@@ -61,12 +63,14 @@ __all__ = [
     "join_image",
     "least",
     "parameters",
+    "pays",
     "runs",
     "spread_image",
     "spread_weight",
     "spread_words",
     "squares_of",
     "stored_ways",
+    "suited",
     "total",
     "winograd",
 ]
@@ -79,6 +83,8 @@ FIRST, LATER, FRONT = 2, 3, 64
 #: with panels of two vectors, which other ways fill less well. Filters are so many that all tiles
 #: are so high that they add in one order, whatever their width.
 _WIDE, _NARROW = (48, 32, 64), (16, 16, 24)
+#: Squares from which on it pays where a weight is transformed for several convolutions.
+_SHARED = 16
 #: Squares that are multiplied before the next ones are transformed: few, as what they are
 #: transformed to should stay in the second-level cache, but for so large weights that have no room
 #: there and are read each time. Both are whole panels of any processor.
@@ -131,7 +137,10 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
     if not has_tiles(shape, dtype):
         return "false"
     found = f.is_("eq", f.mul(a["dilation_height"], a["dilation_width"]), "1")
-    return f.both(found, is_worth(f, shape, dtype, a, a["batch"], str(least(shape)[2])))
+    fewest = str(least(shape)[2])
+    if "shared" in a:
+        fewest = f.select(f.is_("ne", a["shared"], "0"), str(_SHARED), fewest)
+    return f.both(found, is_worth(f, shape, dtype, a, a["batch"], fewest))
 
 
 def has_tiles(shape: Shape, dtype: str) -> bool:
@@ -145,15 +154,23 @@ def is_worth(
     """Whether the kernel is 3 x 3, and channels are many enough, and squares `fewest`: an i1."""
     if not has_tiles(shape, dtype):
         return "false"
-    high, wide = squares_of(f, a)
-    squares = f.mul(f.mul(high, wide), images)
+    squares = count_squares(f, a, images, NARROW)
     positions = f.mul(f.mul(a["out_height"], a["out_width"]), images)
-    multiplied = squares
-    if is_padded(shape):
-        multiplied = f.mul(f.ceil_div(squares, shape.panel), str(shape.panel))
-    filters, channels, _ = least(shape)
+    multiplied = filled(f, shape, squares)
     found = f.is_("eq", a["dilation_height"], a["dilation_width"])
     for relation, x, y in [
+        *suited(shape, a),
+        ("sge", squares, fewest),
+        pays(f, multiplied, positions, NARROW),
+    ]:
+        found = f.both(found, f.is_(relation, x, y))
+    return found
+
+
+def suited(shape: Shape, a: dict[str, str]) -> list[tuple[str, str, str]]:
+    """What holds of a convolution that is transformed, but for its dilations and its extents."""
+    filters, channels, _ = least(shape)
+    return [
         ("eq", a["kernel_height"], "3"),
         ("eq", a["kernel_width"], "3"),
         ("eq", a["stride_height"], "1"),
@@ -162,12 +179,25 @@ def is_worth(
         ("eq", a["groups"], "1"),
         ("sge", a["filters"], str(filters)),
         ("sge", a["channels"], str(channels)),
-        ("sge", squares, fewest),
-        # Squares that reach beyond the edges: at most 3/5 of the multiplications must be left.
-        ("sle", f.mul(multiplied, "80"), f.mul(positions, "27")),
-    ]:
-        found = f.both(found, f.is_(relation, x, y))
-    return found
+    ]
+
+
+def pays(f: Routine, multiplied: str, positions: str, way: Squares) -> tuple[str, str, str]:
+    """At most 3/5 of the multiplications must be left: squares may reach beyond the edges."""
+    return ("sle", f.mul(multiplied, str(5 * way.places)), f.mul(positions, "27"))
+
+
+def count_squares(f: Routine, a: dict[str, str], images: str, way: Squares) -> str:
+    """Squares of so many images."""
+    high, wide = squares_of(f, a, way.side)
+    return f.mul(f.mul(high, wide), images)
+
+
+def filled(f: Routine, shape: Shape, squares: str) -> str:
+    """Squares with those that fill the last panel, where there are only whole ones."""
+    if not is_padded(shape):
+        return squares
+    return f.mul(f.ceil_div(squares, shape.panel), str(shape.panel))
 
 
 def least(shape: Shape) -> tuple[int, int, int]:

@@ -32,12 +32,16 @@ from wend.compiler.values import literal
 from wend.compiler.winograd import (
     NARROW,
     Squares,
+    count_squares,
     difference,
+    filled,
     has_tiles,
     is_large,
     parameters,
+    pays,
     spread_weight,
     squares_of,
+    suited,
     total,
     winograd,
 )
@@ -64,9 +68,12 @@ _GROUP = 4
 _CHANNELS = 4
 # Squares that are multiplied before the next ones are transformed.
 _CHUNK = 32
-# Squares of all images, times channels, from which on this pays, and how many eighths of the
-# multiplications must be left, at most: measured.
+# Squares of all images, times channels, from which on this pays, and how many eighths of what
+# squares of 2 x 2 take must be left, at most: measured.
 _WORK, _EIGHTHS = 512, 7
+# The same where the weight is transformed for several convolutions, and has so many channels: of
+# fewer ones there is little to gain for more rounding errors.
+_SHARED_WORK, _SHARED_CHANNELS = 288, 32
 _NEAR, _FAR = 2**-0.5, 2**0.5
 
 _PANEL = "ptr args, i64 first, i64 count"
@@ -79,17 +86,25 @@ def has_wide(shape: Shape, dtype: str) -> bool:
 
 
 def is_wide(f: Routine, shape: Shape, a: dict[str, str]) -> str:
-    """Whether a convolution for which `is_winograd` holds is computed this way: an i1."""
-    work, counts = [], []
-    for squares in (WIDE, NARROW):
-        high, wide = squares_of(f, a, squares.side)
-        count = f.mul(f.mul(high, wide), a["batch"])
-        counts.append(count)
-        padded = f.mul(f.ceil_div(count, shape.panel), str(shape.panel))
-        work.append(f.mul(padded, str(squares.places)))
-    less = f.is_("sle", f.mul(work[0], "8"), f.mul(work[1], str(_EIGHTHS)))
-    enough = f.is_("sge", f.mul(counts[0], a["channels"]), str(_WORK))
-    return f.both(f.both(less, enough), f.let(f"xor i1 {is_large(f, a)}, true"))
+    """Whether a convolution is computed this way, however it is cut: an i1."""
+    counts = [count_squares(f, a, a["batch"], way) for way in (WIDE, NARROW)]
+    multiplied = [filled(f, shape, count) for count in counts]
+    positions = f.mul(f.mul(a["out_height"], a["out_width"]), a["batch"])
+    work = [f.mul(n, str(way.places)) for n, way in zip(multiplied, (WIDE, NARROW), strict=True)]
+    together = f.is_("ne", a["shared"], "0")
+    together = f.both(together, f.is_("sge", a["channels"], str(_SHARED_CHANNELS)))
+    enough = f.select(together, str(_SHARED_WORK), str(_WORK))
+    found = f.let(f"xor i1 {is_large(f, a)}, true")
+    for relation, x, y in [
+        *suited(shape, a),
+        ("eq", a["dilation_height"], "1"),
+        ("eq", a["dilation_width"], "1"),
+        ("sge", f.mul(counts[0], a["channels"]), enough),
+        pays(f, multiplied[0], positions, WIDE),
+        ("sle", f.mul(work[0], "8"), f.mul(work[1], str(_EIGHTHS))),
+    ]:
+        found = f.both(found, f.is_(relation, x, y))
+    return found
 
 
 def wide_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
