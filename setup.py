@@ -86,6 +86,7 @@ def extensions() -> list[Any]:
     if pure() or not (CORE / "_hot.py").exists():
         return []
     from Cython.Build import cythonize
+    from Cython.Compiler import Options
 
     core = Extension(
         "wend.core._hot",
@@ -142,13 +143,17 @@ def extensions() -> list[Any]:
         extra_compile_args=[*core.extra_compile_args, *([] if os.name == "nt" else ["-Os"])],
         extra_link_args=LINK,
     )
-    return cythonize(
-        [core, launcher, sorter, slabs, binding],
-        language_level=3,
-        build_dir="build/cython",
-        annotate=False,
-        include_path=["src"],
-    )
+    shared = {
+        "language_level": 3,
+        "build_dir": "build/cython",
+        "annotate": False,
+        "include_path": ["src"],
+    }
+    found = cythonize([core], **shared)
+    # Nobody asks for help on the other four: their docstrings would be 25 kB. Cython takes this for
+    # all that it is given at once.
+    Options.docstrings = False
+    return [*found, *cythonize([launcher, sorter, slabs, binding], **shared)]
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})
