@@ -320,7 +320,7 @@ def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
     if wide:
         with f.when(is_wide(f, shape, a)):
             tell_pooled(f, "true")
-            f.line("call void @winograd_wide(ptr %args)")
+            f.line("call void @pool_squares(ptr %args)")
             f.leave_when("true")
     with f.when(is_winograd(f, shape, dtype, a)):
         if wide:

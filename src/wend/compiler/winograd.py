@@ -277,6 +277,8 @@ def winograd(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
         for line in [f.mul(a["out_width"], str(way.side))]
         for name in ("first_column", "last_column")
     ]
+    if way.by_panel:  # the positions may be of more rows, see `pool_squares`
+        rows = [f.minimum(row, high) for row in rows]
     begin, end = (f.mul(row, wide) for row in rows)
     columns = f.add(end, f.mul(squares, f.sub(a["images"], "1")))
     image_bytes = f.mul(a["input_image"], unit)

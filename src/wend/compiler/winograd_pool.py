@@ -10,6 +10,7 @@ Whether the windows are such, and which way a convolution takes, depends on size
 in any case, and is told whether there is anything to do: the convolution notes it in a word.
 
     void tell_pooled(args, may)                     notes whether it pools, if it may
+    void pool_squares(args)                         `winograd_wide` of what windows reach
     void join_squares(args, sums, line, apart, first, count)
     void join_pooled(args, sums, line, apart, first, count)
     void pool_lines(sums, rows, to, apart)
@@ -49,6 +50,7 @@ POOL = (
 ).split()
 _WINDOW = {"kernel": 2, "step": 2, "pad": 0, "dilation": 1}
 
+_EXTENTS = ("out_height", "out_width")
 #: Neighbours among squares whose windows are a tile's.
 _GROUP = 8
 _SIDE = WIDE.side // 2
@@ -60,6 +62,7 @@ def pool_functions(shape: Shape, names: list[str]) -> list[str]:
     """The functions, of a processor that has those of `compiler.winograd_wide`."""
     return [
         _tell_pooled(names),
+        _pool_squares(names),
         _hand_pooled(shape, names),
         _join_squares(shape, names),
         _join_pooled(shape, names),
@@ -107,6 +110,21 @@ def _tell_pooled(names: list[str]) -> str:
         for name, extent in zip(("high", "wide"), pooled_size(f, a)):
             found = f.both(found, f.is_("eq", pool[name], extent))
         f.store("i64", f.let(f"zext i1 {found} to i64"), pool["flag"], 8)
+    return f.text()
+
+
+def _pool_squares(names: list[str]) -> str:
+    """The function that computes squares, but for what only a last odd row or column is in."""
+    f = Routine("pool_squares", parameters("ptr args"), internal=True)
+    a = arguments(f, names, "")
+    even = f.let(f"alloca [{len(names)} x i64], align 8")
+    with f.when(is_pooled(f, a)):
+        for i, name in enumerate(names):
+            word = f.mul(f.div(a[name], "2"), "2") if name in _EXTENTS else a[name]
+            f.store("i64", word, f.at(even, 8 * i), 8)
+        f.line(f"call void @winograd_wide(ptr {even})")
+        f.leave_when("true")
+    f.line("call void @winograd_wide(ptr %args)")
     return f.text()
 
 
