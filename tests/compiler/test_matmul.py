@@ -64,7 +64,7 @@ def test_blocks_of_depth_and_columns(shape, dtype):
             close(out, left, right, dtype)
 
 
-@pytest.mark.parametrize("columns", [1, 2, 5, 8, 13, 20, 40])
+@pytest.mark.parametrize("columns", [1, 2, 5, 8, 13, 20, 33, 40, 66])
 @pytest.mark.parametrize(("rows", "depth"), [(24, 31), (100, 33), (333, 1100), (30, 3400)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_few_columns(rows, depth, columns, dtype):
@@ -231,15 +231,15 @@ def bias_and_rectify(f, site):
 
 
 @pytest.mark.parametrize("depth", [0, 3, 40, 1100])
-@pytest.mark.parametrize("turned", ["", "right", "both"])
-@pytest.mark.parametrize(("rows", "columns"), [(1, 10), (3, 61), (9, 64), (20, 401)])
+@pytest.mark.parametrize("turned", ["", "left", "right", "both"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 10), (3, 61), (9, 64), (20, 401), (50, 50)])
 def test_epilogue(rows, columns, depth, turned):
     text = matmul.epilogue("finish", "float32", bias_and_rectify)
     library = compile_module(text, ["finish"])
     left, right, bias = normal(1, 2, rows, depth), normal(2, 2, depth, columns), normal(3, columns)
-    if turned:
+    if turned in ("right", "both"):
         right = np.ascontiguousarray(right.swapaxes(1, 2)).swapaxes(1, 2)
-    if turned == "both":
+    if turned in ("left", "both"):
         left = np.ascontiguousarray(left.swapaxes(1, 2)).swapaxes(1, 2)
     out = np.full((2, rows, columns), 7, "f")
     state = np.array([bias.ctypes.data, out.ctypes.data, columns, rows * columns], np.int64)

@@ -286,11 +286,16 @@ def _product(shape: Shape, dtype: str) -> str:
     dotted = f.both(dotted, f.let(f"xor i1 {short}, true"))
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
     turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"], a["depth"]))
-    narrow = Narrow.of(f, shape, dtype, a, packed)
-    mirrored = f.both(narrow.dotted, f.let(f"xor i1 {dotted}, true"))
     crossed_ = f.both(crossed(f, shape, dtype, rows, a), f.let(f"xor i1 {packed}, true"))
-    turned_ = f.either(f.either(turned_, crossed_), narrow.turned)
+    turned_ = f.either(turned_, crossed_)
+    narrow = Narrow.of(f, shape, dtype, a, packed, f.either(dotted, turned_))
+    mirrored = f.both(narrow.dotted, f.let(f"xor i1 {dotted}, true"))
+    turned_ = f.either(turned_, narrow.turned)
     special = f.either(f.either(dotted, mirrored), turned_)
+    special = f.both(special, f.let(f"xor i1 {narrow.left_over}, true"))
+    first_column = f.maximum(a["first_column"], narrow.first)
+    last_column = f.select(narrow.left_over, narrow.first, a["last_column"])
+    columns = f.select(narrow.left_over, narrow.first, a["columns"])
     streamed_ = "false"
     if SOURCES[dtype][0] == shape.element:
         beside = f.both(f.is_("eq", a["right_column"], size), f.let(f"xor i1 {packed}, true"))
@@ -308,7 +313,7 @@ def _product(shape: Shape, dtype: str) -> str:
         out = _place(f, a, "out", i, j)
         part = (
             f"i64 {a['first_row']}, i64 {a['last_row']}, "
-            f"i64 {a['first_column']}, i64 {a['last_column']}, ptr {out}, i64 {a['out_row']}"
+            f"i64 {first_column}, i64 {a['last_column']}, ptr {out}, i64 {a['out_row']}"
         )
         told_ = f"ptr {a['state']}, i64 {told[0]}, i64 {told[1]}"
         rest = f"i1 {accumulate}, ptr {a['epilogue']}, {told_}"
@@ -345,11 +350,11 @@ def _product(shape: Shape, dtype: str) -> str:
             lines = narrow.columns(f, shape, a, right.base, room.panels)
             f.line(
                 f"call void @dots(ptr {lines.base}, i64 {lines.line}, ptr {left.base}, "
-                f"i64 {left.line}, i64 {a['depth']}, i64 {a['first_column']}, "
+                f"i64 {left.line}, i64 {a['depth']}, i64 {first_column}, "
                 f"i64 {a['last_column']}, i64 {a['first_row']}, i64 {a['last_row']}, ptr {out}, "
                 f"i64 {shape.size}, i64 {a['out_row']}, {rest}, ptr {room.tile})"
             )
-        operands = Operands(f, shape, dtype, room, left, right, a["columns"], few)
+        operands = Operands(f, shape, dtype, room, left, right, columns, few)
         with f.when(usual):
             Multiply(
                 f,
@@ -358,8 +363,8 @@ def _product(shape: Shape, dtype: str) -> str:
                 left=operands.left_rows,
                 room=room,
                 part_rows=(a["first_row"], a["last_row"]),
-                part_columns=(a["first_column"], a["last_column"]),
-                columns=a["columns"],
+                part_columns=(a["first_column"], last_column),
+                columns=columns,
                 depth=a["depth"],
                 out=out,
                 out_row=a["out_row"],

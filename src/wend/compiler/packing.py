@@ -148,16 +148,11 @@ def _transpose(f: Routine, source: Source) -> None:
     shape = source.shape
     lanes, few = shape.lanes, 16 // shape.size
     row = f.mul("%width", str(shape.size))
-    last = f.sub("%columns", "1")
     whole = f.mul(f.div("%depth", str(lanes)), str(lanes))
-    nearly = f.mul(f.div("%depth", str(few)), str(few))
-    rest = f.sub("%depth", nearly)
-    mask = lane_mask(f, few, rest)
+    shallow = f.is_("slt", "%depth", str(few))
+    mask = lane_mask(f, few, "%depth")
     with f.loop("0", "%width", str(lanes)) as n:
-        lines = [
-            f.at("%source", f.mul(f.minimum(f.add(n, str(i)), last), "%column"))
-            for i in range(lanes)
-        ]
+        lines = _lines(f, lanes, n)
         to = f.at("%panel", f.mul(n, str(shape.size)))
 
         def put(x: str, step: str, to: str = to) -> None:
@@ -168,14 +163,37 @@ def _transpose(f: Routine, source: Source) -> None:
             rows = [source.vector(f, f.at(line, offset)) for line in lines]
             for i, x in enumerate(transposed(f, shape, rows)):
                 put(x, f.add(k, str(i)))
-        with f.loop(whole, nearly, str(few)) as k:
+        # The last steps of all, some of them for the second time: none is read beyond the depth.
+        with f.loop(whole, f.select(shallow, whole, "%depth"), str(few)) as k:
+            k = f.minimum(k, f.sub("%depth", str(few)))
             for i, x in enumerate(_few_steps(f, source, lines, k, few, None)):
                 put(x, f.add(k, str(i)))
-        with f.when(f.is_("ne", rest, "0")):
-            found = _few_steps(f, source, lines, nearly, few, mask)
-            for i, x in enumerate(found[:-1]):
-                with f.when(f.is_("slt", str(i), rest)):
-                    put(x, f.add(nearly, str(i)))
+        with f.when(shallow):
+            for i, x in enumerate(_few_steps(f, source, lines, "0", few, mask)[:-1]):
+                with f.when(f.is_("slt", str(i), "%depth")):
+                    put(x, str(i))
+
+
+def _lines(f: Routine, lanes: int, first: str) -> list[str]:
+    """Where columns from `first` on begin; the last one stands in for those that are not there."""
+    number = f.fresh()[1:]
+    start = f.at("%source", f.mul(first, "%column"))
+    last = f.sub(f.sub("%columns", first), "1")
+    whole = f.is_("sge", last, str(lanes - 1))
+    f.line(f"br i1 {whole}, label %whole.{number}, label %partly.{number}")
+    f.label(f"whole.{number}")
+    near = [start]
+    for _ in range(lanes - 1):
+        near.append(f.at(near[-1], "%column"))
+    f.line(f"br label %lines.{number}")
+    f.label(f"partly.{number}")
+    far = [f.at(start, f.mul(f.minimum(str(i), last), "%column")) for i in range(lanes)]
+    f.line(f"br label %lines.{number}")
+    f.label(f"lines.{number}")
+    return [
+        f.let(f"phi ptr [ {x}, %whole.{number} ], [ {y}, %partly.{number} ]")
+        for x, y in zip(near, far, strict=True)
+    ]
 
 
 def _few_steps(

@@ -113,6 +113,13 @@ class Routine(Text):
         """x and y, of conditions"""
         return self.let(f"and i1 {x}, {y}")
 
+    def every(self, conditions: Sequence[str]) -> str:
+        """All of some conditions"""
+        found = conditions[0]
+        for condition in conditions[1:]:
+            found = self.both(found, condition)
+        return found
+
     def either(self, x: str, y: str) -> str:
         """x or y, of conditions"""
         return self.let(f"or i1 {x}, {y}")

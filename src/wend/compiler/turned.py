@@ -54,7 +54,7 @@ def pays(f: Routine, shape: Shape, dtype: str, rows: str, columns: str, depth: s
         f.is_("slt", f.mul(rows, "3"), f.mul(columns, "2")),
         f.either(f.is_("sge", depth, str(_LONG)), f.both(f.is_("sge", depth, str(_SHORT)), wide)),
     ]
-    return _all(f, conditions)
+    return f.every(conditions)
 
 
 def crossed(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> str:
@@ -80,14 +80,7 @@ def crossed(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) 
         ),
         f.either(much, f.is_("sge", a["depth"], str(_DEEP))),
     ]
-    return _all(f, conditions)
-
-
-def _all(f: Routine, conditions: list[str]) -> str:
-    found = conditions[0]
-    for condition in conditions[1:]:
-        found = f.both(found, condition)
-    return found
+    return f.every(conditions)
 
 
 def turned(shape: Shape, dtype: str) -> str:
