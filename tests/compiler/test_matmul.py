@@ -92,6 +92,19 @@ def test_few_rows(rows, depth, columns, dtype):
 
 
 @pytest.mark.smoke
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 16), (6, 35), (9, 4100), (5, 1030)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_steps(rows, depth, columns, dtype):
+    for left, right in ways(rows, depth, columns, dtype):
+        for before in (None, 3):
+            room = np.full((rows, columns + 2), 7 if before is None else before, dtype)
+            out = room[:, :columns]
+            product(left, right, out, dtype, accumulate=before is not None)
+            close(out, left, right, dtype, plus=before or 0)
+            assert (room[:, columns:] == (before or 7)).all()
+
+
 def test_a_product():
     left, right = normal(1, 9, 20), normal(2, 20, 50)
     close(product(left, right, np.empty((9, 50), "f"), "float32"), left, right)

@@ -75,6 +75,7 @@ from wend.compiler.dots import FEW_ROWS, dots
 from wend.compiler.llvm import Library, Target, compile_module, host
 from wend.compiler.narrow import Narrow
 from wend.compiler.operands import Matrix, Operands, pack_panel
+from wend.compiler.outer import outer, shallow
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
 from wend.compiler.streams import streamed, streams
@@ -201,6 +202,7 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         pack_right(shape, dtype),
         pack_left(shape, dtype),
         dots(shape, dtype),
+        outer(shape),
         streamed(shape),
         turn_tile(shape),
         turned(shape, dtype),
@@ -296,9 +298,15 @@ def _product(shape: Shape, dtype: str) -> str:
     first_column = f.maximum(a["first_column"], narrow.first)
     last_column = f.select(narrow.left_over, narrow.first, a["last_column"])
     columns = f.select(narrow.left_over, narrow.first, a["columns"])
-    streamed_ = "false"
+    streamed_ = shallow_ = "false"
     if SOURCES[dtype][0] == shape.element:
         beside = f.both(f.is_("eq", a["right_column"], size), f.let(f"xor i1 {packed}, true"))
+        plain = f.both(
+            f.is_("eq", a["epilogue"], "null", "ptr"), f.let(f"xor i1 {accumulate}, true")
+        )
+        shallow_ = f.both(shallow(f, shape, part_columns, a["depth"]), f.both(beside, plain))
+        turned_ = f.both(turned_, f.let(f"xor i1 {shallow_}, true"))
+        special = f.either(special, shallow_)
         streamed_ = f.both(beside, streams(f, rows, part_columns, a["depth"], a["right_step"]))
         streamed_ = f.both(streamed_, f.let(f"xor i1 {special}, true"))
     usual = f.let(f"xor i1 {f.either(special, streamed_)}, true")
@@ -340,6 +348,11 @@ def _product(shape: Shape, dtype: str) -> str:
                     f"ptr {f.select(closing, a['epilogue'], 'null', 'ptr')}, {told_}, "
                     f"ptr {a['scratch']})"
                 )
+        with f.when(shallow_):
+            f.line(
+                f"call void @outer(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
+                f"ptr {right.base}, i64 {right.step}, i64 {a['depth']}, {part})"
+            )
         with f.when(streamed_):
             f.line(
                 f"call void @streamed(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
