@@ -9,7 +9,7 @@ import pytest
 
 import wend as torch
 from wend.base import config
-from wend.runtime import donation, reference
+from wend.runtime import donation, reference, runners
 
 ROWS, WIDTH = 5, 4
 
@@ -96,14 +96,14 @@ def test_random_writes_agree_with_numpy(seed):
 def lent_writes(monkeypatch) -> list[int]:
     """Count the writes into held buffers."""
     count = [0]
-    real = reference.may_write
+    real = runners.may_write
 
     def spy(env, prim, arrays, args):
         found = real(env, prim, arrays, args)
         count[0] += found and isinstance(env, donation.Lending)
         return found
 
-    monkeypatch.setattr(reference, "may_write", spy)
+    monkeypatch.setattr(runners, "may_write", spy)
     return count
 
 
@@ -160,7 +160,7 @@ def test_a_result_takes_the_place_of_what_is_computed_and_read_no_more(monkeypat
         taken[0] += room is not None
         return room
 
-    monkeypatch.setattr(reference, "room_among", room_among)
+    monkeypatch.setattr(runners, "room_among", room_among)
     by_reference(monkeypatch)
     x, row = large(0, 80, 90), large(1, 90)
     a, b = torch.tensor(x), torch.tensor(row)
@@ -193,7 +193,7 @@ def test_operands_that_do_not_fit_or_are_shared_stay(monkeypatch, program):
     x = torch.tensor(large(2, 96, 96))
     got = program(x).numpy()
     with monkeypatch.context() as patch:
-        patch.setattr(reference, "room_among", lambda arrays, spent: None)
+        patch.setattr(runners, "room_among", lambda arrays, spent: None)
         patch.setattr(reference, "read_turned", lambda path: set())
         patch.setattr(config.settings, "eager", True)
         want = program(torch.tensor(large(2, 96, 96))).numpy()

@@ -401,7 +401,7 @@ def test_grad_fn_names(program):
 @pytest.mark.parametrize("number", [0, -0.0, 3, "tensor"])
 def test_large_choices_are_those_of_numpy(dtype, number):
     rng = np.random.default_rng(0)
-    condition = rng.random((70, 90)) < 0.5
+    condition, rare = (rng.random((70, 90)) < share for share in (0.5, 0.01))
     odd = np.array([0.0, -0.0, NAN, INF, 1.0])
     x, y = (rng.choice(odd if "f" in dtype else odd[[0, 4]], (70, 90)).astype(dtype) for _ in "xy")
     x = x if number == "tensor" else np.dtype(dtype).type(number)
@@ -412,6 +412,8 @@ def test_large_choices_are_those_of_numpy(dtype, number):
         (condition, x, y[0]),
         (condition.T.copy().T, x, y),
         (np.zeros_like(condition), x, y),
+        (rare, x, y),
+        (rare[0], x, y),
         (condition.astype(np.uint8), x, y),
     ]
     for form in forms:
@@ -419,5 +421,6 @@ def test_large_choices_are_those_of_numpy(dtype, number):
         got = rule(None, *form)
         assert got.dtype == want.dtype and got.shape == want.shape
         assert got.tobytes() == want.tobytes()
-    over = y.copy()
-    assert rule(None, condition, x, over, out=over).tobytes() == np.where(condition, x, y).tobytes()
+    for choice in (condition, rare):
+        over = y.copy()
+        assert rule(None, choice, x, over, out=over).tobytes() == np.where(choice, x, y).tobytes()

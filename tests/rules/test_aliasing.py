@@ -17,7 +17,7 @@ import wend as torch
 from tries import own_trie
 from wend.core import _hot
 from wend.frontend import aliasing
-from wend.runtime import reference
+from wend.runtime import runners
 
 # -- views, detach, .data, parameters -------------------------------------------------------
 
@@ -375,7 +375,7 @@ def gradient_after_a_write() -> list[float]:
 def test_gradients_are_those_of_the_values_as_they_were_used(monkeypatch):
     """Disabled: a write goes into the buffer, whoever else reads it."""
     assert gradient_after_a_write() == [4.0, 6.0]
-    monkeypatch.setattr(reference, "may_write", lambda env, prim, arrays, args: True)
+    monkeypatch.setattr(runners, "may_write", lambda env, prim, arrays, args: True)
     with on_the_reference():
         assert gradient_after_a_write() == [200.0, 6.0]
 
@@ -404,7 +404,7 @@ def test_filling_row_by_row_is_linear(read, monkeypatch):
     rows, width = 128, 65_536  # 32 MB: a copy of it takes ten milliseconds
     seconds_to_fill(8, 8, read)
     linear = min(seconds_to_fill(rows, width, read) for _ in range(2))
-    monkeypatch.setattr(reference, "may_write", lambda env, prim, arrays, args: False)
+    monkeypatch.setattr(runners, "may_write", lambda env, prim, arrays, args: False)
     with on_the_reference():
         quadratic = seconds_to_fill(rows, width, read)
     assert quadratic > 4 * linear
@@ -417,7 +417,7 @@ def test_filling_row_by_row_is_linear(read, monkeypatch):
 def copies_and_flushes(rows: int, width: int, read: bool) -> tuple[int, int]:
     """What the test above shows in seconds, in counts."""
     copies: list[bool] = []
-    real = reference.may_write
+    real = runners.may_write
 
     def spy(*args) -> bool:
         found = real(*args)
@@ -425,7 +425,7 @@ def copies_and_flushes(rows: int, width: int, read: bool) -> tuple[int, int]:
         return found
 
     with pytest.MonkeyPatch.context() as patch, on_the_reference():
-        patch.setattr(reference, "may_write", spy)
+        patch.setattr(runners, "may_write", spy)
         before = _hot.count("flushes")
         seconds_to_fill(rows, width, read)
         flushes = _hot.count("flushes") - before

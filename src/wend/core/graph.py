@@ -169,6 +169,7 @@ class PathGraph:
         "roles",
         "same",
         "shapes",
+        "short",
         "spent",
         "states",
         "types",
@@ -182,7 +183,9 @@ class PathGraph:
         values: list[Any],
         args: list[Any],
         base: PathGraph | None = None,
+        short: bool = False,
     ) -> None:
+        """short: whether new composites may stay whole where no gradient flows through them"""
         self.states = states
         self.args = args
         self.anew: frozenset[int] | None = None  # what backward computes again, once chosen
@@ -190,6 +193,7 @@ class PathGraph:
         self.asked: list[Any] = []  # (guards, operands, shifts, args): what else is known of sizes
         self.same: list[int] = []  # leaves of as many rows
         self.known: list[Any] = []  # backward passes from its results, see `quick.KnownPass`
+        self.short = short
         self.n_states = len(states)
         done = 0 if base is None else base.n_states
         if base is None:
@@ -288,7 +292,7 @@ class PathGraph:
                 whole = _hot.slot("whole")(program, state.requires_grad)
             if whole is not None:
                 self._add_whole(whole, inputs, args, outputs, mode.grad)
-            elif prim.is_composite:
+            elif prim.is_composite and not (self.short and stays_whole(state)):
                 builder = Expander(self.inner, self.shapes)
                 builder.expand(program.graph, inputs, args, mode.grad, outputs)
                 self.inner = builder.inner
@@ -370,14 +374,66 @@ def alone(state: State | None) -> bool:
     return off and not config.settings.deterministic
 
 
+def stays_whole(state: State) -> bool:
+    """Whether a composite may be one node where a path is run for the first time.
+
+    Its body is prepared once for all calls of one pattern: an optimizer's step is that of each
+    parameter. Not if a gradient rule may ask for what is inside, or a failure or a write concerns
+    a part of it.
+    """
+    program = state.program
+    mode = state.mode
+    if state.passed > 0 or mode.recompute or (mode.grad and program.differentiable):
+        return False
+    found = program.templates.get("stays whole")
+    if found is None:
+        found = program.templates["stays whole"] = runs_whole(program.graph) and not any(
+            DIM in kinds_in(e) for node in program.graph.nodes for e in node.args
+        )
+    return bool(found)
+
+
+def runs_whole(body: Graph) -> bool:
+    """Whether running a body at once changes nothing but the time it takes.
+
+    Not if ops of it can fail at the user's values, write into an operand that is let go, or draw
+    random numbers (of which no two are alike, so that bodies with them never make a group).
+    """
+    made = {o for node in body.nodes for o in node.outputs}
+    if len(made.intersection(body.outputs)) != len(body.outputs):
+        return False
+    prims = [node.prim for node in body.nodes]
+    if len(prims) < 2 or all(prim.is_view for prim in prims):
+        return False
+    return not any(p.fallible or p.donates or p.random or p.calls_user for p in prims)
+
+
+def kinds_in(expr: Expr) -> set[int]:
+    """The operations in an expression."""
+    if type(expr) is not tuple:
+        return set()
+    if expr[0] in (ARG, DIM):
+        return {expr[0]}
+    return {expr[0]}.union(*map(kinds_in, expr[1:]))
+
+
+def n_ops(node: Node) -> int:
+    """How many primitives a node of a path is."""
+    graph = node.program.graph
+    return 1 if graph is None else len(graph.nodes)
+
+
 #: The graph last made of each pending trace, by the id of its list of states.
 PENDING: dict[int, PathGraph] = {}
 MOSTPENDING = 32  # traces; those that are flushed without being computed leave theirs behind
 
 
-def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGraph:
+def path_at(
+    states: list[State], values: list[Any], args: list[Any], short: bool = False
+) -> PathGraph:
     """The graph of what has been recorded; where a path has come back, it is kept on its state.
 
+    short: see `PathGraph`
     Keeps the lists `states` and `args`: those of a trace, which only ever grow.
     """
     n = len(states)
@@ -387,6 +443,8 @@ def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGrap
         if kept is not None and (kept.states is states or kept.complete):
             return kept
     base = PENDING.get(id(states))
+    if base is not None and base.short and not short:
+        base = None
     if base is None:
         for k in range(n, 0, -1):
             plans = states[k - 1].plans
@@ -397,11 +455,11 @@ def path_at(states: list[State], values: list[Any], args: list[Any]) -> PathGrap
     elif base.n_states == n:
         return base
     with CollectionPaused():
-        path = PathGraph(states, values, args, base)
+        path = PathGraph(states, values, args, base, short)
     if len(PENDING) >= MOSTPENDING:
         PENDING.clear()
     PENDING[id(states)] = path
-    if last.passed > 0 and last.parent is not None:
+    if last.passed > 0 and last.parent is not None and not short:
         if last.plans is None:
             last.plans = {}
         last.plans["path"] = path

@@ -74,7 +74,9 @@ class _Elementwise1d(Primitive, abstract=True):
         """The NumPy key of the elements that index names."""
         if index.ndim == 0:
             return (index.reshape(1),)
-        key: list[Any] = list(np.ogrid[tuple(slice(n) for n in index.shape)])
+        key = [
+            np.arange(n).reshape(n, *(1,) * (index.ndim - 1 - d)) for d, n in enumerate(index.shape)
+        ]
         key[self.place(index.ndim)] = index
         return tuple(key)
 

@@ -93,8 +93,10 @@ def _is_backward(key: tuple[Any, ...]) -> bool:
 
 
 def path_of(batch: Batch) -> PathGraph:
-    """The nodes of a batch."""
-    return path_at(batch.states, batch.values, batch.args)
+    """The nodes of a batch; composites may stay whole where a path is new."""
+    state = batch.state
+    short = state is not None and state.passed == 0 and not config.settings.wait
+    return path_at(batch.states, batch.values, batch.args, short)
 
 
 def make_plan(path: PathGraph, batch: Batch, wanted: frozenset[int]) -> Plan:

@@ -35,13 +35,13 @@ def note_flush(plan: Any, batch: Batch, planned: bool) -> None:
         while parted.parent is not None and parted.parent.passed == 0 and parted.parent.parent:
             parted = parted.parent
     kept = None if state is None else plan  # off the trie, plans hold much and never come back
-    RECENT.append((kept, state, batch.sites, parted, planned, len(plan.steps)))
+    RECENT.append((kept, state, batch.sites, parted, planned, plan.n_ops))
 
 
 def last_step() -> list[Flush]:
     """The flushes since the path of the last one was computed before; at least the last one."""
     flushes = [
-        Flush(plan, state, sites, parted, planned, len(plan.steps) if n_ops is None else n_ops)
+        Flush(plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops)
         for plan, state, sites, parted, planned, n_ops in list(RECENT)
     ]
     if not flushes:

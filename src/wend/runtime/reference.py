@@ -12,83 +12,13 @@ from wend.base.collecting import CollectionPaused
 from wend.base.errors import ExecutionError
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Storage
-from wend.core.graph import Node, PathGraph, path_at
+from wend.core.graph import Node, PathGraph, n_ops, path_at
 from wend.core.provenance import locate
-from wend.runtime.donation import WORTH, Lending, may_write, room_among, spent_operands
+from wend.runtime.donation import Lending
 from wend.runtime.launcher import launcher
-from wend.runtime.runners import Runner, runner_of
+from wend.runtime.runners import Step
 from wend.transforms.differentiate import saved_ids
 from wend.transforms.history import note_history
-
-
-class _Step:
-    """One node, with all that running it needs."""
-
-    __slots__ = (
-        "args",
-        "donates",
-        "frees",
-        "inputs",
-        "node",
-        "output",
-        "outputs",
-        "overwrites",
-        "runner",
-        "spent",
-        "turned",
-    )
-
-    def __init__(self, node: Node, frees: tuple[int, ...]) -> None:
-        self.runner: Runner = runner_of(node.program)
-        self.inputs = node.inputs
-        self.outputs = node.outputs
-        self.output = node.outputs[0] if node.prim.result_wrap() is None else None
-        self.args = node.args
-        self.node = node
-        self.frees = frees
-        self.donates = bool(node.prim.donates) and node.inputs[0] in frees
-        self.overwrites = node.prim.overwrites and len(frees) > 0
-        self.spent: tuple[int, ...] | None = None  # found out where it is of use
-        self.turned = False
-
-    def call(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
-        """Run the node on the environment."""
-        arrays = [env[i] for i in self.inputs]
-        values = [_hot.evaluate(e, types, args) for e in self.args] if self.args else ()
-        for i in self.frees:
-            env[i] = None
-        if self.donates and may_write(env, self.node.prim, arrays, values):
-            result = self.node.prim.reference_inplace(*self.node.prim.arrange(arrays, values))
-        elif (
-            self.overwrites
-            and (arrays[0].nbytes >= WORTH or arrays[-1].nbytes >= WORTH)
-            and (room := self.room(arrays)) is not None
-        ):
-            result = self.runner(arrays, values, room)
-        elif self.turned:
-            result = self.runner(arrays, values, True)
-        else:
-            result = self.runner(arrays, values)
-        if self.output is not None:
-            env[self.output] = result
-        else:
-            for i, item in zip(self.outputs, result, strict=True):
-                env[i] = item
-
-    def room(self, arrays: list[Any]) -> Any:
-        """The operand that the result may be written over, or None."""
-        if self.spent is None:
-            self.spent = spent_operands(self.node, self.frees)
-        return room_among(arrays, self.spent)
-
-    def run(self, arrays: list[Any], numbers: Any, env: list[Any]) -> None:
-        """Run the node on operands and run-time args at hand."""
-        result = self.runner(arrays, numbers)
-        if self.output is not None:
-            env[self.output] = result
-        else:
-            for i, item in zip(self.outputs, result, strict=True):
-                env[i] = item
 
 
 def read_turned(path: PathGraph) -> set[int]:
@@ -144,7 +74,8 @@ class ReferencePlan:
         for i, k in last.items():
             if i not in keep:
                 frees[k].append(i)
-        self.steps = [_Step(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)]
+        self.steps = [Step(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)]
+        self.n_ops = sum(map(n_ops, nodes)) if path.short else len(nodes)
         turned = read_turned(path)
         if turned:
             for step in self.steps:
@@ -163,9 +94,9 @@ class ReferencePlan:
         self.steps = []
         self.saved = frozenset()
 
-    def restore(self, batch: Batch) -> None:
-        """Make again what was let go of."""
-        if self.path is None:
+    def restore(self, batch: Batch, short: bool = True) -> None:
+        """Make again what was let go of.  short: whether a path of whole composites will do"""
+        if self.path is None or (self.path.short and not short):
             with CollectionPaused():
                 self.prepare(path_at(batch.states, batch.values, batch.args))
 
@@ -314,7 +245,7 @@ def check_type(node: Node, array: Any, type_: Any) -> None:
         )
 
 
-def _position(step: _Step, path: PathGraph) -> int:
+def _position(step: Step, path: PathGraph) -> int:
     """Dense index at which the failing op was recorded."""
     if step.outputs[0] >= 0:
         return step.outputs[0]

@@ -7,8 +7,9 @@ from typing import Any
 
 from wend.core import _hot
 from wend.core.body import Body, Total
-from wend.core.graph import Graph
+from wend.core.graph import Graph, Node
 from wend.core.types import Number, Spec
+from wend.runtime.donation import WORTH, may_write, room_among, spent_operands
 
 #: Of arrays and run-time args; and of what ops that `overwrites` or `turns` take besides.
 Runner = Callable[..., Any]
@@ -30,6 +31,11 @@ def make_runner(program: Any) -> Runner:
         return lambda arrays, args: run(arrays, [], args)
     if isinstance(prim, Total):
         return lambda arrays, args: total(arrays)
+    if prim.is_composite:
+        run = graph_runner(program.graph)
+        if prim.result_wrap() is None:
+            return lambda arrays, args: run(arrays, [], args)[0]
+        return lambda arrays, args: run(arrays, [], args)
     maker = getattr(prim, "runner", None)
     if maker is None:
         rule = prim.reference
@@ -58,8 +64,81 @@ def total(arrays: list[Any]) -> Any:
     return found
 
 
+class Step:
+    """One node, with all that running it needs."""
+
+    __slots__ = (
+        "args",
+        "donates",
+        "frees",
+        "inputs",
+        "node",
+        "output",
+        "outputs",
+        "overwrites",
+        "runner",
+        "spent",
+        "turned",
+    )
+
+    def __init__(self, node: Node, frees: tuple[int, ...]) -> None:
+        self.runner: Runner = runner_of(node.program)
+        self.inputs = node.inputs
+        self.outputs = node.outputs
+        self.output = node.outputs[0] if node.prim.result_wrap() is None else None
+        self.args = node.args
+        self.node = node
+        self.frees = frees
+        self.donates = bool(node.prim.donates) and node.inputs[0] in frees
+        self.overwrites = node.prim.overwrites and len(frees) > 0
+        self.spent: tuple[int, ...] | None = None  # found out where it is of use
+        self.turned = False
+
+    def call(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
+        """Run the node on the environment."""
+        arrays = [env[i] for i in self.inputs]
+        values = [_hot.evaluate(e, types, args) for e in self.args] if self.args else ()
+        for i in self.frees:
+            env[i] = None
+        if self.donates and may_write(env, self.node.prim, arrays, values):
+            result = self.node.prim.reference_inplace(*self.node.prim.arrange(arrays, values))
+        elif (
+            self.overwrites
+            and (arrays[0].nbytes >= WORTH or arrays[-1].nbytes >= WORTH)
+            and (room := self.room(arrays)) is not None
+        ):
+            result = self.runner(arrays, values, room)
+        elif self.turned:
+            result = self.runner(arrays, values, True)
+        else:
+            result = self.runner(arrays, values)
+        if self.output is not None:
+            env[self.output] = result
+        else:
+            for i, item in zip(self.outputs, result, strict=True):
+                env[i] = item
+
+    def room(self, arrays: list[Any]) -> Any:
+        """The operand that the result may be written over, or None."""
+        if self.spent is None:
+            self.spent = spent_operands(self.node, self.frees)
+        return room_among(arrays, self.spent)
+
+    def run(self, arrays: list[Any], numbers: Any, env: list[Any]) -> None:
+        """Run the node on operands and run-time args at hand."""
+        result = self.runner(arrays, numbers)
+        if self.output is not None:
+            env[self.output] = result
+        else:
+            for i, item in zip(self.outputs, result, strict=True):
+                env[i] = item
+
+
 def graph_runner(graph: Graph) -> Callable[[list[Any], Any, Any], list[Any]]:
-    """A function of a graph's inputs, their types and its run-time args; made once per graph."""
+    """A function of a graph's inputs, their types and its run-time args; made once per graph.
+
+    It takes the list of inputs over, and writes over those that nobody else has.
+    """
     if graph.runner is None:
         graph.runner = _make_graph_runner(graph)
     return graph.runner  # type: ignore[no-any-return]
@@ -69,28 +148,17 @@ def _make_graph_runner(graph: Graph) -> Callable[[list[Any], Any, Any], list[Any
     last = {i: k for k, node in enumerate(graph.nodes) for i in node.inputs + node.outputs}
     for i in graph.outputs:
         last.pop(i, None)  # type: ignore[arg-type]
-    steps: list[Any] = []
-    for k, node in enumerate(graph.nodes):
-        single = node.prim.result_wrap() is None
-        frees = tuple([i for i in {*node.inputs, *node.outputs} if last.get(i) == k])
-        outputs = node.outputs[0] if single else node.outputs
-        steps.append((runner_of(node.program), node.inputs, node.args, outputs, frees))
+    frees: list[list[int]] = [[] for _ in graph.nodes]
+    for i, k in last.items():
+        frees[k].append(i)
+    steps = [Step(node, tuple(f)) for node, f in zip(graph.nodes, frees, strict=True)]
     room = [None] * (graph.size - graph.n_inputs)
     results = graph.outputs
-    evaluate = _hot.evaluate
 
-    def run(arrays: list[Any], types: Any, args: Any) -> list[Any]:
-        env: list[Any] = arrays + room
-        for runner, inputs, exprs, outputs, frees in steps:
-            numbers = [evaluate(e, types, args) for e in exprs] if exprs else ()
-            found = runner([env[i] for i in inputs], numbers)
-            if type(outputs) is int:
-                env[outputs] = found
-            else:
-                for o, item in zip(outputs, found):
-                    env[o] = item
-            for i in frees:
-                env[i] = None
+    def run(env: list[Any], types: Any, args: Any) -> list[Any]:
+        env += room
+        for step in steps:
+            step.call(env, types, args)
         return [None if i is None else env[i] for i in results]
 
     return run

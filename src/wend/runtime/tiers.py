@@ -53,7 +53,7 @@ class TieredPlan:
         self.fault: Exception | None = None  # why there is no machine code
         self.visits = 0
         self.seconds = 0.0  # that the reference took last
-        self.hopeless = len(self.reference.steps) > MAX_OPS
+        self.hopeless = self.reference.n_ops > MAX_OPS
 
     def run(self, batch: Batch) -> None:
         """Compute; on a failure mark what failed and undo later rebindings."""
@@ -64,7 +64,7 @@ class TieredPlan:
         elif compiled is None and not self.hopeless:
             self.visits += 1
             if config.settings.wait or self.visits >= THIRD:
-                self.reference.restore(batch)
+                self.reference.restore(batch, short=False)
                 self.advance()
                 compiled = self.compiled
         if compiled is not None:
@@ -90,6 +90,11 @@ class TieredPlan:
     def steps(self) -> Any:
         """The ops that the reference would run."""
         return self.reference.steps
+
+    @property
+    def n_ops(self) -> int:
+        """How many ops the path has."""
+        return self.reference.n_ops
 
     def give_up(self, fault: Exception) -> None:
         """Stay with the reference."""

@@ -7,7 +7,17 @@ from typing import Any
 from wend.core import _hot
 from wend.core._hot import Program
 from wend.core.body import Body, Bundle
-from wend.core.graph import Expander, Graph, Node, PathGraph, Shapes, dtype_of, extents, live_nodes
+from wend.core.graph import (
+    Expander,
+    Graph,
+    Node,
+    PathGraph,
+    Shapes,
+    dtype_of,
+    extents,
+    live_nodes,
+    runs_whole,
+)
 from wend.core.symbolic import ARG, DIM, Expr, Known, substitute
 from wend.transforms.differentiate import END, Differentiator, Layered, Survey, reads
 
@@ -103,23 +113,8 @@ def whole(program: Program, grad: bool) -> Bundle | None:
     """
     key: Any = ("whole", grad)
     if key not in program.templates:
-        program.templates[key] = _make(program, grad) if suits(program.graph) else None
+        program.templates[key] = _make(program, grad) if runs_whole(program.graph) else None
     return program.templates[key]  # type: ignore[no-any-return]
-
-
-def suits(body: Graph) -> bool:
-    """Whether running a body at once changes nothing but the time it takes.
-
-    Not if ops of it can fail at the user's values, write into an operand that is let go, or draw
-    random numbers (of which no two are alike, so that bodies with them never make a group).
-    """
-    made = {o for node in body.nodes for o in node.outputs}
-    if len(made.intersection(body.outputs)) != len(body.outputs):
-        return False
-    prims = [node.prim for node in body.nodes]
-    if len(prims) < 2 or all(prim.is_view for prim in prims):
-        return False
-    return not any(p.fallible or p.donates or p.random or p.calls_user for p in prims)
 
 
 def _make(program: Program, grad: bool) -> Bundle:
