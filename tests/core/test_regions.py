@@ -298,6 +298,23 @@ def test_single_ops_compute_the_same(loss_of, wait, ran, singly):
     assert_same(found, expected)
 
 
+def test_single_ops_are_the_same_whoever_made_their_operands(ran, singly):
+    """What is planned for each combination of leaves and results would not soon be complete."""
+    x, y = (torch.full((3, 3), v, requires_grad=True) for v in (0.5, 1.5))
+    plain = torch.full((3, 3), 2.0)
+    with config.override(compile=True, wait=True), own_trie(sealed=True):
+        for _ in range(4):
+            x.grad = y.grad = None
+            inner = x * y
+            found = inner * x + y * inner + inner * (x * y)
+            (found * plain + plain * plain * inner).sum().backward()
+    assert singly[-1] == 0
+    products = [node for node in structure.SINGLES.cells if node.prim.name == "mul"]
+    assert len(products) == 4  # of operands with and without a gradient, and of one with itself
+    np.testing.assert_allclose(x.grad.numpy(), np.full((3, 3), 18.0))
+    np.testing.assert_allclose(y.grad.numpy(), np.full((3, 3), 7.0))
+
+
 def views_and_more(rng: random.Random, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """Views of every kind, ops of several results, operands met twice, values that are not read."""
     pool = [x, w, x * 2.0]

@@ -473,7 +473,10 @@ class Sorter:
                     return False
             n_new += 1
             kind = table[n + k]
-            if kind >> 2 != role_at(values, at, region[at]):
+            if kind & 32:  # `structure.ANYWHERE`
+                if kind >> 2 & 1 != role_at(values, at, region[at]) & 1:
+                    return False
+            elif kind >> 2 != role_at(values, at, region[at]):
                 return False
             if not was_seen(child.seen, k, values, at):
                 type_ = type_of(values, at)

@@ -168,9 +168,8 @@ class Skeleton:
         over = {r.base: recipe.donations.get(r.value) for r in recipe.results if r.owns}
         taken = {base: leaf for base, leaf in over.items() if leaf is not None}
         found = accesses(recipe.steps, recipe.homes, taken, self.together) if self.cut else None
-        self.rounds: dict[
-            int, list[Round]
-        ] = {}  # of all kernels up to the next pause, by the first
+        # Of all kernels up to the next pause, by the first.
+        self.rounds: dict[int, list[Round]] = {}
         self.n_rounds = 0
         spans: list[tuple[int, int]] = []  # of each step: its first round, its last
         while len(spans) < len(recipe.steps):

@@ -30,6 +30,9 @@ TERM = 4
 LARGEST_OPERAND = 1 << 18
 STACK, ROW, SHARED = 0, 1, 2
 LEAF_GRAD = 1 | 2 | 4
+#: In place of 2 and 4, where an op is the same whoever made its operand: nothing is laid together,
+#: and no gradient waits for others. Every op would be planned for each combination.
+ANYWHERE = 8
 
 
 def words(n: int) -> Any:
@@ -198,6 +201,8 @@ def child(
             kept.append(None)
             continue
         role = sorter.role(i, values[i])
+        if single:
+            role = role & 1 | ANYWHERE
         if rows is not None:
             kind = ROW if rows[k] else SHARED
         else:
