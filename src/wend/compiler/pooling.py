@@ -72,8 +72,13 @@ def lower_unpatches(low: Any, node: Node) -> bool:
 
 def window_words(f: Function, op: Op) -> list[Poly]:
     """Kernel, stride, padding and dilation of a pooling's windows, of all dims each."""
-    sizes = [f.extents.path_expr(a) for a in op.node.args]
+    sizes = _words_of(f, op)
     return sizes[: len(sizes) // 5 * 4]
+
+
+def _words_of(f: Function, op: Op) -> list[Poly]:
+    """The same, and how many windows there are along each dim."""
+    return [f.extents.path_expr(a) for a in op.node.args]
 
 
 def windows(f: Function, op: Op, flag: int | None = None) -> Kernel:
@@ -81,7 +86,7 @@ def windows(f: Function, op: Op, flag: int | None = None) -> Kernel:
     if op.node.prim.name == "unpatches":
         return _unpatches(f, op)
     x, (values, indices) = op.reads[0].value, op.outputs
-    sizes = [f.extents.path_expr(a) for a in op.node.args]
+    sizes = _words_of(f, op)
     nd = len(sizes) // 5
     front = f.shape(x)[: len(f.shape(x)) - nd]
     used = {f.base(f.resolve(i)) for i in f.outputs}

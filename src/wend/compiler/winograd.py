@@ -183,7 +183,7 @@ def suited(shape: Shape, a: dict[str, str]) -> list[tuple[str, str, str]]:
 
 
 def pays(f: Routine, multiplied: str, positions: str, way: Squares) -> tuple[str, str, str]:
-    """At most 3/5 of the multiplications must be left: squares may reach beyond the edges."""
+    """What holds if at most 3/5 of the multiplications are left: squares reach beyond the edges."""
     return ("sle", f.mul(multiplied, str(5 * way.places)), f.mul(positions, "27"))
 
 

@@ -219,6 +219,20 @@ def _join_lines(shape: Shape) -> str:
     return f.text()
 
 
+def _is_over(f: Routine, shape: Shape, ready: str, columns: str, left: str) -> str:
+    """Whether a tile with so many windows is handed on: an i1.
+
+    It is if it is more than half full, or if these columns are the last ones; and half full, if the
+    windows behind it fill more than half a tile, but no whole one: neither is short of a vector.
+    """
+    half = shape.panel // 2
+    last = f.is_("eq", columns, left)
+    behind = f.div(f.sub(left, columns), "2")
+    enough = f.is_("ult", f.sub(behind, str(half + 1)), str(half - 1))
+    over = f.either(last, f.is_("sgt", ready, str(half)))
+    return f.either(over, f.both(enough, f.is_("eq", ready, str(half))))
+
+
 def _winograd_rows(shape: Shape, names: list[str]) -> str:
     f = Routine("winograd_rows", [("ptr", "args")], internal=True)
     a = arguments(f, names, "input out epilogue state scratch")
@@ -278,17 +292,8 @@ def _winograd_rows(shape: Shape, names: list[str]) -> str:
                     f"i64 {a['channels']}, i64 {line}, i64 {plane}, ptr {into}, i64 {apart})"
                 )
             # Windows wait for those of the next columns: together they fill a tile.
-            made = f.div(columns, "2")
-            ready = f.add(waiting, made)
-            last = f.is_("eq", columns, left)
-            # A tile is handed on full, or half full if what is left then is not short of a vector.
-            half = str(shape.panel // 2)
-            behind = f.div(f.sub(left, columns), "2")
-            short = f.is_(
-                "ult", f.sub(behind, str(shape.panel // 2 + 1)), str(shape.panel // 2 - 1)
-            )
-            over = f.either(last, f.is_("sgt", ready, half))
-            over = f.either(over, f.both(short, f.is_("eq", ready, half)))
+            ready = f.add(waiting, f.div(columns, "2"))
+            over = _is_over(f, shape, ready, columns, left)
             run.become(waiting, f.select(over, "0", ready))
             with f.when(pooled):
                 to = f.at(tiles, f.mul(waiting, unit))
