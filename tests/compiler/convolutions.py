@@ -245,8 +245,11 @@ def large_squares():
         (1, (64, 7), (0, 0, 0, 0)),
         (2, (21, 21), (-1, 4, 2, -2)),
         (9, (4, 16), (2, 2, 2, 2)),
+        (1, (40, 40), (1, 1, 1, 1)),
     ]:
         yield Case((n, 21, 27, size, (3, 3), (1, 1), (1, 1), padding, 1))
+    for filters in (16, 19):  # of a last panel one vector is filled
+        yield Case((1, 18, filters, (34, 15), (3, 3), (1, 1), (1, 1), (1,) * 4, 1))
 
 
 def few_channels():

@@ -46,6 +46,7 @@ __all__ = [
     "FIRST",
     "FRONT",
     "LATER",
+    "LEAST_ROWS",
     "NARROW",
     "PLACES",
     "SIDE",
@@ -77,6 +78,8 @@ __all__ = [
 
 #: Places of a square, and the side of what a square sees.
 PLACES, SIDE = 16, 4
+#: Rows of a tile, at least, of so many filters as are transformed.
+LEAST_ROWS = 4
 #: What `turned` says of a workspace that several calls share, and bytes in front of it.
 FIRST, LATER, FRONT = 2, 3, 64
 #: Filters and channels, and squares of all images from which on transforming pays; and the same
@@ -317,7 +320,7 @@ def winograd(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
             (kernels, plane), (a["spread"], apart), (sums, sums_apart), depth_bytes, line, padded
         )
         if way.by_panel:
-            _multiply_panels(f, shape, a, way, products)
+            _multiply_panels(f, shape, a, way, products, count)
         else:
             _multiply(f, shape, dtype, room, a, products)
         if way.by_panel:
@@ -386,34 +389,72 @@ def _multiply(
 
 
 def _multiply_panels(
-    f: Routine, shape: Shape, a: dict[str, str], way: Squares, given: _Products
+    f: Routine, shape: Shape, a: dict[str, str], way: Squares, given: _Products, squares: str
 ) -> None:
     """The same of few squares and a weight that is not large: what `Multiply` finds out is known.
+
+    A last panel in which squares are of one vector is multiplied apart, see `winograd_wide`.
+    """
+    empty = f.sub(given.columns, squares)
+    short = f.is_("sge", empty, str(shape.panel - shape.lanes))
+    whole = f.sub(f.div(given.columns, str(shape.panel)), f.let(f"zext i1 {short} to i64"))
+    with f.when(f.is_("ne", whole, "0")):
+        _multiply_whole(f, shape, a, way, given, whole)
+    with (
+        f.when(short),
+        f.loop("0", str(way.places), str(shape.vectors)) as k,
+        _tiles_of_place(f, shape, a, given, k) as (left, right, out, height, _),
+    ):
+        right = f.at(right, f.mul(whole, f.mul(given.row, str(shape.panel))))
+        out = f.at(out, f.mul(whole, str(shape.panel * shape.size)))
+        number = f.sub(height, str(LEAST_ROWS))
+        single = f.load("ptr", f.at("@singles", f.mul(number, "8")), 8)
+        f.line(
+            f"call void {single}(ptr {left}, i64 {given.row}, i64 {given.kernels[1]}, "
+            f"ptr {right}, i64 {given.spread[1]}, i64 {a['channels']}, "
+            f"ptr {out}, i64 {given.line}, i64 {given.sums[1]})"
+        )
+
+
+def _multiply_whole(
+    f: Routine, shape: Shape, a: dict[str, str], way: Squares, given: _Products, panels_: str
+) -> None:
+    """The products of so many panels.
 
     A tile fetches the rows of the next one, which may be of the next place.
     """
     row_bytes = str(shape.panel * shape.size)
-    panels_ = f.div(given.columns, str(shape.panel))
     part = f.add(f.div(str(shape.rows * shape.size - 1), panels_), "1")
     soon = f"i64 {f.mul(part, a['channels'])}, i64 {panels_}, i64 {part}, i64 0"
     apart = f.mul(given.row, str(shape.panel))
-    tiles = Tiles.of(f, shape, a["filters"])
-    with f.loop("0", str(way.places)) as k:
-        first, base, goal = (
-            given.of_place(f, base, k) for base in (given.kernels, given.spread, given.sums)
+    with (
+        f.loop("0", str(way.places)) as k,
+        _tiles_of_place(f, shape, a, given, k) as (left, right, out, height, later),
+    ):
+        strip = f.load("ptr", f.at("@strips", f.mul(f.sub(height, "1"), "8")), 8)
+        f.line(
+            f"call void {strip}(ptr {left}, i64 {given.row}, i64 {shape.size}, ptr {right}, "
+            f"i64 {row_bytes}, i64 {apart}, i64 {a['channels']}, i64 {panels_}, ptr null, "
+            f"ptr {out}, i64 {given.line}, ptr {later}, {soon})"
         )
-        with f.turns("0", tiles.count) as loop:
-            left, out = loop.carry("ptr", first), loop.carry("ptr", goal)
-            height = tiles.height(f, loop.index)
-            later = f.at(left, f.mul(height, given.row))
-            loop.become(left, later)
-            loop.become(out, f.at(out, f.mul(height, given.line)))
-            strip = f.load("ptr", f.at("@strips", f.mul(f.sub(height, "1"), "8")), 8)
-            f.line(
-                f"call void {strip}(ptr {left}, i64 {given.row}, i64 {shape.size}, ptr {base}, "
-                f"i64 {row_bytes}, i64 {apart}, i64 {a['channels']}, i64 {panels_}, ptr null, "
-                f"ptr {out}, i64 {given.line}, ptr {later}, {soon})"
-            )
+
+
+@contextmanager
+def _tiles_of_place(
+    f: Routine, shape: Shape, a: dict[str, str], given: _Products, k: str
+) -> Iterator[tuple[str, str, str, str, str]]:
+    """A loop over tiles of all filters: kernels, panels, sums, height; kernels of the next one."""
+    first, right, goal = (
+        given.of_place(f, base, k) for base in (given.kernels, given.spread, given.sums)
+    )
+    tiles = Tiles.of(f, shape, a["filters"])
+    with f.turns("0", tiles.count) as loop:
+        left, out = loop.carry("ptr", first), loop.carry("ptr", goal)
+        height = tiles.height(f, loop.index)
+        later = f.at(left, f.mul(height, given.row))
+        loop.become(left, later)
+        loop.become(out, f.at(out, f.mul(height, given.line)))
+        yield left, right, out, height, later
 
 
 def spread_weight(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:

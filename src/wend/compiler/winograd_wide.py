@@ -9,6 +9,10 @@ would be five times.
     void spread_panel(args, first, count, to, apart)
     void join_whole(args, sums, line, apart, first, count)      see `compiler.winograd_pool`
     void store_lines(tile, rows, columns, to, step)
+    void single_R(left, row, plane, right, apart, depth, out, line, sums_apart)
+
+    left + i * row, right       rows of kernels, and a panel in which one vector is of squares
+    plane, apart, sums_apart    bytes to the next place's
 
 Vectors have eight lanes, and are of eight squares that may lie anywhere in an image or several: of
 the even ones, and then of the odd ones, so that two neighbours are in the two halves at one place,
@@ -27,9 +31,18 @@ from wend.compiler.blocking import arguments
 from wend.compiler.bundles import pieces
 from wend.compiler.packing import Source, shuffled
 from wend.compiler.routine import Routine
-from wend.compiler.tile import LINE, Shape, lane_mask, lane_range, masked_store
+from wend.compiler.tile import (
+    LINE,
+    Shape,
+    add_products,
+    lane_mask,
+    lane_range,
+    masked_store,
+    row_places,
+)
 from wend.compiler.values import literal
 from wend.compiler.winograd import (
+    LEAST_ROWS,
     NARROW,
     Squares,
     count_squares,
@@ -109,11 +122,15 @@ def is_wide(f: Routine, shape: Shape, a: dict[str, str]) -> str:
 
 def wide_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
     """The functions, of a processor that has them."""
+    heights = range(LEAST_ROWS, shape.rows + 1)
+    table = ", ".join(f"ptr @single_{rows}" for rows in heights)
     return [
         spread_weight(shape, dtype, names, WIDE),
         _spread_panel(shape, dtype, names),
         _store_lines(shape),
         _join_whole(shape, names),
+        *(_single(shape, rows) for rows in heights),
+        f"@singles = internal constant [{len(heights)} x ptr] [{table}]\n",
         winograd(shape, dtype, names, WIDE),
     ]
 
@@ -325,6 +342,35 @@ def _store_lines(shape: Shape) -> str:
             for offset, mask in places:
                 x = f.load(shape.vector, f.at(source, offset), shape.size)
                 masked_store(f, shape, x, f.at(to, offset), mask)
+    return f.text()
+
+
+def _single(shape: Shape, rows: int) -> str:
+    """The function of a tile of one vector, of two places at a time: as many sums as of a panel.
+
+    Each adds up in the order in which those of a whole panel do.
+    """
+    words = "ptr left, i64 row, i64 plane, ptr right, i64 apart, i64 depth, ptr out, i64 line"
+    f = Routine(f"single_{rows}", parameters(words + ", i64 sums_apart"), internal=True)
+    planes = [
+        row_places(f, f.at("%left", f.mul("%plane", str(k))), "%row", rows)
+        for k in range(shape.vectors)
+    ]
+    rights = [f.at("%right", f.mul("%apart", str(k))) for k in range(shape.vectors)]
+    kind = shape.vector
+    with f.turns("0", "%depth") as loop:
+        sums = [[loop.carry(kind, "zeroinitializer") for _ in range(rows)] for _ in planes]
+        step = f.mul(loop.index, str(shape.size))
+        line = f.mul(loop.index, str(shape.panel * shape.size))
+        for k, places in enumerate(planes):
+            b = f.load(kind, f.at(rights[k], line), shape.bytes)
+            made = add_products(f, shape, places(step), [b], sums[k])
+            for old, new in zip(sums[k], made, strict=True):
+                loop.become(old, new)
+    for k, made in enumerate(sums):
+        to = row_places(f, f.at("%out", f.mul("%sums_apart", str(k))), "%line", rows)("0")
+        for place, x in zip(to, made, strict=True):
+            f.store(kind, x, place, shape.size)
     return f.text()
 
 
