@@ -53,7 +53,7 @@ def test_all_small_sizes(rows, dtype):
     [
         (1, 1300, 401), (13, 600, 817), (40, 1025, 100), (70, 40, 1000), (32, 3300, 90),
         (140, 20, 2 * 9840), (13, 1, 70_000), (200, 300, 700), (75, 1100, 60), (700, 5, 200),
-        (30, 54, 230),
+        (30, 54, 230), (32, 160, 1024),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -103,6 +103,19 @@ def test_few_steps(rows, depth, columns, dtype):
             product(left, right, out, dtype, accumulate=before is not None)
             close(out, left, right, dtype, plus=before or 0)
             assert (room[:, columns:] == (before or 7)).all()
+
+
+@pytest.mark.parametrize("depth", [1, 4, 24, 25])
+@pytest.mark.parametrize("rows", [7, 16, 21, 100])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_few_steps_and_columns(rows, depth, dtype):
+    for columns in (1, 2, 3, 4, 5):
+        for left, right in ways(rows, depth, columns, dtype):
+            for packed in (None, pack(right, dtype)):
+                room = np.full((rows + 1, columns + 1), 7, dtype)
+                product(left, right, room[:rows, :columns], dtype, packed)
+                close(room[:rows, :columns], left, right, dtype)
+                assert (room[rows:] == 7).all() and (room[:, columns:] == 7).all()
 
 
 def test_a_product():
@@ -285,7 +298,8 @@ def test_halves_are_summed_in_float32(shape, dtype):
 
 @pytest.mark.parametrize("front", [False, True])
 @pytest.mark.parametrize(
-    "shape", [(1, 17, 19), (2, 90, 99), (3, 31, 50), (9, 3, 49), (30, 600, 401), (200, 33, 70)]
+    "shape",
+    [(1, 17, 19), (2, 90, 99), (3, 31, 50), (9, 3, 49), (21, 4, 3), (30, 600, 401), (200, 33, 70)],
 )
 def test_nothing_outside_of_the_operands_is_touched(shape, front):
     for left, right in ways(*shape):

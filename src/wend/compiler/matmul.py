@@ -75,7 +75,7 @@ from wend.compiler.dots import FEW_ROWS, dots
 from wend.compiler.llvm import Library, Target, compile_module, host
 from wend.compiler.narrow import Narrow
 from wend.compiler.operands import Matrix, Operands, pack_panel
-from wend.compiler.outer import outer, shallow
+from wend.compiler.outer import outer, shallow, thin, upright
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
 from wend.compiler.streams import streamed, streams
@@ -203,6 +203,7 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         pack_left(shape, dtype),
         dots(shape, dtype),
         outer(shape),
+        upright(shape),
         streamed(shape),
         turn_tile(shape),
         turned(shape, dtype),
@@ -287,7 +288,7 @@ def _product(shape: Shape, dtype: str) -> str:
     short = f.both(f.is_("slt", a["depth"], "12"), f.is_("sge", a["columns"], str(shape.lanes)))
     dotted = f.both(dotted, f.let(f"xor i1 {short}, true"))
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
-    turned_ = f.both(apart, pays(f, shape, dtype, rows, a["columns"], a["depth"]))
+    turned_ = f.both(apart, pays(f, shape, dtype, rows, a))
     crossed_ = f.both(crossed(f, shape, dtype, rows, a), f.let(f"xor i1 {packed}, true"))
     turned_ = f.either(turned_, crossed_)
     narrow = Narrow.of(f, shape, dtype, a, packed, f.either(dotted, turned_))
@@ -298,15 +299,18 @@ def _product(shape: Shape, dtype: str) -> str:
     first_column = f.maximum(a["first_column"], narrow.first)
     last_column = f.select(narrow.left_over, narrow.first, a["last_column"])
     columns = f.select(narrow.left_over, narrow.first, a["columns"])
-    streamed_ = shallow_ = "false"
+    streamed_ = shallow_ = thin_ = "false"
     if SOURCES[dtype][0] == shape.element:
         beside = f.both(f.is_("eq", a["right_column"], size), f.let(f"xor i1 {packed}, true"))
         plain = f.both(
             f.is_("eq", a["epilogue"], "null", "ptr"), f.let(f"xor i1 {accumulate}, true")
         )
         shallow_ = f.both(shallow(f, shape, part_columns, a["depth"]), f.both(beside, plain))
-        turned_ = f.both(turned_, f.let(f"xor i1 {shallow_}, true"))
-        special = f.either(special, shallow_)
+        thin_ = f.both(thin(f, shape, rows, part_columns, a["depth"]), plain)
+        thin_ = f.both(thin_, f.is_("eq", a["left_row"], size))
+        thin_ = f.both(thin_, f.let(f"xor i1 {f.either(dotted, shallow_)}, true"))
+        turned_ = f.both(turned_, f.let(f"xor i1 {f.either(shallow_, thin_)}, true"))
+        special = f.either(special, f.either(shallow_, thin_))
         streamed_ = f.both(beside, streams(f, rows, part_columns, a["depth"], a["right_step"]))
         streamed_ = f.both(streamed_, f.let(f"xor i1 {special}, true"))
     usual = f.let(f"xor i1 {f.either(special, streamed_)}, true")
@@ -352,6 +356,15 @@ def _product(shape: Shape, dtype: str) -> str:
             f.line(
                 f"call void @outer(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
                 f"ptr {right.base}, i64 {right.step}, i64 {a['depth']}, {part})"
+            )
+        with f.when(thin_):
+            place = f.mul(a["first_column"], narrow.line)
+            goal = f.at(out, f.mul(a["first_column"], str(shape.size)))
+            f.line(
+                f"call void @upright(ptr {left.base}, i64 {left.step}, "
+                f"ptr {f.at(right.base, place)}, i64 {narrow.step}, i64 {narrow.line}, "
+                f"i64 {a['depth']}, i64 {part_columns}, i64 {a['first_row']}, "
+                f"i64 {a['last_row']}, ptr {goal}, i64 {a['out_row']})"
             )
         with f.when(streamed_):
             f.line(

@@ -32,6 +32,9 @@ _ROWS = 256
 # With fewer steps than `_LONG` turning the tiles costs more than packing panels, or with fewer than
 # `_SHORT` if the right operand, of so many elements, does not stay in the second-level cache.
 _LONG, _SHORT, _WIDE = 160, 64, 3 << 16
+# Rows of the result so many bytes apart take each other's place in the first-level cache, so that
+# storing turned tiles takes longer: there must be so many times as many steps.
+_CROWDED, _TIMES = 1 << 12, 2
 # Of operands that both lie transposed: rows that are few, steps that are many.
 _FEW, _DEEP = 64, 256
 
@@ -41,18 +44,21 @@ _PARAMETERS = (
 )
 
 
-def pays(f: Routine, shape: Shape, dtype: str, rows: str, columns: str, depth: str) -> str:
+def pays(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> str:
     """Whether a product had better be turned (an i1), if its operands lie along the depth."""
     if SOURCES[dtype][0] != shape.element:
         return "false"  # a left operand that must be widened is packed in blocks of depth
+    columns, depth = a["columns"], a["depth"]
     full = f.mul(f.ceil_div(rows, shape.lanes), str(shape.lanes))
     wide = f.is_("sge", f.mul(depth, columns), str(_WIDE))
+    over = f.let(f"and i64 {a['out_row']}, {_CROWDED - 1}")
+    enough = f.select(f.is_("eq", over, "0"), f.div(depth, str(_TIMES)), depth)
     conditions = [
         # As columns, the rows fill vectors: what is wasted is less than packing costs.
         f.is_("sle", f.sub(full, rows), str(shape.lanes * 5 // 8)),
         f.is_("sle", rows, str(_ROWS)),
         f.is_("slt", f.mul(rows, "3"), f.mul(columns, "2")),
-        f.either(f.is_("sge", depth, str(_LONG)), f.both(f.is_("sge", depth, str(_SHORT)), wide)),
+        f.either(f.is_("sge", enough, str(_LONG)), f.both(f.is_("sge", enough, str(_SHORT)), wide)),
     ]
     return f.every(conditions)
 
