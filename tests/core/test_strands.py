@@ -547,6 +547,28 @@ def test_a_graph_goes_without_the_collector_though_a_pass_used_a_part_of_it_only
         gc.enable()
 
 
+def test_what_strands_have_read_goes_with_the_pass_through_them(woven):
+    """Though results that lead there are still held."""
+    p, given = parameters(), examples()
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3 if x[0, 0] < 0 else 5):
+            x = torch.tanh(x @ p["a"] + p["b"])
+            x.detach().max().item()
+        return x.sum()
+
+    calls = [lambda x=x: fn(x) for x in given]
+    own = [random_state.current().substream(5, k) for k in range(len(given))]
+    gc.collect()
+    before = sum(type(x) is unravel.Woven for x in gc.get_objects())
+    losses, _ = fibers.run_together(calls, own, apart=True)
+    torch.stack(losses).sum().backward()
+    assert woven["backward"] > 0 and woven["nodes"] == 0
+    assert sum(type(x) is unravel.Woven for x in gc.get_objects()) == before
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        losses[0].backward()
+
+
 def test_a_value_of_another_call_is_computed_when_it_is_needed(woven):
     p, shared = parameters(), []
 
@@ -610,9 +632,9 @@ def test_what_is_large_is_not_repeated_for_strands_that_share_it(woven, kinds, m
         found.append(repeats(*given))
         return found[-1]
 
-    repeats = strands.Kin.repeats_much
+    repeats = strands.repeats_much
     monkeypatch.setattr(strands, "MOST_REPEATED", 0)
-    monkeypatch.setattr(strands.Kin, "repeats_much", noted)
+    monkeypatch.setattr(strands, "repeats_much", noted)
     assert_same(fronts, sentences())
     assert True in found and woven["backward"] > 0 and woven["nodes"] == 0
 

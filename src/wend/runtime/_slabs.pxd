@@ -140,13 +140,13 @@ cdef class Kernel:
     @cython.locals(outs=list, table=list, found=list, kind=tuple, k=Py_ssize_t)
     cpdef list run(self, list operands)
     @cython.locals(start="long long", at="long long", data="long long", inside="long long",
-                   offset="long long", v=Value, values=list, kind=tuple, outs=list, found=list, place=tuple,
-                   given=Py_ssize_t, k=Py_ssize_t)
-    cpdef tuple run_in_block(self, list operands)
+                   offset="long long", v=Value, values=list, kind=tuple, outs=list, found=list,
+                   place=tuple, first="long long", given=Py_ssize_t, k=Py_ssize_t)
+    cpdef tuple run_in_block(self, list operands, list rows, object gathered)
     @cython.locals(start="long long", at="long long", data="long long", inside="long long",
-                   kind=tuple, v=Value, values=list, table=list, n=Py_ssize_t, outs=list,
-                   found=list, given=Py_ssize_t, k=Py_ssize_t,
-                   i=Py_ssize_t, place="long long")
+                   gathered="long long", kind=tuple, v=Value, values=list, n=Py_ssize_t, outs=list,
+                   found=list, slot=tuple, given=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t,
+                   place="long long")
     cpdef list run_back(self, Left left, list seeds)
 
 cdef class Source:
@@ -167,6 +167,7 @@ cdef class Path:
     cdef public list entries
     cdef public list made
     cdef public dict locals
+    cdef public list number_at
     cdef public tuple leaves
     cdef public tuple loose
     cdef public list reads
@@ -188,9 +189,14 @@ cdef tuple signature_of(Batch batch, tuple indices, list places)
                i=Py_ssize_t, n=Py_ssize_t, found=list)
 cpdef tuple shared_by(list parts)
 @cython.locals(batch=Batch, v=Value, pattern=Path, entry=Source, members=list, part=tuple, row=tuple, size=Py_ssize_t,
-               i=Py_ssize_t, k=Py_ssize_t, target="long long", operands=list, sources=list,
-               places=list, found=list, offsets=list)
-cdef tuple gather_operands(list parts, list rows, object dense)
+               i=Py_ssize_t, k=Py_ssize_t, start="long long", offset="long long",
+               target="long long", rows=list, operands=list, sources=list, places=list, found=list,
+               offsets=list)
+cdef tuple gather_operands(list parts, object at, object dense)
+@cython.locals(row=tuple, offset=Py_ssize_t)
+cdef object own_operand(list rows, Py_ssize_t k, object block)
+@cython.locals(k=Py_ssize_t, found=list)
+cdef list as_arrays(list operands, list rows, object block)
 @cython.locals(batch=Batch, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long")
 cdef gather_rows(list members, tuple leaves, long long target, object dense, list found)
 @cython.locals(batch=Batch, v=Value, source="long long", place=Py_ssize_t)
@@ -203,7 +209,7 @@ cdef hand_out(list parts, list results)
 @cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
 cdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
 @cython.locals(operands=list, code=Kernel, results=list, row=tuple, pattern=Path, members=list,
-               first=Py_ssize_t, batch=Batch, v=Value, i=Py_ssize_t)
+               rows=list, first=Py_ssize_t, batch=Batch, v=Value, i=Py_ssize_t)
 cpdef tuple run_strands(object weave, list parts, Py_ssize_t n, object dense)
 @cython.locals(woven=Left, segment=Segment, given=tuple, row=tuple, pattern=Path,
                members=list, first=Py_ssize_t, found=tuple, batch=Batch)
@@ -213,26 +219,24 @@ cdef leave_rows(list members, Segment segment, tuple given, Py_ssize_t stride, P
 cpdef bint park(Trace trace) except -1
 
 cdef class Inputs:
+    cdef Left left
     cdef readonly Py_ssize_t stride
-    cdef readonly Py_ssize_t n
     cdef readonly list parts
-    cdef list sources
-    cdef list leaves
     cdef list columns
 
-    @cython.locals(k=Py_ssize_t, each=Py_ssize_t, at=Py_ssize_t, r=Py_ssize_t, column=list,
-                   values=list)
-    cdef object column(self, tuple row, Py_ssize_t first, Py_ssize_t m)
-    @cython.locals(found=list, columns=dict, pattern=Path, first=Py_ssize_t, m=Py_ssize_t)
+    @cython.locals(left=Left, k=Py_ssize_t, each=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t,
+                   end=Py_ssize_t, start=Py_ssize_t, pattern=Path)
+    cdef object column(self, tuple row, tuple part)
+    @cython.locals(found=list, columns=dict, part=tuple, pattern=Path, row=tuple)
     cdef list all_columns(self)
-    @cython.locals(r=Py_ssize_t, first=Py_ssize_t, m=Py_ssize_t, k=Py_ssize_t, known=list,
-                   columns=dict)
+    @cython.locals(r=Py_ssize_t, first=Py_ssize_t, k=Py_ssize_t, known=list, columns=dict,
+                   part=tuple)
     cpdef object find(self, Py_ssize_t number)
-    @cython.locals(found=list, known=list, columns=dict, first=Py_ssize_t, m=Py_ssize_t,
-                   r=Py_ssize_t, k=Py_ssize_t)
+    @cython.locals(found=list, known=list, columns=dict, first=Py_ssize_t, end=Py_ssize_t,
+                   r=Py_ssize_t, k=Py_ssize_t, part=tuple)
     cpdef list items(self)
-    @cython.locals(kept=dict, known=list, found=list, values=list, first=Py_ssize_t,
-                   m=Py_ssize_t, k=Py_ssize_t, pattern=Path, last=Value, thin=Value)
+    @cython.locals(kept=dict, known=list, found=list, values=list, k=Py_ssize_t, pattern=Path,
+                   part=tuple, row=tuple, last=Value, thin=Value)
     cpdef slim_down(self)
 
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
@@ -248,29 +252,34 @@ cdef class Left:
     cdef readonly tuple inner
     cdef readonly list sources
     cdef readonly list places
-    cdef readonly dict slots
+    cdef readonly list rows
+    cdef readonly object gathered
+    cdef readonly list slots
     cdef readonly tuple room
     cdef readonly list parts
-    cdef readonly list patterns
-    cdef readonly list locals
     cdef readonly list args
     cdef readonly list leaves
-    cdef readonly list types
-    cdef readonly list loose
+    cdef readonly dict loose
     cdef public dict marks
+    cdef list marked
     cdef public object spent
     cdef public dict spent_in
     cdef object block
     cdef object owner
     cdef long long start
 
-    @cython.locals(batch=Batch, v=Value, part=tuple, pattern=Path, leaves=tuple, m=Py_ssize_t,
-                   row=list, shown=list, i=Py_ssize_t, k=Py_ssize_t, members=list)
+    @cython.locals(batch=Batch, v=Value, part=tuple, pattern=Path, first=Py_ssize_t,
+                   end=Py_ssize_t, entered=list, values=list, types=list, shown=list, i=Py_ssize_t,
+                   members=list)
     cdef take(self, list parts)
-    cdef object inputs(self)
-    @cython.locals(v=Value, k=Py_ssize_t, segment=Segment)
+    @cython.locals(part=tuple, end=Py_ssize_t)
+    cdef tuple part_of(self, Py_ssize_t r)
+    @cython.locals(part=tuple, pattern=Path)
+    cdef Py_ssize_t number_of(self, Py_ssize_t r, Py_ssize_t i) except? -1
+    @cython.locals(v=Value, k=Py_ssize_t, segment=Segment, last=Segment)
     cdef bint goes_on_from_spent(self) except -1
-    @cython.locals(v=Value, k=Py_ssize_t, pattern=Path, shown=tuple, row=list)
+    @cython.locals(v=Value, k=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t, part=tuple,
+                   pattern=Path, shown=tuple)
     cpdef tuple shown(self, Py_ssize_t i, Py_ssize_t r)
     cdef bytearray marks_of(self, Py_ssize_t i)
     @cython.locals(slot=tuple)
@@ -278,7 +287,7 @@ cdef class Left:
     @cython.locals(row=Py_ssize_t, source="long long", marks=bytearray, place=Py_ssize_t,
                    wide=bint)
     cdef bint add_row(self, tuple slot, Py_ssize_t i, Py_ssize_t r, object g) except -1
-    @cython.locals(r=Py_ssize_t, i=Py_ssize_t, known=dict, slot=tuple)
+    @cython.locals(r=Py_ssize_t, i=Py_ssize_t, found=Py_ssize_t, slot=tuple)
     cpdef accept(self, object owner, Py_ssize_t number, object g)
     @cython.locals(found=list, rows=list, r=Py_ssize_t, marks=bytearray)
     cpdef list reached(self)
@@ -289,6 +298,7 @@ cdef class Left:
     cdef bint goes_on_alike(self, dict smooth) except -1
     @cython.locals(n=Py_ssize_t, slot=tuple)
     cdef object read(self, Py_ssize_t k, list seeds)
+    @cython.locals(n=Py_ssize_t, row=tuple)
     cdef long long place_of(self, Py_ssize_t k) except -1
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t, made=Py_ssize_t, seeds=list,
                    call=list, read=list, found=list, targets=tuple, left=list,
@@ -300,9 +310,11 @@ cdef class Left:
 @cython.locals(v=Value, start="long long", n=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t,
                r=Py_ssize_t, i=Py_ssize_t, row=Py_ssize_t, left=list, place=Py_ssize_t,
                segment=Segment, last=Segment, woven=Left, marks=bytearray, slot=tuple,
-               known=dict)
+               number=Py_ssize_t)
 cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long source, bint wide,
                         object owner)
+@cython.locals(given=Inputs)
+cdef Left left_of(Segment segment)
 @cython.locals(arrays=list, sizes=list, slab=list, k=Py_ssize_t, v=Value)
 cpdef tuple gather_tail(list slabs, object grows, object keeps, object join)
 @cython.locals(value=Value, leaf=Leaf, k=Py_ssize_t)

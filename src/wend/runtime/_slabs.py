@@ -622,21 +622,32 @@ class Kernel:
             found.append(table[k])
         return found
 
-    def run_in_block(self, operands):
-        """As `run`; returns (results, block): what lies there is None among the results."""
+    def run_in_block(self, operands, rows, gathered):
+        """As `run`; returns (results, block): what lies there is None among the results.
+
+        rows, gathered: where the operands lie that are None, see `gather_operands`
+        """
         make, shape, dtype = self.room
         if self.show is not None or shape[0] == 0:
-            return self.run(operands), None
+            return self.run(as_arrays(operands, rows, gathered)), None
         block = new_array(make, shape, dtype)
         inside = address_of(block)
+        first = address_of(gathered)
         start = at = address_of(self.words)
         values = []
-        for x in operands:
-            v = x if isinstance(x, Value) else None
-            values.append(v)
-            data = 0 if x is None else address_of(x if v is None else v.buffer)
-            if data == -1:
-                return None, None
+        for k in range(len(operands)):
+            x = operands[k]
+            if x is None:
+                values.append(None)
+                place = rows[k]
+                data = place[0]
+                data += first
+            else:
+                v = x if isinstance(x, Value) else None
+                values.append(v)
+                data = address_of(x if v is None else v.buffer)
+                if data == -1:
+                    return None, None
             put(at, data)
             at += 8
         given = len(values)
@@ -659,7 +670,10 @@ class Kernel:
             return None, None
         found = []
         for k in self.picks:
-            found.append(outs[k - given] if k >= given else operands[k])
+            x = outs[k - given] if k >= given else operands[k]
+            if x is None and k < given:
+                x = own_operand(rows, k, gathered)
+            found.append(x)
         return found, block
 
     def run_back(self, left, seeds):
@@ -672,26 +686,25 @@ class Kernel:
         start = at = address_of(self.words)
         values = []
         inside = 0 if left.saved is None else address_of(left.saved)
+        gathered = address_of(left.gathered)
         n = len(left.operands)
-        table = left.operands + left.results
-        for k in range(len(table)):
-            x = table[k]
+        for k in range(n + len(left.results)):
+            x = left.operands[k] if k < n else left.results[k - n]
             v = x if isinstance(x, Value) else None
             values.append(v)
             if x is not None:
                 data = address_of(x if v is None else v.buffer)
-            elif k >= n and left.saved is not None:
-                data = left.place_of(k - n)
-                data += inside
             else:
-                data = 0
+                place = left.place_of(k)
+                data = place + (gathered if k < n else inside)
             if data == -1:
                 return None
             put(at, data)
             at += 8
         for i in seeds:
             left.marks_of(i)
-            place = left.slots[i][0]
+            slot = left.slots[i]
+            place = slot[0]
             values.append(None)
             put(at, left.start + place)
             at += 8
@@ -712,22 +725,25 @@ class Kernel:
         return found
 
 
-def gather_operands(parts, rows, dense):
-    """The operands of strands: values that are the same for all, or arrays of the strands' own.
+def gather_operands(parts, at, dense):
+    """The operands of strands: values that are the same for all, or None for strands' own.
 
-    parts: (pattern, members)
-    rows: per operand (whether it is the same for all, bytes of each strand, make, shape, dtype of
-    the array)     dense: a copy of an array that is C-contiguous
-    Returns (operands, what they were: a value, or those of all strands; offsets in these)
+    parts: (pattern, members)     at: of `Weave.bound`     dense: a copy of an array that is
+    C-contiguous
+    Returns (operands, what they were: a value, or those of all strands; offsets in these; the
+    block that strands' own lie in)
     """
+    rows = at.rows
+    make, shape, dtype = at.gathered
+    block = new_array(make, shape, dtype)
+    start = address_of(block)
     operands = []
     sources = []
     places = []
     for k in range(len(rows)):
         row = rows[k]
-        on, size, make, shape, dtype = row
         offsets = None
-        if on:
+        if row is None:
             part = parts[0]
             pattern, members = part
             i = pattern.single[k]
@@ -737,8 +753,9 @@ def gather_operands(parts, rows, dense):
             # What is seen from outside may change: a backward pass reads what it was.
             operands.append(v if v.extra is None else dense(v.buffer).copy())
         else:
-            array = new_array(make, shape, dtype)
-            target = address_of(array)
+            offset = row[0]
+            target = start + offset
+            size = row[1]
             found = []
             for part in parts:
                 pattern, members = part
@@ -752,10 +769,25 @@ def gather_operands(parts, rows, dense):
                         offsets = [0] * len(found)
                     gather_parts(members, entry.leaf, entry, size, target, dense, found, offsets)
                 target += size * len(members)
-            operands.append(array)
+            operands.append(None)
             sources.append(found)
         places.append(offsets)
-    return operands, sources, places
+    return operands, sources, places, block
+
+
+def own_operand(rows, k, block):
+    """An operand of strands that is their own, as an array."""
+    row = rows[k]
+    return part_at(block, row[2], row[3], row[0], row[4])
+
+
+def as_arrays(operands, rows, block):
+    """Operands of strands, none of them None: see `gather_operands`."""
+    found = []
+    for k in range(len(operands)):
+        x = operands[k]
+        found.append(own_operand(rows, k, block) if x is None else x)
+    return found
 
 
 def gather_rows(members, leaves, target, dense, found):
@@ -838,15 +870,16 @@ def run_strands(weave, parts, n, dense):
     at = weave.bound.get(n)
     if at is None:
         at = weave.bound_to(n)
-    operands, sources, places = gather_operands(parts, at.rows, dense)
+    operands, sources, places, block = gather_operands(parts, at, dense)
+    rows = at.rows
     kernel = at.kernel
     if kernel is None:
         kernel = at.ready(weave)
     if kernel is None:
-        results, saved = weave.compute(at, operands)
+        results, saved = weave.compute(at, as_arrays(operands, rows, block))
     else:
         code = kernel
-        results, saved = code.run_in_block(operands)
+        results, saved = code.run_in_block(operands, rows, block)
     if results is None:
         return None
     hand_out(parts, results)
@@ -855,15 +888,18 @@ def run_strands(weave, parts, n, dense):
         pattern, members = row
         if pattern.views:
             for i, entry in pattern.views.items():
-                k = pattern.places.get(i)
-                if k is not None:
-                    hand_rows(members, i, operands[k], first)
+                place = pattern.places.get(i)
+                if place is not None:
+                    x = operands[place]
+                    if x is None:
+                        x = own_operand(rows, place, block)
+                    hand_rows(members, i, x, first)
                     continue
                 for batch in members:
                     v = batch.values[i]
                     v.buffer = entry.shown(batch)
         first += len(members)
-    return at, operands, sources, places, results, saved
+    return at, operands, sources, places, block, results, saved
 
 
 def leave(weave, parts, n, done, kind, lazy):
@@ -874,10 +910,10 @@ def leave(weave, parts, n, done, kind, lazy):
     """
     at = done[0]
     if at.slots is None:
-        at.find_slots(weave, done[4])
+        at.find_slots(weave, done[5])
     woven = kind(weave, parts, n, at, done)
     segment = Segment(fresh_serial(), lazy(woven))
-    segment.inputs = woven.inputs()
+    segment.inputs = Inputs(woven)
     segment.saved = {}
     given = weave.given
     first = 0
@@ -924,40 +960,45 @@ def park(trace):
 class Inputs:
     """What strands that ran as one have read, and gradients may flow to: `Segment.inputs`.
 
-    parts: (first strand, how many, pattern)     n, sources, leaves: see `Left`
+    left: the strands' `Left` until nothing can be computed from it any more     parts: of that
     columns: per part, by index of a leaf, its value, if that is the same for all strands of the
     part, or a list of theirs; None until somebody asks
     """
 
-    def __init__(self, stride, n, parts, sources, leaves):
-        self.stride = stride
-        self.n = n
-        self.parts = parts
-        self.sources = sources
-        self.leaves = leaves
+    def __init__(self, left):
+        self.left = left
+        self.stride = left.stride
+        self.parts = left.parts
         self.columns = None
 
-    def column(self, row, first, m):
+    def column(self, row, part):
         """What the strands of one part have read.  row: of `Pattern.reads`"""
         _, k, each, at = row
+        left = self.left
+        first = part[0]
+        end = part[1]
         if k < 0:
-            column = []
-            for r in range(first, first + m):
-                column.append(self.leaves[r][at])
-            return column
-        source = self.sources[k]
-        if isinstance(source, list) and (each > 1 or m < self.n):
-            return source[first * each + at : (first + m) * each : each]
-        return source
+            source = left.leaves
+            pattern = part[2]
+            each = len(pattern.leaves)
+            start = part[3]
+            start -= first * each
+        else:
+            source = left.sources[k]
+            start = 0
+            if not isinstance(source, list) or (each == 1 and end - first == left.n):
+                return source
+        return source[start + first * each + at : start + end * each : each]
 
     def all_columns(self):
         """See `columns`."""
         if self.columns is None:
             found = []
-            for first, m, pattern in self.parts:
+            for part in self.parts:
+                pattern = part[2]
                 columns = {}
                 for row in pattern.reads:
-                    columns[row[0]] = self.column(row, first, m)
+                    columns[row[0]] = self.column(row, part)
                 found.append(columns)
             self.columns = found
         return self.columns
@@ -967,8 +1008,9 @@ class Inputs:
         r = number // self.stride
         known = self.all_columns()
         for k in range(len(known)):
-            first, m, _ = self.parts[k]
-            if r < first + m:
+            part = self.parts[k]
+            if r < part[1]:
+                first = part[0]
                 columns = known[k]
                 column = columns.get(number % self.stride)
                 return column[r - first] if isinstance(column, list) else column
@@ -988,12 +1030,14 @@ class Inputs:
         found = []
         known = self.all_columns()
         for k in range(len(known)):
-            first, m, _ = self.parts[k]
+            part = self.parts[k]
+            first = part[0]
+            end = part[1]
             columns = known[k]
-            for r in range(m):
+            for r in range(first, end):
                 for i, column in columns.items():
-                    v = column[r] if isinstance(column, list) else column
-                    found.append(((first + r) * self.stride + i, v))
+                    v = column[r - first] if isinstance(column, list) else column
+                    found.append((r * self.stride + i, v))
         return found
 
     def slim_down(self):
@@ -1001,10 +1045,11 @@ class Inputs:
         known = self.columns
         found = []  # new ones: the lists are others' too
         for k in range(len(self.parts)):
-            first, m, pattern = self.parts[k]
+            part = self.parts[k]
+            pattern = part[2]
             kept = {}
             for row in pattern.reads:
-                column = self.column(row, first, m) if known is None else known[k][row[0]]
+                column = self.column(row, part) if known is None else known[k][row[0]]
                 if isinstance(column, list):
                     values = []
                     last = None
@@ -1019,8 +1064,7 @@ class Inputs:
                     kept[row[0]] = slim(column)
             found.append(kept)
         self.columns = found
-        self.sources = None
-        self.leaves = None
+        self.left = None
 
 
 def call_with(frame, made, numbers, fit, operands, outs, words):
@@ -1053,20 +1097,22 @@ class Left:
     """What strands that ran as one leave for a backward pass, and the gradients that come to them.
 
     stride    numbers that each strand's values have     n     strands
-    weave     how they were run     operands, results     the arrays that its functions read
-    saved, inner     the block that the results lie in that are None, and where each of them does
+    weave     how they were run     operands, results     what its functions read
+    gathered, rows     the block that the operands lie in that are None, and where each of them does
+    saved, inner     as these, of the results
     sources, places     what the operands were, see `gather_operands`
-    slots     where the gradients of a result are, a row for each strand: (place, bytes of a row,
+    slots     by result, where its gradients are, a row for each strand: (place, bytes of a row,
               shape, dtype, strides, whether of float64: None if others have to add to it)
     block     all of them, of which `room` is (make, shape, dtype)
-    marks     by result: which rows have a gradient     owner     the pass that is to come by
+    marks     by result: which rows have a gradient     marked     the same, None for none
+    owner     the pass that is to come by
     spent     nodes that passes through all strands have used up     spent_in     and through some
 
-    By strand:
-    patterns     and of these: locals, the results by their indices, and shows, the views
-    args, leaves    numbers, and all leaves, also those of which nothing but extents is read
-    types     of the first strand of a part: the others differ in those of leaves, and of loose
-              views, which are in `loose`
+    parts     (first strand, end, pattern, where its leaves begin, types): types are those of the
+              first strand; the others differ in those of leaves, and of loose views
+    args      numbers, by strand
+    leaves    of all strands, also those of which nothing but extents is read
+    loose     types of loose views, by strand if it has any
     """
 
     def __init__(self, weave, parts, n, at, done):
@@ -1076,72 +1122,80 @@ class Left:
         self.slots = at.slots
         self.room = at.room
         self.inner = at.inner
-        _, self.operands, self.sources, self.places, self.results, self.saved = done
+        self.rows = at.rows
+        (
+            _, self.operands, self.sources, self.places, self.gathered, self.results, self.saved,
+        ) = done  # fmt: skip
         self.marks = {}
+        self.marked = None
         self.block = None
         self.owner = None
         self.start = 0
         self.stride = 0
         self.spent = NOTHING
         self.spent_in = {}
-        self.patterns = []
-        self.locals = []
         self.args = []
         self.leaves = []
-        self.types = []
-        self.loose = []
+        self.loose = {}
         self.parts = []
         self.take(parts)
 
     def take(self, parts):
         """Take over what the strands of these parts, (pattern, members), are told apart by."""
+        first = 0
+        entered = self.leaves
         for part in parts:
             pattern, members = part
-            m = len(members)
-            leaves = pattern.leaves
+            end = first + len(members)
             batch = members[0]
-            self.parts.append((len(self.args), m, pattern))
+            types = types_of(batch.values)
+            self.parts.append((first, end, pattern, len(entered), types))
             self.stride = max(self.stride, pattern.stride)
-            self.patterns.extend([pattern] * m)
-            self.locals.extend([pattern.locals] * m)
-            self.types.extend([types_of(batch.values)] * m)
             for batch in members:
+                values = batch.values
                 self.args.append(batch.args)
-                row = [None] * len(leaves)
-                for k in range(len(leaves)):
-                    i = leaves[k]
-                    row[k] = batch.values[i]
-                self.leaves.append(row)
-                more = ()
+                for i in pattern.leaves:
+                    entered.append(values[i])
                 if pattern.loose:
                     shown = []
                     for i in pattern.loose:
-                        v = batch.values[i]
+                        v = values[i]
                         shown.append(v.type)
-                    more = shown
-                self.loose.append(more)
+                    self.loose[first] = shown
+                first += 1
 
-    def inputs(self):
-        """What gradients may flow to: `Segment.inputs`."""
-        return Inputs(self.stride, self.n, self.parts, self.sources, self.leaves)
+    def part_of(self, r):
+        """The part of a strand: see `parts`."""
+        part = None
+        for part in self.parts:
+            end = part[1]
+            if r < end:
+                break
+        return part
 
     def goes_on_from_spent(self):
         """Whether some operands are results of a flush that a backward pass has run through."""
+        last = None
         for k in range(len(self.sources)):
             source = self.sources[k]
             v = source[0] if isinstance(source, list) else source
             segment = v.segment
-            if segment is not None and segment.structure.later is None:
+            if segment is None or segment is last:
+                continue
+            last = segment
+            if left_of(segment) is None and segment.structure.later is None:
                 return True
         return False
 
     def shown(self, i, r):
         """What a view of strand r shows, and from which byte on."""
-        pattern = self.patterns[r]
+        part = self.part_of(r)
+        first = part[0]
+        pattern = part[2]
+        at = part[3]
         shown = pattern.shows[i]
         entry, k = shown
-        row = self.leaves[r]
-        v = row[k]
+        v = self.leaves[at + (r - first) * len(pattern.leaves) + k]
         return v, place_in(entry, v, self.args[r])
 
     def marks_of(self, i):
@@ -1151,9 +1205,10 @@ class Left:
             self.block = new_array(make, shape, dtype)
             self.start = address_of(self.block)
             clear(self.start, shape[0])
-        found = self.marks.get(i)
+            self.marked = [None] * len(self.slots)
+        found = self.marked[i]
         if found is None:
-            found = self.marks[i] = bytearray(self.n)
+            found = self.marked[i] = self.marks[i] = bytearray(self.n)
         return found
 
     def seed(self, i):
@@ -1178,13 +1233,18 @@ class Left:
         """Add to the gradient of a value of a strand."""
         r = number // self.stride
         i = number - r * self.stride
-        known = self.locals[r]
-        found = known.get(i)
-        if found is not None:
+        found = self.number_of(r, i)
+        if found >= 0:
             slot = self.slots[found]
             if slot[5] is not None and self.add_row(slot, found, r, g):
                 return
         self.accept_apart(owner, r, i, found, g)
+
+    def number_of(self, r, i):
+        """The number of value i of strand r, if it is a result; -1 if not."""
+        part = self.part_of(r)
+        pattern = part[2]
+        return pattern.number_at[i]
 
     def reached(self):
         """The strands that a gradient has come to."""
@@ -1200,6 +1260,7 @@ class Left:
     def forget(self):
         """Part from the gradients."""
         self.marks = {}
+        self.marked = None
         self.block = None
         self.owner = None
 
@@ -1246,7 +1307,8 @@ class Left:
         """What the backward function reads: operands, results, gradients of these results."""
         n = len(self.operands)
         if k < n:
-            return self.operands[k]
+            found = self.operands[k]
+            return own_operand(self.rows, k, self.gathered) if found is None else found
         k -= n
         n = len(self.results)
         if k >= n:
@@ -1258,8 +1320,10 @@ class Left:
         return found
 
     def place_of(self, k):
-        """Where in the block of `Kernel.run_in_block` a result begins."""
-        return self.inner[k][0]
+        """Where an operand begins in `gathered`, or a result in `saved`, that lies there."""
+        n = len(self.operands)
+        row = self.rows[k] if k < n else self.inner[k - n]
+        return row[0]
 
     def push(self, owner, known, rows, reached):
         """Run the backward function for some strands; hand on what it finds for those reached.
@@ -1353,6 +1417,15 @@ class Left:
         return left
 
 
+def left_of(segment):
+    """What the strands of a segment wait with for a backward pass; None if that is not so."""
+    inputs = segment.inputs
+    if isinstance(inputs, Inputs):
+        given = inputs
+        return given.left
+    return None
+
+
 def scatter_rows(values, offsets, size, source, wide, owner):
     """Add gradients, which lie one behind the other, to those of these values.
 
@@ -1380,21 +1453,17 @@ def scatter_rows(values, offsets, size, source, wide, owner):
                 break
             if segment is not last:
                 last = segment
-                later = segment.structure.later
-                woven = None
-                if isinstance(later, Left):
-                    woven = later
-                    if woven.owner is not owner:
-                        owner.come_by(segment)
-                        woven.owner = owner
+                woven = left_of(segment)
+                if woven is not None and woven.owner is not owner:
+                    owner.come_by(segment)
+                    woven.owner = owner
             if woven is None:
                 left.append((source - start, n, v, at))
                 break
             r = v.seg_index // woven.stride
             i = v.seg_index - r * woven.stride
-            known = woven.locals[r]
-            number = known.get(i)
-            if number is None:  # it shows rows of another
+            number = woven.number_of(r, i)
+            if number < 0:  # it shows rows of another
                 v, more = woven.shown(i, r)
                 at += more
                 continue

@@ -28,7 +28,6 @@ from wend.runtime.arena import aligned
 from wend.runtime.calls import block_of, kernel_of
 from wend.runtime.execution import structure_key
 from wend.runtime.families import MOST_CALLS, wideness
-from wend.runtime.launcher import maker
 from wend.runtime.structure import (
     BOOK,
     LARGEST_OPERAND,
@@ -156,6 +155,8 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
             for k in range(state.n_out):
                 self.locals[first + k] = len(self.locals)
         self.numbers = list(self.locals)
+        #: As `locals`, by index; -1 for the others.
+        self.number_at = [self.locals.get(i, -1) for i in range(self.stride)]
         #: The values that are wanted, in the order in which weaves give them.
         self.made = [i for i in self.numbers if i in live]
         self.indices = tuple([entry.index for entry in self.entries])
@@ -212,7 +213,8 @@ class Kin:
 
     def __init__(self) -> None:
         self.weaves: dict[Any, Weave | None] = {}
-        self.last: tuple[Any, ...] = (None, None, None, None)  # the one asked for before
+        #: The one asked for before: its key, itself, and its row of `large`.
+        self.last: tuple[Any, ...] = (None, None, None, None, ())
         self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature and roles
         #: Large operands that are repeated for each strand, by signature and what is shared.
         self.large: dict[Any, list[int]] = {}
@@ -231,10 +233,12 @@ class Kin:
                 shared = tuple([at >= 0 and role == PARAMETER for at, role in flags])
         else:
             shared = _slabs.shared_by(parts)
-            if len(parts) > 1 and self.repeats_much(signature, shared, parts):
-                return None
         last = self.last  # is compared in much less time than a key is hashed
-        if last[0] == signature and last[1] == roles and last[2] == shared:
+        known = last[0] == signature and last[1] == roles and last[2] == shared
+        large = last[4] if known else self.large_of(signature, shared)
+        if large and len(parts) > 1 and repeats_much(large, parts):
+            return None
+        if known:
             return last[3]  # type: ignore[no-any-return]
         key = (signature, roles, shared)
         found = self.weaves.get(key, self)
@@ -245,11 +249,11 @@ class Kin:
             with CollectionPaused():
                 found = self.weaves[key] = make_weave(pattern, members, roles, shared)
             self.usual[signature, roles] = shared
-        self.last = (*key, found)
+        self.last = (*key, found, large)
         return found  # type: ignore[return-value]
 
-    def repeats_much(self, signature: Any, shared: tuple[bool, ...], parts: list[Part]) -> bool:
-        """Whether running these parts as one copies much that each of them reads in place."""
+    def large_of(self, signature: Any, shared: tuple[bool, ...]) -> list[int]:
+        """The operands of strands' own that are large."""
         large = self.large.get((signature, shared))
         if large is None:
             if len(self.large) >= MOST_WEAVES:
@@ -257,12 +261,17 @@ class Kin:
             pairs = zip(signature, shared, strict=False)
             large = [k for k, (t, on) in enumerate(pairs) if not on and t.nbytes > MOST_REPEATED]
             self.large[signature, shared] = large
-        for part in parts if large else ():
-            if len(part[1]) > 1:
-                own = _slabs.shared_by([part])
-                if any(own[k] for k in large):
-                    return True
-        return False
+        return large
+
+
+def repeats_much(large: list[int], parts: list[Part]) -> bool:
+    """Whether running these parts as one copies much that each of them reads in place."""
+    for part in parts:
+        if len(part[1]) > 1:
+            own = _slabs.shared_by([part])
+            if any(own[k] for k in large):
+                return True
+    return False
 
 
 #: By what their patterns have in common, as long as one of these is there.
@@ -332,16 +341,19 @@ class Bound:
 
     def __init__(self, weave: Weave, n: int) -> None:
         self.types = weave.lifted(n)
-        #: See `gather_operands`.
-        self.rows = [
-            (on, size, maker(*kind), *kind)
-            for on, size, kind in zip(
-                weave.shared,
-                weave.sizes,
-                [(t.dims, t.dtype.numpy) for t in self.types],
-                strict=True,
-            )
-        ]
+        #: Where operands lie in one block: (offset, bytes of each strand, shape, dtype, strides),
+        #: None for what is the same for all.
+        self.rows: list[Any] = []
+        space = 0
+        for t, on, size in zip(self.types, weave.shared, weave.sizes, strict=True):
+            if on:
+                self.rows.append(None)
+                continue
+            like = np.empty(t.dims, t.dtype.numpy)
+            self.rows.append((space, size, like.shape, like.dtype, like.strides))
+            space += aligned(like.nbytes)
+        #: The block: (make, shape, dtype).
+        self.gathered = block_of(space)
         self.kernel: Any = None
         self.inner: tuple[Any, ...] = ()  # of results that may lie in a block, see `Kernel`
         self.slots: Any = None  # see `_slabs.Left`, as for the next
@@ -349,7 +361,7 @@ class Bound:
 
     def find_slots(self, weave: Weave, results: list[Any]) -> None:
         """Where gradients of results will be."""
-        self.slots = {}
+        self.slots = [None] * (max(weave.given, default=-1) + 1)
         space = 0
         for k, array in zip(weave.exported, results, strict=False):
             if k not in weave.given:

@@ -10,6 +10,7 @@ nodes get them: the paths of all strands, one behind the other.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -185,13 +186,15 @@ class Woven(_slabs.Left):  # type: ignore[misc]
     def give_back(self, seeds: dict[int, Any]) -> None:
         """Gradients as handles, by number."""
         stride = self.stride
+        strands = list(strands_of(self.parts, self.leaves))
         for k, marks in self.marks.items():
             array = self.seed(k)
             for r, on in enumerate(marks):
                 if on:
                     g = np.array(array[r, ...])
-                    i = self.patterns[r].numbers[k]
-                    like = self.types[r][i]
+                    _, pattern, types, _ = strands[r]
+                    i = pattern.numbers[k]
+                    like = types[i]
                     type_ = _hot.intern_type(g.shape, like.dtype, like.device)
                     number, fresh = r * stride + i, _hot.wrap(_hot.held(type_, g))
                     seeds[number] = seeds[number] + fresh if number in seeds else fresh
@@ -213,7 +216,9 @@ class Woven(_slabs.Left):  # type: ignore[misc]
 
     def let_go(self, segment: Segment) -> None:
         """Nothing can be computed from here any more."""
-        segment.structure.spend()
+        path = segment.structure
+        path.spend()
+        segment.types, segment.args = path.numbers_later()
         segment.inputs.slim_down()
 
     def some(self, read: list[Any], rows: list[int], types: list[Any]) -> list[Any]:
@@ -303,7 +308,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         stride = self.stride
         values = [_hot.held(t, None) for t in path.types]
         roots = []
-        for r, (pattern, leaves) in enumerate(zip(self.patterns, self.leaves, strict=True)):
+        for r, pattern, _, leaves in strands_of(self.parts, self.leaves):
             for i, value in zip(pattern.leaves, leaves, strict=True):
                 values[r * stride + i] = value
             roots += [r * stride + i for i in pattern.open_from(self.weave.given)]
@@ -319,31 +324,59 @@ class Paths(LazyPath):
         # It leads to the run until that is spent; a way back from there would be a cycle.
         super().__init__(
             functools.partial(
-                content_of, woven.patterns, woven.stride, woven.args, woven.types, woven.leaves,
-                woven.loose,
+                content_of, woven.parts, woven.stride, woven.args, woven.leaves, woven.loose
             )
         )  # fmt: skip
         self.wait(woven)
 
+    def numbers_later(self) -> tuple[list[Any], list[Any]]:
+        """The types of all values and the run-time args, which are there once the nodes are."""
+        if "_made" not in self.__dict__:
+            return self.types, self.args
+        types: list[Any] = []
+        args: list[Any] = []
+        self._made = functools.partial(filled, self._made, types, args)
+        return types, args
+
+
+def filled(
+    content: Callable[[], tuple[list[Any], list[Any], list[Any]]],
+    types: list[Any],
+    args: list[Any],
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The content of a path, whose types and args are these lists from now on."""
+    states, types[:], args[:] = content()
+    return states, types, args
+
+
+def strands_of(
+    parts: list[tuple[Any, ...]], leaves: list[Value]
+) -> Iterator[tuple[int, Pattern, list[Any], list[Value]]]:
+    """Of each strand its number, pattern, types and leaves.  parts, leaves: see `_slabs.Left`"""
+    for first, end, pattern, at, types in parts:
+        n = len(pattern.leaves)
+        for r in range(first, end):
+            yield r, pattern, types, leaves[at + (r - first) * n : at + (r - first + 1) * n]
+
 
 def content_of(
-    patterns: list[Pattern],
+    parts: list[tuple[Any, ...]],
     stride: int,
     args: list[list[Any]],
-    types: list[list[Any]],
-    leaves: list[list[Value]],
-    loose: list[list[Any]],
+    leaves: list[Value],
+    loose: dict[int, list[Any]],
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """The content of the paths of several strands, one behind the other: see `_slabs.Left`."""
-    found = []
-    for pattern, first, entered, shown in zip(patterns, types, leaves, loose, strict=True):
-        own = list(first)
+    found, patterns = [], []
+    for r, pattern, types, entered in strands_of(parts, leaves):
+        own = list(types)
         for i, value in zip(pattern.leaves, entered, strict=True):
             own[i] = value.type
-        for i, type_ in zip(pattern.loose, shown, strict=True):
+        for i, type_ in zip(pattern.loose, loose.get(r, ()), strict=True):
             own[i] = type_
         found += own
         found += own[:1] * (stride - len(own))  # of numbers that nothing has
+        patterns.append(pattern)
     return copies_of(patterns, stride, args), found, flat(args)
 
 
