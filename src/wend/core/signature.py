@@ -214,15 +214,17 @@ class Binder:
     def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
         """Per parameter (value, raw position): an index, a tuple of indices for varargs, or -1."""
         params, positional = self.params, self.positional
-        slots: list[tuple[Any, Any] | None] = [None] * len(params)
         n = len(positional)
+        plain = n == len(args) == len(params) > 0 and not kwargs  # as most rules call ops
+        if plain and not self._takes_rest(positional[-1], args[-1:]):
+            return list(zip(args, range(n)))
+        slots: list[tuple[Any, Any] | None] = [None] * len(params)
         taken = 0
         for i, p in enumerate(positional):
             if taken >= len(args):
                 break
-            rest = args[taken:]
-            if self._takes_rest(p, i, n, rest):
-                slots[i] = (tuple(rest), tuple(range(taken, len(args))))
+            if i == n - 1 and self._takes_rest(p, args[taken:]):
+                slots[i] = (tuple(args[taken:]), tuple(range(taken, len(args))))
                 taken = len(args)
                 break
             slots[i] = (args[taken], taken)
@@ -251,9 +253,7 @@ class Binder:
         return result
 
     @staticmethod
-    def _takes_rest(p: Param, i: int, n: int, rest: tuple[Any, ...]) -> bool:
-        if i != n - 1 or not rest:
-            return False
+    def _takes_rest(p: Param, rest: tuple[Any, ...]) -> bool:
         if p.kind in ("sizes", "ints", "dims"):
             return len(rest) > 1 or (p.kind == "sizes" and not hasattr(rest[0], "__len__"))
         return p.kind == "tensors" and isinstance(rest[0], Tensor)

@@ -15,8 +15,6 @@ FLOATING = frozenset({"float"})
 INEXACT = frozenset({"float", "complex"})
 NUMERIC = frozenset({"int", "float", "complex"})
 HALF_TYPES = (float16.numpy, bfloat16.numpy)
-# Of how many elements one may be chosen, if they are to be copied one by one.
-_FEW = 64
 # Rows that a running sum takes before a new one is begun: as in NumPy's pairwise summation.
 _BLOCK = 128
 
@@ -44,27 +42,22 @@ def array(x: Any, dtype: DType) -> Array:
 def choose(condition: Array, x: Array, other: Array, out: Array = None) -> Array:
     """np.where(condition, x, other), of two of one type, without branches if it is large.
 
-    np.where takes eight times as long where conditions change at random, and twice as long where
-    they hardly ever hold. out: `other`, if it may be written over.
+    np.where takes eight times as long where conditions change at random. out: `other`, if it may be
+    written over.
     """
     dense = all(operand.flags.c_contiguous for operand in (condition, x, other))
     small = condition.size < 4096
     if small or not dense or condition.dtype != np.bool_ or other.dtype.itemsize > 8:
         return np.where(condition, x, other)
-    if _FEW * np.count_nonzero(condition) <= condition.size:
-        if out is not other:
-            shape = np.broadcast_shapes(condition.shape, x.shape, other.shape)
-            out = np.array(np.broadcast_to(other, shape), order="C")
-        np.copyto(out, x, where=condition)
-        return out
     word = f"i{other.dtype.itemsize}"
-    take = np.negative(condition.view(np.int8)).astype(word)
     if out is not other:
         out = np.empty(np.broadcast_shapes(condition.shape, x.shape, other.shape), other.dtype)
     bits, other_bits, chosen = (np.asarray(a).view(word) for a in (x, other, out))
     if bits.ndim == 0 and bits == 0:
-        np.bitwise_and(other_bits, ~take, out=chosen)
+        keep = np.subtract(condition.view(np.int8), np.int8(1)).astype(word)
+        np.bitwise_and(other_bits, keep, out=chosen)
     else:
+        take = np.negative(condition.view(np.int8)).astype(word)
         np.bitwise_xor(other_bits, (bits ^ other_bits) & take, out=chosen)
     return out
 
