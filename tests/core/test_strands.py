@@ -547,6 +547,28 @@ def test_a_graph_goes_without_the_collector_though_a_pass_used_a_part_of_it_only
         gc.enable()
 
 
+def test_gradients_begin_with_what_a_view_of_an_earlier_turn_shows(woven):
+    def fn(p: Params, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(torch.cat([x, 2 * x]) @ p["a"] + p["b"])
+        y.detach().sum().item()
+        z = y[1]
+        z.detach().max().item()
+        return z
+
+    def run(apart: bool) -> list[Any]:
+        p, given = parameters(), examples()
+        calls = [lambda x=x: fn(p, x) for x in given]
+        own = [random_state.current().substream(5, k) for k in range(len(given))]
+        together = fibers.run_together(calls, own, apart=True)[0] if apart else []
+        rows = together or fibers.run_alone(calls, own)
+        torch.stack(rows).square().sum().backward()
+        return [p[name].grad.numpy() for name in ("a", "b")]
+
+    for a, b in zip(run(True), run(False), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    assert woven["backward"] > 0 and woven["nodes"] == 0
+
+
 def test_what_strands_have_read_goes_with_the_pass_through_them(woven):
     """Though results that lead there are still held."""
     p, given = parameters(), examples()

@@ -120,9 +120,9 @@ class Woven(_slabs.Left):  # type: ignore[misc]
         """Warn of a history that grows through flushes whose backward pass has run."""
         note_history(segment, batch)
 
-    def accept_apart(self, owner: Any, r: int, i: int, k: int | None, g: Any) -> None:
-        """Add to the gradient of value i of strand r: of result k, or of what a view shows."""
-        if k is None:
+    def accept_apart(self, owner: Any, r: int, i: int, k: int, g: Any) -> None:
+        """Add to the gradient of value i of strand r: of result k, or (-1) of what a view shows."""
+        if k < 0:
             value, at = self.shown(i, r)
             self.give(owner, value, g, at)
             return
