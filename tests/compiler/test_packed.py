@@ -9,7 +9,7 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
-from wend.runtime import packed
+from wend.runtime import execution, families, packed
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +68,35 @@ def test_each_layout_has_panels_of_its_own():
         np.testing.assert_allclose((x @ w).numpy(), a @ b, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose((x @ w.T).numpy(), a @ b.T, rtol=1e-4, atol=1e-5)
     assert since(start)[0] == 2
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_weight_that_several_groups_read_is_packed_by_the_first(monkeypatch, depth):
+    seen = []
+
+    def family(run, group, entry, rows, most):
+        made = families.Family(run, group, entry, rows, most)
+        seen.append((rows, most, [v.packed for v in made.packable if v is not None]))
+        return made
+
+    monkeypatch.setattr(execution, "Family", family)
+    a, b = normal(4, 24), normal(24, 24, seed=1) / 5
+    expected = a
+    for _ in range(depth):
+        expected = np.tanh(expected @ b.T)
+    with own_trie(sealed=True):
+        for _ in range(5):
+            seen.clear()
+            start = dict(packed.COUNTS)
+            w = torch.tensor(b)
+            rows = [torch.from_numpy(a[k : k + 1]) for k in range(4)]
+            for _ in range(depth):
+                rows = [F.linear(row, w).tanh() for row in rows]
+            found = torch.cat(rows).numpy()
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    # Rows from outside are a structure of their own.
+    assert seen == [(4, 4, [None]), (8, 4, [1])][: 1 + (depth > 1)]
+    assert since(start)[0] == (depth > 1)
 
 
 def test_nothing_is_packed_while_training():

@@ -75,7 +75,7 @@ cdef class Rows:
     cdef readonly list sources
 
     @cython.locals(layout=Shape, sorter=Sorter, room=Room, values=list, first=Py_ssize_t,
-                   sources=list, packable=list, n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t)
+                   sources=list, packable=list, n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t, v=Value)
     cdef begin(self, object run, Group group, object entry, Py_ssize_t rows, Py_ssize_t most)
     cpdef long long address(self, Py_ssize_t place) except -1
     @cython.locals(sorter=Sorter, at="long long", size=Py_ssize_t, step=Py_ssize_t, k=Py_ssize_t,

@@ -136,7 +136,9 @@ class Rows:
         for k in range(self.n_operands):
             i = sources[k]
             if get(layout.at_sizes + 24 * k) < 0 and sorter.region[i] == -1:
-                packable[k] = values[i]
+                packable[k] = v = values[i]
+                if rows > most and type(v.packed) is not dict and type(v.packed) is not int:
+                    v.packed = 1  # several groups use it: that is worthwhile at once
 
     def lay_out(self, room, slabs, n, rows, most):
         """Find memory for n values of so many rows, of all groups and of one, and note where.

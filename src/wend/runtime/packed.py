@@ -4,7 +4,7 @@ The right operand of a product is read in panels. A value that is used again, an
 operand from outside of a plan, keeps its panels: they are packed when it is used for the second
 time in the same way, found by how they are laid out, and dropped with the value. In training a
 parameter has a new value in each step, which is read once as it is and once turned: nothing is
-packed.
+packed. Where several groups of one flush read it, the first has it packed (`_slabs.Rows.begin`).
 """
 
 from __future__ import annotations
