@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 import numpy as np
@@ -353,3 +354,57 @@ def test_an_op_off_the_trie_follows_its_conditions():
             finally:
                 torch.set_default_dtype(torch.float32)
             assert (torch.ones(2, dtype=torch.int64) / 2.0).dtype == torch.float32
+
+
+def chain(x, w, n=6):
+    """Scores of n rows, each by a product of its own, and what each has come to before."""
+    rows = [x[k : k + 1] @ w for k in range(n)]
+    return torch.cat([row.tanh() for row in rows]).sum(), rows
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_what_users_keep_of_a_flush_stays(held):
+    """The rest of it ends with the flush, unless somebody has the list of what was pending."""
+    x, b = np.random.default_rng(0).normal(size=(6, 4)), np.eye(4)
+    with own_trie(sealed=True):
+        for _ in range(3):
+            w = torch.tensor(b, requires_grad=True)
+            loss, rows = chain(torch.tensor(x), w)
+            row, left = rows[2], weakref.ref(rows[3])
+            del rows
+            values = _hot.current_trace().values if held else []
+            count = len(values)
+            loss.backward()
+            assert len(values) == count and left() is None
+            assert all(v.trace is None for v in values)
+            assert _hot.value_of(row).trace is None and _hot.value_of(loss).trace is None
+            np.testing.assert_allclose((row * 2).detach().numpy(), 2 * x[2:3])
+            np.testing.assert_allclose(w.grad.numpy(), x.T @ (1 - np.tanh(x) ** 2))
+
+
+def test_what_ends_with_a_flush_may_record():
+    """A value that stays may be pending anew when its turn comes."""
+
+    class Memory:
+        def __init__(self, array):
+            self.array, self.__array_interface__ = array, array.__array_interface__
+
+        def __del__(self):
+            made.append(kept * 3 + 1)
+
+    made = []
+    with own_trie(sealed=True):
+        for _ in range(3):
+            kept = torch.ones(6, 4, dtype=torch.float64)
+            w = torch.eye(4, dtype=torch.float64).requires_grad_()
+            loss, rows = chain(kept, w)
+            other = torch.from_numpy(np.asarray(Memory(np.full((6, 4), 2.0))))
+            loss = loss + chain(other, w)[0]
+            del other, rows
+            loss.backward()
+            assert _hot.value_of(loss).buffer is not None
+        gc.collect()
+        assert len(made) == 3
+        for y in made:
+            np.testing.assert_array_equal(y.numpy(), np.full((6, 4), 4.0))
+        np.testing.assert_array_equal((kept + w.grad[:1]).numpy().shape, (6, 4))

@@ -365,6 +365,8 @@ cdef class Trace:
     cdef public list args
     cdef public list touched
     cdef public dict sites
+    cdef public list live
+    cdef public Py_ssize_t n_live
     cdef public Py_ssize_t n
     cdef public Py_ssize_t nbytes
     cdef public Py_ssize_t ops
@@ -410,6 +412,7 @@ cdef extern from "_shim.h":
     void share_alias "WEND_SHARE_ALIAS" (tuple parts, Tensor first) noexcept
     void take_parts "WEND_TAKE_PARTS" (Trace trace, tuple parts, bint grad) noexcept
     Record record_at "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_handle_at" (list items, Py_ssize_t i)
+    Value take_last "(struct __pyx_obj_4wend_4core_4_hot_Value *)wend_take_last" (list items)
 
 cdef void end_value "wend_end_value" (Value v) noexcept
 cdef void end_record "wend_end_record" (Record step) noexcept
@@ -430,7 +433,7 @@ cdef long long next_serial() except -1
 cdef public State ROOT
 cdef long long LAST_THREAD
 cdef Trace LAST_TRACE
-cdef Py_ssize_t BASELINE
+cdef Py_ssize_t BASELINE, ALONE
 
 @cython.locals(t="long long")
 cpdef Trace current_trace()
@@ -566,8 +569,12 @@ cdef attach_view(Tensor t, Tensor h0, PrimitiveBase prim, list values)
 cpdef list wanted(Trace trace)
 cdef Py_ssize_t live_baseline()
 cpdef flush(Trace trace)
-@cython.locals(v=Value, values=list, batch=Batch, i=Py_ssize_t)
+@cython.locals(v=Value, values=list, batch=Batch, i=Py_ssize_t, live=list, alone=bint)
 cpdef flush_now(Trace trace)
+@cython.locals(batch=Batch, values=list)
+cdef Py_ssize_t alone_baseline()
+@cython.locals(v=Value)
+cdef let_go(list values, Trace trace, long long serial)
 @cython.locals(trace=Trace, batch=Batch, v=Value, k=Py_ssize_t)
 cpdef flush_many(list siblings)
 @cython.locals(states=list, values=list, args=list, live=list, sites=dict, known=dict, batch=Batch,

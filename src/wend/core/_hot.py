@@ -1326,6 +1326,8 @@ class Trace:
         self.args = roomy(self.room >> 2)
         self.touched = []
         self.sites = None
+        self.live = None  # the values that are `wanted`, as somebody has found out,
+        self.n_live = 0  # when there were so many
         self.n = 0
         self.nbytes = 0
         self.ops_before += self.ops
@@ -2870,26 +2872,56 @@ def flush_now(trace):
         batch.serial = trace.serial
         batch.touched = trace.touched
         batch.extra = trace.extra
-        live = wanted(trace)
+        live = trace.live
+        if live is None or trace.n_live != trace.n:
+            live = wanted(trace)
         trace.reset()
         N_FLUSHES += 1
+        alone = False
         trace.flushing = True
         try:
             if live:
                 SLOTS["execute"](batch, live)
+            alone = refcount(values) == ALONE
         finally:
             trace.flushing = False
-            for i in range(len(values)):
-                ask_ahead(values, i)
-                v = values[i]
-                if v.trace is trace:
-                    v.trace = None
-                    v.serial = 0
+            if not alone:
+                for i in range(len(values)):
+                    ask_ahead(values, i)
+                    v = values[i]
+                    if v.trace is trace:
+                        v.trace = None
+                        v.serial = 0
         count_pass(trace.root, batch.states)
         if N_STATES > MAX_STATES:
             SLOTS["evict"](ROOT)
     finally:
         trace.give()
+    if alone:
+        let_go(values, trace, batch.serial)
+
+
+def alone_baseline():
+    """Reference count of the list of values of a batch that nobody else has, in `flush_now`."""
+    batch = Batch.__new__(Batch)
+    values = []
+    batch.values = values
+    return refcount(values)
+
+
+ALONE = alone_baseline()
+
+
+def let_go(values, trace, serial):
+    """Empty a list of what a trace had pending: each value is looked at once, most end here.
+
+    What their ends call may have those that stay enter a trace again, so these tell by the serial.
+    """
+    while len(values) > 0:
+        v = take_last(values)
+        if refcount(v) > 1 and v.trace is trace and v.serial == serial:
+            v.trace = None
+            v.serial = 0
 
 
 def flush_many(siblings):

@@ -1694,6 +1694,8 @@ class Trace:
     args: Any
     touched: Any
     sites: Any
+    live: Any
+    n_live: _int
     n: _int
     nbytes: _int
     ops: _int

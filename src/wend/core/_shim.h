@@ -725,6 +725,15 @@ static inline int wend_ask_ahead(PyObject *items, Py_ssize_t i)
     i += WEND_AHEAD;
     return i < PyList_GET_SIZE(items) ? wend_ask(PyList_GET_ITEM(items, i), 2) : 0;
 }
+/* The last item of a list, which it is no longer; the room for it stays. */
+static inline PyObject *wend_take_last(PyObject *items)
+{
+    Py_ssize_t i = PyList_GET_SIZE(items) - 1;
+    if (i >= WEND_AHEAD)
+        wend_ask(PyList_GET_ITEM(items, i - WEND_AHEAD), 2);
+    Py_SET_SIZE(items, i);
+    return PyList_GET_ITEM(items, i);
+}
 #define WEND_STATE(s) ((struct __pyx_obj_4wend_4core_4_hot_State *)(s))
 #define WEND_ASK_VALUE(handle) wend_ask((handle)->value, 2)
 #define WEND_ASK_TYPE(handle) wend_ask((handle)->value->type, 2)

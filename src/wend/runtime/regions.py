@@ -66,14 +66,19 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
     if not execution.covers(open_among(values, live)):
         return None
     found: list[Any] = []
-    _ASKED[id(values)] = len(values), (execution, given, found)
+    number = id(values)
+    _ASKED[number] = len(values), (execution, given, found)
+    trace.live, trace.n_live = live, len(values)
+    del batch, values, execution  # the flush lets go of what is in memory for it alone
     try:
         _hot.flush(trace)
     finally:
-        _ASKED.pop(id(values), None)
+        asked = _ASKED.get(number)
+        if asked is not None and asked[1][2] is found:  # not another list's, of the same address
+            _ASKED.pop(number, None)
     if not found:
         return None
-    return [(values[i], _hot.wrap(_hot.held(values[i].type, g))) for i, g in found[0]]
+    return [(value, _hot.wrap(_hot.held(value.type, g))) for value, g in found[0]]
 
 
 def open_among(values: list[Value], live: list[int]) -> list[int]:
@@ -187,7 +192,7 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
             execution.room.free()
             if asked is not None:
                 execution.leave_spent(live)
-                found.append(gradients)
+                found.append([(values[i], g) for i, g in gradients])
             return True
         except Unsuited:
             return False
