@@ -10,6 +10,7 @@ import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
 from wend.compiler import llvm
+from wend.compiler.codegen import NestCode
 from wend.compiler.kernels import Kernel
 from wend.compiler.plan import Recipe
 from wend.core import _hot
@@ -217,18 +218,71 @@ def test_rows_stay_in_one_kernel():
     compared(lambda: [F.layer_norm(x, (33,), weight, bias), torch.softmax(x, 1)])
 
 
-def test_layer_norm_and_its_gradient_read_a_row_three_times_and_keep_nothing_of_it():
+def rows_of_layer_norm():
+    """The nest of layer norm with its gradient."""
     leaves = [normal(32, 64).requires_grad_(), normal(64).requires_grad_()]
     leaves.append(normal(64).requires_grad_())
-
     g = normal(32, 64, seed=1)
 
     def run():
         return torch.autograd.grad(F.layer_norm(leaves[0], (64,), *leaves[1:]), leaves, g)
 
     found, _ = recipe(run)
-    nests = [nest for nest in found.nests.values() if nest.row_folds]
-    assert [(nest.phases, nest.kept) for nest in nests] == [(3, [])]
+    (nest,) = [nest for nest in found.nests.values() if nest.row_folds]
+    return nest
+
+
+def read_in(nest, phase):
+    """The values that a phase reads from memory."""
+    keys = [(op.out, k) for op in nest.demanded(phase)[0] for k in range(len(op.reads))]
+    return {nest.loads[key].base for key in keys if key in nest.loads}
+
+
+def test_layer_norm_and_its_gradient_read_a_row_three_times_and_keep_nothing_of_it():
+    nest = rows_of_layer_norm()
+    assert (nest.phases, nest.kept) == (3, [])
+
+
+def test_folds_wait_for_a_phase_that_reads_their_operands_anyway():
+    nest = rows_of_layer_norm()
+    first, second, third = (read_in(nest, phase) for phase in range(3))
+    assert len(first) == 1
+    assert len(second) == 3
+    assert first < second == third
+    assert not [out for out in nest.row_folds if nest.phase[out] == 2]  # dx needs them all
+
+
+def test_what_is_dear_or_wanted_early_does_not_wait():
+    x, g = normal(16, 64).requires_grad_(), normal(16, 64, seed=1)
+
+    def phases(run):
+        """Per phase the values that it reads from memory."""
+        found, _ = recipe(run)
+        compared(lambda: list(run()))
+        (nest,) = [nest for nest in found.nests.values() if nest.row_folds]
+        return [len(read_in(nest, phase)) for phase in range(nest.phases)]
+
+    def weighed(function):
+        """Two phases of x, whose second and third read g as well; function(g) may be in either."""
+        y = x.detach()
+        apart = y - y.amax(1, keepdim=True)
+        return (apart * (apart * g).sum(1, keepdim=True) + function(g).sum(1, keepdim=True) * g,)
+
+    assert phases(lambda: weighed(lambda g: g * 2)) == [1, 2, 2]
+    assert phases(lambda: weighed(torch.exp)) == [2, 2, 2]
+    assert phases(lambda: torch.autograd.grad(torch.softmax(x, 1), x, g)) == [1, 2, 1]
+
+
+def test_the_next_row_is_asked_for_by_several_phases():
+    nest = rows_of_layer_norm()
+    code = NestCode(nest)
+    code.write("")
+    asking = code.traffic.asking
+    assert code.traffic.heavy == 2
+    x, g = read_in(nest, 0), read_in(nest, 1)
+    assert {access.base for access in asking[1]} == x
+    assert {access.base for access in asking[2]} < g - x
+    assert set(asking) == {1, 2}
 
 
 SHORT = {

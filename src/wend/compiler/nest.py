@@ -238,7 +238,17 @@ class Nest:
                 folded = {a for d, a in enumerate(self.loops[op.out]) if d in op.reduced} - {-1}
                 if folded == inner and loops - folded == outer:
                     self.row_folds.add(op.out)
-            phase = 0
+        self.kept: list[int] = []
+        self.sort({})
+        later = self.put_off()
+        if later:
+            self.sort(later)
+        self.find_kept()
+
+    def sort(self, later: dict[int, int]) -> None:
+        """Every op into the first phase that it can be in, folds that wait into theirs."""
+        for op in self.region.ops:
+            phase = later.get(op.out, 0)
             for k in range(len(op.reads)):
                 value = self.inside.get((op.out, k))
                 if value is not None:
@@ -246,12 +256,78 @@ class Nest:
                     phase = max(phase, self.phase[value] + ends)
             self.phase[op.out] = phase
         self.phases = max(self.phase.values(), default=0) + 1
-        self.find_kept()
+
+    def put_off(self) -> dict[int, int]:
+        """The folds that a later phase reads all operands of anyway, and which phase.
+
+        Only those of which nothing is wanted before, and whose first phase is spared an operand.
+        """
+        if self.phases == 1:
+            return {}
+        reads, limits = self.operands_read(), self.limits()
+        ops = {op.out: op for op in self.region.ops}
+        roots: list[dict[int, set[Any]]] = [{} for _ in range(self.phases)]
+        for op in self.region.ops:
+            if not self.is_row[op.out] and (op.kind != MAP or op.out in self.stores):
+                roots[self.phase[op.out]][op.out] = reads[op.out]
+        found: dict[int, int] = {}
+        for phase, here in enumerate(roots):
+            able = {}
+            for out, operands in here.items():
+                if ops[out].kind != FOLD or any(
+                    self.cost(ops, value) > MAX_AGAIN for value in self.sources(ops[out])
+                ):
+                    continue
+                for other in range(phase + 1, limits[out] + 1):
+                    if operands <= set().union(*roots[other].values()):
+                        able[out] = other
+                        break
+            staying = set().union(*(read for out, read in here.items() if out not in able))
+            found |= {out: other for out, other in able.items() if not here[out] <= staying}
+        return found
+
+    def sources(self, op: Op) -> list[int]:
+        """The elements in here that an op computes with."""
+        values = (self.inside.get((op.out, k)) for k in range(len(op.reads)))
+        return [
+            v for v in values if v is not None and not self.is_row[v] and v not in self.row_folds
+        ]
+
+    def operands_read(self) -> dict[int, set[Any]]:
+        """Per op what of memory its phase reads to compute its elements.
+
+        That is not what lies behind elements of earlier phases that are kept.
+        """
+        ops = {op.out: op for op in self.region.ops}
+        found: dict[int, set[Any]] = {}
+        for op in self.region.ops:
+            read = set()
+            for k in range(len(op.reads)):
+                load = self.loads.get((op.out, k))
+                if load is not None:
+                    row = id(load) if load.row >= 0 else -1
+                    read.add((load.base, load.offset, tuple(load.strides), row, load.shifts))
+            for value in self.sources(op):
+                if self.phase[value] == self.phase[op.out] or self.cost(ops, value) <= MAX_AGAIN:
+                    read |= found[value]
+            found[op.out] = read
+        return found
+
+    def limits(self) -> dict[int, int]:
+        """Per op the last phase that it may be in for folds and results to stay where they are."""
+        found = {op.out: self.phases - 1 for op in self.region.ops}
+        for op in reversed(self.region.ops):
+            follows = self.is_row[op.out] or (op.kind == MAP and op.out not in self.stores)
+            own = found[op.out] if follows else self.phase[op.out]
+            for k in range(len(op.reads)):
+                value = self.inside.get((op.out, k))
+                if value is not None:
+                    found[value] = min(found[value], own - (value in self.row_folds))
+        return found
 
     def find_kept(self) -> None:
         """Elements that a later phase reads: kept in a row of scratch, unless stored or cheap."""
         ops = {op.out: op for op in self.region.ops}
-        self.kept: list[int] = []
         for op in self.region.ops:
             for k in range(len(op.reads)):
                 value = self.inside.get((op.out, k))

@@ -62,6 +62,7 @@ class Traffic:
         self.early = {
             id(access): access for phase, access in self.ahead.values() if phase < self.heavy
         }
+        self.asking = self.spread()
 
     def flag(self, slot: int, least: int) -> str:
         """Whether a word is at least so much, as an i1 that is found when the kernel begins."""
@@ -126,21 +127,32 @@ class Traffic:
         reached = text.let(f"load i64, ptr {counter}")
         text.line(f"store i64 {text.let(f'add i64 {reached}, {halves.rest}')}, ptr {counter}")
 
-    def next_rows(self, phase: PhaseCode) -> list[tuple[Access, str]]:
-        """What light phases read first of the next row, and where: the heaviest asks for it.
+    def spread(self) -> dict[int, list[Access]]:
+        """Per phase what it asks for of the next row: what light phases read first.
 
-        The light ones are over before memory answers.
+        They are over before memory answers. The heaviest asks for the last, the phase before it for
+        the one before, and so on: asked for at once, memory would keep one phase waiting and be
+        idle during the others.
         """
-        if phase.phase != self.heavy:
-            return []
-        code, text, axis = self.code, self.code.text, self.code.nest.outer[-1:]
+        nest = self.code.nest
+        axis = nest.outer[-1:]
+        moving = [
+            a for a in self.early.values() if axis and a.row < 0 and a.strides[axis[0]] != ZERO
+        ]
+        found: dict[int, list[Access]] = {}
+        for k, access in enumerate(reversed(moving)):
+            found.setdefault((self.heavy - k) % nest.phases, []).append(access)
+        return found
+
+    def next_rows(self, phase: PhaseCode) -> list[tuple[Access, str]]:
+        """What a phase asks for of the next row, and where that is."""
+        code, text = self.code, self.code.text
         found = []
-        for access in self.early.values():
-            if axis and access.row < 0 and access.strides[axis[0]] != ZERO:
-                where, step = code.address(access, phase.around), code.poly(access.strides[axis[0]])
-                element = memory_type(access.dtype)
-                where = text.let(f"getelementptr {element}, ptr {where}, i64 {step}")
-                found.append((access, where))
+        for access in self.asking.get(phase.phase, ()):
+            where = code.address(access, phase.around)
+            step = code.poly(access.strides[code.nest.outer[-1]])
+            where = text.let(f"getelementptr {memory_type(access.dtype)}, ptr {where}, i64 {step}")
+            found.append((access, where))
         return found
 
     def fetch(self, phase: PhaseCode) -> None:
