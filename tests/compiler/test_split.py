@@ -73,6 +73,21 @@ def wide_product():
     return [x, w], x @ w
 
 
+def few_steps():
+    x, w = normal(3000, 5, grad=True), normal(5, 900, seed=1, grad=True)
+    return [x, w], x @ w
+
+
+def few_columns():
+    x, w = normal(20, 60000, grad=True), normal(20, 3, seed=1, grad=True)
+    return [x, w], x.t() @ w
+
+
+def columns_left_over():
+    x, w = normal(640, 700, grad=True), normal(34, 700, seed=1, grad=True)
+    return [x, w], x @ w.t()
+
+
 def few_panels():
     x, w = normal(300, 200, grad=True), normal(200, 256, seed=1, grad=True)
     return [x, w], x @ w
@@ -139,7 +154,8 @@ def groups_of_images():
 
 
 PROGRAMS = [
-    elementwise, rows, folds, looked_up, product, wide_product, few_panels, few_rows,
+    elementwise, rows, folds, looked_up, product, wide_product, few_steps, few_columns,
+    columns_left_over, few_panels, few_rows,
     batched_product, images, one_image, many_channels, small_images, transformed_images,
     transformed_image, filters_of_small_groups, pointwise_images, groups_of_images,
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 A tile has as many columns as two or three vectors hold; a product of one column would use one lane.
 So would the last column of many: where whole vectors are followed by few columns, these are a
-product for themselves.
+product for themselves if nothing is cut into parts.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from wend.compiler.packing import SOURCES
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape
 
-__all__ = ["Narrow"]
+__all__ = ["MOST", "Narrow"]
 
 #: Columns that are few for dot products, and how many times as many rows there must be.
 COLUMNS, TIMES = 8, 3
 #: Shorter dot products cost more to add up than to make; tiles do many columns at once, so that
 #: there must be so many steps for each.
 DEPTH, STEPS = 32, 10
-#: Steps and rows from which on columns that are left over pay, and bytes of a left operand that is
-#: read again for them.
-REST, ROWS, AGAIN = 16, 12, 1 << 24
+#: Steps and rows from which on columns that are left over pay.
+REST, ROWS = 16, 12
+#: Multiplications from which on a product may be cut into parts (see `split.WORTH`): what is left
+#: over of a part, or beside panels packed for all, would be computed otherwise than of the whole.
+MOST = 3_000_000
 #: Rows for each of them if they do not lie along the depth; more if the right operand, of so many
 #: bytes, is no longer near.
 APART, FAR, NEAR = 12, 48, 1 << 18
@@ -73,7 +75,7 @@ class Narrow(Record):
             f.is_("sge", rows, str(ROWS)),
             f.either(f.is_("eq", step, size), f.is_("sge", rows, f.mul(over, each))),
             f.is_("sge", a["depth"], str(REST)),
-            f.is_("sle", f.mul(f.mul(rows, a["depth"]), size), str(AGAIN)),
+            f.is_("slt", f.mul(f.mul(a["rows"], a["columns"]), a["depth"]), str(MOST)),
         ]
         left_over = f.every(conditions)
         columns = f.select(left_over, rest, a["columns"])

@@ -20,12 +20,10 @@ from wend.compiler import conv, matmul
 from wend.compiler.blocking import LARGE
 from wend.compiler.extents import Poly, constant, product
 from wend.compiler.kernels import Kernel, Slot
+from wend.compiler.narrow import MOST
 
 __all__ = ["WHOLE", "Cut", "Cutter", "Form", "Words", "copied_folds", "cutter", "operand_sizes"]
 
-#: Estimated nanoseconds: kernels below WORTH run in one piece, parts take about PART.
-WORTH, PART = 60_000, 120_000
-MOST_PARTS = 16
 #: What one of two threads may have of the work before it is cut in another way.
 EVEN = 0.51
 #: A left operand up to this size stays in the second-level cache.
@@ -33,6 +31,10 @@ LEFT_BYTES = 1 << 20
 #: Nanoseconds per multiplication and addition, per cheap op on an element, per dear one, per byte
 #: read or written, per element packed.
 FMA, CHEAP, DEAR, BYTE, PACKED = 0.02, 0.04, 0.4, 0.06, 0.5
+#: Estimated nanoseconds: kernels below WORTH, as all products of fewer multiplications than MOST,
+#: run in one piece, parts take about PART.
+WORTH, PART = round(MOST * FMA), 120_000
+MOST_PARTS = 16
 #: Elements at whose multiples the loop along vectors is cut.
 GRAIN = 64
 #: Rows of a product for which it pays to pack the other operand once more.
