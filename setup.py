@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def pure() -> bool:
 
 
 class BuildModules(build_py):
-    """build_py, which calls the source of a compiled module .plain: see `wend.core._select`."""
+    """build_py, which compresses the source of a compiled module: see `wend.core._select`."""
 
     def get_module_outfile(self, build_dir: str, package: list[str], module: str) -> str:
         path = str(super().get_module_outfile(build_dir, package, module))
@@ -64,6 +65,12 @@ class BuildModules(build_py):
         if ".".join([*package, module]) in compiled:
             return path.removesuffix(".py") + ".plain"
         return path
+
+    def build_module(self, module: str, module_file: str, package: Any) -> Any:
+        outfile, copied = super().build_module(module, module_file, package)
+        if copied and outfile.endswith(".plain"):
+            Path(outfile).write_bytes(zlib.compress(Path(module_file).read_bytes(), 9))
+        return outfile, copied
 
 
 class BuildCore(build_ext):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from wend.core._select import PlainLoader
+
 ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("Cython")
 pytest.importorskip("setuptools")
@@ -93,3 +95,7 @@ def test_installers_find_no_python_beside_a_compiled_module(build, tmp_path, pur
     found = [path for path in (tmp_path / "out").rglob("_[!_]*") if path.suffix != ".pxd"]
     copied = {path.stem: path.suffix for path in found}
     assert copied == dict.fromkeys(["_hot", "_launch", "_sort", "_slabs", "_bind"], ending)
+    for path in found:
+        loader = PlainLoader(path.stem, str(path.with_suffix(".py")))
+        source = tmp_path / "src" / path.relative_to(tmp_path / "out").with_suffix(".py")
+        assert loader.get_source(path.stem) == source.read_text()

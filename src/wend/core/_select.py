@@ -1,7 +1,7 @@
 """Chooses between the compiled and the uncompiled hot core, and gives the latter its C helpers.
 
 `WEND_PURE=1` in the environment, or a build without the extension, selects `_hot.py` as Python.
-Beside a compiled core it is installed as `_hot.plain`.
+Beside a compiled core it is installed as `_hot.plain`, compressed.
 `_hot.py` uses a few names that `_shim.h` defines for the compiled core; their stand-ins are here.
 """
 
@@ -12,6 +12,7 @@ import importlib.util
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from operator import attrgetter
 from types import CodeType, ModuleType
 from typing import Any
@@ -247,15 +248,41 @@ def compiled(name: str) -> ModuleType | None:
     return importlib.import_module(name)
 
 
-def source_of(name: str) -> str:
-    """The path of the source of a module that may be compiled."""
-    stem = os.path.join(_PACKAGE, *name.split(".")[1:])
-    return stem + ".py" if os.path.exists(stem + ".py") else stem + _PLAIN
+class PlainLoader(importlib.machinery.SourceFileLoader):
+    """Loads the source of a module that may be compiled, from where it is installed.
+
+    It says that it is `_hot.py`, whose lines tracebacks then ask for here.
+    """
+
+    def get_data(self, path: str) -> bytes:
+        """Read the source, or its bytecode."""
+        place = installed_as(path)
+        data = super().get_data(place)
+        if place.endswith(_PLAIN):
+            import zlib  # of no use to most processes
+
+            return zlib.decompress(data)
+        return data
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        """When the source was written, and its size."""
+        return super().path_stats(installed_as(path))
+
+
+def installed_as(path: str) -> str:
+    """Where the contents of a file are: of `_hot.py` in `_hot.plain`, if only that is there."""
+    plain = path.removesuffix(".py") + _PLAIN
+    return path if os.path.exists(path) or not os.path.exists(plain) else plain
+
+
+def plain_loader(name: str) -> PlainLoader:
+    """What loads the source of a module of that full name."""
+    return PlainLoader(name, os.path.join(_PACKAGE, *name.split(".")[1:]) + ".py")
 
 
 def load_plain(name: str, stand_ins: dict[str, Any]) -> ModuleType:
     """Load a module's source as plain Python, with what stands in for its C helpers."""
-    loader = importlib.machinery.SourceFileLoader(name, source_of(name))
+    loader = plain_loader(name)
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from wend.core._select import source_of
+from wend.core._select import plain_loader
 
 __all__ = ["Core"]
 
@@ -85,12 +85,12 @@ class Core:
     """The declarations of `_hot.py`."""
 
     def __init__(self) -> None:
-        source = Path(source_of("wend.core._hot"))
-        self.tree = ast.parse(source.read_text(encoding="utf-8"))
+        source = plain_loader("wend.core._hot")
+        self.tree = ast.parse(source.get_data(source.path))
         self.fields: dict[str, list[tuple[str, str]]] = {}
         self.returns: dict[str, str] = {}
         self.hidden: set[str] = set()  # C names: not there once the core is compiled
-        beside = source.with_name(TYPES.name)
+        beside = Path(source.path).with_name(TYPES.name)
         types = beside if beside.exists() else TYPES
         self._read_types(types.read_text(encoding="utf-8"))
 
