@@ -78,31 +78,29 @@ def test_few_columns(rows, depth, columns, dtype):
                 assert (room[:, columns:] == (before or 7)).all()
 
 
+def check_written_and_added(rows, depth, columns, dtype):
+    """All ways of a product, into a part of an array: its own sums, then added to what is there."""
+    for left, right in ways(rows, depth, columns, dtype):
+        for before in (None, 3):
+            room = np.full((rows, columns + 2), 7 if before is None else before, dtype)
+            out = room[:, :columns]
+            product(left, right, out, dtype, accumulate=before is not None)
+            close(out, left, right, dtype, plus=before or 0)
+            assert (room[:, columns:] == (before or 7)).all()
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
 @pytest.mark.parametrize(("depth", "columns"), [(700, 64), (133, 817), (3, 3300)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_few_rows(rows, depth, columns, dtype):
-    for left, right in ways(rows, depth, columns, dtype):
-        for before in (None, 3):
-            room = np.full((rows, columns + 2), 7 if before is None else before, dtype)
-            out = room[:, :columns]
-            product(left, right, out, dtype, accumulate=before is not None)
-            close(out, left, right, dtype, plus=before or 0)
-            assert (room[:, columns:] == (before or 7)).all()
+    check_written_and_added(rows, depth, columns, dtype)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 7])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 16), (6, 35), (9, 4100), (5, 1030)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_few_steps(rows, depth, columns, dtype):
-    for left, right in ways(rows, depth, columns, dtype):
-        for before in (None, 3):
-            room = np.full((rows, columns + 2), 7 if before is None else before, dtype)
-            out = room[:, :columns]
-            product(left, right, out, dtype, accumulate=before is not None)
-            close(out, left, right, dtype, plus=before or 0)
-            assert (room[:, columns:] == (before or 7)).all()
+    check_written_and_added(rows, depth, columns, dtype)
 
 
 @pytest.mark.parametrize("depth", [1, 4, 24, 25])
@@ -118,6 +116,7 @@ def test_few_steps_and_columns(rows, depth, dtype):
                 assert (room[rows:] == 7).all() and (room[:, columns:] == 7).all()
 
 
+@pytest.mark.smoke
 def test_a_product():
     left, right = normal(1, 9, 20), normal(2, 20, 50)
     close(product(left, right, np.empty((9, 50), "f"), "float32"), left, right)
