@@ -17,7 +17,7 @@ from wend.base.errors import CompileError
 from wend.core import _hot
 from wend.core._hot import LeafPrimitive, Program, State, TensorType
 from wend.core.primitive import Primitive, ops
-from wend.core.symbolic import ARG, DIM, Expr, Known, substitute
+from wend.core.symbolic import ARG, DIM, Expr, Known, reads_extents, substitute
 
 #: Extents and dtype of temporaries: (extents, dtype), or, while nobody has asked for the extents,
 #: (graph, local id, ids of the graph's inputs, args, `Known` of these) of the graph that the
@@ -388,7 +388,7 @@ def stays_whole(state: State) -> bool:
     found = program.templates.get("stays whole")
     if found is None:
         found = program.templates["stays whole"] = runs_whole(program.graph) and not any(
-            DIM in kinds_in(e) for node in program.graph.nodes for e in node.args
+            reads_extents(e) for node in program.graph.nodes for e in node.args
         )
     return bool(found)
 
@@ -406,15 +406,6 @@ def runs_whole(body: Graph) -> bool:
     if len(prims) < 2 or all(prim.is_view for prim in prims):
         return False
     return not any(p.fallible or p.donates or p.random or p.calls_user for p in prims)
-
-
-def kinds_in(expr: Expr) -> set[int]:
-    """The operations in an expression."""
-    if type(expr) is not tuple:
-        return set()
-    if expr[0] in (ARG, DIM):
-        return {expr[0]}
-    return {expr[0]}.union(*map(kinds_in, expr[1:]))
 
 
 def n_ops(node: Node) -> int:

@@ -112,6 +112,13 @@ def args_in(expr: Expr) -> set[int]:
     return {k for part in expr[1:] for k in args_in(part)}
 
 
+def reads_extents(expr: Expr) -> bool:
+    """Whether an expression depends on an extent of an operand."""
+    if type(expr) is not tuple or expr[0] == ARG:
+        return False
+    return expr[0] == DIM or any(map(reads_extents, expr[1:]))
+
+
 def make(op: int, a: Expr, b: Expr) -> Expr:
     """The expression `a op b`, with constants folded and neutral elements of integers dropped."""
     if type(a) is not tuple and type(b) is not tuple:
