@@ -97,7 +97,7 @@ def test_few_rows(rows, depth, columns, dtype):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 7])
-@pytest.mark.parametrize(("rows", "columns"), [(1, 16), (6, 35), (9, 4100), (5, 1030)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 16), (6, 35), (9, 4100), (5, 1030), (75, 131)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_few_steps(rows, depth, columns, dtype):
     check_written_and_added(rows, depth, columns, dtype)

@@ -27,6 +27,8 @@ __all__ = ["outer", "shallow", "thin", "upright"]
 
 #: So many steps are few.
 STEPS = 6
+#: From so many vectors on a row is long.
+LONG = 4
 #: Bytes of the right operand that stay in the first-level cache.
 NEAR = 1 << 14
 #: So many columns are few; of more steps their sums would wait for one another.
@@ -66,9 +68,12 @@ def outer(shape: Shape) -> str:
 def _steps(f: Routine, shape: Shape, depth: int) -> None:
     """All of a product of that depth, by chunks of columns."""
     most = NEAR // (depth * shape.bytes) * shape.lanes
-    height = 4 if depth <= 2 else 2
-    rows = f.sub("%last_row", "%first_row")
-    whole = f.sub("%last_row", f.let(f"urem i64 {rows}, {height}"))
+    height = _height(shape, depth)
+    wide = f.is_("sge", f.sub("%last_column", "%first_column"), str(LONG * shape.lanes))
+    # Rows so far apart begin at the same place of a vector.
+    lowest = f.let(f"and i64 %out_row, {f.sub('0', '%out_row')}")
+    within = f.is_("ult", f.sub(lowest, "1"), str(shape.bytes))
+    apart = f.div(str(shape.bytes), f.select(f.both(wide, within), lowest, str(shape.bytes)))
     with f.turns("%first_column", "%last_column") as chunks:
         last = f.add(chunks.index, str(most))
         # None has less than a vector.
@@ -78,33 +83,67 @@ def _steps(f: Routine, shape: Shape, depth: int) -> None:
         first = f.mul(chunks.index, str(shape.size))
         right, out = f.at("%right", first), f.at("%out", first)
         lines = [f.at(right, f.mul("%right_step", str(k))) for k in range(depth)]
-        for start, stop, count in (("%first_row", whole, height), (whole, "%last_row", 1)):
-            with f.loop(start, stop, str(count)) as row:
-                _rows(f, shape, lines, out, row, count, columns)
+        # Then neighbours of those that are left over.
+        with f.turns("0", "2") as rounds:
+            start = rounds.carry("i64", "%first_row")
+            step = f.select(f.is_("eq", rounds.index, "0"), apart, "1")
+            block = f.mul(step, str(height))
+            stop = f.sub("%last_row", f.let(f"urem i64 {f.sub('%last_row', start)}, {block}"))
+            with f.loop(start, stop, block) as top, f.loop("0", step) as i:
+                _rows(f, shape, lines, out, f.add(top, i), (height, step), columns, wide)
+            rounds.become(start, stop)
+        with f.loop(start, "%last_row") as row:
+            _rows(f, shape, lines, out, row, (1, "1"), columns, wide)
+
+
+def _height(shape: Shape, depth: int) -> int:
+    """Rows at once: their factors leave registers for what they are multiplied with."""
+    few = 2 if shape.rows < 8 else 6
+    return 4 if depth <= few else 2
 
 
 def _rows(
-    f: Routine, shape: Shape, lines: list[str], out: str, row: str, count: int, columns: str
+    f: Routine,
+    shape: Shape,
+    lines: list[str],
+    out: str,
+    row: str,
+    more: tuple[int, str],
+    columns: str,
+    wide: str,
 ) -> None:
-    """Some rows of the result. lines: the right operand's rows"""
-    numbers = [f.add(row, str(i)) for i in range(count)]
-    lefts = [f.at("%left", f.mul(number, "%left_row")) for number in numbers]
+    """Some rows of the result. lines: the right operand's rows     more: how many, how far apart"""
+    count, apart = more
+
+    def places_of(base: str, line: str) -> list[str]:
+        first, step = f.at(base, f.mul(row, line)), f.mul(apart, line)
+        return [f.at(first, f.mul(step, str(i))) for i in range(count)]
+
+    lefts, goals = places_of("%left", "%left_row"), places_of(out, "%out_row")
     places = [[f.at(x, f.mul("%left_step", str(k))) for k in range(len(lines))] for x in lefts]
     factors = [
         [spread(f, shape, f.load(shape.element, place, shape.size)) for place in steps]
         for steps in places
     ]
-    goals = [f.at(out, f.mul(number, "%out_row")) for number in numbers]
-    # The last vector ends where the columns do: some are written twice.
-    last = f.sub(columns, str(shape.lanes))
-    with f.loop("0", columns, str(shape.lanes)) as j:
-        offset = f.mul(f.minimum(j, last), str(shape.size))
+
+    def vector(offset: str) -> None:
         found = [f.load(shape.vector, f.at(line, offset), shape.size) for line in lines]
         for steps, goal in zip(factors, goals, strict=True):
             total = "zeroinitializer"
             for factor, y in zip(steps, found, strict=True):
                 total = _more(f, shape, factor, y, total)
             f.store(shape.vector, total, f.at(goal, offset), shape.size)
+
+    # The last vector ends where the columns do: some are written twice. So are some of the first
+    # one's, so that of many vectors none is stored across the end of a cache line.
+    last = f.mul(f.sub(columns, str(shape.lanes)), str(shape.size))
+    address = f.let(f"ptrtoint ptr {goals[0]} to i64")
+    over = f.let(f"and i64 {f.sub('0', address)}, {shape.bytes - 1}")
+    start = f.select(wide, over, "0")
+    with f.when(f.is_("ne", start, "0")):
+        vector("0")
+    with f.loop(start, f.add(last, str(shape.bytes)), str(shape.bytes)) as j:
+        vector(f.minimum(j, last))
 
 
 def _more(f: Routine, shape: Shape, factor: str, y: str, total: str) -> str:
