@@ -396,7 +396,7 @@ class Multiply(Record):
         first_out = f.at(self.out, offset)
         short = "true"
         if shape.rows == 8:
-            short = f.is_("sle", tile.block.depth, str(_SHALLOW))
+            short = f.is_("sle", f.mul(tile.block.depth, tile.height), str(8 * _SHALLOW))
         strip = f.both(short, f.let(f"xor i1 {f.either(tile.handed, now)}, true"))
         with f.when(f.both(strip, f.is_("slt", first, until))):
             into = first_out, self.out_row

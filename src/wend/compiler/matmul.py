@@ -311,7 +311,9 @@ def _product(shape: Shape, dtype: str) -> str:
         thin_ = f.both(thin_, f.let(f"xor i1 {f.either(dotted, shallow_)}, true"))
         turned_ = f.both(turned_, f.let(f"xor i1 {f.either(shallow_, thin_)}, true"))
         special = f.either(special, f.either(shallow_, thin_))
-        streamed_ = f.both(beside, streams(f, rows, part_columns, a["depth"], a["right_step"]))
+        streamed_ = f.both(
+            beside, streams(f, shape, rows, part_columns, a["depth"], a["right_step"])
+        )
         streamed_ = f.both(streamed_, f.let(f"xor i1 {special}, true"))
     usual = f.let(f"xor i1 {f.either(special, streamed_)}, true")
     # Rows that are packed themselves are packed once for each chunk.

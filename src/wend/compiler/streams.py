@@ -12,7 +12,7 @@ The right operand's columns lie side by side. Strides are in bytes, `accumulate`
 
 from __future__ import annotations
 
-from wend.compiler.blocking import Room
+from wend.compiler.blocking import LARGE, Room, narrow
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, parameters, spread
 
@@ -33,14 +33,17 @@ _PARAMETERS = (
 )
 
 
-def streams(f: Routine, rows: str, columns: str, depth: str, step: str) -> str:
+def streams(f: Routine, shape: Shape, rows: str, columns: str, depth: str, step: str) -> str:
     """Whether a product had better be streamed (an i1), if its right operand can be.
 
     step: bytes between the right operand's rows
     """
     few = f.both(f.is_("sge", rows, "1"), f.is_("sle", rows, str(ROWS)))
     wide = f.both(f.is_("sge", columns, str(COLUMNS)), f.is_("sle", depth, str(DEPTH)))
-    return f.both(f.both(few, wide), f.is_("sge", f.mul(depth, step), str(BYTES)))
+    least = str(BYTES)
+    if not narrow(shape):  # so many rows fill a wide tile, if what it reads stays in a cache
+        least = f.select(f.is_("eq", rows, str(ROWS)), str(LARGE), least)
+    return f.both(f.both(few, wide), f.is_("sge", f.mul(depth, step), least))
 
 
 def streamed(shape: Shape) -> str:
@@ -85,7 +88,7 @@ def _add(
     f: Routine, shape: Shape, lefts: list[str], right: str, totals: list[str], columns: str
 ) -> None:
     """Add the products to the sums: so many rows at once that their factors fill the registers."""
-    many = min(8, shape.rows * shape.vectors * 2 // 3 // len(lefts))
+    many = min(8, shape.rows * shape.vectors // len(lefts))
     whole = f.mul(f.div("%depth", str(many)), str(many))
     full = f.mul(f.div(columns, str(shape.lanes)), str(shape.lanes))
     mask = lane_mask(f, shape.lanes, f.sub(columns, full))

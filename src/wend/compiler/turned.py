@@ -120,7 +120,7 @@ def turned(shape: Shape, dtype: str) -> str:
     # For one panel the other operand is never packed.
     chunk = f.select(f.is_("eq", "%right_step", size), chunk, str(shape.panel))
     rows = f.sub("%last_row", "%first_row")
-    streamed = f.both(few, streams(f, count, rows, "%depth", right.step))
+    streamed = f.both(few, streams(f, shape, count, rows, "%depth", right.step))
     with f.when(streamed):
         f.line(
             f"call void @streamed(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
