@@ -70,9 +70,9 @@ _KINDS = {"accumulate": "i1"} | dict.fromkeys(
 LINE = 64
 # A panel's row is fetched this many steps before it is used, by bytes of an element: measured.
 _AHEAD = {4: 24, 8: 8}
-# Rows that are a multiple of so many bytes apart take each other's place in the first-level cache:
-# they are fetched later.
-_CROWDED, _LATE = 1024, 8
+# Rows that are a multiple of so many bytes apart, or nearly, take each other's place in the
+# first-level cache: they are fetched later.
+_CROWDED, _NEARLY, _LATE = 1024, 128, 8
 # Steps in a turn of the loop where operands lie at known distances.
 _TURN = 4
 # Tiles of so few steps fetch where they will store: measured.
@@ -459,8 +459,8 @@ def _panel_ahead(f: Routine, shape: Shape, width: int) -> str:
     line = str(width * shape.bytes)
     apart = f.is_("ne", "%b_step", line)
     few = f.is_("sle", "%depth", str(2 * _AHEAD[shape.size]))
-    over = f.let(f"and i64 %b_step, {_CROWDED - 1}")
-    crowded = f.both(apart, f.is_("eq", over, "0"))
+    over = f.let(f"and i64 {f.add('%b_step', str(_NEARLY))}, {_CROWDED - 1}")
+    crowded = f.both(apart, f.is_("sle", over, str(2 * _NEARLY)))
     steps = f.select(crowded, str(_LATE), str(_AHEAD[shape.size]))
     return f.select(f.both(few, apart), line, f.mul("%b_step", steps))
 
