@@ -89,7 +89,7 @@ def check_written_and_added(rows, depth, columns, dtype):
             assert (room[:, columns:] == (before or 7)).all()
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize(("depth", "columns"), [(700, 64), (133, 817), (3, 3300)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_few_rows(rows, depth, columns, dtype):

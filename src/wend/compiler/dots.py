@@ -12,7 +12,7 @@ Strides are in bytes, `accumulate` is an i1, `tile` is room for FEW_ROWS rows of
 from __future__ import annotations
 
 from wend.base.records import Record
-from wend.compiler.packing import Source
+from wend.compiler.packing import Source, shuffled
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape, lane_mask, parameters
 
@@ -20,8 +20,8 @@ __all__ = ["FEW_ROWS", "dots"]
 
 #: With more rows, packing pays.
 FEW_ROWS = 11
-# Rows at once.
-_HEIGHT = 4
+# Rows and columns at once, at most.
+_HEIGHT, _WIDTH = 4, 8
 
 _PARAMETERS = (
     "left left_row right right_column depth first_row last_row first_column last_column "
@@ -33,6 +33,8 @@ def dots(shape: Shape, dtype: str) -> str:
     """The function."""
     f = Routine("dots", parameters(_PARAMETERS), internal=True)
     handed = f.is_("ne", "%epilogue", "null", "ptr")
+    most = _HEIGHT * _WIDTH // shape.lanes + 1
+    f.line(f"%sums = alloca [{most} x {shape.vector}], align {shape.bytes}")
     rows = f.sub("%last_row", "%first_row")
     tile_row = str(shape.panel * shape.size)
     into_row = f.select(handed, tile_row, "%out_row")
@@ -77,14 +79,16 @@ class _Block(Record):
     def write(self, first: str, count: str) -> None:
         """Append the loop over columns: so many at once that their sums fill the registers."""
         f, shape = self.f, self.shape
-        wide = min(8, shape.rows * shape.vectors // self.height)
+        wide = min(_WIDTH, shape.rows * shape.vectors // self.height)
         with f.loop("0", count, str(wide)) as column:
             sums = self._sums(f.add(first, column), wide)
+            where = self._added_up(sums)
             for i in range(wide):
                 place = f.add(column, str(i))
                 with f.when(f.is_("slt", place, count)):
                     for row in range(self.height):
-                        self._put(sums[i * self.height + row], row, place)
+                        x = f.load(shape.element, where[i * self.height + row], shape.size)
+                        self._put(x, row, place)
 
     def _sums(self, first: str, wide: int) -> list[str]:
         """Vectors of sums, column by column; the last column stands in for missing ones."""
@@ -116,13 +120,37 @@ class _Block(Record):
             sums = now
         return sums
 
-    def _put(self, total: str, row: int, place: str) -> None:
-        """Add a vector up, and put the sum in its place."""
+    def _added_up(self, sums: list[str]) -> list[str]:
+        """Where the sum of each vector's lanes is: two vectors are halved at once, to be one."""
+        f, shape = self.f, self.shape
+        lanes, kind = shape.lanes, shape.vector
+        owners: list[list[int]] = [[i] for i in range(len(sums))]
+        half = lanes // 2
+        while half:
+            groups = range(lanes // half // 2)
+            # Halves that processors move at once stay in order; smaller ones alternate.
+            pairs = [(w, g) for w in range(2) for g in groups]
+            if half * shape.size < 16:
+                pairs = [(w, g) for g in groups for w in range(2)]
+            lower = [w * lanes + g * 2 * half + k for w, g in pairs for k in range(half)]
+            upper = [lane + half for lane in lower]
+            found, whose = [], []
+            for i in range(0, len(sums), 2):
+                j = min(i + 1, len(sums) - 1)
+                x, y = (shuffled(f, shape, sums[i], sums[j], m, lanes) for m in (lower, upper))
+                found.append(f.let(f"fadd {kind} {x}, {y}"))
+                whose.append([owners[j if w else i][g] for w, g in pairs])
+            sums, owners, half = found, whose, half // 2
+        places = {}
+        for i, (x, listed) in enumerate(zip(sums, owners, strict=True)):
+            room = f.at("%sums", i * shape.bytes)
+            f.store(kind, x, room, shape.size)
+            places |= {n: f.at(room, k * shape.size) for k, n in enumerate(listed)}
+        return [places[n] for n in sorted(places)]
+
+    def _put(self, x: str, row: int, place: str) -> None:
+        """Put a sum in its place, added to what is there if that is wanted."""
         f, element, size = self.f, self.shape.element, self.shape.size
-        x = f.let(
-            f"call reassoc {element} @llvm.vector.reduce.fadd.{self.shape.suffix}"
-            f"({element} 0.0, {self.shape.vector} {total})"
-        )
         to = f.at(self.into, f.mul(self.into_row, str(row)))
         to = f.at(to, f.mul(place, self.into_column))
         with f.when("%accumulate"):

@@ -68,6 +68,7 @@ from wend.compiler.blocking import (
     column_panels,
     direct_rows,
     narrow,
+    panel_capacity,
     panels,
     scratch_size,
 )
@@ -111,6 +112,8 @@ PACK = "right packed depth columns right_step right_column batch0 batch1 right0 
 # While a chunk of so many bytes is used, the next one is fetched into the second-level cache. Left
 # rows are read once for a chunk: of narrow panels it has more.
 _CHUNK_BYTES, _NARROW_CHUNK_BYTES = 1 << 17, 3 << 17
+# Rows side by side that are turned for dot products: steps for each row, rows beside narrow tiles.
+_TURNED_STEPS, _TURNED_ROWS = 16, 4
 
 
 class Site(Record):
@@ -281,16 +284,18 @@ def _product(shape: Shape, dtype: str) -> str:
     large = f.is_("sge", f.mul(a["depth"], a["right_step"]), str(LARGE))
     few = f.select(large, str(direct_rows(shape, True)), str(direct_rows(shape, False)))
     few = f.is_("sle", rows, few)
-    along = f.both(f.is_("eq", a["left_step"], size), f.is_("eq", a["right_step"], size))
-    along = f.both(along, f.let(f"xor i1 {packed}, true"))
+    along = f.both(f.is_("eq", a["right_step"], size), f.let(f"xor i1 {packed}, true"))
     along = f.both(along, f.is_("ne", a["right_column"], size))  # else of one step: panels stand
     dotted = f.both(along, f.is_("sle", rows, str(FEW_ROWS)))
+    stands = f.is_("eq", a["left_step"], size)
+    dotted = f.both(dotted, f.either(stands, _turnable(f, shape, dtype, rows, a)))
+    along = f.both(along, stands)
     short = f.both(f.is_("slt", a["depth"], "12"), f.is_("sge", a["columns"], str(shape.lanes)))
     dotted = f.both(dotted, f.let(f"xor i1 {short}, true"))
     apart = f.both(along, f.is_("sgt", rows, str(FEW_ROWS)))
     turned_ = f.both(apart, pays(f, shape, dtype, rows, a))
     crossed_ = f.both(crossed(f, shape, dtype, rows, a), f.let(f"xor i1 {packed}, true"))
-    turned_ = f.either(turned_, crossed_)
+    turned_ = f.both(f.either(turned_, crossed_), f.let(f"xor i1 {dotted}, true"))
     narrow = Narrow.of(f, shape, dtype, a, packed, f.either(dotted, turned_))
     mirrored = f.both(narrow.dotted, f.let(f"xor i1 {dotted}, true"))
     turned_ = f.either(turned_, narrow.turned)
@@ -332,8 +337,9 @@ def _product(shape: Shape, dtype: str) -> str:
         told_ = f"ptr {a['state']}, i64 {told[0]}, i64 {told[1]}"
         rest = f"i1 {accumulate}, ptr {a['epilogue']}, {told_}"
         with f.when(dotted):
+            lines = _turned_rows(f, shape, left, stands, room.panels, rows, a)
             f.line(
-                f"call void @dots(ptr {left.base}, i64 {left.line}, ptr {right.base}, "
+                f"call void @dots(ptr {lines.base}, i64 {lines.line}, ptr {right.base}, "
                 f"i64 {right.line}, i64 {a['depth']}, {part}, i64 {shape.size}, {rest}, "
                 f"ptr {room.tile})"
             )
@@ -405,6 +411,38 @@ def _product(shape: Shape, dtype: str) -> str:
                 strips=True,
             ).write()
     return f.text()
+
+
+def _turnable(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> str:
+    """Whether a few rows that lie side by side are turned for dot products (an i1)."""
+    if SOURCES[dtype][0] != shape.element:
+        return "false"
+    most = panel_capacity(shape) // FEW_ROWS - shape.lanes
+    conditions = [
+        f.is_("eq", a["left_row"], str(shape.size)),
+        f.is_("sle", a["depth"], str(most)),
+        # Fewer steps do not pay for adding up; narrow tiles do more rows as fast.
+        f.is_("sge", a["depth"], f.mul(rows, str(_TURNED_STEPS))),
+        f.is_("sle", rows, str(_TURNED_ROWS if narrow(shape) else FEW_ROWS)),
+    ]
+    return f.every(conditions)
+
+
+def _turned_rows(
+    f: Routine, shape: Shape, left: Matrix, stands: str, room: str, rows: str, a: dict[str, str]
+) -> Matrix:
+    """A left operand's rows along the depth: as they stand (an i1), or turned into the room."""
+    size = str(shape.size)
+    width = f.mul(f.ceil_div(a["depth"], shape.lanes), str(shape.lanes))
+    line = f.mul(width, size)
+    with f.when(f.let(f"xor i1 {stands}, true")):
+        first = f.at(left.base, f.mul(a["first_row"], left.line))
+        f.line(
+            f"call void @pack_right(ptr {first}, i64 {left.line}, i64 {left.step}, i64 {rows}, "
+            f"i64 {a['depth']}, i64 {width}, ptr {room})"
+        )
+    base = f.at(room, f.sub("0", f.mul(a["first_row"], line)))
+    return Matrix(f.select(stands, left.base, base, "ptr"), f.select(stands, left.line, line), size)
 
 
 def _chunk(f: Routine, shape: Shape, ahead: str, depth: str) -> str:
