@@ -96,14 +96,16 @@ def test_few_rows(rows, depth, columns, dtype):
     check_written_and_added(rows, depth, columns, dtype)
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 7])
-@pytest.mark.parametrize(("rows", "columns"), [(1, 16), (6, 35), (9, 4100), (5, 1030), (75, 131)])
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6, 7, 8, 11, 12])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(1, 16), (6, 35), (9, 4100), (5, 1030), (75, 131), (40, 3), (33, 40)]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_few_steps(rows, depth, columns, dtype):
     check_written_and_added(rows, depth, columns, dtype)
 
 
-@pytest.mark.parametrize("depth", [1, 4, 24, 25])
+@pytest.mark.parametrize("depth", [1, 4, 9, 24, 25])
 @pytest.mark.parametrize("rows", [7, 16, 21, 100])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_few_steps_and_columns(rows, depth, dtype):
@@ -183,7 +185,7 @@ def test_parts_make_up_the_whole_bit_for_bit(packing):
 
 
 def test_parts_of_any_way_of_computing():
-    for shape in [(5, 40, 200), (30, 300, 200), (16, 700, 96)]:
+    for shape in [(5, 40, 200), (30, 300, 200), (16, 700, 96), (60, 8, 200), (60, 5, 200)]:
         for left, right in ways(*shape):
             rows, columns = shape[0], shape[2]
             cut = matmul.column_cuts(columns, "float32")[-1]

@@ -141,7 +141,7 @@ class _Block(Record):
                 found.append(f.let(f"fadd {kind} {x}, {y}"))
                 whose.append([owners[j if w else i][g] for w, g in pairs])
             sums, owners, half = found, whose, half // 2
-        places = {}
+        places: dict[int, str] = {}
         for i, (x, listed) in enumerate(zip(sums, owners, strict=True)):
             room = f.at("%sums", i * shape.bytes)
             f.store(kind, x, room, shape.size)

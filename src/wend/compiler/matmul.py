@@ -76,7 +76,7 @@ from wend.compiler.dots import FEW_ROWS, dots
 from wend.compiler.llvm import Library, Target, compile_module, host
 from wend.compiler.narrow import Narrow
 from wend.compiler.operands import Matrix, Operands, pack_panel
-from wend.compiler.outer import outer, shallow, thin, upright
+from wend.compiler.outer import held, holds, outer, shallow, thin, upright
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
 from wend.compiler.streams import streamed, streams
@@ -207,6 +207,7 @@ def core_text(dtype: str, target: Target | None = None) -> str:
         dots(shape, dtype),
         outer(shape),
         upright(shape),
+        held(shape) if shape.rows == 8 else "",
         streamed(shape),
         turn_tile(shape),
         turned(shape, dtype),
@@ -304,7 +305,7 @@ def _product(shape: Shape, dtype: str) -> str:
     first_column = f.maximum(a["first_column"], narrow.first)
     last_column = f.select(narrow.left_over, narrow.first, a["last_column"])
     columns = f.select(narrow.left_over, narrow.first, a["columns"])
-    streamed_ = shallow_ = thin_ = "false"
+    streamed_ = shallow_ = thin_ = held_ = "false"
     if SOURCES[dtype][0] == shape.element:
         beside = f.both(f.is_("eq", a["right_column"], size), f.let(f"xor i1 {packed}, true"))
         plain = f.both(
@@ -314,8 +315,16 @@ def _product(shape: Shape, dtype: str) -> str:
         thin_ = f.both(thin(f, shape, rows, part_columns, a["depth"]), plain)
         thin_ = f.both(thin_, f.is_("eq", a["left_row"], size))
         thin_ = f.both(thin_, f.let(f"xor i1 {f.either(dotted, shallow_)}, true"))
-        turned_ = f.both(turned_, f.let(f"xor i1 {f.either(shallow_, thin_)}, true"))
-        special = f.either(special, f.either(shallow_, thin_))
+        short = f.either(shallow_, thin_)
+        turnable = f.both(f.is_("eq", a["right_step"], size), f.let(f"xor i1 {packed}, true"))
+        turnable = f.both(turnable, f.is_("sle", a["columns"], str(shape.panel)))
+        if shape.rows == 8:
+            held_ = holds(f, shape, rows, a["depth"])
+            held_ = f.both(held_, f.both(f.either(beside, turnable), plain))
+            held_ = f.both(held_, f.let(f"xor i1 {f.either(dotted, short)}, true"))
+            short = f.either(short, held_)
+        turned_ = f.both(turned_, f.let(f"xor i1 {short}, true"))
+        special = f.either(special, short)
         streamed_ = f.both(
             beside, streams(f, shape, rows, part_columns, a["depth"], a["right_step"])
         )
@@ -365,6 +374,13 @@ def _product(shape: Shape, dtype: str) -> str:
                 f"call void @outer(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
                 f"ptr {right.base}, i64 {right.step}, i64 {a['depth']}, {part})"
             )
+        if held_ != "false":
+            with f.when(held_):
+                matrix = _turned_columns(f, shape, right, room.panels, a)
+                f.line(
+                    f"call void @held(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
+                    f"ptr {matrix.base}, i64 {matrix.step}, i64 {a['depth']}, {part})"
+                )
         with f.when(thin_):
             place = f.mul(a["first_column"], narrow.line)
             goal = f.at(out, f.mul(a["first_column"], str(shape.size)))
@@ -443,6 +459,19 @@ def _turned_rows(
         )
     base = f.at(room, f.sub("0", f.mul(a["first_row"], line)))
     return Matrix(f.select(stands, left.base, base, "ptr"), f.select(stands, left.line, line), size)
+
+
+def _turned_columns(
+    f: Routine, shape: Shape, right: Matrix, room: str, a: dict[str, str]
+) -> Matrix:
+    """A right operand with its columns side by side: as it stands, or a panel in the room."""
+    size = str(shape.size)
+    stands = f.is_("eq", right.line, size)
+    width = str(shape.panel)
+    with f.when(f.let(f"xor i1 {stands}, true")):
+        pack_panel(f, shape, right, a["columns"], a["depth"], "0", str(shape.vectors), room)
+    step = f.select(stands, right.step, f.mul(width, size))
+    return Matrix(f.select(stands, right.base, room, "ptr"), size, step)
 
 
 def _chunk(f: Routine, shape: Shape, ahead: str, depth: str) -> str:

@@ -26,6 +26,8 @@ _PIECE = 8
 #: Bytes from the first to the last step of a left operand that is read as it stands, though its
 #: steps lie apart: with the panels it stays in the second-level cache.
 _NEAR = 1 << 19
+#: More steps than these, so many bytes apart, take each other's place in the first-level cache.
+_WAYS, _CROWDED = 8, 1 << 12
 #: Of fewer steps packing saves less.
 _SHALLOW = 64
 
@@ -138,6 +140,9 @@ class Operands(Record):
         small = f.is_("ule", f.mul(block.depth, left.step), str(_NEAR))
         panels = f.select(f.is_("slt", block.depth, str(_SHALLOW)), "3", "2")
         few = f.is_("sle", f.sub(block.last, block.first), f.mul(panels, str(shape.panel)))
+        over = f.let(f"and i64 {left.step}, {_CROWDED - 1}")
+        crowded = f.both(f.is_("eq", over, "0"), f.is_("sgt", block.depth, str(_WAYS)))
+        few = f.both(few, f.let(f"xor i1 {crowded}, true"))
         return f.either(f.either(along, single), f.both(across, f.both(small, few)))
 
     def left_rows(self, group: Group) -> Rows:

@@ -14,16 +14,23 @@ The right operand's columns lie side by side. Strides are in bytes.
 
 The same for few columns, if the left operand's rows lie side by side: a vector has some rows of a
 column, which are turned in registers.
+
+    void held(left, left_row, left_step, right, right_step, depth, first_row, last_row,
+              first_column, last_column, out, out_row)
+
+As `outer`, of a few more steps: all rows go by what registers hold of the right operand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wend.compiler.masks import store_first
 from wend.compiler.packing import transposed
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, parameters, spread
+from wend.compiler.tile import Shape, lane_mask, masked_load, masked_store, parameters, spread
 
-__all__ = ["outer", "shallow", "thin", "upright"]
+__all__ = ["held", "holds", "outer", "shallow", "thin", "upright"]
 
 #: So many steps are few.
 STEPS = 6
@@ -31,6 +38,10 @@ STEPS = 6
 LONG = 4
 #: Bytes of the right operand that stay in the first-level cache.
 NEAR = 1 << 14
+#: More steps are few for vectors that stay in so many of 32 registers.
+HELD, REGISTERS = range(7, 13), 24
+#: Rows that are written a part at a time.
+ROWS = 16
 #: So many columns are few; of more steps their sums would wait for one another.
 COLUMNS, DEPTH = 4, 24
 
@@ -54,6 +65,66 @@ def thin(f: Routine, shape: Shape, rows: str, columns: str, depth: str) -> str:
     few = f.both(f.is_("sge", depth, "1"), f.is_("sle", depth, str(DEPTH)))
     narrow = f.both(f.is_("sge", columns, "1"), f.is_("sle", columns, str(_square(shape))))
     return f.both(f.both(few, narrow), f.is_("sge", rows, str(shape.lanes)))
+
+
+def holds(f: Routine, shape: Shape, rows: str, depth: str) -> str:
+    """Whether so many steps are few enough, and rows many enough, for `held` (an i1)."""
+    few = f.both(f.is_("sge", depth, str(HELD[0])), f.is_("sle", depth, str(HELD[-1])))
+    return f.both(few, f.is_("sge", rows, str(shape.lanes)))
+
+
+def held(shape: Shape) -> str:
+    """The function for products that `holds` is about, with 32 registers."""
+    f = Routine("held", parameters(_PARAMETERS), internal=True)
+    for depth in HELD:
+        with f.when(f.is_("eq", "%depth", str(depth))):
+            lines = [f.at("%right", f.mul("%right_step", str(k))) for k in range(depth)]
+            most = min(shape.vectors, REGISTERS // depth)
+            # Of a long row no more than some are written a part at a time.
+            wide = f.is_("sgt", f.sub("%last_column", "%first_column"), str(most * shape.lanes))
+            each = f.select(wide, str(ROWS), f.sub("%last_row", "%first_row"))
+            with (
+                f.loop("%first_row", "%last_row", each) as top,
+                f.turns("%first_column", "%last_column") as blocks,
+            ):
+                rows = top, f.minimum(f.add(top, each), "%last_row")
+                rest = f.sub("%last_column", blocks.index)
+                vectors = f.minimum(f.ceil_div(rest, shape.lanes), str(most))
+                blocks.step = f.mul(vectors, str(shape.lanes))
+                offset = f.mul(blocks.index, str(shape.size))
+                for count in range(1, most + 1):
+                    with f.when(f.is_("eq", vectors, str(count))):
+                        mask = lane_mask(
+                            f, shape.lanes, f.sub(rest, str((count - 1) * shape.lanes))
+                        )
+                        masks = [None] * (count - 1) + [mask]
+                        panel = [f.at(line, offset) for line in lines]
+                        _by_panel(f, shape, rows, panel, f.at("%out", offset), masks)
+    return f.text()
+
+
+def _by_panel(
+    f: Routine,
+    shape: Shape,
+    rows: tuple[str, str],
+    lines: list[str],
+    out: str,
+    masks: Sequence[str | None],
+) -> None:
+    """Some rows and vectors of columns. lines: of the right operand     masks: of each vector"""
+    panel = [
+        [masked_load(f, shape, f.at(line, w * shape.bytes), m) for w, m in enumerate(masks)]
+        for line in lines
+    ]
+    with f.loop(*rows) as row:
+        left, goal = f.at("%left", f.mul(row, "%left_row")), f.at(out, f.mul(row, "%out_row"))
+        sums = ["zeroinitializer"] * len(masks)
+        for k, vectors in enumerate(panel):
+            place = f.at(left, f.mul("%left_step", str(k)))
+            factor = spread(f, shape, f.load(shape.element, place, shape.size))
+            sums = [_more(f, shape, factor, y, x) for y, x in zip(vectors, sums, strict=True)]
+        for w, (x, mask) in enumerate(zip(sums, masks, strict=True)):
+            masked_store(f, shape, x, f.at(goal, w * shape.bytes), mask)
 
 
 def outer(shape: Shape) -> str:
