@@ -159,7 +159,9 @@ def _steps(f: Routine, shape: Shape, depth: int) -> None:
             start = rounds.carry("i64", "%first_row")
             step = f.select(f.is_("eq", rounds.index, "0"), apart, "1")
             block = f.mul(step, str(height))
-            stop = f.sub("%last_row", f.let(f"urem i64 {f.sub('%last_row', start)}, {block}"))
+            # A power of two, as both are.
+            over = f.let(f"and i64 {f.sub('%last_row', start)}, {f.sub(block, '1')}")
+            stop = f.sub("%last_row", over)
             with f.loop(start, stop, block) as top, f.loop("0", step) as i:
                 _rows(f, shape, lines, out, f.add(top, i), (height, step), columns, wide)
             rounds.become(start, stop)
