@@ -70,7 +70,8 @@ def ahead(
     def either(base: str, tile: str) -> Soon:
         usual = rows(base, tile)
         given = zip(panels(tile), usual, SOON, strict=True)
-        return Soon(*(f.select(found.whole, *each) for each in given))
+        nearer = f.both(found.whole, f.let(f"xor i1 {later.own}, true"))
+        return Soon(*(f.select(nearer, *each) for each in given))
 
     return either
 
@@ -87,17 +88,18 @@ def _later_rows(
     step = f.div(f.add(later.step, f.sub(panels, "1")), panels)
     step = f.select(later.shared, step, later.step)
     zeros = f.let(f"call i64 @llvm.ctlz.i64(i64 {panels}, i1 true)")
-    halved = f.select(later.shared, "0", f.sub("64", zeros))  # 2 ** halved <= 2 * panels
+    each = f.either(later.shared, later.own)
+    halved = f.select(each, "0", f.sub("64", zeros))  # 2 ** halved <= 2 * panels
     parts = f.let(f"shl i64 1, {halved}")
-    turns = f.select(later.shared, panels, parts)
+    turns = f.select(each, panels, parts)
     steps = f.let(f"lshr i64 {f.add(block.depth, f.sub(parts, '1'))}, {halved}")
 
     def rows(base: str, tile: str) -> Soon:
-        second = f.both(f.let(f"trunc i64 {tile} to i1"), f.let(f"xor i1 {later.shared}, true"))
+        second = f.both(f.let(f"trunc i64 {tile} to i1"), f.let(f"xor i1 {each}, true"))
         turn = f.select(second, panels, "0")
         there = f.is_("slt", f.add(tile, later.tiles), count)
         bytes_ = f.select(there, step, "0")
-        apart = f.mul(steps, bytes_)
+        apart = f.select(later.own, "0", f.mul(steps, bytes_))
         start = f.at(base, f.mul(turn, apart))
         return Soon(start, apart, f.sub(turns, turn), bytes_, halved)
 

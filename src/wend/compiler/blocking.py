@@ -24,6 +24,7 @@ from wend.compiler.tile import LINE, Shape
 
 __all__ = [
     "DEPTH",
+    "DIRECT_SPLIT",
     "GROUP",
     "LARGE",
     "Block",
@@ -39,6 +40,7 @@ __all__ = [
     "direct_rows",
     "handed_rows",
     "is_partial",
+    "most_rows",
     "narrow",
     "packed_apart",
     "panel_capacity",
@@ -59,6 +61,8 @@ _SHALLOW = 40
 # packed for fewer: its rows lie pages apart, and each tile reads them anew. So do tiles that read
 # but a cache line of each.
 _DIRECT, _LARGE_ROWS = 128, 16
+#: The same where the operand's rows do not begin at cache lines: vectors lie across two of them.
+DIRECT_SPLIT = 48
 #: Bytes of a large one.
 LARGE = 3 << 19
 # Rows of tiles that an epilogue gets at once, at most, where masks cost much.
@@ -148,6 +152,7 @@ class Later(Record):
 
     row: bytes to the next row     step: bytes that a tile goes through in a step of depth
     shared: an i1; they follow each other, so that each panel may go through a part of them
+    own: an i1; it is the tile's own operand, some steps on, for every panel
     """
 
     base: str
@@ -155,6 +160,7 @@ class Later(Record):
     step: str
     shared: str
     tiles: str
+    own: str
 
 
 class Rows(Record):
@@ -251,6 +257,19 @@ def panels(
             width = f.select(f.is_("eq", left, str(shape.vectors + 1)), "2", width)
         loop.step = f.mul(width, str(shape.lanes))
         yield loop.index, width
+
+
+def most_rows(f: Routine, shape: Shape, columns: str) -> str:
+    """Rows of the largest tile that all panels of so many columns allow."""
+    limit = str(shape.rows)
+    vectors = f.ceil_div(columns, shape.lanes)
+    for width in range(1, shape.vectors):
+        # What two panels share is left over of a whole one.
+        narrow = f.is_("eq", vectors, str(width))
+        if width == 2:
+            narrow = f.either(narrow, f.is_("eq", vectors, "4"))
+        limit = f.select(narrow, str(shape.tallest(width)), limit)
+    return limit
 
 
 def is_partial(f: Routine, shape: Shape, column: str, width: str, columns: str) -> str:
@@ -480,15 +499,8 @@ class Multiply(Record):
         limit = str(shape.rows)
         if self.stands is None:
             return limit
-        stands = self.stands(block)
-        vectors = f.ceil_div(f.sub(self.columns, block.first), shape.lanes)
-        for width in range(1, shape.vectors):
-            # What two panels share is left over of a whole one.
-            narrow = f.is_("eq", vectors, str(width))
-            if width == 2:
-                narrow = f.either(narrow, f.is_("eq", vectors, "4"))
-            limit = f.select(f.both(stands, narrow), str(shape.tallest(width)), limit)
-        return limit
+        most = most_rows(f, shape, f.sub(self.columns, block.first))
+        return f.select(self.stands(block), most, limit)
 
     def _tile(self, tile: _Tile, column: str, width: str) -> None:
         """A tile of any width."""

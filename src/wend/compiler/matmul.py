@@ -61,6 +61,7 @@ from functools import cache
 from wend.base.records import Record
 from wend.compiler.blocking import (
     DEPTH,
+    DIRECT_SPLIT,
     LARGE,
     Multiply,
     Room,
@@ -80,7 +81,7 @@ from wend.compiler.outer import held, holds, outer, shallow, thin, upright
 from wend.compiler.packing import SOURCES, pack_left, pack_right
 from wend.compiler.routine import Routine
 from wend.compiler.streams import streamed, streams
-from wend.compiler.tile import EPILOGUE, Shape, lane_mask, tiles
+from wend.compiler.tile import EPILOGUE, LINE, Shape, lane_mask, tiles
 from wend.compiler.turned import crossed, pays, turn_tile, turned
 
 __all__ = [
@@ -114,6 +115,8 @@ PACK = "right packed depth columns right_step right_column batch0 batch1 right0 
 _CHUNK_BYTES, _NARROW_CHUNK_BYTES = 1 << 17, 3 << 17
 # Rows side by side that are turned for dot products: steps for each row, rows beside narrow tiles.
 _TURNED_STEPS, _TURNED_ROWS = 16, 4
+# Rows that read a panel so few times that it had better be near, and steps of one that lasts.
+_NEAR_ROWS, _NEAR_STEPS = 64, 48
 
 
 class Site(Record):
@@ -283,7 +286,10 @@ def _product(shape: Shape, dtype: str) -> str:
     rows = f.sub(a["last_row"], a["first_row"])
     part_columns = f.sub(a["last_column"], a["first_column"])
     large = f.is_("sge", f.mul(a["depth"], a["right_step"]), str(LARGE))
-    few = f.select(large, str(direct_rows(shape, True)), str(direct_rows(shape, False)))
+    direct = min(DIRECT_SPLIT, direct_rows(shape, False))
+    split = f.is_("ne", f.let(f"and i64 {a['right_step']}, {LINE - 1}"), "0")
+    few = f.select(split, str(direct), str(direct_rows(shape, False)))
+    few = f.select(large, str(direct_rows(shape, True)), few)
     few = f.is_("sle", rows, few)
     along = f.both(f.is_("eq", a["right_step"], size), f.let(f"xor i1 {packed}, true"))
     along = f.both(along, f.is_("ne", a["right_column"], size))  # else of one step: panels stand
@@ -332,7 +338,11 @@ def _product(shape: Shape, dtype: str) -> str:
     usual = f.let(f"xor i1 {f.either(special, streamed_)}, true")
     # Rows that are packed themselves are packed once for each chunk.
     ahead = f.both(packed, f.is_("eq", a["left_step"], size))
-    chunk = _chunk(f, shape, ahead, a["depth"])
+    near = f.both(along, f.is_("sge", a["depth"], str(_NEAR_STEPS)))
+    near = f.both(near, f.is_("sle", rows, str(_NEAR_ROWS)))
+    if SOURCES[dtype][0] != shape.element:
+        near = "false"  # left rows are widened once for each chunk
+    chunk = _chunk(f, shape, ahead, near, a["depth"])
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
         told = f.add(i, a["origin0"]), f.add(j, a["origin1"])
         left = Matrix(_place(f, a, "left", i, j), a["left_row"], a["left_step"])
@@ -474,10 +484,11 @@ def _turned_columns(
     return Matrix(f.select(stands, right.base, room, "ptr"), size, step)
 
 
-def _chunk(f: Routine, shape: Shape, ahead: str, depth: str) -> str:
+def _chunk(f: Routine, shape: Shape, ahead: str, near: str, depth: str) -> str:
     """Columns in a chunk. ahead: an i1; no more than can be fetched ahead of time.
 
     Left rows are read, or packed, once for each chunk: where depth is small, many panels fit.
+    near: an i1; a few rows stand, and multiply a panel while it is in the first-level cache
     """
     steps = f.minimum(depth, str(DEPTH))
     panel = f.mul(steps, str(shape.panel * shape.size))
@@ -485,4 +496,6 @@ def _chunk(f: Routine, shape: Shape, ahead: str, depth: str) -> str:
     fewer = f.add(f.div(str(most), f.add(panel, "1")), "1")
     steps = f.select(f.is_("eq", steps, "0"), "1", steps)
     more = f.div(str(column_panels(shape) * DEPTH), steps)
+    if not narrow(shape):
+        more = f.select(near, "1", more)
     return f.mul(f.select(ahead, fewer, more), str(shape.panel))

@@ -12,6 +12,7 @@ from wend.compiler.blocking import (
     Room,
     Rows,
     is_partial,
+    most_rows,
     packed_apart,
     panels,
 )
@@ -28,6 +29,8 @@ _PIECE = 8
 _NEAR = 1 << 19
 #: More steps than these, so many bytes apart, take each other's place in the first-level cache.
 _WAYS, _CROWDED = 8, 1 << 12
+#: So many steps ahead the left operand of a tall tile is fetched.
+_SOON = 12
 #: Of fewer steps packing saves less.
 _SHALLOW = 64
 
@@ -188,4 +191,11 @@ class Operands(Record):
         step = f.select(f.is_("ule", left.line, length), str(tile), step)
         across = f.is_("eq", left.line, str(size))
         step = f.select(shared, step, f.select(across, left.step, "0"))
-        return Later(f.at(source, f.mul(first, left.line)), left.line, step, shared, tiles)
+        own = "false"
+        if shape.fills_lines:
+            # Tall tiles that read steps which lie apart: nothing but they brings these nearer.
+            most = most_rows(f, shape, f.sub(self.columns, group.block.first))
+            own = f.both(f.both(stands, across), f.is_("sgt", most, str(shape.rows)))
+        start = f.select(own, f.mul(left.step, str(_SOON)), f.mul(first, left.line))
+        tiles = f.select(own, "0", tiles)
+        return Later(f.at(source, start), left.line, step, shared, tiles, own)

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from wend.compiler.blocking import GROUP
 from wend.compiler.routine import Routine
-from wend.compiler.tile import Shape, lane_mask, masked_store
+from wend.compiler.tile import LINE, Shape, lane_mask, masked_store
 
 __all__ = ["SOURCES", "Source", "pack_left", "pack_right", "shuffled", "transposed"]
 
 # Steps of depth that are packed for all tiles before the next ones.
 _PIECE = 32
+# Fewer steps are transposed in squares wherever they lie: measured.
+_LONG = 64
 
 #: LLVM's name and bytes of the types that operands may have, by dtype.
 SOURCES = {
@@ -149,6 +151,11 @@ def _transpose(f: Routine, source: Source) -> None:
     lanes, few = shape.lanes, 16 // shape.size
     row = f.mul("%width", str(shape.size))
     whole = f.mul(f.div("%depth", str(lanes)), str(lanes))
+    if source.same and shape.fills_lines:
+        # Of lines that begin within cache lines, vectors lie across two of them; pieces seldom do.
+        split = f.is_("ne", f.let(f"and i64 %column, {LINE - 1}"), "0")
+        split = f.both(split, f.is_("sge", "%depth", str(_LONG)))
+        whole = f.select(split, "0", whole)
     shallow = f.is_("slt", "%depth", str(few))
     mask = lane_mask(f, few, "%depth")
     with f.loop("0", "%width", str(lanes)) as n:

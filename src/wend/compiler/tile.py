@@ -125,6 +125,11 @@ class Shape(Record):
         return self.lanes * self.size
 
     @property
+    def fills_lines(self) -> bool:
+        """Whether a vector is a cache line."""
+        return self.bytes == LINE
+
+    @property
     def panel(self) -> int:
         """Columns of the widest panel."""
         return self.vectors * self.lanes
@@ -242,12 +247,22 @@ def _strip(shape: Shape, rows: int) -> str:
 
 
 def _fetch_goal(f: Routine, shape: Shape, rows: int, width: int, out: str) -> None:
-    # Few steps are done before the stores could begin to wait for their cache lines.
-    with f.when(f.is_("sle", "%depth", str(_SHALLOW))):
-        for row in range(rows):
-            line = f.at(out, f.mul("%out_row", str(row)))
+    # Few steps are done before the stores could begin to wait for their cache lines. Vectors of a
+    # line each wait for two of them where rows begin within lines.
+    wanted = f.is_("sle", "%depth", str(_SHALLOW))
+    split = "false"
+    if width > 1 and shape.fills_lines:
+        split = f.is_("ne", f.let(f"and i64 %out_row, {LINE - 1}"), "0")
+        wanted = f.either(wanted, split)
+    lines = [f.at(out, f.mul("%out_row", str(row))) for row in range(rows)]
+    with f.when(wanted):
+        for line in lines:
             for w in range(width):
                 fetch(f, f.at(line, w * shape.bytes), level=1, written=True)
+    if split != "false":
+        with f.when(split):
+            for line in lines:
+                fetch(f, f.at(line, width * LINE - shape.size), level=1, written=True)
 
 
 def _store(
@@ -362,7 +377,9 @@ def _multiply(
             at_a, at_b = a_now, b_now
             if not packing:
                 number = f.let(f"lshr i64 {loop.index}, %soon_halved")
-                fetch(f, f.at(soon[0], f.mul(number, soon[1])), level=2)
+                # Tall tiles may fetch their own rows: see `Later`.
+                level = 1 if rows > shape.rows and shape.fills_lines else 2
+                fetch(f, f.at(soon[0], f.mul(number, soon[1])), level)
             for step in range(count):
                 if packing:
                     place = f.mul(f.add(loop.index, str(step)), str(width * shape.bytes))

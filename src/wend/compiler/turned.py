@@ -76,6 +76,9 @@ def crossed(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) 
     much = "false"
     if not narrow(shape):
         much = f.both(f.is_("sle", rows, str(_FEW)), f.is_("sge", a["depth"], str(_FEW // 2)))
+        # Packed panels that stay near cost less, unless the rows just fill a panel.
+        wide = f.is_("sge", f.mul(a["depth"], a["columns"]), str(_WIDE))
+        much = f.both(much, f.either(wide, f.is_("eq", rows, str(shape.panel))))
     conditions = [
         f.is_("eq", a["left_row"], size),
         f.is_("ne", a["left_step"], size),
