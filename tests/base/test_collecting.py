@@ -68,3 +68,15 @@ def test_the_thresholds_are_restored_after_an_error():
     with pytest.raises(KeyError), CollectionSeldom():
         raise KeyError
     assert gc.get_threshold() == (700, 10, 10)
+
+
+def test_the_next_collection_is_put_off_once():
+    CollectionSeldom.put_off()
+    CollectionSeldom.put_off()
+    assert gc.get_threshold() == (OFTEN_ENOUGH, 10, 10)
+    with CollectionSeldom():
+        kept = [[] for _ in range(2000)]
+    assert gc.get_threshold() == (OFTEN_ENOUGH, 10, 10)
+    gc.collect(0)
+    assert gc.get_threshold() == (700, 10, 10)
+    del kept

@@ -48,14 +48,8 @@ class CollectionSeldom:
         cls = CollectionSeldom
         with cls._lock:
             cls._inside += 1
-            if cls._inside > 1 or gc.get_threshold() == cls._raised:
-                return
-            first, *others = cls._before = gc.get_threshold()
-            if first > 0:
-                cls._raised = raised = (max(first, OFTEN_ENOUGH), *others)
-                gc.set_threshold(*raised)
-                if cls._collected not in gc.callbacks:
-                    gc.callbacks.append(cls._collected)
+            if cls._inside == 1:
+                cls._raise()
 
     def __exit__(self, *unused: object) -> None:
         cls = CollectionSeldom
@@ -63,6 +57,24 @@ class CollectionSeldom:
             cls._inside -= 1
             if gc.get_count()[0] <= cls._before[0]:
                 cls._restore()
+
+    @classmethod
+    def put_off(cls) -> None:
+        """Let the next collection wait for many objects: those made now stay, as of a new op."""
+        if gc.get_threshold() != cls._raised:
+            with cls._lock:
+                cls._raise()
+
+    @classmethod
+    def _raise(cls) -> None:
+        if gc.get_threshold() == cls._raised:
+            return
+        first, *others = cls._before = gc.get_threshold()
+        if first > 0:
+            cls._raised = raised = (max(first, OFTEN_ENOUGH), *others)
+            gc.set_threshold(*raised)
+            if cls._collected not in gc.callbacks:
+                gc.callbacks.append(cls._collected)
 
     @classmethod
     def _restore(cls) -> None:

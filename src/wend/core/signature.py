@@ -180,6 +180,9 @@ def _as_attr(name: str, p: Param, value: Any) -> Any:
 _PYTHON_DTYPES = {float: float64, int: int64, bool: bool_}
 # How a raw argument is read again by the core (see CallPlan in _hot.py).
 TENSOR, FLOAT, INT, BOOL, TENSORS, INTS, COMPLEX, DEFAULT = range(8)
+ANEW = -1  # of what each call is to be bound with
+#: How numbers are read.
+ROLES = {int: INT, float: FLOAT, bool: BOOL, complex: COMPLEX, SymInt: ANEW, SymNumber: ANEW}
 
 
 class Binder:
@@ -208,6 +211,12 @@ class Binder:
     def by_name(self) -> dict[str, int]:
         """Index by name."""
         return {p.name: i for i, p in enumerate(self.params)}
+
+    @cached_property
+    def plain_operands(self) -> int:
+        """How many operands there are; -1 if other things are given beside them."""
+        plain = all(p.kind in ("tensor", "tensor?", "operand") for p in self.positional)
+        return len(self.params) if plain and len(self.params) == len(self.positional) else -1
 
     # -- arguments to parameters ------------------------------------------------------------
 
@@ -265,6 +274,10 @@ class Binder:
 
         Raises ArgumentTypeError for arguments that do not fit the signature.
         """
+        if not kwargs and len(args) == self.plain_operands:
+            found = self._bind_operands(args)
+            if found is not None:
+                return found
         values = self.match(args, kwargs)
         alone = self.cls.of_number is not None and not any(isinstance(v, Tensor) for v, _ in values)
         if alone:
@@ -296,6 +309,36 @@ class Binder:
             names = tuple(kwargs) or None
             plan = CallPlan(prim, n_raw - len(kwargs), names, tuple(slots), tuple(constants))
         return prim, tensors, call_args, plan
+
+    def _bind_operands(self, args: tuple[Any, ...]) -> Any:
+        """As `bind`, of tensors and numbers that are operands, at least one of them a tensor.
+
+        None if there is something else.
+        """
+        form: list[Any] = []
+        tensors: list[Any] = []
+        numbers: list[Any] = []
+        slots: list[tuple[int, int, Any]] = []
+        for k, value in enumerate(args):
+            role = ROLES.get(type(value))
+            if role is None and isinstance(value, Tensor):
+                tensors.append(value)
+                form.append("T")
+                slots.append((k, TENSOR, None))
+                continue
+            if role is None or self.tensors_only or self.params[k].kind != "operand":
+                return None
+            numbers.append(value)
+            form.append(("N", category_of(value)))
+            if role != ANEW:
+                slots.append((k, role, None))
+        if not tensors:
+            return None
+        prim = self.cls.intern({}, tuple(form))
+        plan = None
+        if len(slots) == len(args):
+            plan = CallPlan(prim, len(args), None, tuple(slots), ())
+        return prim, tensors, numbers, plan
 
     def _operand(self, p: Param, value: Any, tensors: list[Any], args: list[Any]) -> Any:
         """Append what `value` contributes at run time; returns its entry in the form."""
@@ -419,8 +462,8 @@ def _slots_for(
             return all(type(v) is int for v in value)
         slots.append((raw, INT, None))
         return type(value) is int
-    role = {int: INT, float: FLOAT, bool: BOOL, complex: COMPLEX}.get(type(value))
-    if role is None:
+    role = ROLES.get(type(value), ANEW)
+    if role == ANEW:
         return False
     slots.append((raw, role, None))
     return True

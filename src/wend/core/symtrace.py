@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend.base.collecting import CollectionPaused
+from wend.base.collecting import CollectionPaused, CollectionSeldom
 from wend.core import _hot
 from wend.core._hot import Program, TensorType
 from wend.core.graph import Graph, Node, Shapes
@@ -102,6 +102,7 @@ class Recorder:
 
     def run(self, body: Callable[[], Any]) -> Any:
         """Call `body` with this recorder in the place of the thread's trace."""
+        CollectionSeldom.put_off()
         trace = _hot.current_trace()
         before, trace.symbolic = trace.symbolic, self
         try:

@@ -17,8 +17,9 @@ import numpy as np
 from wend.base import dtypes
 from wend.base.dtypes import CATEGORY_NAMES, DType
 from wend.base.errors import ArgumentTypeError, DTypeNotImplemented
+from wend.core._hot import Program
 from wend.core.primitive import Primitive, Sample, Spec, ops
-from wend.core.symbolic import SymInt, SymNumber, broadcast_shapes
+from wend.core.symbolic import DIM, SymInt, SymNumber, broadcast_shapes
 from wend.core.types import Number
 from wend.ops.builder import Builder, Value
 
@@ -172,6 +173,16 @@ class Elementwise(Primitive, abstract=True):
         self._first = self._tensors[0] if self._tensors else 0
 
     # -- types ------------------------------------------------------------------------------
+
+    def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
+        """As of any op; of one tensor, the result has its extents, whatever they are."""
+        if len(types) > 1 or self.sized or type(self).infer is not Elementwise.infer:
+            return super().trace_rule(types, args)
+        (x,) = types
+        numbers = [Number(category) for category in self.categories]
+        out = self.infer(*self.arrange([Spec(x.shape, x.dtype)], numbers))
+        extents = tuple([(DIM, 0, axis) for axis in range(len(x.shape))])
+        return Program(self, (), ((extents, out.dtype),))
 
     def infer(self, *operands: Any) -> Spec:
         """Spec of the result. Raises ShapeError, DTypeError."""
