@@ -57,6 +57,7 @@ cpdef tuple outs_of(list layouts, tuple results)
 
 cdef class Tables:
     cdef object kept
+    cdef public object model
     cdef Py_ssize_t n_all, n_names, size
     cdef public long long polys, spans, moves, wanted, scratch, memory, relative, terms, placed
     cdef public long long writes, decides, private
@@ -88,15 +89,16 @@ cdef class Sizer:
     cdef long long code, at_nonempty, at_small, at_asked, at_gathered
     cdef public long long most, most_rows
     cdef public list ways, known
-    cdef public object nonempty, small, asked, empty, word, gathered
+    cdef public object nonempty, small, asked, empty, word, gathered, frame_like
     cdef public tuple counts, results
     @cython.locals(n=Py_ssize_t, numbers="long long", at="long long", number="long long",
                    words="long long", k=Py_ssize_t, forms=dict, edges=list, packable=list,
                    cutters=list, tables=Tables, its_forms=dict, its_packable=list,
                    many="long long", size=Py_ssize_t)
     cpdef find(self, object types, list args, bint whole)
-    @cython.locals(found=tuple, layouts=list, tables=Tables, at="long long", places=tuple)
-    cpdef tuple bind(self, object types, list args)
+    @cython.locals(found=tuple, layouts=list, tables=Tables, at="long long", places=tuple,
+                   memory="long long", asked=tuple)
+    cpdef tuple bind(self, object plan, object types, list args, object key, object sizes)
 
 cdef class Fit:
     cdef Sizer sizer

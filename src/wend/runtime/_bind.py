@@ -174,6 +174,9 @@ def gather(row, places, counts):
     """
     tuples = []
     for count in counts:
+        if count == 0:
+            tuples.append(())
+            continue
         numbers = []
         for k in range(count):
             number = get(row + 8 * get(places + 8 * k))
@@ -259,6 +262,7 @@ class Tables:
     terms     (word, term)   placed     (word, place)
     writes    terms: elements that kernels write
     decides   terms that say how operands are packed for good     private   places that do
+    model     of frames, as `_launch.frame_like` takes it, if nothing is to be added to these
     """
 
     def __init__(self, tables, n_all, n_names, size):
@@ -269,6 +273,7 @@ class Tables:
         self.n_all = n_all
         self.n_names = n_names
         self.size = size
+        self.model = None
 
     def evaluate(self, row, n, edges, terms):
         """Write all terms; False if the row of n numbers lacks a polynomial."""
@@ -384,6 +389,7 @@ class Sizer:
     empty      makes arrays, of `word`
     gathered   places of all numbers of `counts` extents and so on: see `gather`
     results    what `outs_of` asks for
+    frame_like that of `_launch`
     """
 
     def __init__(self, **given):
@@ -418,6 +424,8 @@ class Sizer:
         edges = []
         packable = []
         for cutters, way in self.ways:
+            if not cutters:
+                continue
             words = array_data(way)
             cut_kernels(cutters, words, numbers, self.most_rows, None, forms, edges, packable)
         for skeleton, its_forms, its_packable, many, tables in self.known:
@@ -430,11 +438,12 @@ class Sizer:
                 return skeleton, row, terms, tables.total(at) >= many
         return None
 
-    def bind(self, types, args):
-        """What a plan bound to these sizes has, but for the memory of its frame.
+    def bind(self, plan, types, args, key, sizes):
+        """What a plan bound to these sizes has.
 
         (skeleton, words, their address, what polynomials are asked of, `layouts`, what
-        `_launch.frame_like` takes).  None as `find` has it, or if places have to be searched for.
+        `_launch.frame_like` takes, the frame or None if it needs more than `Tables.model`).
+        None as `find` has it, or if places have to be searched for.
         """
         found = self.find(types, args, True)
         if found is None:
@@ -449,7 +458,14 @@ class Sizer:
         if layouts is None or places[2] < 0:
             return None
         rest = outs_of(layouts, self.results), found[3], places
-        return skeleton, words, at, (types, args, row, self.n), layouts, rest
+        asked = types, args, row, self.n
+        frame = None
+        if tables.model is not None:
+            memory = at + 8 * (tables.size - tables.n_memory)
+            tables.fill(memory, at, at + 8 * tables.n_all)
+            owner = plan, skeleton, words, asked
+            frame = self.frame_like(tables.model, words, memory, key, sizes, owner, rest)
+        return skeleton, words, at, asked, layouts, rest, frame
 
 
 class Fit:

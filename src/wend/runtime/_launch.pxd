@@ -72,6 +72,7 @@ cdef class Frame:
 @cython.locals(frame=Frame, arena=tuple)
 cpdef Frame frame_like(Frame model, object memory, long long fault, tuple types, tuple sizes,
                        object owner, tuple rest)
+cpdef object owner_of(Frame frame)
 
 cdef class Track:
     cdef public object path

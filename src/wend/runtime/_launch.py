@@ -68,6 +68,7 @@ def frame_like(model, memory, fault, types, sizes, owner, rest):
     """A frame that is as `model`, which lies at 0, but for what sizes make a difference to.
 
     fault: its address in `memory`     rest: its outs, release, (scratch, room, and arena_bytes)
+    owner: what `owner_of` makes that of
     """
     frame = Frame(memory)
     frame.fault = fault
@@ -94,6 +95,13 @@ def frame_like(model, memory, fault, types, sizes, owner, rest):
     frame.room = arena[1]
     frame.arena_bytes = arena[2]
     return frame
+
+
+def owner_of(frame):
+    """What a frame needs of Python, made when it is first asked for: most frames never do."""
+    if type(frame.owner) is tuple:
+        frame.owner = SLOTS["owner"](*frame.owner)
+    return frame.owner
 
 
 MADE = 0  # sources of a result's array
@@ -211,7 +219,7 @@ def launch(frame, values, types, args, arena, touched):
         array = v.buffer
         data = array_data(array)
         if data == -1:
-            array = frame.owner.dense(array)
+            array = owner_of(frame).dense(array)
             kept.append(array)
             data = array_data(array)
         put(at, data)
@@ -245,7 +253,7 @@ def launch(frame, values, types, args, arena, touched):
         if get(frame.fault) != 0:
             return None
         if step[0] == 1:
-            frame.owner.host(frame, step[1], values, types, args, made, kept)
+            owner_of(frame).host(frame, step[1], values, types, args, made, kept)
         else:
             if touched is not None:
                 touched.clear()
@@ -297,7 +305,7 @@ def weigh(frame, values, arena):
                 packs = uses
                 data = packs.get(key, 0)
             if data == 0:
-                data = frame.owner.pack(v, key, get(table + home) + offset)
+                data = owner_of(frame).pack(v, key, get(table + home) + offset)
         for word, kept_word, else_word in words:
             put(start + word, kept_word if data != 0 else else_word)
         if data == 0:
@@ -833,7 +841,7 @@ def show(frame, values, made):
         array = source_of(frame, values, made, None, source, k)
         if not whole:
             if array_data(array) == -1:
-                array = frame.owner.dense(array)
+                array = owner_of(frame).dense(array)
             array = part_of(array, shape, dtype, offset, strides)
         if source == LEAF and values[k].extra is not None:
             array = array.copy()

@@ -200,6 +200,7 @@ class CompiledPlan:
             gathered=self.gathered,
             counts=self.counts,
             results=self.results,
+            frame_like=_launch.frame_like,
         )
         return sizer
 
@@ -304,7 +305,9 @@ class CompiledPlan:
         address = _launch.take_arena(frame)
         try:
             made = _launch.launch(frame, values, [v.type for v in values], args, address, None)
-            return None if made is None else frame.owner.environment(frame, values, made)
+            return (
+                None if made is None else _launch.owner_of(frame).environment(frame, values, made)
+            )
         except Exception:
             return None
         finally:
@@ -417,22 +420,26 @@ class Bound(Sized):
     ) -> None:  # fmt: skip
         """room: how many times the memory that these sizes take"""
         sizer = plan.sizers.get(pool.threads() > 1) if room == 1 else None
-        found = None if sizer is None else sizer.bind(types, args)
+        found = None if sizer is None else sizer.bind(plan, types, args, key, sizes)
+        self.types = key
+        self.sizes = sizes
+        self.fits: dict[bool, Any] = {}  # see `fit`; by whether there are several threads
         if found is None:
             super().__init__(plan, types, args)
             self.words = self.terms
             self.at = _launch.address_of(self.words)
             outs = self.find_results()
             self.rest = outs, self.release, self.find_memory(room)
+            self.frame: Any = None
         else:
             self.plan = plan
-            self.skeleton, self.words, self.at, self.asked, self.layouts, self.rest = found
-        self.types = key
-        self.sizes = sizes
-        if self.skeleton.moving:  # what moving args were
-            self.moved = {k: int(args[k]) for k in plan.moving.moves}
-        self.fits: dict[bool, Any] = {}  # see `fit`; by whether there are several threads
-        self.frame = frame_of(self, self.words, self.at + self.skeleton.at_memory)
+            (
+                self.skeleton, self.words, self.at, self.asked, self.layouts, self.rest, self.frame,
+            ) = found  # fmt: skip
+        if self.frame is None:
+            if self.skeleton.moving:  # what moving args were
+                self.moved = {k: int(args[k]) for k in plan.moving.moves}
+            self.frame = frame_of(self, self.words, self.at + self.skeleton.at_memory)
 
     def fit(self, words: Any) -> Any:
         """What finds such words for other sizes that are cut alike, natively.

@@ -65,7 +65,7 @@ def frame_of(bound: Bound, memory: Any = None, address: int = 0) -> Any:
     skeleton.tables.fill(address, bound.at, places)
     frame = _launch.frame_like(
         skeleton.model or FrameMaker(bound).model(), memory, address, bound.types, bound.sizes,
-        Owner(bound), bound.rest,
+        (bound.plan, skeleton, bound.words, bound.asked), bound.rest,
     )  # fmt: skip
     if skeleton.packing:
         frame.weights = weights_of(bound, bound.words, bound.at, places)
@@ -98,6 +98,8 @@ class FrameMaker:
         skeleton.handed = self.hand_out(frame)
         skeleton.varies = bool(skeleton.moving or not skeleton.handed)
         skeleton.model = frame
+        if not (skeleton.varies or skeleton.packing):
+            skeleton.tables.model = frame
         return frame
 
     def finish(self, frame: Any) -> None:
@@ -205,9 +207,13 @@ class Owner(Visit):
     It does not know the bound plan, which has the frame: neither waits for a collection.
     """
 
-    def __init__(self, bound: Bound) -> None:
-        self.plan, self.skeleton, self.words = bound.plan, bound.skeleton, bound.words
-        self.asked = bound.asked
+    def __init__(
+        self, plan: CompiledPlan, skeleton: Skeleton, words: np.ndarray, asked: Any
+    ) -> None:
+        self.plan = plan
+        self.skeleton = skeleton
+        self.words = words
+        self.asked = asked
 
     def environment(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
         """The arrays of all results by value."""
@@ -277,3 +283,6 @@ class Owner(Visit):
             return array
         strides = tuple([value(s) * dtype.itemsize for s in layout.strides])
         return self.part(array, shape, dtype, value(layout.offset) * dtype.itemsize, strides)
+
+
+_launch.fill("owner", Owner)

@@ -14,6 +14,7 @@ from wend.compiler.plan import Recipe
 from wend.compiler.windows import ROLES
 from wend.core._hot import LeafPrimitive
 from wend.core.provenance import Site
+from wend.runtime.launcher import launcher
 from wend.runtime.recent import Flush
 from wend.runtime.tiers import THIRD, TieredPlan
 
@@ -79,7 +80,7 @@ def report(flush: Flush) -> FlushReport:
     if isinstance(plan, TieredPlan) and plan.compiled is not None:
         compiled = plan.compiled
         frame = compiled.track.frame
-        value = None if frame is None else frame.owner.value
+        value = None if frame is None else launcher.owner_of(frame).value
         found.arena = None if frame is None else frame.arena_bytes
         found.steps = [
             describe(step, compiled.recipe, value, lines) for step in compiled.recipe.steps
