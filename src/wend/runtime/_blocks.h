@@ -1,10 +1,9 @@
 /* Memory of large arrays: NumPy allocates them as always, but through these functions.
 
-   Each block begins at a cache line, at another place of a page than those before it: a store and a
-   load of the same place in two pages wait for one another. What is freed is kept for the next
-   array of about its size, since the system clears each page that it gives: that takes longer than
-   a pass over it. Whenever a block of another size is needed, as much of what is kept goes back.
-   All runs under the interpreter lock. */
+   Each block begins at a cache line, at one of a few places of a page. What is freed is kept for the
+   next array of about its size, since the system clears each page that it gives: that takes longer
+   than a pass over it. Whenever a block of another size is needed, as much of what is kept goes
+   back. All runs under the interpreter lock. */
 #pragma once
 #include <Python.h>
 #include <stdint.h>
@@ -27,6 +26,8 @@ static PyObject *wend_make_large(PyObject *shape, PyObject *dtype) {
 
 #define WEND_LINE 64
 #define WEND_PAGE 4096
+#define WEND_APART 512
+#define WEND_PLACES (WEND_PAGE / WEND_APART - 1)
 #define WEND_HUGE (2 << 20)
 #define WEND_KEPT_BLOCKS 64
 #define WEND_KEPT_BYTES ((size_t)256 << 20)
@@ -69,6 +70,14 @@ static void wend_drop(int k) {
 static void wend_give_back(size_t bytes) {
     size_t goal = wend_kept_bytes > bytes ? wend_kept_bytes - bytes : 0;
     while (wend_n_kept && wend_kept_bytes > goal) wend_drop(0);
+}
+
+/* Where an array begins in pages of its own. A load waits for a store that came before it if they
+   are of the same place in two pages. A loop over both loads what lies some lines behind what it
+   has stored: no array begins so near behind another, or behind one of the C library, which begin
+   16 bytes into a page. */
+static char *wend_begin(char *base) {
+    return base + WEND_APART * (1 + wend_n_blocks++ * 3 % WEND_PLACES);
 }
 
 static char *wend_map(size_t length) {
@@ -114,7 +123,7 @@ static void *wend_block_malloc(void *ctx, size_t size) {
             found.base = wend_map(length);
         }
         if (found.base == NULL) return NULL;
-        found.data = found.base + WEND_LINE * (1 + wend_n_blocks++ * 13 % 63);
+        found.data = wend_begin(found.base);
     }
     *(wend_block *)(found.data - WEND_LINE) = found;
     return found.data;
