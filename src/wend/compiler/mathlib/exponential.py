@@ -139,14 +139,14 @@ def exp_of_small(x: Operand) -> Operand:
 
 def sigmoid(x: Operand) -> Operand:
     """1 / (1 + e**-x), also where that is small."""
-    if not x.is_double and not x.b.scales_by_power(x.dtype):
+    if not x.is_double:
         return _short_sigmoid(x)
     e = exp_of_negative(-abs(x))
     return quotient(where(x < 0.0, e, 1.0), 1.0, e)
 
 
 def _short_sigmoid(x: Operand) -> Operand:
-    """`sigmoid` of float32 where dividing takes no longer than what would do without.
+    """`sigmoid` of float32: dividing takes no longer than what would do without.
 
     Both sides are 2**-24 of what they stand for: that leaves e**-x finite until it is divided to 0.
     """

@@ -113,13 +113,8 @@ def split_ordinary(x: Operand) -> tuple[Operand, Operand]:
 
 
 def quotient(x: Operand, a: float, b: Operand) -> Operand:
-    """x / (a + b) of a sum neither tiny nor huge, as if the sum were exact.
-
-    By an estimate of 1 / (a + b), if the processor has one: it divides slowly.
-    """
-    total = b + a
-    found = b.b.estimate_reciprocal(total.value)
-    inverse = 1.0 / total if found is None else Operand(b.b, found)
+    """x / (a + b) of a sum neither tiny nor huge, as if the sum were exact."""
+    inverse = 1.0 / (b + a)
     q = x * inverse
     rest = (-q).fma(b, q.fma(-a, x))
     return rest.fma(inverse, q)
