@@ -44,7 +44,7 @@ def test_parts(geometry):
     area = case.out[0] * case.out[1]
     whole = case.convolve()
     cuts = matmul.column_cuts(area, "float32")
-    cut = cuts[(len(cuts) - 1) // 2]
+    cut = cuts[len(cuts) // 3]
     first, rest = case.convolve(last_column=cut), case.convolve(first_column=cut)
     assert (first == 7).any() and (rest == 7).any()  # as they were
     assert np.array_equal(np.where(first == 7, rest, first), whole)
@@ -75,7 +75,7 @@ def test_many_filters_and_squares_are_transformed(geometry):
     # Some images of more give the same bits.
     batch, case.x, case.g = len(case.x), case.x[:1], case.g[:1]
     assert np.array_equal(case.convolve(batch=batch), whole[:1])
-    assert np.isnan(case.room[0]).sum() < case.room[0].size / 2
+    assert not np.isnan(case.room[0][0])
     near(case.convolve(), case.forward())  # one image alone, if it has squares enough
     squares = -(-case.out[0] // 2) * -(-case.out[1] // 2)
     assert np.isnan(case.room[1]).all() == (squares < fewest)
@@ -109,20 +109,21 @@ def is_in_wide_squares(case, **more):
     return not np.isnan(case.room[0][-1])
 
 
-@pytest.mark.parametrize("size", [22, 27, 43])
+@pytest.mark.parametrize("size", [23, 27, 43])
 def test_a_weight_is_shared_by_squares_of_both_sizes(size):
     if not has_wide(Shape.of(host(), "float"), "float32"):
         pytest.skip("all squares are of 2 x 2")
-    first, second = (Case((1, 17, 19, (n, n), *GEOMETRIES[0][4:])) for n in (size, 10))
-    assert is_in_wide_squares(first)
-    assert not is_in_wide_squares(second)
+    first, second = (Case((1, 32, 49, (n, n), *GEOMETRIES[0][4:])) for n in (size, 10))
+    assert is_in_wide_squares(first, shared=1)
+    assert not is_in_wide_squares(second, shared=1)
     second.w = first.w
-    whole = first.convolve(), second.convolve()
+    whole = first.convolve(shared=1), second.convolve(shared=1)
     _room, at = shared_room(first)
-    found = [first.convolve(workspace=at, turned=conv.FIRST)]
-    found.append(second.convolve(workspace=at, turned=conv.LATER))
+    shared = {"workspace": at, "shared": 1}
+    found = [first.convolve(turned=conv.FIRST, **shared)]
+    found.append(second.convolve(turned=conv.LATER, **shared))
     first.w = second.w = np.zeros_like(first.w)
-    found += [case.convolve(workspace=at, turned=conv.LATER) for case in (first, second)]
+    found += [case.convolve(turned=conv.LATER, **shared) for case in (first, second)]
     assert all(np.array_equal(x, y) for x, y in zip(found, whole * 2))
 
 
@@ -152,7 +153,7 @@ def test_large_squares(case):
 
 def test_small_images_are_cut_into_large_squares_where_these_fit_or_a_weight_is_shared():
     has_some = has_wide(Shape.of(host(), "float"), "float32")
-    for size, alone in (((13, 13), True), ((12, 11), False), ((8, 7), None)):
+    for size, alone in (((13, 13), True), ((16, 11), False), ((8, 7), None)):
         case = Case((1, 32, 34, size, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1))
         assert is_in_wide_squares(case) == (has_some and bool(alone))
         assert is_in_wide_squares(case, shared=1) == (has_some and alone is not None)

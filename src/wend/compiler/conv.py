@@ -211,7 +211,7 @@ def workspace_sums(name: str, dtype: str, shared: bool = False) -> int:
 def keeps_turned(dtype: str) -> bool:
     """Whether `convolve` may be told that several calls share a workspace."""
     shape = _of(dtype, None)
-    return has_tiles(shape, dtype) and is_padded(shape)
+    return has_wide(shape, dtype) or (has_tiles(shape, dtype) and is_padded(shape))
 
 
 def pools(dtype: str) -> bool:
@@ -311,7 +311,7 @@ def _turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
 def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
     f = Routine("convolve", [("ptr", "args")])
     a = arguments(f, names, "input weight out epilogue state bundle scratch")
-    if is_padded(shape):
+    if is_padded(shape) or wide:
         with f.when(f.is_("eq", a["turned"], str(FIRST))):
             workspace = f.let(f"inttoptr i64 {a['workspace']} to ptr")
             f.store("i64", "0", f.at(workspace, -FRONT), 8)

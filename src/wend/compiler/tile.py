@@ -90,6 +90,7 @@ class Shape(Record):
     element: LLVM's name of the type   size: its bytes   lanes: elements in a vector
     rows, vectors: extents of the largest tile      masks: whether masked stores are cheap
     moves: whether they are not, but lanes move within a vector wherever they are told to
+    line: elements from a row of a tile that is handed on to the next, 0: as many as in a panel
     """
 
     element: str
@@ -99,6 +100,7 @@ class Shape(Record):
     vectors: int
     masks: bool = True
     moves: bool = False
+    line: int = 0
 
     @staticmethod
     def of(target: Target, element: str) -> Shape:
@@ -133,6 +135,11 @@ class Shape(Record):
     def panel(self) -> int:
         """Columns of the widest panel."""
         return self.vectors * self.lanes
+
+    @property
+    def tile_row(self) -> int:
+        """Bytes from a row of a tile that is handed on to the next."""
+        return (self.line or self.panel) * self.size
 
     @property
     def hands_strips(self) -> bool:

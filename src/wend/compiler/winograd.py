@@ -72,6 +72,7 @@ __all__ = [
     "squares_of",
     "stored_ways",
     "suited",
+    "together",
     "total",
     "winograd",
 ]
@@ -247,7 +248,12 @@ def chunk_of(
 
 def is_padded(shape: Shape) -> bool:
     """Whether a panel of one vector would be added up in another order, and so is one of two."""
-    return shape.vectors == 2
+    return shape.vectors <= 2
+
+
+def together(shape: Shape) -> int:
+    """Places that are multiplied at once where squares are of one vector, to fill the registers."""
+    return 3 if shape.vectors == 1 else shape.vectors
 
 
 def _backwards(f: Routine, a: dict[str, str]) -> str:
@@ -264,14 +270,13 @@ def winograd(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
     filters = f"call void @spread_filters{way.name}(ptr %args)"
     with f.when(f.is_("eq", a["turned"], "0")):
         f.line(filters)
-    if is_padded(shape):
-        flag = f.at(a["workspace"], way.flag - FRONT)
-        with (
-            f.when(f.is_("sge", a["turned"], str(FIRST))),
-            f.when(f.is_("eq", f.load("i64", flag, 8), "0")),
-        ):
-            f.line(filters)
-            f.store("i64", "1", flag, 8)
+    flag = f.at(a["workspace"], way.flag - FRONT)
+    with (
+        f.when(f.is_("sge", a["turned"], str(FIRST))),
+        f.when(f.is_("eq", f.load("i64", flag, 8), "0")),
+    ):
+        f.line(filters)
+        f.store("i64", "1", flag, 8)
     high, wide = squares_of(f, a, way.side)
     squares = f.mul(high, wide)
     # Of one image it may be a part: squares whose first position is in it, row by row.
@@ -395,18 +400,22 @@ def _multiply_panels(
 
     A last panel in which squares are of one vector is multiplied apart, see `winograd_wide`.
     """
-    empty = f.sub(given.columns, squares)
-    short = f.is_("sge", empty, str(shape.panel - shape.lanes))
-    whole = f.sub(f.div(given.columns, str(shape.panel)), f.let(f"zext i1 {short} to i64"))
-    with f.when(f.is_("ne", whole, "0")):
-        _multiply_whole(f, shape, a, way, given, whole)
+    last = f.sub(f.div(given.columns, str(shape.panel)), "1")
+    short = "true"
+    if shape.vectors > 1:
+        empty = f.sub(given.columns, squares)
+        short = f.is_("sge", empty, str(shape.panel - shape.lanes))
+        whole = f.add(last, f.let(f"zext i1 {f.let(f'xor i1 {short}, true')} to i64"))
+        with f.when(f.is_("ne", whole, "0")):
+            _multiply_whole(f, shape, a, way, given, whole)
     with (
         f.when(short),
-        f.loop("0", str(way.places), str(shape.vectors)) as k,
+        f.loop("0", str(way.places), str(together(shape))) as k,
         _tiles_of_place(f, shape, a, given, k) as (left, right, out, height, _),
+        f.loop("0" if shape.vectors == 1 else last, f.add(last, "1")) as panel,
     ):
-        right = f.at(right, f.mul(whole, f.mul(given.row, str(shape.panel))))
-        out = f.at(out, f.mul(whole, str(shape.panel * shape.size)))
+        right = f.at(right, f.mul(panel, f.mul(given.row, str(shape.panel))))
+        out = f.at(out, f.mul(panel, str(shape.panel * shape.size)))
         number = f.sub(height, str(LEAST_ROWS))
         single = f.load("ptr", f.at("@singles", f.mul(number, "8")), 8)
         f.line(

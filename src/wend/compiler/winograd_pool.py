@@ -31,15 +31,19 @@ from wend.compiler.blocking import arguments
 from wend.compiler.packing import shuffled
 from wend.compiler.routine import Routine
 from wend.compiler.tile import Shape
-from wend.compiler.winograd import parameters
+from wend.compiler.winograd import halves, parameters
 from wend.compiler.winograd_wide import (
     FILTERS,
     JOINED,
     WIDE,
+    WIDE_VECTORS,
     SquareTiles,
+    cut,
     join_columns,
     join_line,
     panel_runs,
+    square_of,
+    woven,
 )
 
 __all__ = ["POOL", "is_pooled", "pool_functions", "pooled_size", "tell_pooled"]
@@ -54,8 +58,6 @@ _EXTENTS = ("out_height", "out_width")
 #: Neighbours among squares whose windows are a tile's.
 _GROUP = 8
 _SIDE = WIDE.side // 2
-# Within halves: pairs of the first two squares, and of the next two.
-_PAIRS = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
 
 
 def pool_functions(shape: Shape, names: list[str]) -> list[str]:
@@ -64,9 +66,9 @@ def pool_functions(shape: Shape, names: list[str]) -> list[str]:
         _tell_pooled(names),
         _pool_squares(names),
         _hand_pooled(shape, names),
-        _join_squares(shape, names),
-        _join_pooled(shape, names),
-        _pool_lines(shape),
+        _join_squares(cut(shape, WIDE_VECTORS), names),
+        _join_pooled(cut(shape, WIDE_VECTORS), names),
+        _pool_lines(cut(shape, 2)),
     ]
 
 
@@ -169,6 +171,17 @@ def _greater(f: Routine, shape: Shape, x: str, before: str) -> str:
     return f.let(f"select {bits} {none}, {kind} {x}, {kind} {found}")
 
 
+def _greater_of_pairs(f: Routine, shape: Shape, x: str, y: str) -> str:
+    """The greater one of each two neighbours in two vectors, one behind the other."""
+    if shape.masks:  # a vector is picked from two by one instruction, wherever lanes are
+        even, odd = halves(f, shape, [x, y])
+        return _greater(f, shape, odd, even)
+    even = shuffled(f, shape, x, y, [0, 2, 8, 10, 4, 6, 12, 14], shape.lanes)
+    odd = shuffled(f, shape, x, y, [1, 3, 9, 11, 5, 7, 13, 15], shape.lanes)
+    best = _greater(f, shape, odd, even)
+    return shuffled(f, shape, best, "poison", [0, 1, 4, 5, 2, 3, 6, 7], shape.lanes)
+
+
 def _join_squares(shape: Shape, names: list[str]) -> str:
     """The function that makes the output of `count` squares of a chunk, or what is pooled of it."""
     f = Routine("join_squares", parameters(JOINED), internal=True)
@@ -211,13 +224,14 @@ def _join_pooled(shape: Shape, names: list[str]) -> str:
                     else:
                         best.append(two)
             for down, (one, other) in enumerate(best):
-                for second, order in enumerate(_PAIRS):
+                # Within each four lanes: pairs of the first two squares, and of the next two.
+                for second, order in enumerate(woven(shape)):
                     pairs = shuffled(f, shape, one, other, order, shape.lanes)
-                    # Squares of a vector: the even ones, and then the odd ones.
-                    for k, square in enumerate((0, 2, 1, 3)):
+                    for k in range(shape.lanes // 2):
                         lanes = [2 * k, 2 * k + 1]
                         windows = shuffled(f, shape, pairs, "poison", lanes, shape.lanes)
-                        offset = f.load("i64", f.at(squares, 8 * (4 * second + square)), 8)
+                        square = square_of(shape, 4 * (k // 2) + 2 * second + k % 2)
+                        offset = f.load("i64", f.at(squares, 8 * square), 8)
                         place = f.at(f.at(to, down * tile), offset)
                         f.store(f"<2 x {shape.element}>", windows, place, unit)
         with panel_runs(f, a, _GROUP) as (image, before, (y, x), count):
@@ -235,7 +249,7 @@ def _pool_lines(shape: Shape) -> str:
     """The function that makes two tiles of six, `apart` bytes from one another, half as wide."""
     f = Routine("pool_lines", parameters("ptr sums, i64 rows, ptr to, i64 apart"), internal=True)
     with f.loop("0", "%rows") as i:
-        offset = f.mul(i, str(shape.panel * shape.size))
+        offset = f.mul(i, str(shape.tile_row))
         here, to = f.at("%sums", offset), f.at("%to", offset)
         halves: list[list[str]] = []
         for w in range(shape.vectors):
@@ -250,9 +264,6 @@ def _pool_lines(shape: Shape) -> str:
             four = join_line(f, shape, sums)
             halves.append([_greater(f, shape, four[k + 1], four[k]) for k in (0, 2)])
         for down, (low, high) in enumerate(zip(*halves, strict=True)):
-            even = shuffled(f, shape, low, high, [0, 2, 8, 10, 4, 6, 12, 14], shape.lanes)
-            odd = shuffled(f, shape, low, high, [1, 3, 9, 11, 5, 7, 13, 15], shape.lanes)
-            best = _greater(f, shape, odd, even)
-            best = shuffled(f, shape, best, "poison", [0, 1, 4, 5, 2, 3, 6, 7], shape.lanes)
+            best = _greater_of_pairs(f, shape, low, high)
             f.store(shape.vector, best, f.at(to, f.mul("%apart", str(down))), shape.size)
     return f.text()

@@ -29,7 +29,7 @@ from wend.compiler.routine import Routine
 from wend.compiler.tile import LINE, Shape, fetch, lane_mask, lane_range, spread
 from wend.compiler.winograd import parameters
 from wend.compiler.winograd_pool import is_pooled, pooled_size
-from wend.compiler.winograd_wide import WIDE, join_line, spread_line
+from wend.compiler.winograd_wide import WIDE, cut, join_line, spread_line
 
 __all__ = ["is_by_rows", "rows_functions"]
 
@@ -54,6 +54,9 @@ def is_by_rows(f: Routine, shape: Shape, a: dict[str, str]) -> str:
     taken = f.mul(taken, f.mul(f.ceil_div(a["out_width"], shape.lanes), str(shape.lanes)))
     direct = f.mul(f.mul(a["out_height"], a["out_width"]), str(_TAPS * 6))
     found = f.is_("eq", a["groups"], "1")
+    if shape.masks:  # where squares of 2 x 2 do not take so many as they do elsewhere
+        fewer = f.minimum(a["channels"], a["filters"])
+        found = f.both(found, f.is_("slt", fewer, str(_CHANNELS)))
     for relation, x, y in [
         ("eq", a["kernel_height"], str(_TAPS)),
         ("eq", a["kernel_width"], str(_TAPS)),
@@ -73,6 +76,7 @@ def is_by_rows(f: Routine, shape: Shape, a: dict[str, str]) -> str:
 
 def rows_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
     """The functions, of a processor that has those of `compiler.winograd_wide`."""
+    whole, shape = shape, cut(shape, 2)
     sizes = [(rows, width) for rows in range(_ROWS, shape.rows + 1) for width in (1, shape.vectors)]
     table = ", ".join(f"ptr @rows_{rows}x{width}" for rows, width in sizes)
     return [
@@ -81,7 +85,7 @@ def rows_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
         _spread_rows(shape, dtype, names),
         _spread_lines(shape, dtype, names),
         _join_lines(shape),
-        _winograd_rows(shape, names),
+        _winograd_rows(whole, shape, names),
     ]
 
 
@@ -168,7 +172,7 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
             for n in range(shape.vectors):
                 k, w = divmod(n, width)
                 place = f.at(into, f.mul("%apart", str(k)))
-                place = f.at(place, row * shape.panel * shape.size + w * shape.bytes)
+                place = f.at(place, row * shape.tile_row + w * shape.bytes)
                 f.store(kind, sums[row * shape.vectors + n], place, shape.bytes)
         places.become(kernel, f.at(kernel, f.mul(place_bytes, str(together))))
     return f.text()
@@ -208,7 +212,7 @@ def _join_lines(shape: Shape) -> str:
     words = "ptr sums, i64 rows, i64 width, ptr to, i64 apart"
     f = Routine("join_lines", parameters(words), internal=True)
     with f.loop("0", "%rows") as i, f.loop("0", "%width") as w:
-        offset = f.add(f.mul(i, str(shape.panel * shape.size)), f.mul(w, str(shape.bytes)))
+        offset = f.add(f.mul(i, str(shape.tile_row)), f.mul(w, str(shape.bytes)))
         here, to = f.at("%sums", offset), f.at("%to", offset)
         sums = [
             f.load(shape.vector, f.at(here, f.mul("%apart", str(k))), shape.bytes)
@@ -233,11 +237,11 @@ def _is_over(f: Routine, shape: Shape, ready: str, columns: str, left: str) -> s
     return f.either(over, f.both(enough, f.is_("eq", ready, str(half))))
 
 
-def _winograd_rows(shape: Shape, names: list[str]) -> str:
+def _winograd_rows(whole: Shape, shape: Shape, names: list[str]) -> str:
     f = Routine("winograd_rows", [("ptr", "args")], internal=True)
     a = arguments(f, names, "input out epilogue state scratch")
-    unit, tile_row = str(shape.size), str(shape.panel * shape.size)
-    room = Room.of(f, shape, a["scratch"])
+    unit, tile_row = str(shape.size), str(shape.tile_row)
+    room = Room.of(f, whole, a["scratch"])
     line = _line(f, shape, a)
     # A line more: else tiles were in the same places of a cache.
     apart = f.add(f.mul(a["filters"], tile_row), str(LINE))

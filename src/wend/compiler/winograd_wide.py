@@ -14,10 +14,13 @@ would be five times.
     left + i * row, right       rows of kernels, and a panel in which one vector is of squares
     plane, apart, sums_apart    bytes to the next place's
 
-Vectors have eight lanes, and are of eight squares that may lie anywhere in an image or several: of
-the even ones, and then of the odd ones, so that two neighbours are in the two halves at one place,
-and four lines are turned within the halves. Registers are 16: lines and columns are transformed one
-by one, and are kept in memory in between.
+Vectors have eight lanes or 16, and are of as many squares that may lie anywhere in an image or
+several. Of eight these are the even ones, and then the odd ones, so that two neighbours are in the
+two halves at one place, and four lines are turned within the halves; of 16 each four lanes have one
+of every four neighbours. Registers may be 16: lines and columns are transformed one by one, and are
+kept in memory in between.
+
+With 16 lanes a panel is one vector: images have few squares.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ from wend.compiler.winograd import (
     spread_weight,
     squares_of,
     suited,
+    together,
     total,
     winograd,
 )
@@ -63,18 +67,24 @@ __all__ = [
     "FILTERS",
     "JOINED",
     "WIDE",
+    "WIDE_VECTORS",
     "SquareTiles",
+    "cut",
     "has_wide",
     "is_wide",
     "join_columns",
     "join_line",
     "panel_runs",
     "spread_line",
+    "square_of",
     "wide_functions",
+    "woven",
 ]
 
 #: Filters of a tile.
 FILTERS = 8
+#: Vectors of a panel, at most: images have few squares.
+WIDE_VECTORS = 1
 #: Neighbours among squares whose lines are a tile's.
 _GROUP = 4
 #: Channels that are transformed along columns before they are along lines.
@@ -87,6 +97,9 @@ _WORK, _EIGHTHS = 512, 7
 # The same where the weight is transformed for several convolutions, and has so many channels: of
 # fewer ones there is little to gain for more rounding errors.
 _SHARED_WORK, _SHARED_CHANNELS = 288, 32
+# With vectors of 16 lanes, channels up to which it does: of more, what a chunk of squares becomes
+# has no room beside the kernels in the second-level cache, and 2 x 2 are multiplied faster.
+_MOST = 32
 _NEAR, _FAR = 2**-0.5, 2**0.5
 
 _PANEL = "ptr args, i64 first, i64 count"
@@ -95,21 +108,53 @@ JOINED = _PANEL.replace("args", "args, ptr sums, i64 line, i64 apart")
 
 def has_wide(shape: Shape, dtype: str) -> bool:
     """Whether there are these functions for a processor."""
-    return has_tiles(shape, dtype) and shape.moves and (shape.vectors, shape.lanes) == (2, 8)
+    known = (2, 8) if shape.moves else (3, 16)
+    return has_tiles(shape, dtype) and (shape.vectors, shape.lanes) == known
+
+
+def cut(shape: Shape, vectors: int) -> Shape:
+    """How these functions cut what they compute: panels of no more vectors than that."""
+    if shape.vectors <= 2:
+        return shape
+    return Shape(
+        shape.element, shape.size, shape.lanes, shape.rows, vectors, shape.masks, line=shape.panel
+    )
+
+
+def square_of(shape: Shape, lane: int) -> int:
+    """Which square of a vector is in a lane: each four lanes have one of every four neighbours."""
+    return shape.lanes // 4 * (lane % 4) + lane // 4
+
+
+def woven(shape: Shape) -> tuple[list[int], list[int]]:
+    """Within each four lanes of two vectors: the first two, in turns, and the other two."""
+    low, high = (
+        [
+            start + k + side
+            for start in range(0, shape.lanes, 4)
+            for k in ks
+            for side in (0, shape.lanes)
+        ]
+        for ks in ((0, 1), (2, 3))
+    )
+    return low, high
 
 
 def is_wide(f: Routine, shape: Shape, a: dict[str, str]) -> str:
     """Whether a convolution is computed this way, however it is cut: an i1."""
     counts = [count_squares(f, a, a["batch"], way) for way in (WIDE, NARROW)]
-    multiplied = [filled(f, shape, count) for count in counts]
+    shapes = cut(shape, WIDE_VECTORS), shape
+    multiplied = [filled(f, *pair) for pair in zip(shapes, counts, strict=True)]
     positions = f.mul(f.mul(a["out_height"], a["out_width"]), a["batch"])
     work = [f.mul(n, str(way.places)) for n, way in zip(multiplied, (WIDE, NARROW), strict=True)]
-    together = f.is_("ne", a["shared"], "0")
-    together = f.both(together, f.is_("sge", a["channels"], str(_SHARED_CHANNELS)))
-    enough = f.select(together, str(_SHARED_WORK), str(_WORK))
+    several = f.is_("ne", a["shared"], "0")
+    several = f.both(several, f.is_("sge", a["channels"], str(_SHARED_CHANNELS)))
+    enough = f.select(several, str(_SHARED_WORK), str(_WORK))
     found = f.let(f"xor i1 {is_large(f, a)}, true")
+    if shape.masks:
+        found = f.both(found, f.is_("sle", a["channels"], str(_MOST)))
     for relation, x, y in [
-        *suited(shape, a),
+        *suited(shapes[0], a),
         ("eq", a["dilation_height"], "1"),
         ("eq", a["dilation_width"], "1"),
         ("sge", f.mul(counts[0], a["channels"]), enough),
@@ -122,6 +167,7 @@ def is_wide(f: Routine, shape: Shape, a: dict[str, str]) -> str:
 
 def wide_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
     """The functions, of a processor that has them."""
+    shape = cut(shape, WIDE_VECTORS)
     heights = range(LEAST_ROWS, shape.rows + 1)
     table = ", ".join(f"ptr @single_{rows}" for rows in heights)
     return [
@@ -224,13 +270,16 @@ def panel_runs(
 
 
 def _turned(f: Routine, shape: Shape, x: list[str]) -> list[str]:
-    """Within halves: four vectors -> first elements of all of them, second ones, and so on."""
-    low, high = ([0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15])
-    first, second = ([0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15])
+    """Within each four lanes: four vectors -> first elements of all of them, second ones, ..."""
+    n = shape.lanes
+    first, second = (
+        [start + side + k for start in range(0, n, 4) for side in (0, n) for k in ks]
+        for ks in ((0, 1), (2, 3))
+    )
     found = []
-    for order in (low, high):
-        pair = [shuffled(f, shape, x[k], x[k + 1], order, 8) for k in (0, 2)]
-        found += [shuffled(f, shape, pair[0], pair[1], picked, 8) for picked in (first, second)]
+    for order in woven(shape):
+        pair = [shuffled(f, shape, x[k], x[k + 1], order, n) for k in (0, 2)]
+        found += [shuffled(f, shape, pair[0], pair[1], picked, n) for picked in (first, second)]
     return found
 
 
@@ -245,11 +294,18 @@ def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
     a = arguments(f, names, "input")
     source = Source(shape, dtype)
     unit, seen, square = shape.size, WIDE.seen, WIDE.side * shape.size
-    # Of a line: squares, two more that a run may touch, and the second kind with one in front.
-    rest = (shape.panel + 6) * square
-    line = rest + (shape.panel + 2) * square
+    # Of a line: squares, those that a run may touch, and the second kind with one in front.
+    beyond = shape.lanes // WIDE.side
+    rest = (shape.panel + beyond + 4) * square
+    line = rest + (shape.panel + beyond) * square
     each = seen * line
     kept = f.let(f"alloca [{_CHANNELS * each} x i8], align {shape.bytes}")
+    # Lanes of no square are multiplied too: of what is in memory, denormal numbers take very long.
+    with (
+        f.when(f.is_("ne", "%count", str(shape.panel))),
+        f.loop("0", str(_CHANNELS * each), str(shape.bytes)) as at,
+    ):
+        f.store(shape.vector, "zeroinitializer", f.at(kept, at), shape.bytes)
     image_bytes = f.mul(a["input_image"], str(unit))
     channel, row = f.mul(a["input_channel"], str(unit)), f.mul(a["input_row"], str(unit))
     with f.loop("0", a["channels"], str(_CHANNELS)) as block:
@@ -315,13 +371,12 @@ def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
 
 
 def _store_behind(f: Routine, shape: Shape, x: str, to: str, opening: bool) -> None:
-    """Store the numbers of two squares as what follows the squares before them."""
-    half = shape.lanes // 2
+    """Store the numbers of some squares as what follows the squares before them."""
     if not opening:
-        return f.store(shape.vector, x, f.at(to, -half * shape.size), shape.size)
+        return f.store(shape.vector, x, f.at(to, -WIDE.side * shape.size), shape.size)
     # Nothing of a run follows what is before it.
-    upper = shuffled(f, shape, x, "poison", list(range(half, shape.lanes)), shape.lanes)
-    return f.store(f"<{half} x {shape.element}>", upper, to, shape.size)
+    upper = shuffled(f, shape, x, "poison", list(range(WIDE.side, shape.lanes)), shape.lanes)
+    return f.store(f"<{shape.lanes - WIDE.side} x {shape.element}>", upper, to, shape.size)
 
 
 def _store_lines(shape: Shape) -> str:
@@ -337,7 +392,7 @@ def _store_lines(shape: Shape) -> str:
         (f.let(f"xor i1 {whole}, true"), [("0", few)]),
     ):
         with f.when(way), f.loop("0", "%rows") as i:
-            source = f.at("%tile", f.mul(i, str(shape.panel * shape.size)))
+            source = f.at("%tile", f.mul(i, str(shape.tile_row)))
             to = f.at("%to", f.mul(i, "%step"))
             for offset, mask in places:
                 x = f.load(shape.vector, f.at(source, offset), shape.size)
@@ -346,7 +401,7 @@ def _store_lines(shape: Shape) -> str:
 
 
 def _single(shape: Shape, rows: int) -> str:
-    """The function of a tile of one vector, of two places at a time: as many sums as of a panel.
+    """The function of a tile of one vector, of some places at a time: as many sums as of a panel.
 
     Each adds up in the order in which those of a whole panel do.
     """
@@ -354,9 +409,9 @@ def _single(shape: Shape, rows: int) -> str:
     f = Routine(f"single_{rows}", parameters(words + ", i64 sums_apart"), internal=True)
     planes = [
         row_places(f, f.at("%left", f.mul("%plane", str(k))), "%row", rows)
-        for k in range(shape.vectors)
+        for k in range(together(shape))
     ]
-    rights = [f.at("%right", f.mul("%apart", str(k))) for k in range(shape.vectors)]
+    rights = [f.at("%right", f.mul("%apart", str(k))) for k in range(len(planes))]
     kind = shape.vector
     with f.turns("0", "%depth") as loop:
         sums = [[loop.carry(kind, "zeroinitializer") for _ in range(rows)] for _ in planes]
@@ -393,7 +448,7 @@ class SquareTiles(NamedTuple):
     ) -> SquareTiles:
         """For at most so many squares, in groups of up to `group`, that become `side` x `side`."""
         places = f.let(f"alloca [{most + group} x i64], align 8")
-        tile = FILTERS * shape.panel * shape.size
+        tile = FILTERS * shape.tile_row
         tiles = f.let(f"alloca [{(most + 1) * side * tile} x i8], align {LINE}")
         number = f.let("alloca i64, align 8")
         with f.loop("0", str(most)) as i:
@@ -416,7 +471,7 @@ class SquareTiles(NamedTuple):
             here = f.add(f.mul(f.add(first, i), "%line"), f.mul(q, str(shape.bytes)))
             here = f.at("%sums", here)
             squares = f.at(self.places, f.mul(q, str(8 * shape.lanes)))
-            yield here, squares, f.at(self.tiles, f.mul(i, str(shape.panel * shape.size)))
+            yield here, squares, f.at(self.tiles, f.mul(i, str(shape.tile_row)))
 
 
 def join_columns(f: Routine, shape: Shape, here: str, first_line: int) -> list[list[str]]:
@@ -434,10 +489,10 @@ def _join_whole(shape: Shape, names: list[str]) -> str:
     """The function that makes the output of `count` squares of a panel, for all filters."""
     f = Routine("join_whole", parameters(JOINED), internal=True)
     a = arguments(f, names, "out epilogue state")
-    unit, half, side = shape.size, shape.lanes // 2, WIDE.side
+    unit, side = shape.size, WIDE.side
     room = SquareTiles.of(f, shape, a, shape.panel, _GROUP, side)
     places, tiles, tile = room.places, room.tiles, room.tile
-    kind = f"<{half} x {shape.element}>"
+    kind = f"<{side} x {shape.element}>"
     channel = f.mul(a["out_channel"], str(unit))
     handed = f.is_("ne", a["epilogue"], "null", "ptr")
     with f.loop("0", a["filters"], str(FILTERS)) as first:
@@ -450,11 +505,12 @@ def _join_whole(shape: Shape, names: list[str]) -> str:
                     onto = f.at(to, (first_line + 2 * part) * tile)
                     made_ = join_line(f, shape, [column[part] for column in columns])
                     for k, z in enumerate(_turned(f, shape, made_)):
-                        for g in (0, 1):
-                            lanes = list(range(g * half, (g + 1) * half))
-                            half_ = shuffled(f, shape, z, "poison", lanes, shape.lanes)
-                            offset = f.load("i64", f.at(squares, 8 * (2 * k + g)), 8)
-                            f.store(kind, half_, f.at(onto, offset), unit)
+                        for lane in range(0, shape.lanes, side):
+                            lanes = list(range(lane, lane + side))
+                            line_ = shuffled(f, shape, z, "poison", lanes, shape.lanes)
+                            square = square_of(shape, lane + k)
+                            offset = f.load("i64", f.at(squares, 8 * square), 8)
+                            f.store(kind, line_, f.at(onto, offset), unit)
         with panel_runs(f, a, _GROUP) as (image, before, (y, x), count):
             top, left = f.mul(y, str(side)), f.mul(x, str(side))
             length = f.minimum(f.mul(count, str(side)), f.sub(a["out_width"], left))
