@@ -1,12 +1,16 @@
 """Settings of the whole suite."""
 
 import gc
+import os
 import sys
 import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+# A failure inside raises, also in the processes that tests begin: before Wend is imported.
+os.environ.setdefault("WEND_STRICT", "1")
 
 sys.path.insert(0, str(Path(__file__).parent))  # what tests of several folders share
 
@@ -48,6 +52,27 @@ def no_gradients_retained():
     hooks = sys.modules.get("wend.transforms.hooks")
     if hooks is not None and hooks.retaining():
         gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def no_failure_inside():
+    """No test passes if something failed inside Wend, even if the test expects an error."""
+    yield
+    defects = sys.modules.get("wend.base.defects")
+    if defects is not None and defects.count():
+        found = defects.summary()
+        defects.reset()
+        pytest.fail(f"failures inside Wend: {found}", pytrace=False)
+
+
+@pytest.fixture
+def planted_failure(no_failure_inside, monkeypatch):
+    """For tests that plant a failure inside: as in production it warns, and it is forgotten."""
+    from wend.base import config, defects
+
+    with config.override(strict=False):
+        yield defects
+    defects.reset()
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,6 @@ def by_groups(request, monkeypatch):
     run = fibers.run_together
     monkeypatch.setattr(fibers, "run_together", lambda *given, **_: run(*given, apart=apart))
     monkeypatch.setattr(strands, "PASSED", 0)
-    monkeypatch.setattr(regions, "RAISES", True)
     monkeypatch.setattr(structure, "STRIKES", 1000)
     counts = {"groups": 0, "nodes": 0}
 
@@ -215,9 +214,8 @@ def joined(y, x):
 @pytest.mark.parametrize("shape", [(), (3, 1)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 @pytest.mark.parametrize("each", [False, True])
-def test_few_ops_off_the_trie(monkeypatch, rest, shape, dtype, each):
+def test_few_ops_off_the_trie(rest, shape, dtype, each):
     """Also if each is a flush: views of others, gradients of no dims, and of half types."""
-    monkeypatch.setattr(regions, "RAISES", True)
     numbers = np.random.default_rng(0).normal(size=shape)
 
     def gradient():

@@ -9,7 +9,7 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.runtime import execution, regions, structure
+from wend.runtime import execution, structure
 
 WIDTH = 5
 
@@ -27,7 +27,6 @@ def forwards(monkeypatch):
 
     monkeypatch.setattr(execution.Forward, "forward", watched)
     structure.BOOK.clear()
-    monkeypatch.setattr(regions, "RAISES", True)
     monkeypatch.setattr(structure, "STRIKES", 1000)
     return ran
 

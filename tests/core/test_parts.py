@@ -7,7 +7,7 @@ import wend as torch
 from tries import own_trie
 from wend import nn
 from wend.base import config
-from wend.runtime import parts, plans, regions, tiers
+from wend.runtime import parts, plans, regions
 
 
 @pytest.fixture
@@ -21,7 +21,6 @@ def outcomes(monkeypatch):
         return found[-1]
 
     monkeypatch.setattr(plans, "run_in_parts", watched)
-    monkeypatch.setattr(regions, "RAISES", True)
     return found
 
 
@@ -116,17 +115,18 @@ def test_users_functions_are_not_moved(monkeypatch):
     assert not any(seen)
 
 
-def test_what_regions_could_not_run_is_told_by_the_flush_that_it_concerns(outcomes, monkeypatch):
+def test_what_regions_could_not_run_is_told_by_the_flush_that_it_concerns(
+    outcomes, monkeypatch, planted_failure
+):
     """The second part runs op by op where regions fail; the next flush does not speak of it."""
 
     def broken(batch, live):
-        regions.FAULTS.append(ArithmeticError("broken"))
+        batch.fault = ArithmeticError("broken")
         return False
 
     monkeypatch.setattr(regions, "run_regions", broken)
-    monkeypatch.setattr(tiers, "_told", False)
     with config.override(wait=False), own_trie(sealed=True):
         with pytest.warns(RuntimeWarning, match="broken.*a defect"):
             fresh_model(lengths_of(1), unchanged)
         assert True in outcomes, "it must have been run in two parts"
-        assert not regions.FAULTS
+        assert planted_failure.count() == 1

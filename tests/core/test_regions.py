@@ -161,7 +161,6 @@ def ran(monkeypatch):
         return outcomes[-1]
 
     monkeypatch.setattr(plans, "run_regions", watched)
-    monkeypatch.setattr(regions, "RAISES", True)
     monkeypatch.setattr(structure, "STRIKES", 1000)
     return outcomes
 
@@ -465,9 +464,8 @@ def test_single_ops_that_have_run_let_go_of_what_they_read(ran, singly):
             gc.enable()
 
 
-def test_single_ops_that_fail_name_their_line(ran, singly, monkeypatch):
+def test_single_ops_that_fail_name_their_line(ran, singly):
     """An index out of range is found by the kernel, and told by the reference."""
-    monkeypatch.setattr(regions, "RAISES", False)
     x = torch.ones(3, 2, requires_grad=True)
     with config.override(compile=True, wait=True):
         for index in (1, 2, 1, 7):

@@ -6,7 +6,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.base.errors import ExecutionError
+from wend.base.errors import DefectError
 from wend.runtime import cpu
 
 
@@ -29,7 +29,7 @@ def test_the_first_op_that_differs_is_named_with_its_line(monkeypatch):
     x = torch.tensor(np.linspace(-1, 1, 5))
     y = torch.tanh(x.exp())
     with pytest.raises(
-        ExecutionError, match="tanh: machine code and the reference differ"
+        DefectError, match="tanh: machine code and the reference differ"
     ) as found:
         y.numpy()
     assert "test_shadow.py" in str(found.value)
@@ -52,5 +52,5 @@ def test_a_mean_that_is_wrong_is_none_that_cancels(monkeypatch):
         "execute",
         lambda plan, values, args: {i: a + 1e-3 for i, a in real(plan, values, args).items()},
     )
-    with pytest.raises(ExecutionError, match="differ"):
+    with pytest.raises(DefectError, match="differ"):
         torch.tensor([1.0, -1.0, 0.5, -0.5]).exp().log().mean().item()

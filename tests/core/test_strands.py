@@ -13,7 +13,7 @@ import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
 from wend.core import _hot
-from wend.runtime import _slabs_select, fibers, later, strands, structure, tiers, unravel, weaving
+from wend.runtime import _slabs_select, fibers, later, strands, structure, unravel, weaving
 
 slabs = _slabs_select.select()
 
@@ -452,12 +452,11 @@ def test_an_op_that_fails_leaves_the_other_calls_their_values(woven):
     assert len(ends) == 2 and "test_strands.py" in ends[0]
 
 
-def test_a_run_that_fails_without_need_is_told(woven, monkeypatch):
+def test_a_run_that_fails_without_need_is_told(woven, monkeypatch, planted_failure):
     def broken(*args):
         raise ArithmeticError("broken")
 
     monkeypatch.setattr(slabs, "run_strands", broken)
-    monkeypatch.setattr(tiers, "_told", False)
     with pytest.warns(RuntimeWarning, match="broken.*a defect"):
         assert_same(numbers, examples())
 

@@ -86,7 +86,7 @@ def total(n: int, m: int) -> float:
     return (torch.ones(n) + torch.ones(m)).sum().item()
 
 
-def test_unlike_leaves_that_once_agreed_are_not_fused(trusting):
+def test_unlike_leaves_that_once_agreed_are_not_fused(trusting, planted_failure):
     """Disabled: the pattern of a call keeps no guards.
 
     Two leaves that agreed once are then taken for equal: no error at the user's line.

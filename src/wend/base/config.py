@@ -2,6 +2,7 @@
 
     WEND_EAGER=1    compute after each op (as `with wend.eager():` everywhere)
     WEND_VERIFY=1   check every plan against the reference executor
+    WEND_STRICT=1   raise a failure inside Wend, although it was repaired
     WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
     WEND_COMPILE=0  never run machine code (unset: once it is ready); force: wait for it
 
@@ -30,7 +31,13 @@ __all__ = [
     "settings",
 ]
 
-ENVIRONMENT: Final = ("WEND_EAGER", "WEND_VERIFY", "WEND_PURE", "WEND_COMPILE")
+ENVIRONMENT: Final = (
+    "WEND_EAGER",
+    "WEND_VERIFY",
+    "WEND_STRICT",
+    "WEND_PURE",
+    "WEND_COMPILE",
+)
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 
@@ -50,6 +57,7 @@ class Settings:
     """What the whole process shares. Change it with `settings.set(name=value)` or `override`.
 
     eager: compute after each op     verify: check plans against the reference
+    strict: raise failures inside Wend that were repaired
     pure: the uncompiled core was asked for     deterministic: bit-equal from run to run
     compile: run plans as machine code     wait: compile at once, before a plan's first run
     autobatch: ops of like structure, and calls of `wend.batched`, run together
@@ -57,8 +65,8 @@ class Settings:
     """
 
     __slots__ = (
-        "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "pure", "verify",
-        "wait", "weigh",
+        "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "pure", "strict",
+        "verify", "wait", "weigh",
     )  # fmt: skip
 
     autobatch: bool
@@ -67,6 +75,7 @@ class Settings:
     wait: bool
     eager: bool
     verify: bool
+    strict: bool
     pure: bool
     deterministic: bool
 
@@ -75,6 +84,7 @@ class Settings:
         self._listeners: list[Callable[[], None]] = []
         self.eager = flag("WEND_EAGER", environment)
         self.verify = flag("WEND_VERIFY", environment)
+        self.strict = flag("WEND_STRICT", environment)
         self.pure = flag("WEND_PURE", environment)
         self.deterministic = False
         self.autobatch = True

@@ -56,12 +56,24 @@ class ExecutionError(WendError, RuntimeError):
     """An op failed while its value was computed."""
 
 
+class KernelFailure(ExecutionError):
+    """A kernel noted that an op refuses its values; the NumPy executor tells which."""
+
+
 class OutOfMemory(ExecutionError, MemoryError):
     """There is not enough memory; the message says who holds what."""
 
 
+class DefectError(WendError, RuntimeError):
+    """A failure inside Wend, which no operand explains; see `wend.base.defects`."""
+
+
 class CompileError(WendError, RuntimeError):
     """Generated code that could not be made into machine code: a fault of Wend's own."""
+
+
+class CompileDeclined(CompileError):
+    """A path that is left to the NumPy executor on purpose: no fault of anybody's."""
 
 
 class SymbolicError(WendError, RuntimeError):

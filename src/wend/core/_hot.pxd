@@ -427,6 +427,7 @@ cdef class Batch:
     cdef public long long serial
     cdef public list touched
     cdef public object extra
+    cdef public object fault
 
 cdef long long next_serial() except -1
 

@@ -2806,7 +2806,10 @@ def attach_view(t, h0, prim, values):
 
 
 class Batch:
-    """What one flush hands to the executor."""
+    """What one flush hands to the executor.
+
+    fault: the exception of an executor that had to leave the flush to another one
+    """
 
     def __init__(self, states, values, args, state, sites, serial, touched, extra):
         self.states = states
@@ -2817,6 +2820,7 @@ class Batch:
         self.serial = serial
         self.touched = touched
         self.extra = extra
+        self.fault = None
 
 
 def live_baseline():
@@ -2872,6 +2876,7 @@ def flush_now(trace):
         batch.serial = trace.serial
         batch.touched = trace.touched
         batch.extra = trace.extra
+        batch.fault = None
         live = trace.live
         if live is None or trace.n_live != trace.n:
             live = wanted(trace)
@@ -2948,6 +2953,7 @@ def flush_many(siblings):
         batch.serial = trace.serial
         batch.touched = trace.touched
         batch.extra = trace.extra
+        batch.fault = None
         batches.append(batch)
         lives.append(wanted(trace))
         trace.reset()

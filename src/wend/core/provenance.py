@@ -110,6 +110,16 @@ def site_of(batch: Any, index: int, path: Any) -> Site:
     return Site(best.code, best.lasti)
 
 
+def last_site(states: Any, sites: Any = None) -> Site | None:
+    """The user's line of the last op of a path.  sites: those of this visit that differ"""
+    for k in range(len(states) - 1, -1, -1):
+        if sites and k in sites:
+            return Site(*sites[k])
+        if states[k].code is not None:
+            return Site(states[k].code, states[k].lasti)
+    return None
+
+
 def _owns(state: Any, k: int, index: int, path: Any) -> bool:
     start = path.node_of_state[k]
     end = path.node_of_state[k + 1] if k + 1 < len(path.node_of_state) else len(path.nodes)

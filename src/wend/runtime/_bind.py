@@ -57,7 +57,7 @@ def evaluate(code, n, types, args, row, atoms):
         elif op == ARG:
             try:
                 put(atoms + 8 * target, int(args[get(code)]))
-            except Exception:
+            except (TypeError, ValueError, OverflowError):  # no extent: infinity, say
                 put(atoms + 8 * target, NONE)
             code += 8
         elif FLOORDIV <= op <= GE and op != 7:

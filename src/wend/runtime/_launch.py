@@ -9,6 +9,7 @@ fixed addresses.  `patches` say which of their words are addresses that differ f
 
 from heapq import heappop, heappush
 
+from wend.base.errors import KernelFailure
 from wend.core._hot import (
     Batch,
     Segment,
@@ -716,7 +717,6 @@ def execute(batch, live):
 #:   pending    graphs of what is pending, by the id of the list of states
 #:   note       looks at a history that grows through segments whose backward pass has run
 #:   arena      makes an arena of a certain size
-#:   fault      takes what a run raised that is left to the reference
 SLOTS = {"ready": False}
 
 
@@ -786,6 +786,7 @@ def run_bound(track, frame, batch, values, args):
             types = [v.type for v in values]
         made = launch(frame, values, types, args, arena, batch.touched)
         if made is None:
+            batch.fault = KernelFailure("a kernel noted a failure")
             return -1
         if frame.shows:
             shown = show(frame, values, made)
@@ -796,7 +797,7 @@ def run_bound(track, frame, batch, values, args):
         if track.roots:
             keep_segment(track, frame, batch, values, made, shown)
     except Exception as fault:  # of a host step, as a rule: the reference raises it with its line
-        SLOTS["fault"](fault)
+        batch.fault = fault
         return -1
     finally:
         frame.busy = False
@@ -1129,6 +1130,7 @@ def take_known(trace, row, segment, values):
     batch.serial = fresh_serial()
     batch.touched = []
     batch.extra = None
+    batch.fault = None
     execute(batch, row[9])
     passed(trace, states)
     for t in fresh:

@@ -19,6 +19,7 @@ import numpy as np
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import ALIGNMENT, aligned
+from wend.runtime.backend import NoMachineCode
 from wend.runtime.batches import Groups
 from wend.runtime.calls import words_of
 from wend.runtime.execution_backward import Execution
@@ -201,7 +202,7 @@ def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> A
                 (k, pick, table[pick].nbytes, is_wide(table[pick].dtype.numpy))
                 for k, pick in zip(template.targets, backward.picks, strict=True)
             ]
-    except (LookupError, Unsuited):
+    except (NoMachineCode, Unsuited):
         return None
     if entries > MOST_ENTRIES:
         return None
@@ -226,7 +227,7 @@ def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> A
 
 
 class Bound:
-    """A function bound to types.  Raises LookupError if a part of it is no machine code."""
+    """A function bound to types.  Raises NoMachineCode if a part of it is no machine code."""
 
     def __init__(self, function: Any, types: list[Any], numbers: list[Any], n: int) -> None:
         """n: how many values there are before what it makes"""
@@ -242,14 +243,14 @@ class Bound:
             return
         compiled = getattr(function.plan, "compiled", None)
         if compiled is None:
-            raise LookupError
+            raise NoMachineCode
         made = function.made_types(types, numbers)
         found = compiled.bind([_hot.held(t, None) for t in (*types, *made)], numbers)
         if found is None:
-            raise LookupError
+            raise NoMachineCode
         frame = found.frame
         if any(step[0] == 1 for step in frame.steps):
-            raise LookupError
+            raise NoMachineCode
         spaces = [aligned(t.nbytes) for t in made]
         *places, self.space = accumulate(spaces, initial=0)
         self.places = tuple(places)
@@ -311,7 +312,7 @@ def copied(frame: Any, found: Any, value: int, show: Any) -> list[int]:
     made, leaf, _, _ = _launch.sources()
     source, k, whole, shape, dtype, offset, strides = show
     if source not in (made, leaf) or whole:
-        raise LookupError
+        raise NoMachineCode
     if source == made:
         k = found.plan.made[k]
     lies = [word for pair in zip(shape, strides, strict=True) for word in pair]

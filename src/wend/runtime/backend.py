@@ -12,6 +12,10 @@ from wend.core._hot import Batch
 from wend.core.graph import PathGraph
 
 
+class NoMachineCode(Exception):
+    """Work without machine code, yet or for these sizes: another executor has to run it."""
+
+
 class Plan(Protocol):
     """How to compute the wanted values of one path, for all sizes."""
 

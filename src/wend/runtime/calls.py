@@ -11,6 +11,7 @@ from wend.base import config
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import aligned
+from wend.runtime.backend import NoMachineCode
 from wend.runtime.launcher import maker_of
 
 _launch: Any = _launch_select.select()
@@ -25,21 +26,21 @@ def bound(
     """A function of a template for operands of certain types, as `launch_at` takes it.
 
     shows: whether results may lie in others, or in operands
-    Raises LookupError if there is no machine code (yet), or a part of it is none.
+    Raises NoMachineCode if there is no machine code (yet), or a part of it is none.
     """
     compiled = getattr(function.plan, "compiled", None)
     if compiled is None:
-        raise LookupError
+        raise NoMachineCode
     types = [*types, *function.made_types(types, numbers)]
     found = compiled.find([_hot.held(t, None) for t in types], numbers)
     if found is None:
-        raise LookupError
+        raise NoMachineCode
     frame = found.frame
     made, _, _, shown = _launch.sources()
     if any(step[0] == 1 for step in frame.steps) or (frame.shows and not shows):
-        raise LookupError
+        raise NoMachineCode
     if any(source not in (made, shown) for _, source, _ in frame.gives):
-        raise LookupError
+        raise NoMachineCode
     return frame, found.plan.made, words_of(frame, types, numbers)
 
 
@@ -52,7 +53,7 @@ def fitted(
     """
     compiled = getattr(function.plan, "compiled", None)
     if compiled is None or not compiled.on_addresses:
-        raise LookupError
+        raise NoMachineCode
     types = [*types, *(function.made_types(types, numbers) if made is None else made)]
     found, words = compiled.fitted(types, numbers)
     values = words_of(found.frame, types, numbers, words is None)
@@ -92,7 +93,7 @@ def run_at_once(
             return last[1].run(operands)  # type: ignore[no-any-return]
         made_types = function.made_types(types, numbers)
         frame, places, values, words = fitted(function, types, numbers, made_types)
-    except LookupError:
+    except NoMachineCode:
         return None
     function.last = [asked, None]
     made = [make(*kind) for make, *kind in map(kind_of, made_types)]
@@ -107,14 +108,14 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | No
     """A function of a template in machine code, for operands of certain types: a `Kernel`.
 
     own: how many of the results have arrays of their own in any case; None for all
-    Raises LookupError if there is no machine code (yet), or a part of it is none.
+    Raises NoMachineCode if there is no machine code (yet), or a part of it is none.
     """
     show: Any = None
     fit: Any = None
     made_types = function.made_types(types, numbers)
     try:
         frame, made, words, fit = fitted(function, types, numbers, made_types)
-    except LookupError:
+    except NoMachineCode:
         frame, made, words = bound(function, types, numbers, shows=True)
         shown = _launch.sources()[3]
         #: Results that lie in others, or in operands: (number, which of what the frame shows).

@@ -20,7 +20,7 @@ import numpy as np
 
 from wend.base import config
 from wend.base.collecting import CollectionPaused
-from wend.base.errors import CompileError
+from wend.base.errors import CompileDeclined, CompileError
 from wend.compiler import llvm, matmul
 from wend.compiler.extents import Poly, known
 from wend.compiler.kernels import Kernel
@@ -32,6 +32,7 @@ from wend.compiler.tabulate import NONE
 from wend.core._hot import Batch
 from wend.runtime import _bind_select, packed, pool
 from wend.runtime.arena import Placing
+from wend.runtime.backend import NoMachineCode
 from wend.runtime.frames import RELEASE_BYTES, Visit, frame_of, weights_of
 from wend.runtime.launcher import LARGE
 from wend.runtime.launcher import launcher as _launch
@@ -236,7 +237,7 @@ class CompiledPlan:
         """The plan bound to some sizes, and what its frame has to hold for these (`_launch.fit`).
 
         One frame serves all for which kernels are cut alike: there may be any number of rows.
-        Raises LookupError if these sizes are left to the reference.
+        Raises NoMachineCode if these sizes are left to the reference.
         """
         several, last = pool.threads() > 1, self.last
         try:
@@ -262,7 +263,7 @@ class CompiledPlan:
                     fit = home.fits[several] = home.fit(words)
                 self.last = home, several, fit
         except (Unbound, OverflowError, ZeroDivisionError):
-            raise LookupError from None
+            raise NoMachineCode from None
         return home, words
 
     def bind(self, values: list[Any], args: list[Any]) -> Bound | None:
@@ -308,8 +309,6 @@ class CompiledPlan:
             return (
                 None if made is None else _launch.owner_of(frame).environment(frame, values, made)
             )
-        except Exception:
-            return None
         finally:
             frame.arena.free()
 
@@ -488,7 +487,7 @@ class Compilation:
         self.reference = reference
         self.recipe = begin_recipe(reference, None, sliced=True)
         self.libraries: dict[str, Any] = {}
-        self.failed = False
+        self.failure: CompileError | None = None
         self.planned = False
         self.left: set[str] = set()
 
@@ -513,7 +512,7 @@ class Compilation:
 
         def receive(library: Any) -> None:
             if isinstance(library, CompileError):
-                self.failed = True
+                self.failure = library
             else:
                 self.libraries[text] = library
             self.left.discard(text)
@@ -527,8 +526,8 @@ class Compilation:
 
     def finish(self) -> CompiledPlan:
         """The plan.  Raises CompileError if a kernel could not be compiled."""
-        if self.failed:
-            raise CompileError("a kernel could not be compiled")
+        if self.failure is not None:
+            raise self.failure
         return CompiledPlan(self.reference, self.recipe, self.libraries)
 
 
@@ -541,10 +540,10 @@ def begin_recipe(
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Raise CompileError if the recipe would take more memory than the reference."""
+    """Raise CompileDeclined if the recipe would take more memory than the reference."""
     if any(not isinstance(step, Kernel) and step.node.prim.donates for step in recipe.steps):
         # The reference writes in place where it may; host steps do not.
-        raise CompileError("an op that writes into its operand has no kernel")
+        raise CompileDeclined("an op that writes into its operand has no kernel")
 
 
 def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:

@@ -16,6 +16,7 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.runtime import _launch_select, _slabs_select, _sort_select
+from wend.runtime.backend import NoMachineCode
 from wend.runtime.batches import Groups
 from wend.runtime.families import Entry, Family, Layout, Room, Unsuited, is_ready, is_wide
 from wend.runtime.later import Later, LazyPath, late_path_of, lazy_path_of
@@ -103,7 +104,7 @@ class Forward:
                 return None
             try:
                 entry.layout = Layout(entry, self.types_of(group), group.n)
-            except LookupError:
+            except NoMachineCode:
                 entry.layout = False
         if not entry.layout or entry.calls_for(group.n) is None:
             return None

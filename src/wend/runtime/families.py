@@ -14,6 +14,7 @@ import numpy as np
 
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import ALIGNMENT, aligned
+from wend.runtime.backend import NoMachineCode
 from wend.runtime.calls import fitted
 from wend.runtime.templates import more
 
@@ -116,7 +117,7 @@ class Slab:
     def __init__(self, type_: Any, wider: Any, n: int) -> None:
         """type_, wider: of the value for n rows, and for more.
 
-        Raises LookupError if it depends on the number of rows in another way.
+        Raises NoMachineCode if it depends on the number of rows in another way.
         """
         self.dims = type_.dims
         self.dtype = type_.dtype.numpy
@@ -125,7 +126,7 @@ class Slab:
         self.of_all = True  # whether all groups have their own rows, or each the same
         if wider.dims != self.dims:
             if self.dims[0] != n or wider.dims != (more(n), *self.dims[1:]):
-                raise LookupError
+                raise NoMachineCode
             self.size = self.nbytes // n
 
     def shape(self, rows: int) -> tuple[int, ...]:
@@ -157,7 +158,7 @@ class Entry:
             if template.backward is not None:
                 types = template.gradient_types(types, numbers)
                 backward = fitted(template.backward, types, numbers)
-        except LookupError:
+        except NoMachineCode:
             return None
         if len(self.calls) >= MOST_ROWS:
             self.calls.clear()
@@ -174,7 +175,7 @@ class Layout(_slabs.Shape):  # type: ignore[misc]
     """
 
     def __init__(self, entry: Entry, types: list[Any], n: int) -> None:
-        """types: of operands of n rows.  Raises LookupError if that cannot be."""
+        """types: of operands of n rows.  Raises NoMachineCode if that cannot be."""
         template, numbers = entry.template, entry.numbers
         self.types = types
         wider = template.widened(types, more(n))
@@ -211,7 +212,7 @@ class Layout(_slabs.Shape):  # type: ignore[misc]
         self.n_slabs, self.at_sizes = len(self.slabs), _launch.address_of(self.sizes)
         self.waits = bool(template.late)
         if 0 in [self.slabs[p].size for _, p in (*self.exported, *self.given)]:
-            raise LookupError
+            raise NoMachineCode
 
     def add(self, types: list[Any], wider: list[Any], n: int) -> None:
         """Add values of these types for n rows, and for more."""
@@ -235,7 +236,7 @@ class Layout(_slabs.Shape):  # type: ignore[misc]
         for k, pick in zip(template.targets, function.picks, strict=False):
             if not template.grows[k]:
                 if pick < function.n or self.slabs[order[pick]].size:
-                    raise LookupError
+                    raise NoMachineCode
                 self.added += ((k, order[pick]),)
                 continue
             type_ = types[pick] if pick < function.n else made[pick - function.n]

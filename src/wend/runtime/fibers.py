@@ -19,7 +19,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from wend.base import random_state
 from wend.base.collecting import CollectionSeldom
-from wend.base.errors import ExecutionError
+from wend.base.errors import DefectError
 from wend.base.random_state import RandomState
 from wend.core import _hot
 from wend.core._hot import Trace
@@ -269,7 +269,7 @@ def _run_together(
                         _hot.flush_many([fiber.trace for fiber in waiting] or ended)
                     else:
                         _hot.flush(trace)
-                except ExecutionError:  # a defect, after which values are missing
+                except DefectError:  # after which values are missing
                     raise
                 except Exception as error:
                     failure, raised_at = error, error.__traceback__

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.collecting import CollectionPaused
-from wend.base.errors import ExecutionError
+from wend.base.errors import DefectError
 from wend.core import _hot
 from wend.core.body import Body
 from wend.core.graph import PathGraph
@@ -91,7 +91,7 @@ class GroupedPlan(ReferencePlan):
                     self.run_group(group, env, numbers)
 
     def compute_verified(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
-        """Run by groups and one by one; raise ExecutionError at the first op that differs."""
+        """Run by groups and one by one; raise DefectError at the first op that differs."""
         alone = list(env)
         self.compute(env, types, args)
         for step in self.steps:  # in another order now
@@ -100,7 +100,7 @@ class GroupedPlan(ReferencePlan):
         for step in self.steps:
             for i in step.outputs:
                 if i in self.wanted and not _agree(np.asarray(env[i]), np.asarray(alone[i])):
-                    raise ExecutionError(
+                    raise DefectError(
                         f"{step.node.prim.name}: differs between its group and the op by itself; "
                         "this is a defect of Wend"
                     )

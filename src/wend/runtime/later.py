@@ -22,6 +22,7 @@ from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.core.graph import PathGraph
 from wend.runtime import _slabs_select
+from wend.runtime.backend import NoMachineCode
 from wend.runtime.calls import kernel_of
 from wend.runtime.flat import flat
 from wend.runtime.reference import ReferencePlan
@@ -317,7 +318,7 @@ def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[A
     known = template.tails
     try:
         found = kernel_of(template.tail, tail_types(template, arrays), numbers)
-    except LookupError:
+    except NoMachineCode:
         return None
     if found.show is not None or min(found.picks) < len(arrays):
         found = None

@@ -13,6 +13,7 @@ from wend.core._hot import Batch, LeafPrimitive, PrimitiveBase, Record
 from wend.core.graph import PathGraph
 from wend.runtime import _sort_select, regions
 from wend.runtime.groups import GroupedPlan
+from wend.runtime.repair import run_instead
 from wend.runtime.structure import code
 from wend.transforms.hooks import retaining
 
@@ -112,7 +113,7 @@ def run_in_parts(batch: Batch, live: list[int]) -> bool:
     elif later:
         second = Batch(rest, values, args, None, sites[1], serial, [], None)
         if not regions.run_regions(second, later):
-            run_grouped(second, later)
+            run_instead(lambda: run_grouped(second, later), second)
     return True
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base import config
+from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
+from wend.base.errors import DefectError
 from wend.core import _hot
 from wend.core._hot import Batch, State
 from wend.core.graph import PathGraph, forget, path_at
@@ -14,8 +15,10 @@ from wend.runtime.groups import GroupedPlan
 from wend.runtime.launcher import launcher
 from wend.runtime.parts import run_in_parts
 from wend.runtime.recent import note_flush
-from wend.runtime.regions import FAULTS, run_regions
-from wend.runtime.tiers import TieredExecutor, tell_defect
+from wend.runtime.reference import ReferencePlan
+from wend.runtime.regions import run_regions
+from wend.runtime.repair import run_instead, run_plainly, tell
+from wend.runtime.tiers import TieredExecutor
 
 EXECUTOR: Executor = TieredExecutor()
 COUNTS = {"plans": 0, "hits": 0}
@@ -23,26 +26,43 @@ COUNTS = {"plans": 0, "hits": 0}
 
 def execute(batch: Batch, live: list[int]) -> None:
     """Compute the live values of a flush for which the launcher knows no ready plan."""
-    FAULTS.clear()
-    try:
-        if not run_regions(batch, live) and not run_in_parts(batch, live):
+
+    def otherwise() -> None:
+        if not run_in_parts(batch, live):
             run_planned(batch, live)
+
+    try:
+        if not run_regions(batch, live):
+            run_instead(otherwise, batch)
     finally:
         forget(batch.states)
-    if FAULTS:  # and nothing has failed since
-        tell_defect(FAULTS.pop())
+    tell()
 
 
 def run_planned(batch: Batch, live: list[int]) -> None:
     """Compute the live values of a flush by a plan for its path."""
     made = COUNTS["plans"]
-    plan = find_plan(batch, live)
-    note_flush(plan, batch, COUNTS["plans"] != made)
     try:
-        plan.run(batch)
-    finally:
-        if batch.state is not None and batch.state.passed == 0:
-            shed(plan, batch)
+        plan = find_plan(batch, live)
+        note_flush(plan, batch, COUNTS["plans"] != made)
+        try:
+            plan.run(batch)
+        finally:
+            if batch.state is not None and batch.state.passed == 0:
+                shed(plan, batch)
+    except DefectError:
+        raise
+    except Exception as error:
+        if defects.by_rule(error):
+            raise
+        run_plainly(lambda: plain_plan(batch, live), batch, error)
+
+
+def plain_plan(batch: Batch, live: list[int]) -> ReferencePlan:
+    """The plan whose rules are run one by one, where no other can be made."""
+    wanted = frozenset(live)
+    path = PathGraph(batch.states, batch.values, batch.args)
+    return ReferencePlan(path, wanted, roots_of(batch, wanted))
 
 
 def shed(plan: Plan, batch: Batch) -> None:

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from wend.base import config
+from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
-from wend.base.errors import ExecutionError
+from wend.base.errors import DefectError
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Storage
 from wend.core.graph import Node, PathGraph, n_ops, path_at
-from wend.core.provenance import locate
+from wend.core.provenance import last_site, locate, site_of
 from wend.runtime.donation import Lending
 from wend.runtime.launcher import launcher
-from wend.runtime.runners import Step
+from wend.runtime.runners import Step, can_fail, run_plainly
 from wend.transforms.differentiate import saved_ids
 from wend.transforms.history import note_history
 
@@ -65,7 +65,7 @@ class ReferencePlan:
         nodes.reverse()
         self.leaves = [i for i, _ in path.leaves if i in needed]
         self.grad_leaves = [i for i, grad in path.leaves if grad]
-        self.fallible = any(node.prim.fallible for node in nodes)
+        self.fallible = any(can_fail(node.program) for node in nodes)
         last: dict[int, int] = {}
         for k, node in enumerate(nodes):
             for i in node.inputs + node.outputs:
@@ -101,7 +101,10 @@ class ReferencePlan:
                 self.prepare(path_at(batch.states, batch.values, batch.args))
 
     def run(self, batch: Batch) -> None:
-        """Compute; on a failure mark what failed and undo later rebindings."""
+        """Compute.  Where an op refuses its values, mark what failed and undo later rebindings.
+
+        Any other failure is a defect: all is computed again from the leaves, and it is noted.
+        """
         values = batch.values
         self.restore(batch)
         types = [v.type for v in values]
@@ -112,8 +115,6 @@ class ReferencePlan:
             volatile = volatile or values[i].extra is not None
         if isinstance(env, Lending) and not config.settings.verify:
             env.lend(batch, self.lendable)
-        if not self.fallible:
-            batch.touched.clear()
         interrupt: BaseException | None = None
         with np.errstate(all="ignore"):
             try:
@@ -123,8 +124,8 @@ class ReferencePlan:
                     launcher.in_lots(self.compute, env, types, batch.args)
             except KeyboardInterrupt as stop:
                 interrupt = stop
-            except Exception:
-                self._run_around_failures(batch, types, env)
+            except Exception as fault:
+                self._run_around_failures(batch, types, env, fault)
                 return
             if interrupt is not None:
                 self._run_around_failures(batch, types, env)
@@ -195,10 +196,20 @@ class ReferencePlan:
 
     # -- failures ---------------------------------------------------------------------------
 
-    def _run_around_failures(self, batch: Batch, types: list[Any], spoilt: list[Any]) -> None:
-        """Compute what does not depend on a failing op; poison the rest; undo rebindings.
+    def run_plainly(self, batch: Batch) -> None:
+        """Compute by rules alone, one op after the other: see `_run_around_failures`."""
+        with np.errstate(all="ignore"):
+            self._run_around_failures(batch, [v.type for v in batch.values], [])
 
-        spoilt: the values of the run that failed
+    def _run_around_failures(
+        self, batch: Batch, types: list[Any], spoilt: list[Any], fault: Exception | None = None
+    ) -> None:
+        """Compute by rules alone what can be computed, and mark the rest.
+
+        An op that refuses its values is the user's error, which undoes later rebindings.  The
+        failure of a run whose ops can all be computed is a defect, and undoes nothing.
+
+        spoilt: the values of the run that failed     fault: why, if it was no interrupt
         """
         values = batch.values
         if isinstance(spoilt, Lending):
@@ -215,13 +226,12 @@ class ReferencePlan:
                 try:
                     arrays = [env[i] for i in step.inputs]
                     args = [_hot.evaluate(e, types, batch.args) for e in step.args]
-                    result = step.runner(arrays, args)
-                    results = [result] if step.output is not None else list(result)
+                    results = run_plainly(step.node.program, arrays, args)
                     for i, item in zip(step.outputs, results, strict=True):
                         env[i] = item
                     continue
                 except Exception as error:
-                    cause = locate(error, step.node.prim.name, batch, step.outputs[0], self.path)
+                    cause = self._cause(step, error, batch)
                     if first is None:
                         first = cause
                         first_at = _position(step, self.path)
@@ -230,16 +240,52 @@ class ReferencePlan:
         for i in self.wanted:
             if i in failed:
                 values[i].error = failed[i]
-        undo(batch, env, failed, first_at)
+        if first is not None:
+            undo(batch, env, failed, first_at)
         self.finish(batch, env)
+        if fault is not None and not (first is not None and defects.by_rule(fault)):
+            self._note(fault, batch)
         if first is not None:
             raise first
 
+    def _cause(self, step: Step, error: Exception, batch: Batch) -> BaseException:
+        """The error of an op, with the user's line; a DefectError if it is not the user's."""
+        name = step.node.prim.name
+        if not isinstance(error, MemoryError) and not (
+            can_fail(step.node.program) and defects.by_rule(error)
+        ):
+            site = site_of(batch, step.outputs[0], self.path)
+            told = defects.note(error, f"the rule of {name}", site, repaired=False)
+            fault = DefectError(f"{name}: {told.error}; this is a defect of Wend")
+            fault.__cause__ = error
+            error = fault
+        return locate(error, name, batch, step.outputs[0], self.path)
+
+    def _note(self, fault: Exception, batch: Batch) -> None:
+        """Note a failure that computing by rules alone did not meet."""
+        step = failing_step(fault)
+        if step is None:
+            defects.note(fault, site=last_site(batch.states, batch.sites))
+            return
+        site = site_of(batch, step.outputs[0], self.path)
+        defects.note(fault, f"the step of {step.node.prim.name}", site)
+
+
+def failing_step(fault: BaseException) -> Step | None:
+    """The step of a plan that was being run when an exception was raised, if one was."""
+    at = fault.__traceback__
+    while at is not None:
+        step = at.tb_frame.f_locals.get("step")
+        if type(step) is Step:
+            return step
+        at = at.tb_next
+    return None
+
 
 def check_type(node: Node, array: Any, type_: Any) -> None:
-    """Raise ExecutionError if a rule computed something of another type than it inferred."""
+    """Raise DefectError if a rule computed something of another type than it inferred."""
     if array.dtype != type_.dtype.numpy or array.shape != tuple(type_.shape):
-        raise ExecutionError(
+        raise DefectError(
             f"{node.prim.name}: inferred {type_.dtype}{list(type_.shape)}, but the reference rule "
             f"gave {array.dtype}{list(array.shape)}; this is a defect of Wend"
         )

@@ -25,11 +25,6 @@ from wend.transforms.hooks import retaining
 
 #: A path of so many ops is run by groups when it is met for the first time, as if off the trie.
 LONG = 200
-#: Whether an error shows at once: else another executor runs what has failed here, and raises it
-#: with its line.
-RAISES = False
-#: What the flush under way has failed with here.
-FAULTS: list[Exception] = []
 #: Backward passes that flushes are to do: (execution, seeds, what it finds), by the id of the
 #: values of the flush, and how many these were. While one waits for its turn, another thread or
 #: fiber may come first, or record more.
@@ -154,7 +149,11 @@ def allowed() -> bool:
 
 
 def run_regions(batch: Batch, live: list[int]) -> bool:
-    """Compute the live values of a flush by groups; False if another executor has to."""
+    """Compute the live values of a flush by groups; False if another executor has to.
+
+    Where groups have failed, `batch.fault` says why: an error of an op has no line yet.
+    """
+    whole = batch
     if not allowed() or not once_only(batch.state, batch.states):
         return False
     values = batch.values
@@ -197,9 +196,7 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
         except Unsuited:
             return False
         except Exception as fault:
-            if RAISES:
-                raise
-            FAULTS.append(fault)
+            whole.fault = fault
             return False
 
 

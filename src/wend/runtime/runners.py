@@ -64,6 +64,35 @@ def total(arrays: list[Any]) -> Any:
     return found
 
 
+def run_plainly(program: Any, arrays: list[Any], args: list[Any]) -> list[Any]:
+    """All results of a pattern by reference rules alone: op by op, and nothing written in place.
+
+    It shares as little as can be with the ways whose failures it repairs.
+    """
+    graph = program.graph if program.prim.is_composite else None
+    if isinstance(program.prim, Body):
+        graph = program.prim.graph
+    if graph is None:
+        result = runner_of(program)(arrays, args)
+        return [result] if program.prim.result_wrap() is None else list(result)
+    env = list(arrays) + [None] * (graph.size - graph.n_inputs)
+    for node in graph.nodes:
+        numbers = [_hot.evaluate(e, [], args) for e in node.args]
+        results = run_plainly(node.program, [env[i] for i in node.inputs], numbers)
+        for i, item in zip(node.outputs, results, strict=True):
+            env[i] = item
+    return [None if i is None else env[i] for i in graph.outputs]
+
+
+def can_fail(program: Any) -> bool:
+    """Whether a pattern has an op that may refuse the user's values by a rule of its own."""
+    prim = program.prim
+    if prim.fallible:
+        return True
+    graph = prim.graph if isinstance(prim, Body) else program.graph
+    return graph is not None and any(can_fail(node.program) for node in graph.nodes)
+
+
 class Step:
     """One node, with all that running it needs."""
 
@@ -97,7 +126,7 @@ class Step:
     def call(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run the node on the environment."""
         arrays = [env[i] for i in self.inputs]
-        values = [_hot.evaluate(e, types, args) for e in self.args] if self.args else ()
+        values = [_hot.evaluate(e, types, args) for e in self.args]
         for i in self.frees:
             env[i] = None
         if self.donates and may_write(env, self.node.prim, arrays, values):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ExecutionError
+from wend.base.errors import DefectError
 from wend.core._hot import Batch
 from wend.core.provenance import locate
 from wend.ops.arithmetic import Div
@@ -19,7 +19,7 @@ TOLERANCE = {2: 2e-2, 4: 2e-4, 8: 1e-9}
 
 
 def verify(compiled: Any, batch: Batch) -> None:
-    """Raise ExecutionError, with the user's line, if machine code computes something else."""
+    """Raise DefectError, with the user's line, if machine code computes something else."""
     reference = compiled.reference
     expected = expect(reference, batch)
     if expected is None:
@@ -32,7 +32,7 @@ def verify(compiled: Any, batch: Batch) -> None:
     if wrong is None:
         wrong = next(i for i in found if not agree(found[i], expected[i], terms.get(i, 0.0)))
     node = next(n for n in reference.path.nodes if wrong in n.outputs)
-    fault = ExecutionError(
+    fault = DefectError(
         f"{node.prim.name}: machine code and the reference differ; this is a defect of Wend"
     )
     raise locate(fault, node.prim.name, batch, wrong, reference.path)

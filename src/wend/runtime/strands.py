@@ -25,6 +25,7 @@ from wend.core._hot import Batch, LeafPrimitive
 from wend.ops.slicing import Select
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.arena import aligned
+from wend.runtime.backend import NoMachineCode
 from wend.runtime.calls import block_of, kernel_of
 from wend.runtime.execution import structure_key
 from wend.runtime.families import MOST_CALLS, wideness
@@ -378,7 +379,7 @@ class Bound:
             try:
                 own = len(weave.exported)
                 self.kernel = kernel_of(weave.template.forward, self.types, weave.numbers, own)
-            except LookupError:
+            except NoMachineCode:
                 return None
             n, inner = len(self.types), self.kernel.inner
             self.inner = tuple([inner[k - n] if k >= n else None for k in self.kernel.picks])

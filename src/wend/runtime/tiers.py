@@ -8,15 +8,17 @@ import warnings
 import weakref
 from typing import Any
 
-from wend.base import config
+from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
-from wend.base.errors import CompileError
+from wend.base.errors import CompileDeclined
 from wend.base.forking import at_fork
 from wend.core._hot import Batch
 from wend.core.graph import PathGraph
+from wend.core.provenance import Site, last_site
 from wend.runtime.heap import give_back
 from wend.runtime.launcher import launcher
 from wend.runtime.reference import ReferencePlan
+from wend.runtime.repair import run_instead
 from wend.runtime.shadow import verify
 
 #: The flush of a path with which its compilation begins.
@@ -72,12 +74,9 @@ class TieredPlan:
                 verify(compiled, batch)
             if compiled.run(batch):
                 return
-        fault = _faults.pop() if _faults else None
         start = time.perf_counter()
-        self.reference.run(batch)
+        run_instead(lambda: self.reference.run(batch), batch)
         self.seconds = time.perf_counter() - start
-        if fault is not None:
-            tell_defect(fault)
         if _to_tell:  # now that nothing is half done, should warnings be errors here
             warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
 
@@ -95,6 +94,11 @@ class TieredPlan:
     def n_ops(self) -> int:
         """How many ops the path has."""
         return self.reference.n_ops
+
+    def site(self) -> Site | None:
+        """The user's line of the last op of the path, if it has been kept."""
+        path = self.reference.path
+        return None if path is None else last_site(path.states)
 
     def give_up(self, fault: Exception) -> None:
         """Stay with the reference."""
@@ -132,7 +136,7 @@ class TieredPlan:
         try:
             if obstacle is not None:
                 do_without(obstacle)
-                raise CompileError(obstacle)
+                raise CompileDeclined(obstacle)
             if config.settings.wait:
                 self.compiled = compile_plan(self.reference)
             elif self.compilation is None:
@@ -142,11 +146,10 @@ class TieredPlan:
                 plan_a_slice(self.compilation, max(LONGEST, SHARE * self.seconds))
                 if self.compilation.ready:
                     self.compiled = self.compilation.finish()
-        except CompileError as fault:
-            self.give_up(fault)
+        except CompileDeclined as reason:
+            self.give_up(reason)
         except Exception as fault:
-            if config.settings.wait:  # asked for: then a defect shows
-                raise
+            defects.note(fault, site=self.site())
             self.give_up(fault)
         if self.compiled is not None:
             _under_way.discard(self)
@@ -190,31 +193,13 @@ def finish_planning() -> None:
             try:
                 if plan.compilation is not None:
                     plan.compilation.plan(float("inf"))
+            except CompileDeclined as reason:
+                plan.give_up(reason)
             except Exception as fault:
+                defects.note(fault, site=plan.site())
                 plan.give_up(fault)
 
 
-def tell_defect(fault: Exception) -> None:
-    """A fast way failed with this where the reference has not: the program need not notice.
-
-    Raises it where plans are verified; else warns, once: there are results, and they are right.
-    """
-    global _told
-    if config.settings.verify:
-        raise fault
-    if not _told:
-        _told = True
-        warnings.warn(
-            f"wend: {type(fault).__name__}: {fault}, in a plan that the reference could run: "
-            "results are right, this is a defect of Wend. WEND_VERIFY=1 raises the error",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
-_told = False
-_faults: list[Exception] = []  # what the plan that runs has raised
-launcher.fill("fault", _faults.append)
 _to_tell: list[str] = []
 
 

@@ -20,6 +20,7 @@ from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Record, Segment, Value
 from wend.runtime import _launch_select, _slabs_select
+from wend.runtime.backend import NoMachineCode
 from wend.runtime.calls import kernel_of
 from wend.runtime.families import MOST_CALLS
 from wend.runtime.flat import row_of
@@ -69,7 +70,7 @@ class Backward:
         if found[1] is None and function is not None and function.plan is not None:
             try:
                 found[1] = kernel_of(function, found[0], weave.numbers)
-            except LookupError:
+            except NoMachineCode:
                 pass
         return found
 

@@ -6,13 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ExecutionError
+from wend.base import defects
+from wend.base.errors import DefectError
 from wend.core import _hot
 from wend.core._hot import Batch
+from wend.core.provenance import last_site
 from wend.runtime import _slabs_select, strands
 from wend.runtime.batches import note
+from wend.runtime.repair import held_back
 from wend.runtime.strands import KEY, Part, Pattern, Weave
-from wend.runtime.tiers import tell_defect
 from wend.runtime.unravel import Paths, Woven
 from wend.transforms.hooks import retaining
 
@@ -20,7 +22,13 @@ _slabs: Any = _slabs_select.select()
 
 
 def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
-    """Compute what is wanted of each batch, those of one structure together (slot of the core).
+    """`run_many`, which tells of defects when nothing is half done any more (slot of the core)."""
+    with held_back():
+        run_many(batches, lives)
+
+
+def run_many(batches: list[Batch], lives: list[list[int]]) -> None:
+    """Compute what is wanted of each batch, those of one structure together.
 
     What is new, and what has nobody to go with, is one structure off the trie.  The first error
     of an op is raised when all has been computed that could be.
@@ -50,10 +58,16 @@ def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
         for weave, parts in runs:
             if weave is None or not run_woven(weave, parts, faults):
                 rest += [(batch, pattern.live) for pattern, members in parts for batch in members]
-    if rest or failure is not None:
-        run_merged(rest, failure)
-    if faults:  # and nothing has failed since
-        tell_defect(faults[0])
+    try:
+        if rest or failure is not None:
+            run_merged(rest, failure)
+    except Exception as error:
+        if defects.by_rule(error):  # then it is what the strands together have met
+            faults = [fault for fault in faults if not defects.by_rule(fault)]
+        raise
+    finally:
+        for fault in faults:
+            defects.note(fault, site=last_site(batches[0].states, batches[0].sites))
 
 
 def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
@@ -61,11 +75,11 @@ def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
     n = sum([len(members) for _, members in parts])
     try:
         done = _slabs.run_strands(weave, parts, n, np.ascontiguousarray)
-    except ExecutionError:
+    except DefectError:
         raise
     except Exception as fault:  # if of an op: run by themselves, it is told which, and where
         faults.append(fault)
-        done = None
+        return False
     if done is None:
         return False
     pattern, members = parts[0]
@@ -123,9 +137,7 @@ def attempt(batch: Batch, live: list[int]) -> Exception | None:
     """Run a batch; returns the error of an op."""
     try:
         _hot.slot("execute")(batch, live)
-    except ExecutionError:  # a defect, after which values are missing
-        raise
-    except Exception as error:
+    except Exception as error:  # the values that it concerns have it
         return error
     return None
 

@@ -1,0 +1,76 @@
+"""What takes over a flush that a faster way has left, and what is noted of that way's failure."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from wend.base import defects
+from wend.base.errors import DefectError
+from wend.core._hot import Batch
+from wend.core.provenance import last_site
+from wend.runtime.reference import ReferencePlan, undo
+
+
+def run_instead(run: Callable[[], object], batch: Batch) -> None:
+    """Call `run`, which computes a flush. A faster way may have left it, with `batch.fault`.
+
+    That failure is the user's error only if what runs now meets an error of the user's, too.
+    """
+    fault, batch.fault = batch.fault, None
+    if fault is None:
+        run()
+        return
+    refused = False
+    try:
+        run()
+    except Exception as error:
+        refused = defects.by_rule(error)
+        raise
+    finally:
+        if not (refused and defects.by_rule(fault)):
+            defects.note(fault, site=last_site(batch.states, batch.sites))
+
+
+def run_plainly(make: Callable[[], ReferencePlan], batch: Batch, fault: Exception) -> None:
+    """Compute a flush by reference rules alone, where its plan has failed with `fault`.
+
+    make: makes the plan for it.  If not even that works, what the flush was to compute raises
+    DefectError when it is read, and handles return to the values that they had before the flush.
+    """
+    site = last_site(batch.states, batch.sites)
+    try:
+        plan = make()
+    except Exception as error:
+        defects.note(error, site=site, repaired=False)
+        lost = DefectError(f"{type(error).__name__}: {error}; this is a defect of Wend")
+        lost.site = site
+        pending = [v for v in batch.values if v.buffer is None]
+        for v in pending:
+            v.error = lost
+        undo(batch, [None] * len(batch.values), dict.fromkeys(range(len(batch.values)), lost), 0)
+        raise lost from error
+    defects.note(fault, site=site)
+    plan.run_plainly(batch)
+
+
+_held = threading.local()
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Tell of no defect inside: several flushes are under way. Told at the end of the outermost."""
+    outer = getattr(_held, "on", False)
+    _held.on = True
+    try:
+        yield
+    finally:
+        _held.on = outer
+    tell()
+
+
+def tell() -> None:
+    """Tell of defects that were noted, unless that is held back."""
+    if not getattr(_held, "on", False):
+        defects.tell()
