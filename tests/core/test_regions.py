@@ -644,3 +644,37 @@ def test_gradients_of_any_length_are_added(dtype):
         total = x + y
         sort.add_bytes(address_of(x), address_of(y), x.nbytes, dtype is np.float64)
         assert np.array_equal(x, total)
+
+
+def test_parameters_of_extent_one_get_the_sum_of_their_rows_gradients():
+    """One row and such a parameter have equal shapes; several rows are broadcast against it.
+
+    What was found for one row must not serve several: the gradient would have their number of rows.
+    """
+    for shape, use in (
+        ((1,), lambda h, x: h * h + x),
+        ((1,), lambda h, x: torch.sigmoid(h * x)),
+        ((1, 1), lambda h, x: torch.where(h > 0, h * x, h + x)),
+        ((1, 3), lambda h, x: torch.tanh(h + x) * x),
+        ((1, 3), lambda h, x: torch.maximum(h, x) - h / (x + 9.0)),
+    ):
+
+        def gradient(shape=shape, use=use):
+            x = torch.full(shape, 0.6, dtype=torch.float64, requires_grad=True)
+            for turns in (2, 3, 4):
+                h = x * 1.5
+                for _ in range(turns):
+                    h = use(h, x)
+                    h.sum().item()
+                h.sum().backward()
+            return x.grad.numpy()
+
+        with torch.eager():
+            expected = gradient()
+        assert expected.shape == shape
+        for compiled in (False, True):
+            with config.override(compile=compiled), own_trie(sealed=True):
+                for _ in range(4):
+                    found = gradient()
+                    assert found.shape == shape
+                    np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -50,13 +50,18 @@ def with_rows(type_: Any, n: int) -> Any:
 def holds_for(
     prim: Any, types: Sequence[Any], rows: Flags, args: list[Any], n: int, outs: Sequence[Any]
 ) -> bool:
-    """Whether the op takes n rows as well, and its results `outs` are the same but for that."""
+    """Whether the op takes n rows as well, and its results `outs` are the same but for that.
+
+    So must the pattern be: one row and an operand of extent 1 are alike in it, several rows are
+    broadcast against that operand, and its gradient is then a sum that one row has no need of.
+    """
     wider = [with_rows(t, n) if on else t for t, on in zip(types, rows, strict=True)]
+    program, _ = prim.typed(list(types), args)
     try:
-        _, found = prim.typed(wider, args)
+        general, found = prim.typed(wider, args)
     except WendError:
         return False
-    return all(
+    return general is program and all(
         len(a.dims) > 0 and a.dims[0] == n and a.dims[1:] == b.dims[1:] and a.dtype is b.dtype
         for a, b in zip(found, outs, strict=True)
     )
