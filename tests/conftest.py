@@ -43,6 +43,13 @@ def pytest_pycollect_makeitem(collector, name, obj):
     return None
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say how many tests have met a failure inside Wend."""
+    reports = [r for kind in ("failed", "error") for r in terminalreporter.stats.get(kind, [])]
+    met = sum("failures inside Wend" in str(getattr(r, "longrepr", "")) for r in reports)
+    terminalreporter.write_line(f"tests that met a failure inside Wend: {met}")
+
+
 @pytest.fixture(autouse=True)
 def no_gradients_retained():
     """Tensors of earlier tests that retain their gradients may be waiting for the collector.

@@ -28,9 +28,7 @@ def test_the_first_op_that_differs_is_named_with_its_line(monkeypatch):
     monkeypatch.setattr(cpu.CompiledPlan, "execute", wrong)
     x = torch.tensor(np.linspace(-1, 1, 5))
     y = torch.tanh(x.exp())
-    with pytest.raises(
-        DefectError, match="tanh: machine code and the reference differ"
-    ) as found:
+    with pytest.raises(DefectError, match="tanh: machine code and the reference differ") as found:
         y.numpy()
     assert "test_shadow.py" in str(found.value)
 

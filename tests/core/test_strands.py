@@ -399,7 +399,7 @@ def test_strands_whose_kernel_cannot_run_are_run_by_others(woven, monkeypatch):
             return None, None
 
     busy = Busy(None, (), (), None, (), (), None, None, (), ())
-    monkeypatch.setattr(strands, "kernel_of", lambda *given: busy)
+    monkeypatch.setattr(strands, "kernel_if_ready", lambda *given: busy)
     assert_same(steps, examples())
     assert woven["forward"] > 0
 

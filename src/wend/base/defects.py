@@ -19,7 +19,18 @@ from dataclasses import dataclass
 from wend.base import config
 from wend.base.errors import CompileError, DefectError, SymbolicError, WendError
 
-__all__ = ["Defect", "by_rule", "count", "known", "note", "part_of", "reset", "summary", "tell"]
+__all__ = [
+    "Defect",
+    "by_rule",
+    "came_from_inside",
+    "count",
+    "known",
+    "note",
+    "part_of",
+    "reset",
+    "summary",
+    "tell",
+]
 
 #: So many kinds of defects are kept with their texts; all are counted.
 MOST_KINDS = 64
@@ -109,6 +120,26 @@ def part_of(fault: BaseException) -> str:
             found = f"{module}.{frame.f_code.co_name}"
         at = at.tb_next
     return found
+
+
+#: Packages that Wend calls: what they raise, they raise for their caller.
+_CALLED = frozenset({"numpy", "scipy", "llvmlite", "ml_dtypes", "greenlet"})
+
+
+def came_from_inside(fault: BaseException) -> bool:
+    """Whether an exception is of Wend's own code, and no rule of an op: not of the user's code.
+
+    Hooks, functions and modules of users run in the middle of a backward pass, say.
+    """
+    if by_rule(fault) or isinstance(fault, DefectError):
+        return False
+    inside, at = False, fault.__traceback__
+    while at is not None:
+        package = str(at.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in _CALLED:
+            inside = package == "wend"
+        at = at.tb_next
+    return inside
 
 
 def _bare(fault: BaseException) -> BaseException:

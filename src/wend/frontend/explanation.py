@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import escape
 
+from wend.base import defects
 from wend.core import _hot
 from wend.runtime.recent import last_step
 from wend.runtime.report import FlushReport, PassText, StepReport, passes_of, report
@@ -28,19 +29,21 @@ def explain() -> Explanation:
 
 
 class Explanation:
-    """What became of a step; `flushes` has it in parts."""
+    """What became of a step; `flushes` has it in parts.
+
+    failures: those inside Wend that this process has met and repaired, or "none"
+    """
 
     def __init__(self, flushes: list[FlushReport]) -> None:
         self.flushes = flushes
+        self.failures = defects.summary()
 
     def passes(self, flush: int = -1) -> list[PassText]:
         """What each pass made of the path of a flush, in order: before a pass is after the last."""
         return passes_of(self.flushes[flush].plan)
 
     def __str__(self) -> str:
-        if not self.flushes:
-            return "nothing has been computed yet"
-        lines = []
+        lines = [] if self.flushes else ["nothing has been computed yet"]
         for k, flush in enumerate(self.flushes):
             lines += [f"flush {k + 1} of {len(self.flushes)}: {flush.n_ops} ops", *_head(flush)]
             for j, step in enumerate(flush.steps):
@@ -48,6 +51,7 @@ class Explanation:
                 lines += [f"        {names}: {line}" for line, names in _by_line(step)]
                 if step.reason:
                     lines.append(f"        on the host: {step.reason}")
+        lines.append(f"failures inside Wend so far: {self.failures}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -69,7 +73,7 @@ class Explanation:
                 row = (f"{j} {escape(step.kind)}", ops + more, escape(_amounts(step)))
                 parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>")
             parts.append("</table>")
-        parts.append("</div>")
+        parts.append(f"<p>failures inside Wend so far: {escape(self.failures)}</p></div>")
         return "".join(parts)
 
 

@@ -790,12 +790,14 @@ def run_bound(track, frame, batch, values, args):
             return -1
         if frame.shows:
             shown = show(frame, values, made)
+        # Results last: a value that is held has its segment, whatever happens in between.
+        segment = None
+        if track.roots:
+            segment = keep_segment(track, frame, batch, values, made, shown)
         for i, source, k in frame.gives:
             v = values[i]
             if v.buffer is None:
                 v.buffer = source_of(frame, values, made, shown, source, k)
-        if track.roots:
-            keep_segment(track, frame, batch, values, made, shown)
     except Exception as fault:  # of a host step, as a rule: the reference raises it with its line
         batch.fault = fault
         return -1
@@ -806,6 +808,8 @@ def run_bound(track, frame, batch, values, args):
             ARENAS.append(frame.arena)
             frame.arena = None
     RUNS += 1
+    if segment is not None:
+        SLOTS["note"](segment, batch)
     return 1
 
 
@@ -863,7 +867,10 @@ def source_of(frame, values, made, shown, source, k):
 
 
 def keep_segment(track, frame, batch, values, made, shown):
-    """Keep what a later backward pass from the results needs."""
+    """Keep what a later backward pass from the results needs.
+
+    Returns the segment if its history grows through segments whose backward pass has run.
+    """
     segment = None
     for at in track.roots:
         v = values[at]
@@ -875,7 +882,7 @@ def keep_segment(track, frame, batch, values, made, shown):
         v.segment = segment
         v.seg_index = at
     if segment is None:
-        return
+        return None
     segment.origin = batch.serial
     types = []
     for v in values:
@@ -908,8 +915,7 @@ def keep_segment(track, frame, batch, values, made, shown):
     if batch.extra is not None:
         segment.hooks = batch.extra
     segment.sites = batch.sites
-    if deep:
-        SLOTS["note"](segment, batch)
+    return segment if deep else None
 
 
 def same_sizes(leaves, types, values, places, sizes, args):

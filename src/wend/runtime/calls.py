@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base import config
+from wend.base import config, defects
 from wend.core import _hot
 from wend.runtime import _launch_select, _slabs_select
 from wend.runtime.arena import aligned
@@ -102,6 +102,19 @@ def run_at_once(
         return None
     made = operands + made
     return [made[k] for k in function.picks]
+
+
+def kernel_if_ready(
+    function: Any, types: list[Any], numbers: list[Any], own: int | None = None
+) -> Any:
+    """As `kernel_of`; None if there is no machine code, or making a kernel of it has failed."""
+    try:
+        return kernel_of(function, types, numbers, own)
+    except NoMachineCode:
+        return None
+    except Exception as fault:
+        defects.note(fault)
+        return None
 
 
 def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | None = None) -> Any:

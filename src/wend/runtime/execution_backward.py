@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from wend.base import defects
+from wend.core.provenance import current_site
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.execution import Forward, dense
-from wend.runtime.families import is_wide
+from wend.runtime.families import Unsuited, is_wide
 from wend.runtime.later import Ledger, apart_from, run_tail
 from wend.runtime.templates import Template
 
@@ -114,7 +116,15 @@ class Execution(Forward):
         self.totals = {}
         for i in self.sorter.leaves:
             self.gradients[i] = 0
-        self.push_again(seeds, reached)
+        try:
+            self.push_again(seeds, reached)
+        except Unsuited:
+            raise
+        except Exception as fault:
+            if self.passed:  # then nodes cannot be made any more: a part has been passed
+                raise
+            defects.note(fault, site=current_site())
+            return None
         self.passed = True
         ledger.put_off(self, ends)
         found = []

@@ -22,8 +22,7 @@ from wend.core import _hot
 from wend.core._hot import Batch, Segment, Value
 from wend.core.graph import PathGraph
 from wend.runtime import _slabs_select
-from wend.runtime.backend import NoMachineCode
-from wend.runtime.calls import kernel_of
+from wend.runtime.calls import kernel_if_ready
 from wend.runtime.flat import flat
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.templates import Template
@@ -316,9 +315,8 @@ def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[A
     key: what it is known by, among `tails`
     """
     known = template.tails
-    try:
-        found = kernel_of(template.tail, tail_types(template, arrays), numbers)
-    except NoMachineCode:
+    found = kernel_if_ready(template.tail, tail_types(template, arrays), numbers)
+    if found is None:
         return None
     if found.show is not None or min(found.picks) < len(arrays):
         found = None

@@ -113,7 +113,7 @@ def run_in_parts(batch: Batch, live: list[int]) -> bool:
     elif later:
         second = Batch(rest, values, args, None, sites[1], serial, [], None)
         if not regions.run_regions(second, later):
-            run_instead(lambda: run_grouped(second, later), second)
+            run_instead(lambda: run_grouped(second, later), second, later)
     return True
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
-from wend.base.errors import DefectError
 from wend.core import _hot
 from wend.core._hot import Batch, State
 from wend.core.graph import PathGraph, forget, path_at
+from wend.core.provenance import last_site
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
 from wend.runtime.groups import GroupedPlan
 from wend.runtime.launcher import launcher
@@ -17,7 +17,7 @@ from wend.runtime.parts import run_in_parts
 from wend.runtime.recent import note_flush
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.regions import run_regions
-from wend.runtime.repair import run_instead, run_plainly, tell
+from wend.runtime.repair import is_done, is_told, run_instead, run_plainly, tell
 from wend.runtime.tiers import TieredExecutor
 
 EXECUTOR: Executor = TieredExecutor()
@@ -26,36 +26,38 @@ COUNTS = {"plans": 0, "hits": 0}
 
 def execute(batch: Batch, live: list[int]) -> None:
     """Compute the live values of a flush for which the launcher knows no ready plan."""
-
-    def otherwise() -> None:
-        if not run_in_parts(batch, live):
-            run_planned(batch, live)
-
     try:
         if not run_regions(batch, live):
-            run_instead(otherwise, batch)
+            run_instead(lambda: run_otherwise(batch, live), batch, live)
     finally:
         forget(batch.states)
     tell()
 
 
+def run_otherwise(batch: Batch, live: list[int]) -> None:
+    """Compute the live values of a flush in parts or by a plan, or else by rules alone."""
+    try:
+        if not run_in_parts(batch, live):
+            run_planned(batch, live)
+    except Exception as error:
+        if is_told(error):
+            raise
+        if is_done(batch, live):
+            defects.note(error, site=last_site(batch.states, batch.sites))
+        else:
+            run_plainly(lambda: plain_plan(batch, live), batch, error)
+
+
 def run_planned(batch: Batch, live: list[int]) -> None:
     """Compute the live values of a flush by a plan for its path."""
     made = COUNTS["plans"]
+    plan = find_plan(batch, live)
+    note_flush(plan, batch, COUNTS["plans"] != made)
     try:
-        plan = find_plan(batch, live)
-        note_flush(plan, batch, COUNTS["plans"] != made)
-        try:
-            plan.run(batch)
-        finally:
-            if batch.state is not None and batch.state.passed == 0:
-                shed(plan, batch)
-    except DefectError:
-        raise
-    except Exception as error:
-        if defects.by_rule(error):
-            raise
-        run_plainly(lambda: plain_plan(batch, live), batch, error)
+        plan.run(batch)
+    finally:
+        if batch.state is not None and batch.state.passed == 0:
+            shed(plan, batch)
 
 
 def plain_plan(batch: Batch, live: list[int]) -> ReferencePlan:

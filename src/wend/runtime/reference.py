@@ -157,15 +157,15 @@ class ReferencePlan:
             step.call(env, types, args)
 
     def finish(self, batch: Batch, env: list[Any]) -> None:
-        """Hand the results to their values."""
+        """Hand the results to their values; last, so that a value that is held has its segment."""
         values = batch.values
+        roots = [i for i in self.roots if values[i].requires_grad and values[i].leaf is None]
+        if roots:
+            self._keep_segment(batch, env, roots)
         for i in self.wanted:
             value = values[i]
             if value.buffer is None and env[i] is not None:
                 value.buffer = _as_array(env[i])
-        roots = [i for i in self.roots if values[i].requires_grad and values[i].leaf is None]
-        if roots:
-            self._keep_segment(batch, env, roots)
 
     def _keep_segment(self, batch: Batch, env: Any, roots: list[int]) -> None:
         values = batch.values
@@ -214,14 +214,15 @@ class ReferencePlan:
         values = batch.values
         if isinstance(spoilt, Lending):
             spoilt.put_back(batch)
-        env: list[Any] = [None] * self.size
-        for i in self.leaves:
-            env[i] = values[i].buffer
+        # What a way that has failed did hand over is whole, and what it read may be gone.
+        env: list[Any] = [v.buffer for v in values] + [None] * self.path.inner
         failed: dict[int, BaseException] = {}
         first: BaseException | None = None
         first_at = len(values)
         for step in self.steps:
             cause = next((failed[i] for i in step.inputs if i in failed), None)
+            if cause is None and all(env[i] is not None for i in step.outputs):
+                continue
             if cause is None:
                 try:
                     arrays = [env[i] for i in step.inputs]

@@ -197,6 +197,8 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
             return False
         except Exception as fault:
             whole.fault = fault
+            for i in live:  # who takes over computes them with what a backward pass needs
+                values[i].buffer = values[i].segment = None
             return False
 
 

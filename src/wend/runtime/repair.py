@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from wend.base import defects
@@ -13,8 +13,8 @@ from wend.core.provenance import last_site
 from wend.runtime.reference import ReferencePlan, undo
 
 
-def run_instead(run: Callable[[], object], batch: Batch) -> None:
-    """Call `run`, which computes a flush. A faster way may have left it, with `batch.fault`.
+def run_instead(run: Callable[[], object], batch: Batch, wanted: Iterable[int]) -> None:
+    """Call `run`, which computes the wanted values. A faster way may have left it: `batch.fault`.
 
     That failure is the user's error only if what runs now meets an error of the user's, too.
     """
@@ -24,13 +24,30 @@ def run_instead(run: Callable[[], object], batch: Batch) -> None:
         return
     refused = False
     try:
-        run()
+        if not is_done(batch, wanted):
+            run()
     except Exception as error:
         refused = defects.by_rule(error)
         raise
     finally:
         if not (refused and defects.by_rule(fault)):
             defects.note(fault, site=last_site(batch.states, batch.sites))
+
+
+def is_done(batch: Batch, wanted: Iterable[int]) -> bool:
+    """Whether all wanted values are held: then the failure came behind the computation."""
+    values = batch.values
+    return all(values[i].buffer is not None for i in wanted)
+
+
+def is_told(error: Exception) -> bool:
+    """Whether an error is one that is to be raised: the user's, with its line, or a DefectError.
+
+    An error of a type that ops raise, but without a line, comes from somewhere else.
+    """
+    if isinstance(error, DefectError):
+        return True
+    return defects.by_rule(error) and getattr(error, "site", True) is not None
 
 
 def run_plainly(make: Callable[[], ReferencePlan], batch: Batch, fault: Exception) -> None:

@@ -25,8 +25,7 @@ from wend.core._hot import Batch, LeafPrimitive
 from wend.ops.slicing import Select
 from wend.runtime import _launch_select, _slabs_select, _sort_select
 from wend.runtime.arena import aligned
-from wend.runtime.backend import NoMachineCode
-from wend.runtime.calls import block_of, kernel_of
+from wend.runtime.calls import block_of, kernel_if_ready
 from wend.runtime.execution import structure_key
 from wend.runtime.families import MOST_CALLS, wideness
 from wend.runtime.structure import (
@@ -376,10 +375,9 @@ class Bound:
     def ready(self, weave: Weave) -> Any:
         """The machine code, once it is there."""
         if self.kernel is None:
-            try:
-                own = len(weave.exported)
-                self.kernel = kernel_of(weave.template.forward, self.types, weave.numbers, own)
-            except NoMachineCode:
+            forward, own = weave.template.forward, len(weave.exported)
+            self.kernel = kernel_if_ready(forward, self.types, weave.numbers, own)
+            if self.kernel is None:
                 return None
             n, inner = len(self.types), self.kernel.inner
             self.inner = tuple([inner[k - n] if k >= n else None for k in self.kernel.picks])

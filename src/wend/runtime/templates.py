@@ -11,6 +11,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from wend.base import defects
 from wend.base.devices import CPU
 from wend.core import _hot
 from wend.core._hot import Batch, Value
@@ -79,9 +80,19 @@ class Function:
         table = [*types, *self.made_types(types, numbers)]
         return [table[k] for k in self.picks]
 
+    def run_at_once(
+        self, arrays: list[Any], types: list[Any], numbers: list[Any]
+    ) -> list[Any] | None:
+        """The outputs by machine code that is ready; None if the plan has to run."""
+        try:
+            return run_at_once(self, arrays, types, numbers)
+        except Exception as fault:
+            defects.note(fault)
+            return None
+
     def __call__(self, arrays: list[Any], types: list[Any], numbers: list[Any]) -> list[Any]:
         """The arrays of the outputs, for arrays or held values (None for what is not used)."""
-        found = None if self.plan is None else run_at_once(self, arrays, types, numbers)
+        found = None if self.plan is None else self.run_at_once(arrays, types, numbers)
         if found is None:
             table = arrays
             if self.plan is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
-from wend.base.errors import CompileDeclined
+from wend.base.errors import CompileDeclined, DefectError
 from wend.base.forking import at_fork
 from wend.core._hot import Batch
 from wend.core.graph import PathGraph
@@ -59,26 +59,40 @@ class TieredPlan:
 
     def run(self, batch: Batch) -> None:
         """Compute; on a failure mark what failed and undo later rebindings."""
+        try:
+            if self.run_compiled(batch):
+                return
+        except DefectError:  # plans are verified, and this one was found wrong
+            raise
+        except Exception as fault:
+            batch.fault = fault
+        start = time.perf_counter()
+        run_instead(lambda: self.reference.run(batch), batch, self.wanted)
+        self.seconds = time.perf_counter() - start
+        if _to_tell:  # now that nothing is half done, should warnings be errors here
+            warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
+
+    def run_compiled(self, batch: Batch) -> bool:
+        """Compute by machine code, planned and compiled if it is time to; False if there is none.
+
+        Or if it has left the flush to the reference: then `batch.fault` says why, or these sizes
+        are none that it is bound to.
+        """
         compiled = self.compiled
         if config.settings.deterministic:
             # How ops are fused, and so how sums are ordered, depends on what else is wanted.
-            compiled = None
-        elif compiled is None and not self.hopeless:
+            return False
+        if compiled is None and not self.hopeless:
             self.visits += 1
             if config.settings.wait or self.visits >= THIRD:
                 self.reference.restore(batch, short=False)
                 self.advance()
                 compiled = self.compiled
-        if compiled is not None:
-            if config.settings.verify:
-                verify(compiled, batch)
-            if compiled.run(batch):
-                return
-        start = time.perf_counter()
-        run_instead(lambda: self.reference.run(batch), batch)
-        self.seconds = time.perf_counter() - start
-        if _to_tell:  # now that nothing is half done, should warnings be errors here
-            warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
+        if compiled is None:
+            return False
+        if config.settings.verify:
+            verify(compiled, batch)
+        return bool(compiled.run(batch))
 
     def shed(self) -> None:
         """Let go of all that can be made again when the path comes back."""

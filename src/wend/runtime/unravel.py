@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from wend.base import defects
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Batch, Record, Segment, Value
 from wend.runtime import _launch_select, _slabs_select
-from wend.runtime.backend import NoMachineCode
-from wend.runtime.calls import kernel_of
+from wend.runtime.calls import kernel_if_ready
 from wend.runtime.families import MOST_CALLS
 from wend.runtime.flat import row_of
 from wend.runtime.later import LazyPath, Ledger, compute_again
@@ -68,15 +68,17 @@ class Backward:
             types = template.gradient_types(weave.lifted(n), weave.numbers)
             found = self.calls[n] = [types, None]
         if found[1] is None and function is not None and function.plan is not None:
-            try:
-                found[1] = kernel_of(function, found[0], weave.numbers)
-            except NoMachineCode:
-                pass
+            found[1] = kernel_if_ready(function, found[0], weave.numbers)
         return found
 
     def compute(self, read: list[Any], types: list[Any], numbers: list[Any], kernel: Any) -> Any:
         """The arrays that the backward function makes."""
-        found = None if kernel is None else kernel.run(read)
+        found = None
+        if kernel is not None:
+            try:
+                found = kernel.run(read)
+            except Exception as fault:
+                defects.note(fault)
         if found is None:
             function = self.template.backward
             with np.errstate(all="ignore"):

@@ -37,7 +37,7 @@ def run_many(batches: list[Batch], lives: list[list[int]]) -> None:
     if retaining():
         groups, rest = {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]
     else:
-        groups, rest = _slabs.sort_strands(batches, lives, strands.PASSED, KEY, Pattern)
+        groups, rest = sorted_out(batches, lives, faults)
     failure: Exception | None = None
     for (kin, signature), found in groups.items():
         parts = list(found.items())
@@ -50,14 +50,9 @@ def run_many(batches: list[Batch], lives: list[list[int]]) -> None:
         ):
             failure = attempt(members[0], pattern.live) or failure
             continue
-        weave = kin.weave(signature, parts)
-        if weave is None and len(parts) > 1:
-            runs = [(kin.weave(signature, [part]), [part]) for part in parts]
-        else:
-            runs = [(weave, parts)]
-        for weave, parts in runs:
-            if weave is None or not run_woven(weave, parts, faults):
-                rest += [(batch, pattern.live) for pattern, members in parts for batch in members]
+        for weave, own in weaves_of(kin, signature, parts, faults):
+            if weave is None or not run_woven(weave, own, faults):
+                rest += [(batch, pattern.live) for pattern, members in own for batch in members]
     try:
         if rest or failure is not None:
             run_merged(rest, failure)
@@ -68,6 +63,29 @@ def run_many(batches: list[Batch], lives: list[list[int]]) -> None:
     finally:
         for fault in faults:
             defects.note(fault, site=last_site(batches[0].states, batches[0].sites))
+
+
+def sorted_out(batches: list[Batch], lives: list[list[int]], faults: list[Exception]) -> Any:
+    """Strands by structure, and (batch, what is wanted) of those that others have to run."""
+    try:
+        return _slabs.sort_strands(batches, lives, strands.PASSED, KEY, Pattern)
+    except Exception as fault:
+        faults.append(fault)
+        return {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]
+
+
+def weaves_of(
+    kin: Any, signature: Any, parts: list[Part], faults: list[Exception]
+) -> list[tuple[Weave | None, list[Part]]]:
+    """What runs strands of one structure, as one or path by path; None where there is nothing."""
+    try:
+        weave = kin.weave(signature, parts)
+        if weave is None and len(parts) > 1:
+            return [(kin.weave(signature, [part]), [part]) for part in parts]
+    except Exception as fault:
+        faults.append(fault)
+        weave = None
+    return [(weave, parts)]
 
 
 def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:

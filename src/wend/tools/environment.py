@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
+from wend.base import defects
 from wend.base.config import ENVIRONMENT
 from wend.version import __version__
 
@@ -83,6 +84,7 @@ def report() -> Iterator[tuple[str, str]]:
     yield "memory", _memory()
     for name in (*_DEPENDENCIES, *_BESIDE):
         yield name, _version_of(name)
+    yield "failures", defects.summary()
     for name in _VARIABLES:
         if name in os.environ:
             yield name, os.environ[name]

@@ -11,12 +11,13 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import GraphError
+from wend.base import defects
+from wend.base.errors import DefectError, GraphError
 from wend.core import _hot
 from wend.core._hot import Segment, StepPrimitive, Trace, Value
 from wend.core.graph import PathGraph
 from wend.core.primitive import ops
-from wend.core.provenance import one_site
+from wend.core.provenance import current_site, one_site
 from wend.transforms.hooks import (
     accumulate,
     accumulate_hooked,
@@ -282,6 +283,14 @@ def run_backward(
                 owner.walked = True
                 _remember(walk, seeds)
             owner.run()
+    except Exception as error:
+        if defects.came_from_inside(error):
+            site = current_site()
+            defects.note(error, site=site, repaired=False)
+            fault = DefectError(f"backward: {type(error).__name__}: {error}; a defect of Wend")
+            fault.site = site
+            raise fault from error
+        raise
     finally:
         trace.mode = mode
         if owner is not None:
