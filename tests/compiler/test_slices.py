@@ -92,7 +92,7 @@ def test_coming_to_rest_includes_planning(monkeypatch):
     assert plan.compiled is not None and launcher.runs() == before + 1
 
 
-def test_a_failure_while_planning_leaves_the_reference(monkeypatch):
+def test_a_failure_while_planning_leaves_the_reference(monkeypatch, planted_failure):
     def broken(self):
         yield
         raise ValueError("broken")
@@ -106,7 +106,9 @@ def test_a_failure_while_planning_leaves_the_reference(monkeypatch):
     plan.compilation.recipe.rest = broken(None)
     assert llvm.drain(60)
     assert plan.hopeless and isinstance(plan.fault, ValueError)
-    assert chain(x, 4).tolist() == expected
+    with pytest.warns(RuntimeWarning, match="ValueError: broken"):
+        assert chain(x, 4).tolist() == expected
+    assert planted_failure.count() == 1
 
 
 def test_a_long_loop_is_cut_into_nests_that_share_kernels():

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+from wend.base.errors import WendError
 from wend.compiler.extents import ONE, ZERO, Extents, Poly, add, known, mul, product
 from wend.compiler.ir import Function, Layout, View, contiguous
 from wend.core.graph import Node
@@ -85,6 +86,8 @@ def strided(
 ) -> tuple[Strides, Poly] | None:
     """What the op's `strides` rule says, as polynomials; None if it asks what is not known."""
     args = node.args
+    if node.prim.strides is None:
+        return None
 
     def rule(extent: Any, stride: Any, sizes: list[Any]) -> Any:
         rest = node.prim.arrange([None], sizes)[1:]
@@ -121,7 +124,7 @@ def symbolic_call(
     sizes = [SymInt((1, k), n, guards) for k, n in enumerate(program.sample_args)]
     try:
         result = rule(symbols, marks, sizes)
-    except Exception:
+    except WendError:  # the rule refuses symbols, or these extents
         return None
 
     def dim_of(operand: int, axis: int) -> Poly:
