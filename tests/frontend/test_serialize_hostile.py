@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import io
-import struct
 import tracemalloc
 import zipfile
 
@@ -12,55 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.frontend.hostile_files import checkpoint, number, row, storage, tensor, text
 
 import wend
 from wend.base.errors import DeviceError
-from wend.frontend.serialize import CheckpointError, load, save
+from wend.frontend.serialize import (
+    CheckpointError,
+    load,
+    save,
+)
 from wend.frontend.serialize.storages import Allowance
 
 torch = pytest.importorskip("torch")
-
-
-def number(value: int) -> bytes:
-    """An int as a pickle of protocol 2 writes it, of any size."""
-    if 0 <= value < 256:
-        return b"K" + bytes([value])
-    raw = value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
-    return b"\x8a" + bytes([len(raw)]) + raw
-
-
-def text(value: str) -> bytes:
-    return b"X" + struct.pack("<I", len(value.encode())) + value.encode()
-
-
-def row(values) -> bytes:
-    return b"(" + b"".join(map(number, values)) + b"t"
-
-
-def storage(kind="FloatStorage", key="0", location="cpu", count=4) -> bytes:
-    parts = text("storage") + f"ctorch\n{kind}\n".encode() + text(key) + text(location)
-    return b"(" + parts + number(count) + b"tQ"
-
-
-def tensor(size=(4,), stride=(1,), offset=0, held=None, flags=b"\x89") -> bytes:
-    held = storage() if held is None else held
-    hooks = b"ccollections\nOrderedDict\n)R"
-    inside = held + number(offset) + row(size) + row(stride) + flags + hooks
-    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + inside + b"tR"
-
-
-FOUR = np.arange(4, dtype=np.float32).tobytes()
-
-
-def checkpoint(pickled: bytes, data: bytes = FOUR, **records: bytes) -> io.BytesIO:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file:
-        file.writestr("a/data.pkl", b"\x80\x02" + pickled + b".")
-        file.writestr("a/data/0", data)
-        for name, content in records.items():
-            file.writestr(f"a/{name}", content)
-    buffer.seek(0)
-    return buffer
 
 
 def test_the_helpers_make_an_honest_checkpoint():

@@ -264,7 +264,7 @@ def test_a_tuple_of_exponential_size_is_fine_until_it_is_hashed():
 
 
 def test_a_deep_tuple_as_a_key_does_not_overflow_the_stack():
-    with pytest.raises(CheckpointError, match="enormous size as a key"):
+    with pytest.raises(CheckpointError, match="enormous depth as a key"):
         run(b"\x80\x02)" + b"\x85" * 300_000 + b"q\x01}h\x01Ns.")
 
 

@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from wend.frontend.serialize.errors import CheckpointError
+from wend.frontend.serialize.errors import CheckpointError, short
 
 __all__ = ["ArchiveReader", "ArchiveWriter", "FileSource", "Source", "looks_like_zip"]
 
@@ -162,7 +162,9 @@ class ArchiveReader:
     def _record(self, name: str) -> Record:
         record = self._records.get(self.folder + name)
         if record is None:
-            raise CheckpointError(f"load: the archive has no record {name!r}; it is incomplete")
+            raise CheckpointError(
+                f"load: the archive has no record {short(name)}; it is incomplete"
+            )
         return record
 
     def _data_offset(self, name: str, record: Record) -> int:
@@ -171,15 +173,19 @@ class ArchiveReader:
         stored = self.source.read(record.offset + LOCAL.size, name_length)
         start = record.offset + LOCAL.size + name_length + extra_length
         if signature != LOCAL_SIGNATURE or stored != (self.folder + name).encode():
-            raise CheckpointError(f"load: the archive's directory and record {name!r} disagree")
+            raise CheckpointError(
+                f"load: the archive's directory and record {short(name)} disagree"
+            )
         if start + record.size > record.limit:
-            raise CheckpointError(f"load: record {name!r} reaches into the next one")
+            raise CheckpointError(f"load: record {short(name)} reaches into the next one")
         return start
 
     def _check(self, name: str, record: Record, data: Any) -> None:
         # PyTorch can be told to skip checksums, and writes 0 then.
         if record.crc and zlib.crc32(data) != record.crc:
-            raise CheckpointError(f"load: record {name!r} is corrupt: its checksum does not match")
+            raise CheckpointError(
+                f"load: record {short(name)} is corrupt: its checksum does not match"
+            )
 
 
 def _directory(source: Source) -> tuple[int, int, int]:
@@ -244,11 +250,11 @@ def _entries(directory: bytes, count: int) -> Iterator[tuple[str, int, int, int]
         size, packed, offset = _wide_fields(name, extra, size, packed, offset)
         if method != 0 or packed != size:
             raise CheckpointError(
-                f"load: record {name!r} is compressed; Wend reads stored records only, "
+                f"load: record {short(name)} is compressed; Wend reads stored records only, "
                 "so that a small file cannot grow in memory. Pack the archive without compression"
             )
         if flags & 1:
-            raise CheckpointError(f"load: record {name!r} is encrypted")
+            raise CheckpointError(f"load: record {short(name)} is encrypted")
         yield name, offset, size, crc
 
 
@@ -256,7 +262,7 @@ def _decoded(name: bytes) -> str:
     try:
         return name.decode()
     except UnicodeDecodeError:
-        raise CheckpointError(f"load: a record's name is not UTF-8: {name!r}") from None
+        raise CheckpointError(f"load: a record's name is not UTF-8: {short(name)}") from None
 
 
 def _wide_fields(
@@ -276,7 +282,7 @@ def _wide_fields(
                 fields[i] = value
             return fields[0], fields[1], fields[2]
         at += 4 + length
-    raise CheckpointError(f"load: record {name!r} lacks its zip64 sizes")
+    raise CheckpointError(f"load: record {short(name)} lacks its zip64 sizes")
 
 
 def _without_overlap(
@@ -292,14 +298,14 @@ def _without_overlap(
         limits[i] = limit
         if offset + LOCAL.size + len(name.encode()) + size > limit:
             raise CheckpointError(
-                f"load: record {name!r} ({size} bytes at byte {offset}) reaches beyond byte "
+                f"load: record {short(name)} ({size} bytes at byte {offset}) reaches beyond byte "
                 f"{limit}, where the next one begins; the file is truncated or damaged"
             )
         limit = offset
     records: dict[str, Record] = {}
     for (name, offset, size, crc), limit in zip(listed, limits, strict=True):
         if name in records:
-            raise CheckpointError(f"load: the archive has two records named {name!r}")
+            raise CheckpointError(f"load: the archive has two records named {short(name)}")
         records[name] = Record(offset, size, crc, limit)
     return records
 

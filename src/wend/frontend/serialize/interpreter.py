@@ -6,8 +6,8 @@ outside of the table, a name outside of the list, a stack that does not fit: Che
 anything was called.
 
 Hostile files are bounded: lengths are compared with the bytes that are left, containers under
-construction may nest MAX_DEPTH deep, what was built may cost memory in proportion to the file only
-(`Budget`), and a dict key must be cheap to hash.
+construction may nest MAX_DEPTH deep, and what is built may cost memory and time in proportion to
+the file only (`Budget`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from wend.frontend.serialize.budget import MAX_NESTING, PER_ITEM, Budget, check_nesting
 from wend.frontend.serialize.errors import CheckpointError
 from wend.frontend.serialize.names import Names, full_name
 from wend.frontend.serialize.opcodes import OPCODES, Decoder
@@ -23,31 +24,9 @@ from wend.frontend.serialize.opcodes import OPCODES, Decoder
 __all__ = ["Interpreter", "named_globals"]
 
 MAX_DEPTH = 1000  # containers open at once
-MAX_NESTING = 2000  # containers inside one another in the result
-MAX_KEY_PARTS = 10_000  # items in a tuple used as a key, its tuples' items included
+ARGUMENT_DEPTH = 3  # containers in containers that a call copies: its tuple, a list of pairs
 
 Persistent = Callable[[Any], Any]
-
-
-class Budget:
-    """Bounds the memory of what a pickle builds by the pickle's own size.
-
-    One byte can ask for an empty set of 216 bytes. Honest files stay below 40 times their size.
-    """
-
-    BASE = 64 << 20
-    PER_BYTE = 64
-
-    def __init__(self, size: int) -> None:
-        self.left = self.BASE + self.PER_BYTE * size
-
-    def charge(self, cost: int) -> None:
-        self.left -= cost
-        if self.left < 0:
-            raise CheckpointError(
-                "load: the pickle builds far more objects than its size accounts for; "
-                "it looks made to exhaust memory"
-            )
 
 
 class Interpreter:
@@ -77,7 +56,7 @@ class Interpreter:
             for at, opcode, argument in self.decoder:
                 place = f"{opcode.name} at byte {at}"
                 HANDLERS[opcode.name](self, argument)
-        except CheckpointError:
+        except (CheckpointError, MemoryError):
             raise
         # The machine's own slips (an empty stack, an unhashable key) and errors of the classes that
         # the user declared safe: all of them mean that this file cannot be read.
@@ -157,14 +136,14 @@ class Interpreter:
 
     def frozenset_of(self, _: None) -> None:
         items = self.pop_mark()
-        for item in items:
-            check_key(item)
-        self.push_container(frozenset(items), 216 + 40 * len(items))
+        self.budget.check_keys(items)
+        self.push_container(frozenset(items), 216)
 
     def append(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if type(target) is not list and not self._is_trusted(target, list):
             raise CheckpointError(f"load: the pickle appends to a {type(target).__name__}")
+        self.budget.charge(PER_ITEM * len(items))
         for item in items:
             target.append(item)
 
@@ -173,8 +152,8 @@ class Interpreter:
         target = self.stack[-1]
         if type(target) is not set and not self._is_trusted(target, set):
             raise CheckpointError(f"load: the pickle adds to a {type(target).__name__}")
+        self.budget.check_keys(items, id(target))
         for item in items:
-            check_key(item)
             target.add(item)
 
     def set_items(self, items: list[Any]) -> None:
@@ -183,9 +162,9 @@ class Interpreter:
             raise CheckpointError(f"load: the pickle sets items of a {type(target).__name__}")
         if len(items) % 2:
             raise CheckpointError("load: the pickle sets a key without a value")
-        self.budget.charge(60 * len(items))
-        for key, value in zip(items[::2], items[1::2], strict=True):
-            check_key(key)
+        keys = items[::2]
+        self.budget.check_keys(keys, id(target))
+        for key, value in zip(keys, items[1::2], strict=True):
             target[key] = value
 
     def _is_trusted(self, value: Any, base: type) -> bool:
@@ -211,22 +190,31 @@ class Interpreter:
         arguments, function = self.stack.pop(), self.stack.pop()
         if type(arguments) is not tuple:
             raise CheckpointError("load: the pickle passes arguments that are no tuple")
-        self.push_container(self.names.call(function, arguments), 500)
+        # Charged first: the call may copy all that it is given.
+        self.budget.weigh(arguments, ARGUMENT_DEPTH)
+        self.budget.check_keys(self.names.keys(function, arguments))
+        self.push_container(self.names.call(function, arguments), self.names.cost(function))
 
     def new_object(self, _: None) -> None:
         arguments, cls = self.stack.pop(), self.stack.pop()
-        self.push_container(self.names.new(cls, arguments, {}), 500)
+        self._make(cls, arguments, {})
 
     def new_object_with_keywords(self, _: None) -> None:
         keywords, arguments, cls = self.stack.pop(), self.stack.pop(), self.stack.pop()
+        self._make(cls, arguments, keywords)
+
+    def _make(self, cls: Any, arguments: Any, keywords: Any) -> None:
+        self.budget.weigh((arguments, keywords), ARGUMENT_DEPTH)
         self.push_container(self.names.new(cls, arguments, keywords), 500)
 
     def build(self, _: None) -> None:
         state = self.stack.pop()
+        self.budget.weigh(state, ARGUMENT_DEPTH)
         self.names.build(self.stack[-1], state)
 
     def persistent_id(self, _: None) -> None:
         identity = self.stack.pop()
+        self.budget.weigh(identity, ARGUMENT_DEPTH)
         self.fetching = True
         found = self.persistent(identity)
         self.fetching = False
@@ -236,7 +224,7 @@ class Interpreter:
 def _reason(error: Exception) -> str:
     if isinstance(error, IndexError):
         return "it takes more off the stack than is there"
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {str(error)[:200]}"
 
 
 def _nothing(machine: Interpreter, argument: Any) -> None:
@@ -285,51 +273,6 @@ HANDLERS: dict[str, Handler] = {
 # The other opcodes push their argument.
 for _opcode in OPCODES.values():
     HANDLERS.setdefault(_opcode.name, Interpreter.push)
-
-
-def check_key(key: Any) -> None:
-    """Raises CheckpointError for a tuple whose hash would take forever or overflow the C stack.
-
-    Tuples keep no hash: (a, a) where a is (b, b), sixty times over, has 2**60 parts to visit.
-    """
-    if type(key) is not tuple:
-        return
-    parts, left = [key], MAX_KEY_PARTS
-    while parts:
-        part = parts.pop()
-        left -= 1 + len(part)
-        if left < 0:
-            raise CheckpointError("load: the pickle uses a tuple of enormous size as a key")
-        parts += [item for item in part if type(item) is tuple]
-
-
-def check_nesting(root: Any) -> None:
-    """Raises CheckpointError if lists, tuples or dicts nest deeper than MAX_NESTING.
-
-    A cycle counts once: what was seen is not entered again.
-    """
-    seen: set[int] = set()
-    level = [root]
-    for _ in range(MAX_NESTING):
-        inner: list[Any] = []
-        for container in level:
-            if id(container) not in seen:
-                seen.add(id(container))
-                inner += _inside(container)
-        if not inner:
-            return
-        level = inner
-    raise CheckpointError(f"load: containers nest more than {MAX_NESTING} deep")
-
-
-def _inside(container: Any) -> list[Any]:
-    if isinstance(container, dict):
-        items = [*container.keys(), *container.values()]
-    elif isinstance(container, (list, tuple, set, frozenset)):
-        items = list(container)
-    else:
-        return []
-    return [item for item in items if isinstance(item, (dict, list, tuple, set, frozenset))]
 
 
 # --- looking without building -------------------------------------------------------------------

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wend.base.devices import device
@@ -12,16 +13,19 @@ from wend.base.dtypes import ALL, DType
 from wend.base.shapes import Size, is_contiguous
 from wend.core._hot import Tensor
 from wend.frontend.nn.parameter import Parameter
-from wend.frontend.serialize.errors import CheckpointError
-from wend.frontend.serialize.interpreter import check_key
+from wend.frontend.serialize.errors import CheckpointError, short
 from wend.frontend.serialize.names import Meaning
-from wend.frontend.serialize.storages import STORAGE_NAMES, StorageKind, TypedStorage
+from wend.frontend.serialize.storages import STORAGE_NAMES, Allowance, StorageKind, TypedStorage
 from wend.frontend.serialize.tensors import conjugated, tensor_from_array, view_of
 
 __all__ = ["default_meanings"]
 
 MAX_DIMS = 64
-MAX_ELEMENTS = 2**62
+# Bytes of a tensor's handles, and of the step that makes it where it is a strided view, of which
+# honest files have fewer than hostile ones: half of that is taken for granted.
+TENSOR_COST = 2400
+HANDLE_COST = 900
+MAX_BYTES = 2**62  # of a tensor, and of a stride: NumPy's and the core's are 64-bit numbers
 
 
 def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
@@ -37,7 +41,7 @@ def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
 def _tensor(storage: TypedStorage, dtype: DType, offset: Any, size: Any, stride: Any) -> Tensor:
     stored = storage.stored
     count = stored.nbytes() // dtype.itemsize
-    elements = _check_view(count, offset, size, stride)
+    elements = _check_view(count, dtype.itemsize, offset, size, stride)
     size, stride = tuple(size), tuple(stride)
     whole = elements == count and offset == 0 and is_contiguous(size, stride)
     first = stored.first
@@ -55,33 +59,29 @@ def _tensor(storage: TypedStorage, dtype: DType, offset: Any, size: Any, stride:
     return view_of(first, size, stride, offset)
 
 
-def _check_view(count: int, offset: Any, size: Any, stride: Any) -> int:
+def _check_view(count: int, itemsize: int, offset: Any, size: Any, stride: Any) -> int:
     """The number of elements. Raises CheckpointError unless all lie among the storage's `count`."""
     tuples = isinstance(size, tuple) and isinstance(stride, tuple) and len(size) == len(stride)
     if not tuples or len(size) > MAX_DIMS:
-        raise CheckpointError(f"load: a tensor of size {_short(size)}, strides {_short(stride)}")
-    if not all(type(n) is int and 0 <= n < MAX_ELEMENTS for n in (offset, *size, *stride)):
+        raise CheckpointError(f"load: a tensor of size {short(size)}, strides {short(stride)}")
+    limit = MAX_BYTES // itemsize
+    if not all(type(n) is int and 0 <= n < limit for n in (offset, *size, *stride)):
         raise CheckpointError(
-            f"load: a tensor's size {_short(size)}, strides {_short(stride)} and offset "
-            f"{_short(offset)} must all be ints and not negative"
+            f"load: a tensor's size {short(size)}, strides {short(stride)} and offset "
+            f"{short(offset)} must all be ints, not negative and not beyond 64 bits"
         )
+    room = math.prod(max(n, 1) for n in size)  # what dims of size 0 are beside is multiplied, too
+    if room >= limit:
+        raise CheckpointError(f"load: a tensor of size {short(size)} is larger than any memory")
     if 0 in size:
         return 0
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-    elements = 1
-    for n in size:
-        elements *= n
-    if last >= count or elements >= MAX_ELEMENTS:
+    if last >= count:
         raise CheckpointError(
-            f"load: a tensor of size {tuple(size)}, strides {tuple(stride)} and offset {offset} "
-            f"reaches element {last} of a storage of {count}"
+            f"load: a tensor of size {short(size)}, strides {short(stride)} and offset "
+            f"{short(offset)} reaches element {short(last)} of a storage of {count}"
         )
-    return elements
-
-
-def _short(value: Any) -> str:
-    text = repr(value) if isinstance(value, (int, tuple)) else type(value).__name__
-    return text if len(text) < 80 else text[:77] + "..."
+    return room
 
 
 def rebuild_tensor_v2(
@@ -94,7 +94,8 @@ def rebuild_tensor_v2(
     metadata: Any = None,
 ) -> Tensor:
     """`rebuild_tensor` with requires_grad and the flags of lazy conjugation and negation."""
-    return _finished(rebuild_tensor(storage, offset, size, stride), requires_grad, metadata)
+    made = rebuild_tensor(storage, offset, size, stride)
+    return _finished(made, storage.stored.allowance, requires_grad, metadata)
 
 
 def rebuild_tensor_v3(
@@ -110,16 +111,20 @@ def rebuild_tensor_v3(
     """`rebuild_tensor_v2` of an untyped storage, the element type given beside it."""
     if type(storage) is not TypedStorage or type(dtype) is not DType:
         raise CheckpointError("load: the file makes a tensor of something that is no storage")
-    return _finished(_tensor(storage, dtype, offset, size, stride), requires_grad, metadata)
+    made = _tensor(storage, dtype, offset, size, stride)
+    return _finished(made, storage.stored.allowance, requires_grad, metadata)
 
 
-def _finished(tensor: Tensor, requires_grad: Any, metadata: Any) -> Tensor:
+def _finished(tensor: Tensor, allowance: Allowance, requires_grad: Any, metadata: Any) -> Tensor:
     if metadata is not None and not isinstance(metadata, dict):
         raise CheckpointError("load: a tensor's metadata is no dict")
     for flag, on in (metadata or {}).items():
         if flag not in ("conj", "neg"):
-            raise CheckpointError(f"load: a tensor has a flag that Wend does not know: {flag!r}")
+            raise CheckpointError(
+                f"load: a tensor has a flag that Wend does not know: {short(flag)}"
+            )
         if on is True:
+            allowance.charge(tensor.numel() * tensor.dtype.itemsize)
             tensor = conjugated(tensor) if flag == "conj" else -tensor
     if requires_grad is True:
         tensor.requires_grad_()
@@ -153,8 +158,8 @@ def _set_attributes(tensor: Tensor, state: Any) -> None:
 
 def rebuild_from_type(function: Any, cls: Any, arguments: Any, state: Any) -> Tensor:
     """function(*arguments), a tensor of class `cls` with attributes of its own."""
-    make = REBUILD.get(getattr(function, "__name__", ""))
-    if make is not function or type(arguments) is not tuple:
+    make = next((make for make in REBUILD.values() if make is function), None)
+    if make is None or type(arguments) is not tuple:
         raise CheckpointError("load: the file makes a tensor by something else than a rebuild call")
     tensor: Tensor = make(*arguments)
     if cls is not Tensor and cls is not type(tensor):
@@ -193,22 +198,33 @@ def _counter(items: Any = ()) -> Counter[Any]:
 
 
 def _dict_of(items: Any) -> dict[Any, Any]:
-    pairs = list(items.items()) if isinstance(items, dict) else items
-    if not isinstance(pairs, (list, tuple)) or not all(
-        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs
+    return items if isinstance(items, dict) else {key: value for key, value in _pairs(items)}  # noqa: C416 (pairs may be lists)
+
+
+def _pairs(items: Any) -> Any:
+    if not isinstance(items, (list, tuple)) or not all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in items
     ):
         raise CheckpointError("load: a dict is made of something else than pairs")
-    for pair in pairs:
-        check_key(pair[0])
-    return {key: value for key, value in pairs}  # noqa: C416 (pairs may be lists)
+    return items
+
+
+def _keys_of_dict(items: Any = ()) -> Iterable[Any]:
+    return items.keys() if isinstance(items, dict) else [pair[0] for pair in _pairs(items)]
+
+
+def _items_of_set(items: Any = ()) -> list[Any] | tuple[Any, ...]:
+    if not isinstance(items, (list, tuple)):
+        raise CheckpointError("load: a set is made of something else than a list")
+    return items
 
 
 def _set(items: Any = ()) -> set[Any]:
-    if not isinstance(items, (list, tuple)):
-        raise CheckpointError("load: a set is made of something else than a list")
-    for item in items:
-        check_key(item)
-    return set(items)
+    return set(_items_of_set(items))
+
+
+def _frozenset(items: Any = ()) -> frozenset[Any]:
+    return frozenset(_items_of_set(items))
 
 
 def _encode(text: Any, encoding: Any = "latin1") -> bytes:
@@ -245,8 +261,8 @@ def _size(items: Any = ()) -> Size:
 
 
 def _device(kind: Any, index: Any = None) -> device:
-    if type(kind) is not str:
-        raise CheckpointError("load: a device is named by something else than a str")
+    if type(kind) is not str or len(kind) > 40 or not (index is None or type(index) is int):
+        raise CheckpointError("load: a device is named by something else than a short str")
     return device(kind, index)
 
 
@@ -262,26 +278,29 @@ def default_meanings() -> Mapping[str, Meaning]:
     """The names that a default load hands out."""
     table = {
         "collections.OrderedDict": Meaning(
-            OrderedDict, _ordered_dict, _set_ordered_dict_attributes
+            OrderedDict, _ordered_dict, _set_ordered_dict_attributes, keys=_keys_of_dict
         ),
-        "collections.Counter": Meaning(Counter, _counter),
+        "collections.Counter": Meaning(Counter, _counter, keys=_keys_of_dict),
         "_codecs.encode": Meaning(_encode, _encode),
         "builtins.bytes": Meaning(bytes, _no_bytes),
         "builtins.bytearray": Meaning(bytearray, _bytearray),
-        "builtins.set": Meaning(set, _set),
-        "builtins.frozenset": Meaning(frozenset, lambda items=(): frozenset(_set(items))),
+        "builtins.set": Meaning(set, _set, keys=_items_of_set),
+        "builtins.frozenset": Meaning(frozenset, _frozenset, keys=_items_of_set),
         "builtins.complex": Meaning(complex, _complex),
         "torch.Size": Meaning(Size, _size),
         "torch.device": Meaning(device, _device),
         "torch.Tensor": Meaning(Tensor),
         "torch.nn.parameter.Parameter": Meaning(Parameter),
-        "torch._tensor._rebuild_from_type_v2": Meaning(rebuild_from_type, rebuild_from_type),
+        "torch._tensor._rebuild_from_type_v2": Meaning(
+            rebuild_from_type, rebuild_from_type, cost=TENSOR_COST
+        ),
         "torch.storage.UntypedStorage": Meaning(UNTYPED),
         "torch.storage.TypedStorage": Meaning(UNTYPED),
         "torch.UntypedStorage": Meaning(UNTYPED),
     }
     for name, function in REBUILD.items():
-        table[f"torch._utils._{name}"] = Meaning(function, function)
+        cost = TENSOR_COST if name.startswith("rebuild_tensor") else HANDLE_COST
+        table[f"torch._utils._{name}"] = Meaning(function, function, cost=cost)
     for what in ("sparse", "q", "nested"):
         lacking = _lacking({"q": "quantized"}.get(what, what))
         table[f"torch._utils._rebuild_{what}_tensor".replace("q_", "q")] = Meaning(lacking, lacking)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.frontend.serialize.errors import CheckpointError, UnsafeName
+from wend.frontend.serialize.errors import CheckpointError, UnsafeName, short
 from wend.frontend.serialize.renaming import torch_path
 
 __all__ = [
@@ -36,11 +36,15 @@ class Meaning(NamedTuple):
     """value: what the name stands for.   call: what calling it does; None if it may not be called.
 
     build: what setting its state does to an instance; None if that is not allowed.
+    cost: bytes that a call may take besides what it is given.
+    keys: of the arguments of a call, what it will use as keys.
     """
 
     value: Any
     call: Callable[..., Any] | None = None
     build: Callable[[Any, Any], None] | None = None
+    cost: int = 500
+    keys: Callable[..., Iterable[Any]] | None = None
 
 
 def full_name(module: str, name: str) -> str:
@@ -66,12 +70,12 @@ class Names:
         path = full_name(module, name)
         if path.split(".")[0] in BLOCKED:
             raise UnsafeName(
-                f"load: the file asks for {path}, which no checkpoint needs; {NOTHING}"
+                f"load: the file asks for {path[:200]}, which no checkpoint needs; {NOTHING}"
             )
         meaning = self.allowed.get(path) or self.user.get(path)
         if meaning is None:
             raise UnsafeName(
-                f"load: the file asks for {path}, which a default load does not hand out; "
+                f"load: the file asks for {path[:200]}, which a default load does not hand out; "
                 f"{NOTHING}. If you trust the file, declare the class or function safe with "
                 "torch.serialization.add_safe_globals([...]), or pass weights_only=False, which "
                 "lets the file run any code"
@@ -82,14 +86,27 @@ class Names:
         """function(*arguments), for a function on the list. Raises CheckpointError."""
         meaning = self._by_id.get(id(function))
         if meaning is None or meaning.call is None:
-            name = getattr(function, "__qualname__", f"a {type(function).__name__}")
-            raise CheckpointError(f"load: the file calls {name}, which is not to be called")
+            raise CheckpointError(
+                f"load: the file calls {short(function)}, which is not to be called"
+            )
         return meaning.call(*arguments)
+
+    def cost(self, function: Any) -> int:
+        """Bytes that a call may take besides what it is given."""
+        meaning = self._by_id.get(id(function))
+        return 0 if meaning is None else meaning.cost
+
+    def keys(self, function: Any, arguments: tuple[Any, ...]) -> Iterable[Any]:
+        """What a call will use as keys. Raises CheckpointError, TypeError for wrong arguments."""
+        meaning = self._by_id.get(id(function))
+        return () if meaning is None or meaning.keys is None else meaning.keys(*arguments)
 
     def new(self, cls: Any, arguments: Any, keywords: Any) -> Any:
         """A new instance of a class that the user declared safe. Raises CheckpointError."""
         if not isinstance(cls, type) or not self.is_user_class(cls):
-            raise CheckpointError(f"load: the file makes a {cls!r}, which was not declared safe")
+            raise CheckpointError(
+                f"load: the file makes a {short(cls)}, which was not declared safe"
+            )
         if type(arguments) is not tuple or type(keywords) is not dict:
             raise CheckpointError("load: the file makes an object of something else than arguments")
         return cls.__new__(cls, *arguments, **keywords)

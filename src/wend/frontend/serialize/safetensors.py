@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import struct
 from collections.abc import Iterable, Mapping
@@ -21,7 +22,7 @@ from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.frontend.serialize.archive import CHUNK, FileSource
-from wend.frontend.serialize.errors import CheckpointError
+from wend.frontend.serialize.errors import CheckpointError, short
 from wend.frontend.serialize.save import atomic_file
 from wend.frontend.serialize.tensors import tensor_from_array
 
@@ -43,6 +44,8 @@ CODES: dict[str, DType] = {
 CODE_OF = {dtype: code for code, dtype in CODES.items()}
 MAX_HEADER = 100_000_000  # bytes; the format's own limit
 MAX_DIMS = 64
+MAX_BYTES = 2**62  # of a tensor, dims of size 0 left out: NumPy's and the core's are 64-bit numbers
+SPARE_BRACKETS = 1 << 16
 METADATA = "__metadata__"
 
 
@@ -249,6 +252,11 @@ def _header(source: FileSource) -> tuple[dict[str, Entry], dict[str, str], int]:
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
+    # Each bracket may be a container of 30 times its bytes, before anything can be looked at. An
+    # entry has three of them in some 60 bytes.
+    if sum(map(text.count, (b"[", b"{"))) > SPARE_BRACKETS + len(text) // 8:
+        raise CheckpointError("safetensors: the header is not JSON of entries alone")
+
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         table = dict(pairs)
         if len(table) != len(pairs):
@@ -268,19 +276,22 @@ def _entry(name: str, row: Any) -> Entry:
     try:
         code, shape, (begin, end) = row["dtype"], tuple(row["shape"]), row["data_offsets"]
     except (TypeError, KeyError, ValueError):
-        raise CheckpointError(f"safetensors: the header's entry {name!r} is damaged") from None
+        raise CheckpointError(f"safetensors: the header's entry {short(name)} is damaged") from None
     if not isinstance(code, str) or code not in CODES:
-        raise CheckpointError(f"safetensors: {name!r} has type {code!r}, which Wend does not have")
+        raise CheckpointError(
+            f"safetensors: {short(name)} has type {short(code)}, which Wend does not have"
+        )
     numbers = (*shape, begin, end)
     if not all(type(n) is int and 0 <= n < 2**62 for n in numbers) or len(shape) > MAX_DIMS:
-        raise CheckpointError(f"safetensors: {name!r} has impossible sizes")
-    count = 1
-    for n in shape:
-        count *= n
-    if end - begin != count * CODES[code].itemsize:
+        raise CheckpointError(f"safetensors: {short(name)} has impossible sizes")
+    itemsize = CODES[code].itemsize
+    if math.prod(max(n, 1) for n in shape) * itemsize >= MAX_BYTES:
+        raise CheckpointError(f"safetensors: {short(name)} needs more bytes than there can be")
+    count = math.prod(shape)
+    if end - begin != count * itemsize:
         raise CheckpointError(
-            f"safetensors: {name!r} of shape {shape} and type {code} needs "
-            f"{count * CODES[code].itemsize} bytes, and {end - begin} are given"
+            f"safetensors: {short(name)} of shape {short(shape)} and type {code} needs "
+            f"{count * itemsize} bytes, and {end - begin} are given"
         )
     return Entry(CODES[code], shape, begin, end)
 
@@ -291,7 +302,8 @@ def _check_coverage(entries: dict[str, Entry], size: int) -> None:
     for name, entry in sorted(entries.items(), key=lambda row: (row[1].begin, row[1].end)):
         if entry.begin != at:
             raise CheckpointError(
-                f"safetensors: {name!r} begins at byte {entry.begin}, the one before ends at {at}"
+                f"safetensors: {short(name)} begins at byte {entry.begin}, "
+                f"the one before ends at {at}"
             )
         at = entry.end
     if at != size:

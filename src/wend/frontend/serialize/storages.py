@@ -12,7 +12,7 @@ from wend.base.devices import device
 from wend.base.dtypes import NAMES, DType
 from wend.base.errors import ArgumentTypeError, DeviceError
 from wend.frontend.serialize.archive import ArchiveReader
-from wend.frontend.serialize.errors import CheckpointError
+from wend.frontend.serialize.errors import CheckpointError, short
 
 __all__ = [
     "STORAGE_NAMES",
@@ -132,7 +132,7 @@ class StorageLoader:
             archive.read("byteorder").decode("ascii", "replace") if "byteorder" in archive else ""
         )
         if order not in ("", "little", "big"):
-            raise CheckpointError(f"load: the file's byte order is {order!r}")
+            raise CheckpointError(f"load: the file's byte order is {short(order)}")
         self.swapped = bool(order) and order != sys.byteorder
         self.allowance = Allowance(archive.source.size)
         self.loaded: dict[str, StoredData] = {}
@@ -149,7 +149,8 @@ class StorageLoader:
         if name not in self.archive or count * kind.itemsize > self.archive.size(name):
             held = self.archive.size(name) if name in self.archive else "no"
             raise CheckpointError(
-                f"load: storage {key!r} should have {count} elements of {kind.itemsize} bytes, "
+                f"load: storage {short(key)} should have {short(count)} elements of "
+                f"{kind.itemsize} bytes, "
                 f"the file holds {held} bytes for it"
             )
         stored = self.loaded.get(key)
