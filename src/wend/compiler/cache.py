@@ -2,26 +2,43 @@
 
     WEND_CACHE_DIR=path   where; unset: the user's cache folder; empty: nothing is kept
 
-The folder is only used if it belongs to this user and nobody else may write to it: what lies there
-is executed. A file carries its checksum; one that is truncated or damaged counts as absent. Files
-appear by an atomic rename, so that processes may share the folder. Beyond the limit the files that
-were not used for longest are removed. Nothing here raises: a cache that fails is only slow.
+What lies there is executed, so the folder is only used if it belongs to this user and nobody else
+may write to it, and so is each file. A file also carries a keyed digest (HMAC-SHA256) of its name
+and its contents: code that came into the folder in another way (an unpacked archive, a copy from
+another machine, a file under another's name) is not this user's work, whoever owns it. The key is
+32 random bytes in a file of the user's state folder, mode 0600, apart from the cache: who hands
+over or restores a cache folder does not hand over the right to be believed. Where there is no such
+folder to write to, the key lies beside the cache, and then keeps out strangers' files only.
+
+A file that fails counts as absent: it is counted in `refused` and made anew. Files appear by an
+atomic rename, so that processes may share the folder. Beyond the limit the files that were not used
+for longest are removed. Nothing here raises: a cache that fails is only slow.
 """
 
 from __future__ import annotations
 
-import hashlib
+import hmac
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-_MAGIC: Final = b"wendobj1"
-_HEADER: Final = len(_MAGIC) + hashlib.sha256().digest_size
+_MAGIC: Final = b"wendobj2"
+_DIGEST: Final = "sha256"
+_HEADER: Final = len(_MAGIC) + 32
+_KEY_BYTES: Final = 32
 #: Writes between two looks at how much the folder holds.
 _LOOK_EVERY: Final = 64
+_OPEN: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # a pipe must not be waited for
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 
 LIMIT: Final = 256 << 20  # bytes
 
@@ -45,14 +62,39 @@ def default_directory(environment: Mapping[str, str] | None = None) -> Path | No
     return base / "wend" / "objects"
 
 
-class ObjectCache:
-    """Bytes by key (a hexadecimal digest), in one folder; `directory` None keeps nothing."""
+def default_secret(environment: Mapping[str, str] | None = None) -> Path | None:
+    """The file of this user's key, or None where the user has no folder."""
+    env = os.environ if environment is None else environment
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "darwin":
+        base = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        base = Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        base = Path(env.get("XDG_STATE_HOME") or home / ".local" / "state")
+    return base / "wend" / "objects.key"
 
-    def __init__(self, directory: Path | None, limit: int = LIMIT) -> None:
+
+class ObjectCache:
+    """Bytes by key (a hexadecimal digest), in one folder; `directory` None keeps nothing.
+
+    secret: the file of the user's key; None, or where it can neither be read nor made: one beside
+    the folder.   refused: how many files were found and not believed.
+    """
+
+    def __init__(
+        self, directory: Path | None, limit: int = LIMIT, secret: Path | None = None
+    ) -> None:
         self.directory = directory
         self.limit = limit
+        self.secret = secret
+        self.refused = 0
         self._writes = 0
         self._usable: bool | None = None  # found out at the first use
+        self._key = b""
 
     def get(self, key: str) -> bytes | None:
         """What was put under this key, or None."""
@@ -60,11 +102,15 @@ class ObjectCache:
             return None
         path = self.directory / key
         try:
-            data = path.read_bytes()
+            data = _read_own(path, 0o022)
+        except FileNotFoundError:
+            return None
         except OSError:
+            self.refused += 1
             return None
         body = data[_HEADER:]
-        if data[:_HEADER] != _MAGIC + hashlib.sha256(body).digest():
+        if not hmac.compare_digest(data[:_HEADER], self._header(key, body)):
+            self.refused += 1
             return None
         try:
             os.utime(path)  # used just now: pruned last
@@ -80,7 +126,7 @@ class ObjectCache:
             handle, temporary = tempfile.mkstemp(prefix="tmp-", dir=self.directory)
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+                    file.write(self._header(key, body) + body)
                 os.replace(temporary, self.directory / key)
             except BaseException:
                 os.unlink(temporary)
@@ -91,10 +137,28 @@ class ObjectCache:
             self._prune()
         self._writes += 1
 
+    def _header(self, key: str, body: bytes) -> bytes:
+        """What stands before the code in the file of that name."""
+        digest = hmac.new(self._key, key.encode() + b"\0", _DIGEST)
+        digest.update(body)
+        return _MAGIC + digest.digest()
+
     def _ready(self) -> bool:
         if self._usable is None:
-            self._usable = self.directory is not None and _private(self.directory)
+            self._usable = self.directory is not None and self._prepare(self.directory)
         return self._usable
+
+    def _prepare(self, directory: Path) -> bool:
+        """Whether the folder and a key are this user's own; both are made if they are not there."""
+        if not _private(directory):
+            return False
+        beside = directory.with_name(directory.name + ".key")
+        for path in [beside] if self.secret is None else [self.secret, beside]:
+            key = _key_at(path)
+            if key is not None:
+                self._key = key
+                return True
+        return False
 
     def _prune(self) -> None:
         """Remove the files longest unused until three quarters of the limit are left."""
@@ -127,6 +191,68 @@ def _private(directory: Path) -> bool:
         status = directory.stat()
     except OSError:
         return False
+    return _own(status, 0o022)
+
+
+def _own(status: os.stat_result, others: int) -> bool:
+    """Whether it belongs to this user and gives others none of these rights."""
     if not hasattr(os, "getuid"):
         return True
-    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+    return status.st_uid == os.getuid() and not status.st_mode & others
+
+
+def _read_own(path: Path, others: int) -> bytes:
+    """A file's contents. Raises PermissionError if it is another's, a link or open to others."""
+    descriptor = os.open(path, _OPEN)
+    with open(descriptor, "rb", buffering=0) as file:
+        # Of the open file: who may rename files could put another one in its place meanwhile.
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not _own(status, others):
+            raise PermissionError(f"{path} is not this user's own")
+        return file.readall()
+
+
+def _key_at(path: Path) -> bytes | None:
+    """The key in that file, which is made if it is not there; None if neither can be done.
+
+    A key that others could read is replaced: what it has signed is made anew.
+    """
+    for _ in range(2):
+        try:
+            key = _read_own(path, 0o077)
+        except FileNotFoundError:
+            key = b""
+        except PermissionError:
+            key = b"open"
+        except OSError:
+            return None
+        if len(key) == _KEY_BYTES:
+            return key
+        try:
+            _make_key(path, replace=bool(key))
+        except OSError:
+            return None
+    return None
+
+
+def _make_key(path: Path, replace: bool) -> None:
+    """Put a new key there, whole or not at all; one that another process has just put stays."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix="tmp-", dir=path.parent)  # of mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.urandom(_KEY_BYTES))
+        if replace:
+            os.replace(temporary, path)
+            return
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links: the last of several processes wins
+            os.replace(temporary, path)
+            return
+        os.unlink(temporary)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -27,7 +27,7 @@ from typing import Any, Final
 from wend.base.errors import CompileError
 from wend.base.forking import at_fork
 from wend.base.records import Record
-from wend.compiler.cache import ObjectCache, default_directory
+from wend.compiler.cache import ObjectCache, default_directory, default_secret
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
 #: list for its level 2 takes six times as long for the same loops.
@@ -254,7 +254,7 @@ def _words(target: Target) -> tuple[str, str, str]:
 def _object_cache() -> ObjectCache:
     global _cache
     if _cache is None:
-        _cache = ObjectCache(default_directory())
+        _cache = ObjectCache(default_directory(), secret=default_secret())
     return _cache
 
 
