@@ -107,7 +107,7 @@ class Div(Elementwise):
     reference = staticmethod(np.true_divide)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
-        return g / other, -g * y / other
+        return g / other, -g * (y / other)  # in PyTorch's order: where it overflows counts
 
     @staticmethod
     def grad_nodes(n: Any, x: Any, other: Any) -> Any:
@@ -392,9 +392,12 @@ class Pow(Elementwise):
     def _by_base(g: V, x: V, exponent: V) -> V:
         if is_number(x):
             return None
+        flat = ops.eq(_tensor(exponent, g), 0)
+        if is_number(exponent):  # no second derivative either
+            x = ops.where(flat, 1, x)
         slope = g * (exponent * x ** (exponent - 1))
         # 0 * inf where 0 ** 0: the power is constant there.
-        return ops.where(ops.eq(_tensor(exponent, g), 0), 0, slope)
+        return ops.where(flat, 0, slope)
 
     @staticmethod
     def _by_exponent(g: V, y: V, x: V, exponent: V) -> V:
@@ -499,7 +502,7 @@ class Hypot(Elementwise):
 
 
 class Copysign(Elementwise):
-    """y = |input| with the sign of other; gradient 0 where input is 0."""
+    """y = |input| with the sign of other; gradient 0 where input is 0, NaN where it is infinite."""
 
     signature = "input, other: operand"
     functions = methods = ("copysign",)
@@ -508,8 +511,7 @@ class Copysign(Elementwise):
     reference = staticmethod(np.copysign)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
-        unit = ops.sign(x)
-        return g * (unit * ops.copysign(unit, other)), zeros_like(g)
+        return g * ops.where(x == 0, 0, y / x), zeros_like(g)
 
     @staticmethod
     def grad_nodes(n: Any, x: Any, other: Any) -> Any:

@@ -35,12 +35,14 @@ class _Extreme(Reduction, abstract=True):
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         axes = self.axes(len(x.shape))
         g = repeat_back(g, axes, self.keepdim, x.shape)
-        hit = ops.eq(x, repeat_back(y, axes, self.keepdim, x.shape))
-        if x.dtype.is_floating_point:
-            hit = ops.logical_or(hit, ops.isnan(x))
+        hit = self.hits(x, repeat_back(y, axes, self.keepdim, x.shape))
         count = ops.sum(hit, axes, True) if axes else ops.cast(hit, int64)
         count = repeat_back(ops.cast(count, g.dtype), axes, True, x.shape)
-        return (ops.where(hit, ops.div(g, count), 0),)
+        return (ops.div(ops.where(hit, g, 0), count),)
+
+    def hits(self, x: Any, y: Any) -> Any:
+        """Which elements share the gradient: none equals NaN, which makes NaN of all gradients."""
+        return ops.eq(x, y)
 
 
 class _Greatest(_Extreme, abstract=True):
@@ -91,6 +93,9 @@ class MaxAll(_Greatest):
     dim = None
     keepdim = False
 
+    def hits(self, x: Any, y: Any) -> Any:
+        return _hits_or_nan(x, y)
+
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         return _batch_all(ops.amax, x)
 
@@ -110,11 +115,20 @@ class MinAll(_Least):
     dim = None
     keepdim = False
 
+    def hits(self, x: Any, y: Any) -> Any:
+        return _hits_or_nan(x, y)
+
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         return _batch_all(ops.amin, x)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield from _samples_all(rng)
+
+
+def _hits_or_nan(x: Any, y: Any) -> Any:
+    """The elements equal to the extreme one, and those that are NaN, for then it is."""
+    hit = ops.eq(x, y)
+    return ops.logical_or(hit, ops.isnan(x)) if x.dtype.is_floating_point else hit
 
 
 def _batch_all(op: Any, x: Any) -> Any:

@@ -19,6 +19,8 @@ from wend.base.errors import DimError, ShapeError
 from wend.base.shapes import normalize_dims
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
+from wend.ops.builder import Builder, Value
+from wend.ops.elementwise import FLOATING, Elementwise
 from wend.ops.numeric import Array, accumulator, array, require, sum_accurately
 
 REAL = frozenset({"bool", "int", "float"})
@@ -288,3 +290,25 @@ class All(_Logical):
 
     def combine(self, b: Any, a: Any, x: Any) -> Any:
         return b.bitwise_and(a, x)
+
+
+class SquaredDeviation(Elementwise):
+    """y = (input - center) ** 2, center the mean of the elements that the squares are summed over.
+
+    An op of its own for its gradient: none goes to center, whose parts add up to 0. With infinite
+    elements they would add up to NaN.
+    """
+
+    signature = "input, center"
+    supports = FLOATING
+    formal_gradient = True
+
+    def reference(self, x: Array, center: Array) -> Array:
+        return np.square(x - center)
+
+    def emit(self, b: Builder, x: Value, center: Value) -> Value:
+        deviation = b.sub(x, center)
+        return b.mul(deviation, deviation)
+
+    def vjp(self, g: Any, y: Any, x: Any, center: Any) -> Any:
+        return g * ((x - center) * 2), None

@@ -272,6 +272,8 @@ class Logcumsumexp(Scan):
         # The first ratio is never used; -inf makes it 0, whose derivatives are 0 too.
         first = 0.0 if y.dtype.is_complex else float("-inf")
         ratio = conj(_exp_of_difference(shift_in(y, axis, first), y))
+        if not y.dtype.is_complex:  # behind an infinite element nothing is passed on
+            ratio = ops.where(ops.eq(y, float("inf")), 0, ratio)
         s = scan_back(ratio, g, axis)
         return (ops.mul(s, conj(_exp_of_difference(x, y))),)
 

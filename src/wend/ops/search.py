@@ -97,11 +97,13 @@ class Searchsorted(Primitive):
             rows = np.take_along_axis(rows, sorter, -1)
         rows, values = widen(rows), widen(np.asarray(values))
         dtype = np.int32 if self.out_int32 else np.int64
+        unordered = rows.dtype.kind not in "biu" and bool(np.isnan(rows).any())
+        find = _bisected if unordered else np.searchsorted
         if rows.ndim == 1:
-            return np.asarray(np.searchsorted(rows, values, side), dtype=dtype)
+            return np.asarray(find(rows, values, side), dtype=dtype)
         y = np.empty(values.shape, dtype=dtype)
         for place in np.ndindex(values.shape[:-1]):
-            y[place] = np.searchsorted(rows[place], values[place], side)
+            y[place] = find(rows[place], values[place], side)
         return y
 
     def batch(self, batched: Any, size: Any, rows: Any, values: Any, sorter: Any) -> Any:
@@ -136,6 +138,18 @@ class Searchsorted(Primitive):
         yield Sample(np.stack([row, row + 1]), np.array([[0.0], [1.0]]), out_int32=True)
         yield Sample(row[::-1].copy(), np.array([0.0, 3.0]), sorter=np.arange(5)[::-1].copy())
         yield Sample(row[:0], np.array([0.0, 3.0]))
+
+
+def _bisected(row: np.ndarray, values: np.ndarray, side: str) -> np.ndarray:
+    """np.searchsorted in a row with NaN, which no value lies before, as PyTorch bisects it."""
+    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, len(row))
+    while np.any(low < high):
+        middle = (low + high) >> 1
+        found = row[np.minimum(middle, len(row) - 1)]
+        before = found > values if side == "right" else found >= values
+        high = np.where((low < high) & before, middle, high)
+        low = np.where((low < high) & ~before, middle + 1, low)
+    return low
 
 
 class NonzeroStatic(Primitive):

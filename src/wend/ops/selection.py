@@ -89,7 +89,12 @@ class Fmax(Extremum):
 
     signature = "input, other"
     functions = methods = ("fmax",)
-    reference = staticmethod(np.fmax)
+
+    def reference(self, x: Array, other: Array) -> Array:
+        return np.where((other > x) | (x != x), other, x)
+
+    def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        return b.fmax(other, x)  # the second of equal ones
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         takes = ops.logical_or(x >= other, ops.isnan(other))
@@ -101,7 +106,12 @@ class Fmin(Extremum):
 
     signature = "input, other"
     functions = methods = ("fmin",)
-    reference = staticmethod(np.fmin)
+
+    def reference(self, x: Array, other: Array) -> Array:
+        return np.where((other < x) | (x != x), other, x)
+
+    def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        return b.fmin(other, x)  # the second of equal ones
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         takes = ops.logical_or(x <= other, ops.isnan(other))
@@ -121,12 +131,13 @@ class Clamping(Elementwise, abstract=True):
         return super().infer(*operands)
 
     def reference(self, x: Array, low: Array, high: Array) -> Array:
-        x = x if low is None else np.maximum(x, low)
-        return x if high is None else np.minimum(x, high)
+        # Of equal operands, such as 0 and -0, the second is taken: the input.
+        x = x if low is None else np.maximum(low, x)
+        return x if high is None else np.minimum(high, x)
 
     def emit(self, b: Builder, x: Value, low: Value, high: Value) -> Value:
-        x = x if low is None else b.maximum(x, low)
-        return x if high is None else b.minimum(x, high)
+        x = x if low is None else b.maximum(low, x)
+        return x if high is None else b.minimum(high, x)
 
 
 class Clamp(Clamping):
@@ -206,10 +217,10 @@ class Relu(Elementwise):
     supports = NUMERIC
 
     def reference(self, x: Array) -> Array:
-        return np.maximum(x, x.dtype.type(0))
+        return np.maximum(x.dtype.type(0), x)  # the second of equal ones: -0 of -0
 
     def emit(self, b: Builder, x: Value) -> Value:
-        return b.maximum(x, b.constant(0, x))
+        return b.maximum(b.constant(0, x), x)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
         return (ops.where(y <= 0, 0, g),)

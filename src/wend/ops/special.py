@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.dtypes import finfo
 from wend.base.errors import ExecutionError, ValuesRefused
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
-from wend.ops.elementwise import Array, Elementwise, Grads, V, zeros_like
+from wend.ops.elementwise import Array, Elementwise, Grads, V, is_number, zeros_like
 
 
 @functools.cache
@@ -55,7 +56,7 @@ class Erf(Special):
         return _scipy("erf")(x)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        return (g * (ops.exp(-x * x) * (2 / math.sqrt(math.pi))),)
+        return (g * (ops.exp(-ops.square(x)) * (2 / math.sqrt(math.pi))),)
 
 
 class Erfc(Special):
@@ -68,7 +69,7 @@ class Erfc(Special):
         return _scipy("erfc")(x)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        return (g * (ops.exp(-x * x) * (-2 / math.sqrt(math.pi))),)
+        return (g * (ops.exp(-ops.square(x)) * (-2 / math.sqrt(math.pi))),)
 
 
 class NormalGate(Special):
@@ -108,10 +109,97 @@ class Erfinv(Special):
     domain = (-0.9, 0.9)
 
     def reference(self, x: Array) -> Array:
-        return _scipy("erfinv")(x)
+        return np.copysign(_scipy("erfinv")(x), x)  # its own has no -0
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
         return (g * (ops.exp(y * y) * (math.sqrt(math.pi) / 2)),)
+
+
+class Xlogy(Special):
+    """y = input * log(other); 0 where input is 0, unless other is NaN."""
+
+    signature = "input: operand, other: operand"
+    functions = methods = ("xlogy",)
+    inplace = True
+    domain = ((0.5, 2.0), (0.5, 2.0))
+
+    def reference(self, x: Array, other: Array) -> Array:
+        return np.where((x == 0) & (other == other), x.dtype.type(0), x * np.log(other))
+
+    def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        zero = b.constant(0, x)
+        nothing = b.bitwise_and(b.eq(x, zero), b.eq(other, other))
+        return b.select(nothing, zero, b.mul(x, b.log(other)))
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return _unless_both(x, other, 0, ops.xlogy(g, other)), g * x / other
+
+    @staticmethod
+    def grad_nodes(n: Any, x: Any, other: Any) -> Any:
+        """By which of the two is a number."""
+        return n.Xlogy2(x) if is_number(other) else n.Xlogy1(other) if is_number(x) else None
+
+
+class Xlog1py(Special):
+    """y = input * log1p(other); 0 where input is 0, unless other is NaN."""
+
+    signature = "input: operand, other: operand"
+    domain = ((0.5, 2.0), (0.5, 2.0))
+
+    def reference(self, x: Array, other: Array) -> Array:
+        return np.where((x == 0) & (other == other), x.dtype.type(0), x * np.log1p(other))
+
+    def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        zero = b.constant(0, x)
+        nothing = b.bitwise_and(b.eq(x, zero), b.eq(other, other))
+        return b.select(nothing, zero, b.mul(x, b.log1p(other)))
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return _unless_both(x, other, -1, ops.xlog1py(g, other)), g * x / (other + 1)
+
+
+def _unless_both(x: V, other: V, end: float, slope: V) -> V:
+    """The slope, and 0 where x is 0 and other not inside of the logarithm's domain."""
+    if is_number(x):
+        return None
+    if is_number(other):
+        outside = ops.logical_not(ops.full((), other, dtype=slope.dtype) > end)  # NaN, too
+    else:
+        outside = other <= end
+    return ops.where(ops.logical_and(x == 0, outside), 0, slope)
+
+
+class Logit(Special):
+    """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given.
+
+    The gradient is NaN outside of [0, 1], or 0 where input was clamped.
+    """
+
+    signature = "input, eps: scalar? = None"
+    functions = methods = ("logit",)
+    inplace = True
+    domain = (0.05, 0.95)
+
+    def reference(self, x: Array, eps: Any) -> Array:
+        if eps is not None:
+            x = np.minimum(np.maximum(x, eps), 1 - eps)
+        return np.log(x / (1 - x))
+
+    def emit(self, b: Builder, x: Value, eps: Value) -> Value:
+        one = b.constant(1, x)
+        if eps is not None:
+            x = b.minimum(b.maximum(x, eps), b.sub(one, eps))
+        return b.log(b.div(x, b.sub(one, x)))
+
+    def vjp(self, g: V, y: V, x: V, eps: V) -> Grads:
+        low, high = (0, 1) if eps is None else (eps, 1 - eps)
+        outside = math.nan if eps is None else 0
+        inside = ops.logical_and(x >= low, x <= high)
+        return (ops.where(inside, g / (x * (1 - x)), outside),)
+
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
+        yield from (Sample(self.draw(rng, 0, shape)) for shape in ((3, 4), (), (0, 2)))
+        yield Sample(rng.uniform(0, 1, size=(8,)), eps=0.2)
 
 
 class Entr(Special):
@@ -149,9 +237,10 @@ class I1e(Special):
         return _scipy("i1e")(x)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        origin = x == 0
-        slope = ops.i0e(x) - y * (ops.sign(x) + 1 / ops.where(origin, 1, x))
-        return (g * ops.where(origin, 0.5, slope),)
+        away = _away_from_0(x)
+        safe = ops.where(away, x, 1)
+        slope = ops.i0e(x) - y * (ops.sign(safe) + 1 / safe)
+        return (g * ops.where(away, slope, 0.5),)
 
 
 class I0(Special):
@@ -180,9 +269,14 @@ class I1(Special):
         return b.mul(b.exp(b.abs(x)), b.i1e(x))
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        origin = x == 0
-        slope = ops.i0(x) - y / ops.where(origin, 1, x)
-        return (g * ops.where(origin, 0.5, slope),)
+        away = _away_from_0(x)
+        slope = ops.i0(x) - y / ops.where(away, x, 1)
+        return (g * ops.where(away, slope, 0.5),)
+
+
+def _away_from_0(x: V) -> V:
+    """Where 1 / x loses no digits of a slope near 1/2; not where x is NaN, as in PyTorch."""
+    return ops.abs(x) > finfo(x.dtype).eps
 
 
 class Lgamma(Special):
@@ -193,7 +287,9 @@ class Lgamma(Special):
     domain = (0.2, 4.0)
 
     def reference(self, x: Array) -> Array:
-        return _scipy("gammaln")(x)
+        # SciPy's is infinite where 1 / x is.
+        tiny = np.abs(x) < np.finfo(x.dtype).tiny
+        return np.where(tiny, -np.log(np.abs(x)), _scipy("gammaln")(x))
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
         return (g * ops.digamma(x),)
@@ -292,9 +388,8 @@ class BinaryCrossEntropyTerm(Special):
         for name, values in (("input", x), ("target", target)):
             if not np.all((values >= 0) & (values <= 1)):
                 raise ExecutionError(self.fault.format(name))
-        return -(
-            target * np.maximum(np.log(x), -100) + (1 - target) * np.maximum(np.log1p(-x), -100)
-        )
+        hit, miss = np.maximum(np.log(x), -100), np.maximum(np.log1p(-x), -100)
+        return (target - 1) * miss - target * hit
 
     def emit(self, b: Builder, x: Value, target: Value) -> Value:
         least, zero, one = (b.constant(c, x) for c in (-100, 0, 1))
@@ -302,8 +397,8 @@ class BinaryCrossEntropyTerm(Special):
             inside = b.bitwise_and(b.ge(value, zero), b.le(value, one))
             b.require(inside, self.fault.format(name))
         hit = b.mul(target, b.maximum(b.log(x), least))
-        miss = b.mul(b.sub(one, target), b.maximum(b.log1p(b.neg(x)), least))
-        return b.neg(b.add(hit, miss))
+        miss = b.mul(b.sub(target, one), b.maximum(b.log1p(b.neg(x)), least))
+        return b.sub(miss, hit)
 
     def vjp(self, g: V, y: V, x: V, target: V) -> Grads:
         spread = ops.maximum((1 - x) * x, 1e-12)

@@ -209,7 +209,7 @@ class Asinh(Transcendental):
     reference = staticmethod(np.arcsinh)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        return (g * ops.rsqrt(x * x + 1),)
+        return (g * ops.rsqrt(ops.square(x) + 1),)
 
 
 class Acosh(Transcendental):
@@ -220,7 +220,7 @@ class Acosh(Transcendental):
     reference = staticmethod(np.arccosh)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        return (g * ops.rsqrt(x * x - 1),)
+        return (g * ops.rsqrt(ops.square(x) - 1),)
 
 
 class Atanh(Transcendental):
@@ -231,7 +231,7 @@ class Atanh(Transcendental):
     reference = staticmethod(np.arctanh)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        return (g / (1 - x * x),)
+        return (g / (1 - ops.square(x)),)
 
 
 class Sigmoid(Transcendental):

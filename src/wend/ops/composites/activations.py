@@ -110,7 +110,7 @@ def softplus(input: V, beta: V, threshold: V) -> V:
 @_activation(grad_name="LogSigmoidBackward0")
 def logsigmoid(input: V) -> V:
     """y = log(sigmoid(x)), without underflow."""
-    return -ops.logaddexp(-input, 0.0)
+    return 0.0 - ops.logaddexp(-input, 0.0)
 
 
 def _elu(x: V, alpha: V, scale: V, inner: V) -> V:
@@ -118,11 +118,11 @@ def _elu(x: V, alpha: V, scale: V, inner: V) -> V:
 
     At 0 the slope is that of the latter, and the second derivative 0, as in PyTorch.
     """
-    negative = x < 0
+    positive = x >= 0  # NaN takes the other branch, whose slope is NaN
     # The branch not taken must stay finite: its gradient is multiplied by 0.
-    below = ops.where(negative, x, 0)
+    below = ops.where(positive, 0, x)
     straight = ops.where(x > 0, x * scale, x * (alpha * scale * inner))
-    return ops.where(negative, alpha * scale * ops.expm1(below * inner), straight)
+    return ops.where(positive, straight, alpha * scale * ops.expm1(below * inner))
 
 
 @_activation("input, alpha: scalar = 1.0", example=(0.5,))
@@ -179,19 +179,22 @@ def hardtanh(input: V, min_val: V, max_val: V) -> V:
     """y = x between min_val and max_val, which bound it; gradient 0 at and beyond them."""
     if input.dtype is uint8:  # PyTorch takes it if min_val is not negative
         raise DTypeNotImplemented("hardtanh: not implemented for torch.uint8; use clamp")
-    return ops.where(input <= min_val, min_val, ops.where(input >= max_val, max_val, input))
+    below = ops.clamp(ops.stop_gradient(input), min=min_val)  # -0 stays what it is
+    return ops.where(input <= min_val, below, ops.where(input >= max_val, max_val, input))
 
 
 @_activation(grad_name="HardtanhBackward0", ints="same")
 def relu6(input: V) -> V:
     """y = min(max(x, 0), 6)."""
-    return ops.where(input <= 0, 0, ops.where(input >= 6, 6, input))
+    below = ops.clamp(ops.stop_gradient(input), min=0)  # -0 stays what it is
+    return ops.where(input <= 0, below, ops.where(input >= 6, 6, input))
 
 
 @_activation()
 def hardsigmoid(input: V) -> V:
     """y = x / 6 + 1/2, between 0 and 1."""
-    return ops.where(input <= -3, 0, ops.where(input >= 3, 1, input / 6 + 0.5))
+    inside = ops.where(ops.abs(input) < 3, input, ops.stop_gradient(input))  # no slope of NaN
+    return ops.where(input <= -3, 0, ops.where(input >= 3, 1, inside / 6 + 0.5))
 
 
 @_activation()
@@ -199,7 +202,10 @@ def hardswish(input: V) -> V:
     """y = x * hardsigmoid(x)."""
     middle = ops.where(ops.abs(input) >= 3, 0, input)  # finite where it is not taken
     curved = middle * (middle + 3) / 6
-    return ops.where(input <= -3, 0, ops.where(input >= 3, input, curved))
+    sloped = ops.where(input <= -3, 0, ops.where(input >= 3, input, curved))
+    # PyTorch's values, infinities and zeros included; its slope is that of the pieces.
+    x = ops.stop_gradient(input)
+    return ops.graft(x * ops.clamp(x + 3, 0, 6) / 6, sloped)
 
 
 @_activation(
@@ -272,9 +278,11 @@ def prelu(input: V, weight: V) -> V:
         raise DTypeError(
             f"prelu: input and weight must be of one dtype, not {input.dtype} and {weight.dtype}"
         )
+    positive = input > 0
+    below = ops.where(positive, 0, input)  # finite where it is not taken
     # PyTorch's first derivative at 0 is the weight's, its second derivatives there are 0.
-    at_zero = ops.where(input > 0, input, input * ops.detach(weight))
-    return ops.where(input < 0, input * weight, at_zero)
+    slope = ops.where(input == 0, ops.stop_gradient(weight), weight)
+    return ops.where(positive, input, below * slope)
 
 
 def _glu_samples(rng: np.random.Generator) -> Samples:

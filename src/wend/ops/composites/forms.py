@@ -285,7 +285,8 @@ def pow_special(input: V, exponent: float) -> V:
     if exponent < 0:
         if common.category < dtypes.FLOAT:
             raise ExecutionError("pow: Integers to negative integer powers are not allowed.")
-        return ops.reciprocal(x) if exponent == -1 else ops.reciprocal(ops.square(x))
+        y = ops.reciprocal(x)
+        return y if exponent == -1 else ops.square(y)
     square = ops.square(x)
     if exponent == 2:
         return square

@@ -202,7 +202,9 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Any:
     axis = normalize_dim(dim, rank, "renorm")
     others = tuple(d for d in range(rank) if d != axis)
     size = norm_of("renorm", input, p, others, True, None)
-    return input * ops.where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
+    long = size > maxnorm
+    size = norm_of("renorm", ops.where(long, input, 0), p, others, True, None)
+    return ops.where(long, input * (maxnorm / (size + 1e-7)), input)
 
 
 # -- moments -------------------------------------------------------------------------------------

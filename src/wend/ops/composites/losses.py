@@ -226,7 +226,9 @@ def smooth_l1_loss(input: V, target: V, reduction: str, beta: float) -> V:
     distance = ops.abs(d)
     if beta == 0:
         return reduced("smooth_l1_loss", distance, reduction)
-    y = ops.where(distance < beta, 0.5 * d * d / beta, distance - 0.5 * beta)
+    far = distance >= beta
+    near = ops.where(far, 0, d)  # finite where it is not taken
+    y = ops.where(far, distance - 0.5 * beta, 0.5 * near * near / beta)
     return reduced("smooth_l1_loss", y, reduction)
 
 
@@ -246,7 +248,9 @@ def huber_loss(input: V, target: V, reduction: str, delta: float, weight: V) -> 
     _warn_of_broadcast(input, target)
     d = input - target
     distance = ops.abs(d)
-    y = ops.where(distance <= delta, 0.5 * d * d, delta * (distance - 0.5 * delta))
+    far = distance >= delta
+    near = ops.where(far, 0, d)  # finite where it is not taken
+    y = ops.where(far, delta * (distance - 0.5 * delta), 0.5 * near * near)
     return _weigh("huber_loss", y, weight, reduction, input)
 
 
@@ -418,10 +422,9 @@ def poisson_nll_loss(input: V, target: V, log_input: bool, full: bool, eps: V, r
     else:
         y = input - target * ops.log(input + eps)
     if full:
-        large = target > 1
-        t = ops.where(large, target, 1)
+        t = target
         stirling = t * ops.log(t) - t + 0.5 * ops.log(2 * math.pi * t)
-        y = y + ops.where(large, stirling, 0)
+        y = y + ops.where(target <= 1, 0, stirling)
     return reduced("poisson_nll_loss", y, reduction)
 
 
@@ -455,7 +458,7 @@ def gaussian_nll_loss(input: V, target: V, var: V, full: bool, eps: V, reduction
         var = _one_variance_a_row(input, var)
     var = ops.within(var, 0.0, math.inf, True, fault)
     # The bound is no part of the function: its gradient passes.
-    var = var + ops.stop_gradient(ops.clamp(var, min=eps) - var)
+    var = ops.graft(ops.clamp(ops.stop_gradient(var), min=eps), var)
     y = 0.5 * (ops.log(var) + ops.square(input - target) / var)
     if full:
         y = y + 0.5 * math.log(2 * math.pi)

@@ -87,9 +87,12 @@ def lerp(input: V, end: V, weight: V) -> V:
     require("lerp", FLOATING, input.dtype)
     if end.dtype is not input.dtype:
         raise DTypeError(f"lerp: end must be of input's dtype {input.dtype}, not {end.dtype}")
-    way = end - input
-    at = ops.full((), weight, dtype=way.dtype) if is_number(weight) else weight
-    return ops.where(ops.lt(ops.abs(at), 0.5), input + way * weight, end - way * (1 - weight))
+    start, stop = ops.stop_gradient(input), ops.stop_gradient(end)
+    share = weight if is_number(weight) else ops.stop_gradient(weight)
+    way = stop - start
+    at = ops.full((), share, dtype=way.dtype) if is_number(share) else share
+    y = ops.where(ops.lt(ops.abs(at), 0.5), start + way * share, stop - way * (1 - share))
+    return ops.graft(y, input + weight * (end - input))  # one slope, whichever end is nearer
 
 
 # -- functions of one tensor ---------------------------------------------------------------------
@@ -112,12 +115,6 @@ def positive(input: V) -> V:
     if input.dtype is dtypes.bool_:
         raise DTypeError("positive: the `+` operator on a bool tensor is not supported")
     return ops.identity(input)
-
-
-def _probability_samples(rng: np.random.Generator) -> Samples:
-    for shape in ((3, 4), ()):
-        yield Sample(rng.uniform(0.05, 0.95, size=shape))
-    yield Sample(rng.uniform(0, 1, size=(8,)), eps=0.2)
 
 
 @composite(
@@ -144,22 +141,6 @@ def deg2rad(input: V) -> V:
 def rad2deg(input: V) -> V:
     """y = input * 180 / pi."""
     return input * (180 / math.pi)
-
-
-@composite(
-    "input, eps: scalar? = None",
-    functions=("logit",),
-    methods=("logit",),
-    inplace=True,
-    samples=_probability_samples,
-)
-def logit(input: V, eps: V) -> V:
-    """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
-    if input.dtype.category < dtypes.FLOAT:
-        input = ops.cast(input, dtypes.get_default_dtype())
-    if eps is not None:
-        input = ops.clamp(input, eps, 1 - eps)
-    return ops.log(input / (1 - input))
 
 
 @composite("input", functions=("sinc",), methods=("sinc",), inplace=True, samples=_one_sample)
@@ -255,31 +236,6 @@ def _in_dtype(operand: V, dtype: dtypes.DType) -> V:
     if is_number(operand):
         return ops.full((), operand, dtype=dtype)
     return ops.cast(operand, dtype) if dtype.category >= dtypes.FLOAT else operand
-
-
-@composite(
-    "input: operand, other: operand",
-    functions=("xlogy",),
-    methods=("xlogy",),
-    inplace=True,
-    samples=_number_samples,
-    grad_nodes=lambda n, x, y: (
-        n.Xlogy2(x) if is_number(y) else n.Xlogy1(y) if is_number(x) else None
-    ),
-)
-def xlogy(input: V, other: V) -> V:
-    """y = input * log(other); 0 where input is 0, unless other is NaN."""
-    x, base = (_in_dtype(each, promoted(input, other)) for each in (input, other))
-    nothing = ops.logical_and(x == 0, ops.logical_not(ops.isnan(base)))
-    return ops.where(nothing, 0, x * ops.log(ops.where(nothing, 1, base)))
-
-
-@composite("input: operand, other: operand", samples=_number_samples)
-def xlog1py(input: V, other: V) -> V:
-    """y = input * log1p(other); 0 where input is 0, unless other is NaN."""
-    x, base = (_in_dtype(each, promoted(input, other)) for each in (input, other))
-    nothing = ops.logical_and(x == 0, ops.logical_not(ops.isnan(base)))
-    return ops.where(nothing, 0, x * ops.log1p(ops.where(nothing, 0, base)))
 
 
 def _divided_samples(rng: np.random.Generator) -> Samples:

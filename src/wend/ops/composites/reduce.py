@@ -86,6 +86,13 @@ def mean(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     return ops.cast(ops.div(summed(x, axes, keepdim), count_of(x, axes)), out)
 
 
+def _without_nan(x: Any) -> Any:
+    """x, 0 in the place of NaN. The gradient is multiplied by 0 there: an infinite one is NaN."""
+    missing = ops.isnan(x)
+    given = ops.cast(ops.logical_not(missing), x.dtype)
+    return ops.graft(ops.where(missing, 0, ops.stop_gradient(x)), x * given)
+
+
 @composite(
     "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
     functions=("nansum",),
@@ -98,7 +105,7 @@ def nansum(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
         raise DTypeError("nansum: does not support complex inputs")
     x = input
     if x.dtype.is_floating_point:
-        x = ops.where(ops.isnan(x), 0, x)
+        x = _without_nan(x)
     return ops.sum(x, dim, keepdim, dtype=dtype)
 
 
@@ -119,9 +126,8 @@ def nanmean(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     out = dtype or input.dtype
     axes = reduced_axes(dim, len(input.shape), "nanmean")
     x = widened(ops.cast(input, out))
-    missing = ops.isnan(x)
-    total = summed(ops.where(missing, 0, x), axes, keepdim)
-    count = summed(ops.cast(ops.logical_not(missing), int64), axes, keepdim)
+    total = summed(_without_nan(x), axes, keepdim)
+    count = summed(ops.cast(ops.logical_not(ops.isnan(x)), int64), axes, keepdim)
     return ops.cast(ops.div(total, count), out)
 
 
@@ -170,8 +176,8 @@ def logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     if dim is None:
         raise ArgumentTypeError("logsumexp: argument 'dim' must be a tuple of ints, not None")
     axes = reduced_axes(dim, len(x.shape), "logsumexp")
-    if not axes:
-        return ops.clone(ops.cast(x, out))
+    if not x.shape:
+        return ops.cast(ops.squeeze(ops.logsumexp(ops.unsqueeze(x, 0), 0, True), 0), out)
     if any(x.shape[a] == 0 for a in axes):
         return ops.cast(ops.log(summed(ops.exp(x), axes, keepdim)), out)
     top = ops.amax(ops.detach(ops.real(x) if x.dtype.is_complex else x), axes, True)
@@ -213,15 +219,13 @@ def _spread(op: str, x: Any, dim: Any, unbiased: Any, keepdim: bool, correction:
     n = count_of(x, axes)
     wide = widened(x)
     center = ops.div(summed(wide, axes, True), n)
-    deviation = ops.sub(wide, center)
     if x.dtype.is_complex:
-        square = ops.real(ops.mul(deviation, ops.conj(deviation)))
+        deviation = ops.sub(wide, center)
+        total = summed(ops.real(ops.mul(deviation, ops.conj(deviation))), axes, True)
     else:
-        square = ops.mul(deviation, deviation)
-    total = summed(square, axes, True)
-    if not x.dtype.is_complex:
+        total = summed(ops.squared_deviation(wide, center), axes, True)
         # What rounding left in the mean. In exact arithmetic it is 0, and so is its derivative.
-        rest = ops.detach(summed(deviation, axes, True))
+        rest = summed(ops.detach(ops.sub(wide, center)), axes, True)
         total = ops.sub(total, ops.div(ops.mul(rest, rest), n))
         total = ops.where(ops.lt(total, 0), 0, total)
     if not keepdim and axes:
@@ -300,14 +304,33 @@ def root(square: Any) -> Any:
 
 
 def _power_sum(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
-    """(sum of |x|**p) ** (1/p), with gradient 0 where x or the norm is 0."""
-    nothing = ops.eq(x, 0)
-    size = ops.abs(ops.where(nothing, 1, x))
-    power = ops.where(nothing, 0.0 if p > 0 else math.inf, ops.pow(size, p))
+    """(sum of |x|**p) ** (1/p), with gradient 0 where the norm is 0, and at x = 0 for p < 1."""
+    size = ops.abs(x)
+    if p < 1:  # of an infinite slope
+        nothing = ops.eq(x, 0)
+        power = ops.pow(ops.where(nothing, 1, size), p)
+        power = ops.where(nothing, 0.0 if p > 0 else math.inf, power)
+    else:
+        power = ops.pow(size, p)
     total = summed(power, axes, keepdim)
-    edge = ops.logical_or(ops.eq(total, 0), ops.eq(total, math.inf))
+    edge = ops.eq(total, 0)
+    if p < 0:
+        edge = ops.logical_or(edge, ops.eq(total, math.inf))
     at_edge = ops.pow(ops.detach(total), 1 / p)
     return ops.where(edge, at_edge, ops.pow(ops.where(edge, 1, total), 1 / p))
+
+
+def _extreme_size(x: Any, fold: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """The greatest or least |x|, its gradient shared by those that equal it or are NaN."""
+    size = ops.abs(x)
+    if not axes:
+        return size
+    known = ops.stop_gradient(size)
+    y = fold(known, axes, True)
+    hit = ops.logical_or(ops.eq(known, y), ops.isnan(known))
+    share = ops.div(summed(ops.where(hit, size, 0), axes, True), summed(hit, axes, True))
+    y = ops.graft(y, share)
+    return y if keepdim else ops.squeeze(y, axes)
 
 
 def norm_of(op: str, x: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
@@ -335,8 +358,7 @@ def norm_of(op: str, x: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | Non
         size = ops.abs(x)
         y = summed(ops.where(ops.isnan(size), 1, ops.abs(ops.sign(size))), axes, keepdim)
     elif math.isinf(p):
-        fold = ops.amax if p > 0 else ops.amin
-        y = fold(ops.abs(x), axes, keepdim) if axes else ops.abs(x)
+        y = _extreme_size(x, ops.amax if p > 0 else ops.amin, axes, keepdim)
     else:
         y = _power_sum(x, float(p), axes, keepdim)
     return ops.cast(y, out)
