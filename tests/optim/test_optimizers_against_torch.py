@@ -205,3 +205,62 @@ def test_deepcopy_and_named_parameters():
         twin = copy.deepcopy(optimizer)
         assert twin.param_groups[0]["lr"] == 0.1
         assert twin.param_groups[0]["params"][0] is not module.weight
+
+
+# Of PyTorch's state these numbers are float32, and what is computed of them in float64 shows it.
+ROUNDED = [
+    ("NAdam", {"lr": 0.1}, "mu_product"),
+    ("ASGD", {"lr": 0.1, "lambd": 0.1, "t0": 3}, "eta"),
+    ("ASGD", {"lr": 0.1, "lambd": 0.1, "t0": 3}, "mu"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "number"), ROUNDED)
+def test_numbers_of_the_state_are_rounded_as_torchs(name, settings, number):
+    found = []
+    for t in (wend, torch):
+        p = t.nn.Parameter(t.tensor([1.0, -2.0], dtype=t.float64))
+        optimizer = getattr(t.optim, name)([p], **settings)
+        for _ in range(7):
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+        (state,) = optimizer.state_dict()["state"].values()
+        found.append([*p.tolist(), float(state[number])])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-13)
+
+
+@pytest.mark.parametrize(("name", "settings", "number"), ROUNDED)
+def test_a_saved_state_goes_on_as_if_nothing_had_been(name, settings, number):
+    def steps(p, optimizer):
+        for _ in range(5):
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+
+    p = wend.nn.Parameter(wend.tensor([1.0, -2.0], dtype=wend.float64))
+    optimizer = getattr(wend.optim, name)([p], **settings)
+    steps(p, optimizer)
+    twin = wend.nn.Parameter(p.detach().clone())
+    resumed = getattr(wend.optim, name)([twin], **settings)
+    resumed.load_state_dict(optimizer.state_dict())
+    steps(p, optimizer)
+    steps(twin, resumed)
+    assert twin.tolist() == p.tolist()
+
+
+def test_counters_have_the_default_dtype_of_64_bits():
+    for t in (wend, torch):
+        before = t.get_default_dtype()
+        try:
+            t.set_default_dtype(t.float64)
+            p = t.nn.Parameter(t.tensor([1.0, -2.0]))
+            optimizer = t.optim.NAdam([p], lr=0.1)
+            p.sum().backward()
+            optimizer.step()
+            (state,) = optimizer.state_dict()["state"].values()
+        finally:
+            t.set_default_dtype(before)
+        assert state["step"].dtype is state["mu_product"].dtype is t.float64
+        # 0.9 (1 - 0.96^0.004 / 2), not rounded to 32 bits
+        assert float(state["mu_product"]) == pytest.approx(0.9 * (1 - 0.5 * 0.96**0.004), rel=1e-15)

@@ -209,3 +209,89 @@ def test_swalr_equals_torchs():
             sequence.append(settings(optimizer))
         sequences.append(sequence)
     np.testing.assert_allclose(*sequences, rtol=1e-9)
+
+
+RESUMED = {
+    "multiplicative": lambda s, o: s.MultiplicativeLR(o, lambda epoch: 0.95, last_epoch=4),
+    "lambda": lambda s, o: s.LambdaLR(o, lambda epoch: 0.95**epoch, last_epoch=4),
+    "step": lambda s, o: s.StepLR(o, 5, gamma=0.5, last_epoch=4),
+    "multistep": lambda s, o: s.MultiStepLR(o, [2, 5, 5, 9], gamma=0.5, last_epoch=4),
+    "constant": lambda s, o: s.ConstantLR(o, factor=0.5, total_iters=5, last_epoch=4),
+    "linear": lambda s, o: s.LinearLR(o, 0.2, 0.8, total_iters=9, last_epoch=4),
+    "exponential": lambda s, o: s.ExponentialLR(o, 0.9, last_epoch=4),
+    "polynomial": lambda s, o: s.PolynomialLR(o, total_iters=9, power=2.0, last_epoch=4),
+    "cosine": lambda s, o: s.CosineAnnealingLR(o, 8, eta_min=0.01, last_epoch=4),
+    "warm restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, T_mult=2, last_epoch=4),
+}
+
+
+@pytest.mark.parametrize("rate", ["number", "tensor"])
+@pytest.mark.parametrize("schedule", RESUMED)
+def test_resumed_with_a_last_epoch(schedule, rate):
+    sequences = []
+    for t in (wend, torch):
+        lr = 0.1 if rate == "number" else t.tensor(0.1)
+        optimizer = t.optim.SGD([t.nn.Parameter(t.zeros(1))], lr=lr)
+        optimizer.param_groups[0]["initial_lr"] = 0.2
+        scheduler = RESUMED[schedule](t.optim.lr_scheduler, optimizer)
+        sequence = [float(optimizer.param_groups[0]["lr"])]
+        for _ in range(7):
+            optimizer.step()
+            scheduler.step()
+            sequence.append(float(optimizer.param_groups[0]["lr"]))
+        sequences.append(sequence)
+    np.testing.assert_allclose(sequences[0], sequences[1], rtol=1e-6)
+
+
+JOINED = {
+    "begins at once": lambda s, o: s.SequentialLR(
+        o, [s.LinearLR(o, 0.1, total_iters=4), s.ExponentialLR(o, 0.9)], [0]
+    ),
+    "sequences in a sequence": lambda s, o: s.SequentialLR(
+        o,
+        [
+            s.SequentialLR(o, [s.LinearLR(o, 0.1, total_iters=4), s.ExponentialLR(o, 0.9)], [3]),
+            s.StepLR(o, 2, 0.5),
+        ],
+        [6],
+    ),
+    "a chain first": lambda s, o: s.SequentialLR(
+        o,
+        [
+            s.ChainedScheduler([s.LinearLR(o, 0.1, total_iters=4), s.ExponentialLR(o, 0.9)]),
+            s.CosineAnnealingWarmRestarts(o, 3),
+        ],
+        [6],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("rate", ["number", "tensor"])
+@pytest.mark.parametrize("schedule", JOINED)
+def test_joined_schedules_begin_and_count_as_torchs(schedule, rate):
+    results = []
+    for t in (wend, torch):
+        lr = 0.1 if rate == "number" else t.tensor(0.1)
+        optimizer = t.optim.Adam([t.nn.Parameter(t.zeros(1))], lr=lr)
+        scheduler = JOINED[schedule](t.optim.lr_scheduler, optimizer)
+        (group,) = optimizer.param_groups
+        sequence = [float(group["lr"])]
+        for _ in range(10):
+            optimizer.step()
+            scheduler.step()
+            sequence.append(float(group["lr"]))
+        assert (group["lr"] is lr) == (rate == "tensor"), "a tensor is written in place"
+        assert float(group["initial_lr"]) == pytest.approx(0.1)
+        counts = [getattr(s, "_step_count", None) for s in scheduler._schedulers]
+        results.append((sequence, counts))
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
+    assert results[0][1] == results[1][1]
+
+
+def test_the_worst_metric_is_told_and_saved():
+    for mode, worst in (("min", float("inf")), ("max", -float("inf"))):
+        for t in (wend, torch):
+            optimizer = t.optim.SGD([t.nn.Parameter(t.zeros(1))], lr=0.1)
+            scheduler = t.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode)
+            assert scheduler.mode_worse == scheduler.state_dict()["mode_worse"] == worst

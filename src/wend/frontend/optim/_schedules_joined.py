@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
 from wend.frontend.optim.optimizer import Optimizer
-from wend.frontend.optim.schedule import EPOCH_WARNING, LRScheduler
+from wend.frontend.optim.schedule import LRScheduler, set_rate
 
 
 class SequentialLR(LRScheduler):
@@ -55,13 +54,14 @@ class SequentialLR(LRScheduler):
         self._start()
 
     def _start(self) -> None:
-        """Undo the first steps that the schedules made, then make the first one's again."""
+        """Undo the first steps that the schedules made, then make again that of epoch 0's."""
         for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            set_rate(group, group["initial_lr"])
         for scheduler in self._schedulers:
-            scheduler.last_epoch -= 1
-        self._schedulers[0]._initial_step()
-        self._last_lr = self._schedulers[0].get_last_lr()
+            _undo(scheduler)
+        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
         """Step the schedule whose turn it is."""
@@ -69,7 +69,7 @@ class SequentialLR(LRScheduler):
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
         if turn > 0 and self._milestones[turn - 1] == self.last_epoch:
-            _begin(scheduler)
+            scheduler._advance(0)  # in closed form where it has one; no step is counted
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
@@ -93,11 +93,13 @@ class SequentialLR(LRScheduler):
             scheduler.load_state_dict(part)
 
 
-def _begin(scheduler: LRScheduler) -> None:
-    """A schedule's turn begins: its epoch 0, in closed form where it has one."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The epoch parameter", category=UserWarning)
-        scheduler.step(0)
+def _undo(scheduler: LRScheduler) -> None:
+    """Take back the first step of a schedule, or of all that are in it."""
+    if hasattr(scheduler, "_schedulers"):
+        for inner in scheduler._schedulers:
+            _undo(inner)
+    elif hasattr(scheduler, "last_epoch"):
+        scheduler.last_epoch -= 1
 
 
 class ChainedScheduler(LRScheduler):
@@ -155,6 +157,3 @@ class ChainedScheduler(LRScheduler):
         self.__dict__.update(state)
         for scheduler, part in zip(self._schedulers, saved, strict=True):
             scheduler.load_state_dict(part)
-
-
-assert EPOCH_WARNING.startswith("The epoch parameter")  # what `_begin` silences

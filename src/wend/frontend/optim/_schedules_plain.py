@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from wend.frontend.optim.optimizer import Optimizer
-from wend.frontend.optim.schedule import LRScheduler
+from wend.frontend.optim.schedule import LRScheduler, set_rate
 
 Factors = Callable[[int], float] | list[Callable[[int], float]]
 
@@ -68,7 +68,7 @@ class MultiplicativeLR(_PerGroup):
     """lr = lr before * lr_lambda(epoch), from the first epoch on."""
 
     def get_lr(self) -> list[Any]:
-        if self.last_epoch <= 0:
+        if self._is_initial:
             return self._rates()
         return [
             rate * fn(self.last_epoch)
@@ -174,7 +174,7 @@ class LinearLR(LRScheduler):
     def get_lr(self) -> list[Any]:
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
-        if self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
         slope = self.end_factor - self.start_factor
         before = self.total_iters * self.start_factor + (self.last_epoch - 1) * slope
@@ -194,7 +194,7 @@ class ExponentialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        return self._rates() if self.last_epoch == 0 else self._scaled(self.gamma)
+        return self._rates() if self._is_initial else self._scaled(self.gamma)
 
     def _get_closed_form_lr(self) -> list[Any]:
         return [base * self.gamma**self.last_epoch for base in self.base_lrs]
@@ -215,7 +215,7 @@ class PolynomialLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        if self.last_epoch == 0 or self.last_epoch > self.total_iters:
+        if self._is_initial or self.last_epoch > self.total_iters:
             return self._rates()
         now = 1.0 - self.last_epoch / self.total_iters
         before = 1.0 - (self.last_epoch - 1) / self.total_iters
@@ -240,7 +240,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[Any]:
-        if self.last_epoch == 0:
+        if self._is_initial:
             return self._rates()
         if self._step_count == 1 and self.last_epoch > 0:
             share = (1 + math.cos(self.last_epoch * math.pi / self.T_max)) / 2
@@ -306,7 +306,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             self._place(epoch)
         self.last_epoch = math.floor(epoch)
         for group, rate in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
-            group["lr"] = rate
+            set_rate(group, rate)
         self._last_lr = self._rates()
 
     def _place(self, epoch: float) -> None:

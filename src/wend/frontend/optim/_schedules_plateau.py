@@ -57,7 +57,8 @@ class ReduceLROnPlateau(LRScheduler):
 
     def _reset(self) -> None:
         """Forget what was seen."""
-        self.best = float("inf") if self.mode == "min" else -float("inf")
+        self.mode_worse = float("inf") if self.mode == "min" else -float("inf")
+        self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 

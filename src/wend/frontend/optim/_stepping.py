@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterable
 from typing import Any
 
-from wend.frontend.nn._core import NotImplementedInWend, Tensor, assign, ops
+from wend.frontend.nn._core import (
+    NotImplementedInWend,
+    Tensor,
+    assign,
+    float32,
+    float64,
+    get_default_dtype,
+    ops,
+)
+
+_SINGLE = struct.Struct("f")
 
 
 def check(condition: bool, what: str, value: Any) -> None:
@@ -33,6 +45,21 @@ def check_modes(name: str, differentiable: bool) -> None:
 def number(setting: Any) -> float:
     """A setting that may be a one-element tensor, as a number."""
     return setting.item() if isinstance(setting, Tensor) else setting
+
+
+def counter_dtype() -> Any:
+    """The dtype of the numbers in a parameter's state, as state dicts show them."""
+    return float64 if get_default_dtype() is float64 else float32
+
+
+def as_counter(value: float) -> float:
+    """A number as a state dict keeps it: so a run and one that loads its state go on alike."""
+    if counter_dtype() is float64:
+        return value
+    try:
+        return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def decay_of(group: dict[str, Any]) -> float | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from wend.frontend.nn._core import Tensor, ops
 from wend.frontend.optim._stepping import (
+    as_counter,
     check,
     check_betas,
     check_modes,
@@ -130,7 +131,8 @@ class NAdam(_Variant):
         mu = beta * (1.0 - 0.5 * 0.96 ** (step * fall))
         mu_next = beta * (1.0 - 0.5 * 0.96 ** ((step + 1) * fall))
         # The product over all steps begins at 1.
-        state["mu_product"] = product = (state["mu_product"] if step > 1 else 1.0) * mu
+        product = as_counter((state["mu_product"] if step > 1 else 1.0) * as_counter(mu))
+        state["mu_product"] = product
         return mu, mu_next, product
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from wend.frontend.nn._core import Tensor, ops
-from wend.frontend.optim._stepping import check, check_modes, decay_of, number, take, zeros_for
+from wend.frontend.optim._stepping import (
+    as_counter,
+    check,
+    check_modes,
+    decay_of,
+    number,
+    take,
+    zeros_for,
+)
 from wend.frontend.optim.optimizer import Optimizer
 
 __all__ = ["ASGD", "Rprop"]
@@ -57,7 +65,7 @@ class ASGD(Optimizer):
             state = self.state[p]
             if not state:
                 state["step"] = 0.0
-                state["eta"] = lr
+                state["eta"] = as_counter(lr)
                 state["mu"] = 1.0
                 state["ax"] = zeros_for(p)
             state["step"] = step = state["step"] + 1.0
@@ -72,8 +80,8 @@ class ASGD(Optimizer):
                 maximize=group["maximize"],
             )
             take((p, state["ax"]), results)
-            state["eta"] = lr / (1.0 + lambd * lr * step) ** group["alpha"]
-            state["mu"] = 1.0 / max(1.0, step - group["t0"])
+            state["eta"] = as_counter(lr / (1.0 + lambd * lr * step) ** group["alpha"])
+            state["mu"] = as_counter(1.0 / max(1.0, step - group["t0"]))
 
 
 class Rprop(Optimizer):

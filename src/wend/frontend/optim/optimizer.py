@@ -11,8 +11,9 @@ from typing import Any
 
 from wend.core._hot import current_trace, off_mode
 from wend.core.provenance import one_site
-from wend.frontend.nn._core import Tensor, enable_grad, float32, synchronize, tensor
+from wend.frontend.nn._core import Tensor, enable_grad, synchronize, tensor
 from wend.frontend.nn.hooks import HookTable, RemovableHandle
+from wend.frontend.optim._stepping import counter_dtype
 
 __all__ = [
     "Optimizer",
@@ -299,7 +300,7 @@ class Optimizer:
         if not isinstance(state, dict):
             return state
         return {
-            name: tensor(float(value), dtype=float32)
+            name: tensor(float(value), dtype=counter_dtype())
             if name in self._counters and isinstance(value, (int, float))
             else value
             for name, value in state.items()

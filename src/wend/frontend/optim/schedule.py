@@ -34,6 +34,9 @@ class LRScheduler:
     Subclasses define `get_lr`: a rate for each group at `self.last_epoch`, from the current one.
     """
 
+    #: Whether the step is the constructor's: one that resumes leaves the rates as they are.
+    _is_initial = False
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
@@ -46,7 +49,7 @@ class LRScheduler:
                     "param 'initial_lr' is not specified in "
                     f"param_groups[{i}] when resuming scheduler with last_epoch >= 0"
                 )
-        self.base_lrs: list[Any] = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs: list[Any] = [_plain(g["initial_lr"]) for g in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._step_count = 0
         _count_steps(optimizer)
@@ -59,7 +62,11 @@ class LRScheduler:
 
     def _initial_step(self) -> None:
         self._step_count = 0
-        self.step()
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
         """The schedule's settings and where it is."""
@@ -116,11 +123,11 @@ class LRScheduler:
             rates = self.get_lr() if closed is None else closed()
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             set_rate(group, rate)
-        self._last_lr = [_plain(group["lr"]) for group in self.optimizer.param_groups]
+        self._last_lr = self._rates()
 
     def _rates(self) -> list[Any]:
-        """The current rates."""
-        return [group["lr"] for group in self.optimizer.param_groups]
+        """The current rates; tensors are copied, as those of the groups are written in place."""
+        return [_plain(group["lr"]) for group in self.optimizer.param_groups]
 
     def _scaled(self, factor: float) -> list[Any]:
         """The current rates times a factor."""
