@@ -1,0 +1,114 @@
+"""Compares a case of Wend with PyTorch, and tells where and how they part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+import wend
+from training.choices import Case
+from training.loop import STEPS, train
+from tries import own_trie
+
+#: Greatest difference, relative to the largest number of a tensor, that rounding may make. Of the
+#: cases, most end 1e-15 and 1e-7 apart; a change of all weights by one rounding grows up to a
+#: thousandfold in twelve steps (measured with PyTorch alone, by task and optimiser), so some end
+#: 1e-12 and 2e-5 apart. A lost update of one parameter is 1e-3 or more (`test_comparison.py`).
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not equal: its name, and how large the difference is, relatively."""
+
+    name: str
+    size: float
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+def differences(ours: dict[str, Any], theirs: dict[str, Any], tolerance: float) -> list[Difference]:
+    """All that differs by more than the tolerance."""
+    found = [
+        Difference(name, np.inf, f"only {'Wend' if name in ours else 'PyTorch'} has it")
+        for name in ours.keys() ^ theirs.keys()
+    ]
+    for name in theirs:
+        if name in ours:
+            size, text = distance(ours[name], theirs[name])
+            if not size <= tolerance:
+                found.append(Difference(name, size, text))
+    return found
+
+
+def distance(a: Any, b: Any) -> tuple[float, str]:
+    """How far apart two results are, relative to the larger numbers of the second."""
+    numbers = (np.ndarray, int, float)
+    if not isinstance(b, numbers) or not isinstance(a, numbers) or isinstance(b, bool):
+        return (0.0 if a == b else np.inf), f"{a!r}, wanted {b!r}"
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a.dtype != b.dtype:
+        return np.inf, f"{a.dtype}, wanted {b.dtype}"
+    x, y = np.asarray(a), np.asarray(b)
+    if x.shape != y.shape:
+        return np.inf, f"shape {x.shape}, wanted {y.shape}"
+    if x.size == 0:
+        return 0.0, ""
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        return (0.0 if np.array_equal(x, y, equal_nan=True) else np.inf), f"{x}, wanted {y}"
+    apart = np.abs(x.astype("f8") - y.astype("f8"))
+    k = np.unravel_index(int(apart.argmax()), apart.shape)
+    size = float(apart[k]) / max(float(np.abs(y).max()), 1e-3)
+    place = "".join(f"[{i}]" for i in k)
+    return size, f"{place} is {x[k]:.10g}, wanted {y[k]:.10g} (apart by {size:.1e} of the largest)"
+
+
+def check(case: Case, steps: int = STEPS, tolerance: float | None = None) -> list[Difference]:
+    """What differs from PyTorch after some steps."""
+    torch.set_num_threads(1)
+    theirs = train(torch, case, steps)
+    with own_trie():
+        ours = train(wend, case, steps)
+    return differences(ours, theirs, TOLERANCE[case.dtype] if tolerance is None else tolerance)
+
+
+def report(case: Case, found: list[Difference], again: Callable[..., Any] = check) -> str:
+    """Text about a case that failed: the first step, the smallest such case, how to run it.
+
+    again: checks a case (and a number of steps), as it was found to fail
+    """
+    small = simpler(case, again)
+    found = again(small) or found
+    worst = sorted(found, key=lambda d: -d.size)[:8]
+    first = next((n for n in range(1, STEPS + 1) if again(small, n)), None)
+    lines = [
+        f"Wend and PyTorch differ in {len(found)} results of the training '{case}'.",
+        f"The same with fewer choices: '{small}'",
+        "Alone it is right after each number of steps."
+        if first is None
+        else f"The first step after which they differ: {first} of {STEPS}",
+        *(f"  {d}" for d in worst),
+        f"To run it: {command(small)}",
+    ]
+    return "\n".join(lines)
+
+
+def command(case: Case) -> str:
+    """The command that runs a case as it was run here."""
+    switches = [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("WEND_")]
+    return " ".join([*switches, f"python tests/training/run.py --case '{case}'"])
+
+
+def simpler(case: Case, again: Callable[..., Any] = check) -> Case:
+    """A case with as many of the plainest choices as still fails."""
+    for choice in fields(Case):
+        plainer = replace(case, **{choice.name: choice.default})
+        if plainer != case and again(plainer):
+            case = plainer
+    return case
