@@ -13,29 +13,15 @@ from typing import Any
 
 import numpy as np
 from programs import Program, Run
-from ways import Undecided, call, product_of
+from ways import REFUSED, Undecided, call, product_of
 
 import wend
 import wend.func
 import wend.utils.checkpoint
 from tries import new_trie, own_trie
-from wend.base import config
+from wend.base import config, defects
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-#: What PyTorch refuses and Wend, on purpose, computes (docs/compatibility.md).
-REFUSED = (
-    "modified by an inplace operation",
-    "a leaf Variable that requires grad is being used",  # of a view of what was none when taken
-    "derivative for aten::",
-    "refer to a single memory location",
-    "its base or another view of its base has been modified",
-    "A view was created in no_grad mode and is being modified inplace",
-    "is the output of a function that returns multiple views",
-    "Trying to backward through the graph a second time",
-    "Can't detach views in-place",
-    "saved tensor that has been detached in-place",
-    "view size is not compatible with input tensor's size and stride",
-)
 
 
 @dataclass
@@ -102,6 +88,9 @@ def _unlike_errors(a: Exception | None, b: Exception | None) -> str | None:
 
 
 def _unlike(a: Any, b: Any, tolerance: float, loose: bool) -> str | None:
+    if a[0] == b[0] == "error":  # one is like another if the same `except` clauses catch it
+        x, y = a[2].tolist(), b[2].tolist()
+        return None if y[0] in x else f"errors: {x} and {y}"
     if a[0] != b[0] or a[2].shape != b[2].shape or (a[1] != b[1] and not loose):
         return f"{(*a[:2], a[2].shape)} and {(*b[:2], b[2].shape)} (dtype, requires_grad, shape)"
     x, y = a[2], b[2]
@@ -171,6 +160,13 @@ def _check(program: Program, run: Run, i: int) -> str:
     ways = {"Wend": execute(wend, program, run)}
     if program.apart and i in (1, 3):
         ways["Wend off the trie"] = off_trie(program, run)
+    if program.forced and i == 2:
+        with config.override(compile=True, wait=True):
+            ways["Wend as machine code"] = execute(wend, program, run)
+    if defects.count():
+        found = defects.summary()
+        defects.reset()
+        raise Differs(program, run, "failures inside", found)
     theirs = execute(importlib.import_module("torch"), program, run) if HAS_TORCH else None
     if i % 2 == 0 or any(o.error is not None for o in (*ways.values(), theirs) if o is not None):
         with wend.eager(), config.override(compile=False):

@@ -12,7 +12,9 @@ import statements
 from hypothesis import strategies as st
 from scope import LOW, Scope
 
-HEAD = "def program(torch, F, Product, data, decide, read, seen, n, m):"
+HEAD = (
+    "def program(torch, F, Product, data, decide, read, seen, n, m, fill, watch, caught):"
+)
 PALETTES = (
     ("float64",), ("float64",), ("float32",), ("float64", "float32"), ("float32", "float64"),
     ("float32", "bfloat16"), ("float16", "float32"),
@@ -44,7 +46,7 @@ class Run:
 class Program:
     """A function of what HEAD names, which returns tensors by name; and how to run it.
 
-    apart: also run it where nothing is kept in the trie
+    apart: also run it where nothing is kept in the trie     forced: also as machine code at once
     """
 
     lines: list[str]
@@ -52,6 +54,7 @@ class Program:
     runs: list[Run]
     dtypes: set[str]
     apart: bool
+    forced: bool = False
     _compiled: Callable[..., dict[str, Any]] | None = field(default=None, repr=False)
 
     @property

@@ -25,20 +25,28 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+# A failure inside Wend is one of the program's, whatever computes the results afterwards.
+os.environ.setdefault("WEND_STRICT", "1")
+
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from programs import Program, drawn  # noqa: E402
+import programs  # noqa: E402
+import training  # noqa: E402
+from programs import Program  # noqa: E402
 
 SHARE = 250  # programs of one process
 
 
-def program_of(seed: int, number: int) -> Program:
+KINDS = {"expressions": programs.drawn, "training": training.drawn}
+
+
+def program_of(seed: int, number: int, kind: str = "expressions") -> Program:
     """One of a seed's programs."""
-    return drawn(random.Random(f"{seed} {number}").randint)
+    return KINDS[kind](random.Random(f"{seed} {number}").randint)
 
 
-def work(seed: int, first: int, count: int) -> None:
+def work(seed: int, first: int, count: int, kind: str) -> None:
     """Run some programs; print a line of JSON before each one, and one with its ending."""
     import compare
     import reduce
@@ -48,7 +56,7 @@ def work(seed: int, first: int, count: int) -> None:
 
     for number in range(first, first + count):
         print(json.dumps({"begins": number}), flush=True)
-        program = program_of(seed, number)
+        program = program_of(seed, number, kind)
         try:
             ending: dict[str, Any] = {"ending": compare.check(program)}
         except compare.Differs as found:
@@ -80,7 +88,7 @@ def run_share(
                 endings.append(found)
     if process.returncode != 0:
         found = {"number": begun, "lines": 0, "ending": "CRASHES", "text": f"{process.returncode}"}
-        again = [*command[:3], f"{seed}", f"{begun}", "1", "--without-torch"]
+        again = [*command[:-3], f"{seed}", f"{begun}", "1", "--without-torch"]
         alone = subprocess.run(again, stdout=subprocess.DEVNULL)
         if alone.returncode == 0:
             found = {"number": begun, "lines": 0, "ending": "PyTorch crashes"}
@@ -126,6 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--kind", choices=KINDS, default="expressions", help="of programs")
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
@@ -135,7 +144,7 @@ def main() -> int:
     parser.add_argument("-p", action="append", metavar="PLUGIN", help="load it: small_parts, ...")
     parser.add_argument("--work", nargs=3, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    options = [word for name in args.p or () for word in ("-p", name)]
+    options = ["--kind", args.kind, *(word for name in args.p or () for word in ("-p", name))]
     for name in args.p or ():
         importlib.import_module(name)
     if args.without_torch:
@@ -144,11 +153,11 @@ def main() -> int:
         compare.HAS_TORCH = False
         options.append("--without-torch")
     if args.work:
-        work(*args.work)
+        work(*args.work, args.kind)
         return 0
     if args.show:
         for number in range(args.first, args.first + args.programs):
-            print(program_of(args.seed, number).script)
+            print(program_of(args.seed, number, args.kind).script)
         return 0
     record = run(args.seed, args.first, args.programs, options)
     if args.output:

@@ -10,6 +10,22 @@ import random
 import numpy as np
 
 
+#: What PyTorch refuses and Wend, on purpose, computes (docs/compatibility.md).
+REFUSED = (
+    "modified by an inplace operation",
+    "a leaf Variable that requires grad is being used",  # of a view of what was none when taken
+    "derivative for aten::",
+    "refer to a single memory location",
+    "its base or another view of its base has been modified",
+    "A view was created in no_grad mode and is being modified inplace",
+    "is the output of a function that returns multiple views",
+    "Trying to backward through the graph a second time",
+    "Can't detach views in-place",
+    "saved tensor that has been detached in-place",
+    "view size is not compatible with input tensor's size and stride",
+)
+
+
 class Undecided(Exception):
     """A branch hangs on a rounding error."""
 
@@ -92,13 +108,104 @@ def plain(value):
     return dtype, value.requires_grad, array.numpy().copy()
 
 
+def fill_of(data):
+    """fill(key, module): the module, with weights that are the same for the same key."""
+
+    def fill(key, module):
+        for i, p in enumerate(module.parameters()):
+            p.data.copy_(data(1000 * key + i, tuple(p.shape), p.dtype) * 0.4)
+        return module
+
+    return fill
+
+
+def parts_of(name, thing):
+    """Names and tensors, arrays and numbers of all that a program could look at."""
+    if hasattr(thing, "param_groups"):
+        for i, group in enumerate(thing.param_groups):
+            numbers = {key: value for key, value in group.items() if key != "params"}
+            yield from parts_of(f"{name} {i}", numbers)
+            for j, p in enumerate(group["params"]):
+                for key, value in thing.state.get(p, {}).items():
+                    # Counts are numbers in Wend, and tensors in PyTorch.
+                    single = getattr(value, "ndim", 1) == 0
+                    yield from parts_of(f"{name} {i} {j}.{key}", float(value) if single else value)
+    elif hasattr(thing, "named_parameters"):
+        yield from parts_of(name, dict(thing.named_parameters()))
+        yield from parts_of(name, dict(thing.named_buffers()))
+    elif isinstance(thing, dict):
+        for key in sorted(thing, key=str):
+            yield from parts_of(f"{name}.{key}", thing[key])
+    elif isinstance(thing, (list, tuple)):
+        for i, part in enumerate(thing):
+            yield from parts_of(f"{name}[{i}]", part)
+    elif isinstance(thing, (int, float)) and not isinstance(thing, bool):
+        yield name, np.array(float(thing))
+    elif hasattr(thing, "shape"):
+        yield name, thing
+
+
+def watch_of(seed, results, later):
+    """watch(step, **things): notes the numbers of all things.
+
+    They are read at once, or as copies that are read `later`, or only those of the last step,
+    as the seed says: what is read is computed.
+    """
+    way = seed % 4
+
+    def note(name, value):
+        if isinstance(value, np.ndarray):
+            results[name] = "array", False, value.copy()
+            return
+        results[name] = None  # keeps its place
+        if way == 1:
+            results[name] = plain(value)
+        else:
+            later[name] = value.detach().clone(), value.requires_grad
+
+    def watch(step, **things):
+        if way in (2, 3):
+            for name in later:
+                del results[name]
+            later.clear()
+        if way == 3 and step % 2:
+            return
+        for key, thing in things.items():
+            for name, value in parts_of(f"{step}: {key}", thing):
+                note(name, value)
+                if not isinstance(value, np.ndarray) and value.is_leaf:
+                    name = f"{name}.grad"
+                    if value.grad is None:
+                        results[name] = None
+                    else:
+                        note(name, value.grad)
+
+    return watch
+
+
+def caught_of(results):
+    """caught(step, error): notes the kind of an error, and goes on."""
+
+    def caught(step, error):
+        if any(text in str(error) for text in REFUSED):
+            raise error
+        kinds = [c.__name__ for c in type(error).__mro__ if c.__module__ == "builtins"]
+        results[f"{step}: error {len(results)}"] = "error", False, np.array(kinds)
+
+    return caught
+
+
 def call(torch, program, product, margin, n, m, data, reads):
     """Run a program; returns its results by name and what its hooks saw."""
-    results, seen = {}, []
+    results, seen, later = {}, [], {}
+    draw = data_of(torch, data)
     found = program(
-        torch, torch.nn.functional, product, data_of(torch, data), decide_of(margin),
-        read_of(reads, results), seen, n, m,
+        torch, torch.nn.functional, product, draw, decide_of(margin), read_of(reads, results),
+        seen, n, m, fill_of(draw), watch_of(reads, results, later), caught_of(results),
     )  # fmt: skip
+    for name, (value, requires_grad) in later.items():
+        dtype, _, array = plain(value)
+        results[name] = dtype, requires_grad, array
     for name in list(found):
         value = found.pop(name)
         results[name] = plain(value)
