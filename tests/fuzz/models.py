@@ -40,7 +40,7 @@ class Loop(Scope):
 
     def filled(self, text: str, **names: object) -> str:
         """A text with names in it: {p} a weight, {m} a module, {o} an optimiser, {k} a number."""
-        weight, dims = self.pick(self.weights) if self.weights else ("", ())
+        weight, dims = self.weight()
         found = {
             "p": weight, "shape": f"({', '.join(dims)},)", "t": f"torch.{self.dtype}",
             "m": self.pick(self.modules) if self.modules else "",
@@ -48,6 +48,12 @@ class Loop(Scope):
             "k": self.fresh(), "rows": self.rows, **names,
         }  # fmt: skip
         return text.format(**found)
+
+    def weight(self) -> tuple[str, Dims]:
+        """A weight: every second time the first one, so that much happens to the same."""
+        if not self.weights:
+            return "", ()
+        return self.weights[0] if self.chance(2) else self.pick(self.weights)
 
     def batch(self, features: str) -> str:
         """A new batch of floats, other numbers in each step."""

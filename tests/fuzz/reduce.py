@@ -34,17 +34,17 @@ def reduced(program: Program, fails: Callable[[Program], bool], most: int = 250)
 
     A line that others need cannot go: both libraries would raise NameError, which is no failure.
     """
-    tried = 0
-    smaller = True
-    while smaller and tried < most:
-        smaller = False
-        for candidate in _smaller(program):
-            tried += 1
-            if tried >= most:
-                break
-            if _is_python(candidate) and fails(candidate):
-                program, smaller = candidate, True
-                break
+    at = tried = since = 0  # since: so many failed to fail after the last that did
+    candidates = list(_smaller(program))
+    while since < len(candidates) and tried < most:
+        candidate = candidates[at % len(candidates)]
+        tried += 1
+        if _is_python(candidate) and fails(candidate):
+            # What was tried before is hardly worth another try now: go on at the same place.
+            program, since = candidate, 0
+            candidates = list(_smaller(program))
+        else:
+            at, since = at + 1, since + 1
     return program
 
 
@@ -53,12 +53,18 @@ def _smaller(program: Program) -> Iterator[Program]:
     for i in reversed(range(len(program.runs))):
         if len(program.runs) > 1:
             yield _without(program, runs=program.runs[:i] + program.runs[i + 1 :])
-    if program.apart:
+    if program.apart or program.forced:
+        yield _without(program, apart=False, forced=False)
+    if program.apart and program.forced:
         yield _without(program, apart=False)
+        yield _without(program, forced=False)
     for i in reversed(range(len(program.lines))):
-        end = i + 1
-        while end < len(program.lines) and _depth(program.lines[end]) > _depth(program.lines[i]):
-            end += 1
+        end = _end(program.lines, i)
+        if program.lines[i].strip() == "try:":  # what is tried, without what catches its errors
+            after = _end(program.lines, end)
+            tried = [line[4:] for line in program.lines[i + 1 : end]]
+            yield _without(program, lines=program.lines[:i] + program.lines[after:])
+            yield _without(program, lines=program.lines[:i] + tried + program.lines[after:])
         yield _without(program, lines=program.lines[:i] + program.lines[end:])
         if end > i + 1:  # the block without its head
             inner = [line[4:] for line in program.lines[i + 1 : end]]
@@ -69,6 +75,14 @@ def _smaller(program: Program) -> Iterator[Program]:
 
 def _without(program: Program, **changes: object) -> Program:
     return replace(program, _compiled=None, **changes)  # type: ignore[arg-type]
+
+
+def _end(lines: list[str], i: int) -> int:
+    """The line after the block that a line begins."""
+    end = i + 1
+    while end < len(lines) and _depth(lines[end]) > _depth(lines[i]):
+        end += 1
+    return end
 
 
 def _depth(line: str) -> int:

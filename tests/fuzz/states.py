@@ -44,6 +44,10 @@ CARRIERS = (
             ("b{k} *= 0.5", "b{k}[step % 4] = step", "t{k}.add_(0.25)", "t{k}[0] = float(b{k}[1])",
              "with torch.no_grad():\n    t{k}.add_({p}.mean(), alpha=0.1)",
              "b{k}[:] = data({k}00 + step, (4,), {t}).numpy()"), "t{k}"),
+    Carrier("a{k} = {p}.detach().numpy()[::2]", ("a{k} *= 0.5", "a{k}[0] = 0.1"), "a{k}"),
+    Carrier("a{k} = {p}.detach().view(-1)[1:].numpy()", ("a{k} += 0.1", "a{k}[0] = -0.1"), "a{k}"),
+    Carrier("a{k} = {p}.detach().numpy().T\nw{k} = torch.from_numpy(a{k})",
+            ("a{k} *= 0.5", "w{k}[0] += 0.1", "w{k}.mul_(0.5)"), "a{k}, w{k}"),
     # running buffers
     Carrier("r{k} = torch.zeros((), dtype={t})",
             ("r{k}.mul_(0.9).add_({p}.detach().mean(), alpha=0.1)",
@@ -74,6 +78,20 @@ CARRIERS = (
             ("s{k} = copy.deepcopy({o0}.state_dict())", "{o0}.load_state_dict(s{k})",
              "{o0}.load_state_dict({o0}.state_dict())",
              "{o0}.load_state_dict(copy.deepcopy({o0}.state_dict()))")),
+    Carrier("k{k} = ({p}.detach().abs() > 0.2).to({t})",
+            ("with torch.no_grad():\n    {p0}.mul_(k{k})",
+             "if {p0}.grad is not None:\n    {p0}.grad.mul_(k{k})", "{p0}.data *= k{k}",
+             "k{k} = ({p0}.detach().abs() > 0.1).to({t})"), "k{k}"),
+    # gradients that are kept, shared, or pieces of one buffer
+    Carrier("i{k} = torch.zeros(sum(p.numel() for p in params), dtype={t})",
+            ("at = 0\nfor p in params:\n    p.grad = i{k}[at : at + p.numel()].view_as(p)\n"
+             "    at += p.numel()", "i{k}.zero_()", "i{k}.mul_(0.5)"), "i{k}"),
+    Carrier("g{k} = {p}.grad",
+            ("g{k} = {p0}.grad", "if g{k} is not None:\n    g{k}.mul_(0.5)",
+             "if g{k} is not None:\n    {p0}.grad = g{k}", "if g{k} is not None:\n    g{k}.zero_()",
+             "if {p0}.grad is not None:\n    {p0}.grad.view(-1)[0] = 0.1",
+             "if {p0}.grad is not None:\n    g{k} = torch.from_numpy({p0}.grad.numpy())"),
+            "g{k}"),
     Carrier("g{k} = []",
             ("g{k} = [p.grad for p in {m0}.parameters()]",
              "for g in g{k}:\n    g.mul_(0.5) if g is not None else 0",
@@ -92,11 +110,55 @@ CARRIERS = (
     Carrier("h{k} = {m}.register_full_backward_hook("
             "lambda m, i, o: seen.append(({k}, float(sum(g.sum() for g in o if g is not None)))))",
             ("h{k}.remove()",)),
+    Carrier("h{k} = {p}.register_post_accumulate_grad_hook("
+            "lambda p: [p.data.add_(p.grad, alpha=-0.05), p.grad.zero_()].clear())",
+            ("h{k}.remove()",)),
+    Carrier("h{k} = {m}.register_forward_hook("
+            "lambda m, i, o: j{k}.append((o[0] if isinstance(o, tuple) else o).detach()))\nj{k} = []",
+            ("h{k}.remove()", "j{k} = []", "for x in j{k}:\n    x.mul_(0.5)"), "j{k}"),
+    Carrier("h{k} = {m}.register_forward_pre_hook(lambda m, i: (i[0] * 1, *i[1:]))",
+            ("h{k}.remove()",)),
+    Carrier("h{k} = {p}.register_hook(lambda g: (h{k}.remove(), g * 2)[1])", ("h{k}.remove()",)),
     Carrier("h{k} = {o}.register_step_post_hook(lambda *_: seen.append({k}))", ("h{k}.remove()",)),
+    # graphs that are kept
+    Carrier("z{k} = data({k}00, (3,), {t}, True)\ny{k} = (z{k} * 0.5).tanh() * z{k}",
+            ("y{k}.sum().backward(retain_graph=True)",
+             "(y{k} * y{k}).mean().backward(retain_graph=True)", "z{k}.grad = None",
+             "y{k}.register_hook(lambda g: g * 0.5)", "y{k} = y{k} * 0.5 + z{k}",
+             "seen.append(({k}, torch.autograd.grad(y{k}[0], z{k}, retain_graph=True)[0].sum().item()))",
+             "with torch.no_grad():\n    y{k} += 1", "y{k}.retain_grad()"), "y{k}"),
+    Carrier("z{k} = data({k}00, (4,), {t}, True)\nu{k} = torch.zeros(4, dtype={t})",
+            ("u{k} = torch.tanh(u{k} * 0.5 + z{k})", "u{k} = torch.tanh(u{k} * z{k} + {p}.mean())",
+             "u{k} = u{k}.detach()", "u{k} = torch.tanh(u{k} + {p}.detach().mean() * z{k})",
+             "u{k}.sum().backward(retain_graph=True) if u{k}.requires_grad else 0",
+             "u{k}.detach_()"), "u{k}.detach(), z{k}"),
+    # averages, vectors of all parameters
+    Carrier("e{k} = torch.optim.swa_utils.AveragedModel({m})",
+            ("e{k}.update_parameters({m0})", "e{k}.update_parameters({m0})",
+             "with torch.no_grad():\n    for q, p in zip(e{k}.parameters(), {m0}.parameters()):\n"
+             "        p.copy_(q)"), "e{k}"),
+    Carrier("f{k} = torch.nn.utils.parameters_to_vector({m}.parameters()).detach()",
+            ("f{k}.mul_(0.9)", "f{k} = torch.nn.utils.parameters_to_vector({m0}.parameters())",
+             "with torch.no_grad():\n    f{k} += 0.01"), "f{k}.detach()"),
+    Carrier("f{k} = torch.nn.utils.parameters_to_vector({m}.parameters()).detach()",
+            ("torch.nn.utils.vector_to_parameters(f{k}, {m0}.parameters())", "f{k}.mul_(0.9)"),
+            "f{k}.detach()", kind="data swapped"),
     # parameters that come and go
     Carrier("", ("{p0}.data = {p0}.data * 0.9", "{p0}.data = data({k}00, {shape0}, {t})"),
             kind="data swapped"),
     Carrier("", ("{p0}.data = {p0}.detach().clone()",), kind="data swapped"),
+    Carrier("", ("for p in params:\n    p.data = p.data + 0.01",
+                 "if params[-1].shape == params[0].shape:\n"
+                 "    params[0].data, params[-1].data = params[-1].data, params[0].data"),
+            kind="data swapped"),
+    Carrier("i{k} = torch.cat([p.detach().reshape(-1) for p in params])",
+            ("at = 0\nfor p in params:\n    p.data = i{k}[at : at + p.numel()].view_as(p)\n"
+             "    at += p.numel()", "i{k}.mul_(0.9)"), "i{k}", kind="data swapped"),
+    Carrier("b{k} = data({k}00, (4,), {t}).numpy().copy()\n"
+            "q{k} = torch.nn.Parameter(torch.from_numpy(b{k}))\n"
+            "o{k} = torch.optim.SGD([q{k}], lr=0.1, momentum=0.5)",
+            ("b{k} *= 0.9", "(q{k} * q{k}).sum().backward()\no{k}.step()\no{k}.zero_grad()",
+             "b{k}[0] = 0.5\nq{k}.sum().backward()", "q{k}.data.add_(0.1)"), "b{k}, q{k}, o{k}"),
     Carrier("", ("{p0}.requires_grad_(False)", "{p0}.requires_grad_()",
                  "{p0}.requires_grad_(step % 2 == 0)")),
     Carrier("", ("{m0}.requires_grad_(False)", "{m0}.requires_grad_(True)",
@@ -125,6 +187,12 @@ BETWEEN = (
     "{p}.grad = torch.ones_like({p}) * 0.1", "{p}.grad = data({k}00 + step, {shape}, {t})",
     "{o}.param_groups[0]['lr'] *= 0.7", "{o}.zero_grad()", "{o}.zero_grad(set_to_none=False)",
     "{o}.state.clear()", "{o}.step()", "{m}.zero_grad()",
+    "with torch.inference_mode():\n    seen.append({p}.sum().item())",
+    "with torch.no_grad():\n    scale = {p}.abs().max()\n    {p}.div_(1 + scale)",
+    "try:\n    with torch.no_grad():\n        {p}.mul_(0.9)\n        {p}.view(-1, 1000)\n"
+    "except RuntimeError as error:\n    caught(step, error)",
+    "try:\n    {p}.detach()[torch.tensor([0, 99])] = 1\nexcept IndexError as error:\n"
+    "    caught(step, error)",
     "read({k}, {p})", "seen.append({p}.detach().sum().item())",
     "if bool(({p}.detach().sum() > 1e-3).item()):\n    seen.append(1)",
     "seen.append(len(repr({p}.detach())) > 5)", "seen.append(len({p}.tolist()))",
@@ -137,7 +205,7 @@ BETWEEN = (
 def carrier(s: Loop) -> None:
     """Something that is carried from step to step."""
     found = s.pick([c for c in CARRIERS if c.kind not in s.left_out])
-    (weight, dims), module = s.pick(s.weights), s.pick(s.modules)
+    (weight, dims), module = s.weight(), s.pick(s.modules)
     optimiser, number = s.pick(s.optimisers), s.fresh()
     names = {
         "k": number, "p0": weight, "shape0": f"({', '.join(dims)},)", "m0": module,
@@ -150,7 +218,7 @@ def carrier(s: Loop) -> None:
     # Other weights may come into what is done between steps; they are drawn when the texts are.
     s.between += [s.filled(text, **names) for text in texts]
     if found.watched:
-        s.watched.append(s.filled(found.watched, **names))
+        s.watched += s.filled(found.watched, **names).split(", ")
 
 
 def between(s: Loop, most: int) -> None:

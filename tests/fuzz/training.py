@@ -8,6 +8,7 @@ import statements
 from gradients import function
 from models import LAYERS, Loop, called, model
 from programs import Program, Run
+from scope import Value
 from states import LEFT_OUT, between, carrier
 
 # Numbers that are added to denominators are large enough for rounding not to decide.
@@ -31,7 +32,7 @@ SCHEDULERS = (
 LOSSES = (
     "({y} * {y}).mean()", "{y}.tanh().sum() * 0.1", "torch.logsumexp({y}, 1).mean()",
     "F.mse_loss({y}, data({k}00 + step, {y}.shape, {t}))", "{y}.sigmoid().norm()",
-    "F.cross_entropy({y}, (data({k}00 + step, ({rows},), torch.int64) + 3) % {y}.shape[1])",
+    "F.cross_entropy({y}, (data({k}00 + step, {y}.shape[:1], torch.int64) + 3) % {y}.shape[1])",
     "F.smooth_l1_loss({y}, torch.ones_like({y}))", "-F.log_softmax({y}, 1)[:, 0].mean()",
     "({y} ** 2).sum(1).sqrt().mean()", "{y}.std()",
 )
@@ -46,6 +47,11 @@ BACKWARDS = (
     "    if g is not None:\n        p.grad = g if p.grad is None else p.grad + g",
     "g{k} = torch.autograd.grad({l}, {p}, create_graph=True, allow_unused=True)[0]\n"
     "({l} + (0 if g{k} is None else (g{k} * g{k}).sum())).backward()",
+    "{l} /= 2\n{l}.backward()", "losses = [{l}, {l} * {l}]\ntorch.stack(losses).mean().backward()",
+    "g{k} = torch.autograd.grad({l}, {p}, create_graph=True, allow_unused=True)[0]\n"
+    "fast = {p} - 0.1 * ({p} if g{k} is None else g{k})\n(fast * fast * {l}).sum().backward()",
+    "if decide({l}, 0.5):\n    ({l} * 0.5).backward()\nelse:\n    {l}.backward()",
+    "for _ in range(1 + step % 2):\n    {l}.backward(retain_graph=True)",
 )
 TREATMENTS = (
     "torch.nn.utils.clip_grad_norm_(params, 0.5)", "torch.nn.utils.clip_grad_value_(params, 0.1)",
@@ -64,6 +70,23 @@ UPDATES = (
     "for p in params:\n    if p.grad is not None:\n        p.data.add_(p.grad, alpha=-0.1)",
     "with torch.no_grad():\n    for p in params:\n        if p.grad is not None:\n"
     "            p.sub_(p.grad, alpha=0.1)\n            p.grad.zero_()",
+)
+# What may be made of a model's result, of the model and its operand.
+ROUTES = (
+    "{z} = torch.zeros({rows}, 4, dtype={t})\nmask = {y}[:, 0].detach() > 0.05\n"
+    "{z}[mask, :3] = {y}[mask, :3].tanh()",
+    "{z} = {y} * 0.5 if step % 2 else {y}.tanh()", "{z} = {y}[{y}[:, 0].detach() > 0.05]",
+    "{z} = torch.utils.checkpoint.checkpoint(torch.tanh, {y}, use_reentrant=False)",
+    "{z} = torch.cat([row[None] * (i + 1) for i, row in enumerate({y})])",
+    "{z} = {y}\nwhile decide({z}.norm(), 1.5):\n    {z} = {z} * 0.5",
+    "{z} = torch.stack([{y}[i % {y}.shape[0]] for i in range(1 + step)])",
+    "{z} = torch.tanh({y})\nif decide({z}.mean(), 0.05):\n    {z} = {z} * {z}\nelse:\n"
+    "    {z} = {z}.sin() * {p}.mean()",
+    "{z} = {y} + 0\n{z}.mul_(0.5)\n{z}[0] = {z}[-1].detach() * 2",
+    "{z} = sum(({y}[i : i + 2].sum(0, keepdim=True) for i in range(step)), {y}[:1])",
+    "with torch.no_grad():\n    scale = {y}.abs().max() + 1\n{z} = {y} / scale",
+    "{z} = {y}.clone()\nfor i in range(step):\n    {z} = {z} + {y}[{z}.detach().argmax() % {rows}]",
+    "{z} = {y} * {p}.sum().detach().sigmoid().item()", "{z} = {y}.detach().requires_grad_() * {y}",
 )
 ERRORS = "(RuntimeError, ValueError, IndexError, TypeError)"
 FAULTS = (
@@ -120,7 +143,7 @@ def _setup(s: Loop) -> list[tuple[str, object]]:
     s.emit(f"params = list(dict.fromkeys([{every}]))")
     for _ in range(s.pick((1, 1, 1, 2))):
         _optimiser(s)
-    for _ in range(s.integer(0, 4)):
+    for _ in range(s.integer(1, 6)):
         carrier(s)
     return layers
 
@@ -230,6 +253,8 @@ def _forward(s: Loop, layers: list[tuple[str, object]]) -> None:
             "{y}.register_hook(lambda g: g * 0.5)", "{y}.retain_grad()",
             "{y}.register_hook(lambda g: seen.append(({k}, g.sum().item())))",
         )), y=made)  # fmt: skip
+    if s.chance(2):
+        made = _route(s, made)
     for _ in range(s.integer(0, 3)):
         s.pick(ORDINARY)(s)
     terms = [s.filled(s.pick(LOSSES), y=made)]
@@ -240,6 +265,16 @@ def _forward(s: Loop, layers: list[tuple[str, object]]) -> None:
     s.emit(f"loss = {' + '.join(terms)}")
     if s.chance(4):
         s.put(s.pick(("read({k}, loss)", "seen.append(loss.item())", "read({k}, {p})")))
+
+
+def _route(s: Loop, made: str) -> str:
+    """Something that is made of a model's result; returns its name."""
+    found = s.pick(ROUTES)
+    number = s.fresh()
+    s.put(found, y=made, z=f"v{number}")
+    s.values.append(Value(f"v{number}", s.dtype, (f"v{number}.shape[0]", f"v{number}.shape[1]"),
+                          3.0, True, storage=number))  # fmt: skip
+    return f"v{number}"
 
 
 def _backward(s: Loop) -> None:
@@ -266,6 +301,6 @@ def _runs(s: Loop) -> list[Run]:
     n = s.pick((3, 2, 4, 5))
     seed = s.integer(0, 99)
     return [
-        Run(n, 3, seed, 0), Run(n, 3, seed, 1), Run(s.pick((4, 2, 6)), 3, s.integer(100, 199), 6),
-        Run(n, 3, s.integer(100, 199), s.pick((4, 7, 11, 8))),
+        Run(n, 3, seed, 0), Run(n, 3, seed, s.pick((1, 2))),
+        Run(s.pick((4, 2, 6)), 3, s.integer(100, 199), s.pick((4, 6, 7, 8))),
     ]  # fmt: skip

@@ -148,8 +148,8 @@ def parts_of(name, thing):
 def watch_of(seed, results, later):
     """watch(step, **things): notes the numbers of all things.
 
-    They are read at once, or as copies that are read `later`, or only those of the last step,
-    as the seed says: what is read is computed.
+    As the seed says, copies are made whose numbers are read `later`, or the numbers are read at
+    once, or only those of the last step, or copies in every second: what is read is computed.
     """
     way = seed % 4
 
@@ -164,7 +164,7 @@ def watch_of(seed, results, later):
             later[name] = value.detach().clone(), value.requires_grad
 
     def watch(step, **things):
-        if way in (2, 3):
+        if way == 2:
             for name in later:
                 del results[name]
             later.clear()
