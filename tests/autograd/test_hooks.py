@@ -266,6 +266,14 @@ def test_reading_grad_of_a_non_leaf_warns_with_the_line():
     assert (torch.ones(1) * 2).grad is None
 
 
+def test_post_accumulate_hooks_return_nothing():
+    x = leaf(torch, 2.0)
+    x.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(3))
+    with pytest.raises(GraphError, match="should return None, not Tensor"):
+        (x * x).sum().backward()
+    assert x.grad.tolist() == [12.0]  # the hook has run, as in PyTorch
+
+
 def test_what_cannot_have_hooks():
     with pytest.raises(GraphError, match="doesn't require gradient"):
         torch.ones(1).register_hook(print)

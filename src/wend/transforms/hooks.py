@@ -182,7 +182,11 @@ def accumulate_hooked(leaf: Leaf, g: Any, create_graph: bool) -> None:
         add_to_grad(handle, g, create_graph)
         if leaf.post_hooks:
             for hook in list(leaf.post_hooks.values()):
-                hook(handle)
+                if (found := hook(handle)) is not None:
+                    raise GraphError(
+                        "register_post_accumulate_grad_hook: such hooks should return None, "
+                        f"not {type(found).__name__}"
+                    )
     if node:
         run_node_hooks(node.after, (), (g,))
 
