@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
-from training import layered, mixed, sequential
+from training import layered, mixed, sequential, unusual
 from training.covering import covering
 
-TASKS = layered.TASKS | sequential.TASKS | mixed.TASKS
+TASKS = layered.TASKS | sequential.TASKS | mixed.TASKS | unusual.TASKS
 
 #: Each optimiser with plain settings, and with many of its own. LBFGS needs a closure.
 OPTIMISERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -71,6 +71,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "half_way": ("nothing", "reloaded", "deepcopied"),
     "losses": ("read", "kept"),
     "data": ("tensor", "from_numpy", "one_buffer"),
+    "backward": ("once", "twice", "assigned"),
+    "watched": ("no", "evaluated", "norms", "arrays"),
 }
 
 
@@ -81,6 +83,9 @@ class Case:
     settings: of the optimiser; 'groups' has plain ones, with others for every second parameter
     half_way: what happens after half of the steps      losses: read in each step, or at the end
     data: where tensors come from; 'one_buffer' is NumPy memory that all batches are written into
+    backward: 'twice' goes through a graph that is kept; 'assigned' is `autograd.grad`
+    watched: the loss in evaluation, norms of gradients and parameters, or NumPy arrays that share
+             the parameters' memory all the time
     """
 
     task: str = "mlp"
@@ -96,6 +101,8 @@ class Case:
     half_way: str = "nothing"
     losses: str = "read"
     data: str = "tensor"
+    backward: str = "once"
+    watched: str = "no"
 
     def __post_init__(self) -> None:
         for name, values in CHOICES.items():

@@ -33,6 +33,8 @@ class Learner:
         self.model = fill(t, self.task.make(t), case.dtype, seed)
         self.losses: list[Any] = []
         self.buffers: dict[str, np.ndarray] = {}
+        self.watched: list[float] = []
+        self.arrays: dict[str, np.ndarray] = {}
         self.equip()
 
     def equip(self) -> None:
@@ -88,6 +90,7 @@ class Learner:
         self.losses += [loss.item() if self.case.losses == "read" else loss for loss in losses]
         if hasattr(self.model, "after_step"):
             self.model.after_step(step)
+        self.watch(step)
 
     def phase(self, step: int, k: int, meddle: Meddle | None) -> Any:
         """A step of one optimiser; returns the loss before it."""
@@ -109,7 +112,7 @@ class Learner:
         total, parts = 0, int(case.accumulate)
         for part in range(parts):
             loss = loss_of(**self.batch(step, part)) / parts
-            loss.backward()
+            self.backward(loss)
             total = total + loss.detach()
         parameters = [p for group in optimiser.param_groups for p in group["params"]]
         if case.clip == "norm":
@@ -117,6 +120,37 @@ class Learner:
         elif case.clip == "value":
             self.t.nn.utils.clip_grad_value_(parameters, 0.05)
         return total
+
+    def backward(self, loss: Any) -> None:
+        """Add the gradients of a loss, in the way that the case says."""
+        if self.case.backward == "twice":
+            (0.25 * loss).backward(retain_graph=True)
+            (0.75 * loss).backward()
+        elif self.case.backward == "assigned":
+            learnt = [p for p in self.model.parameters() if p.requires_grad]
+            grads = self.t.autograd.grad(loss, learnt, allow_unused=True)
+            for p, grad in zip(learnt, grads, strict=True):
+                if grad is not None:
+                    p.grad = grad if p.grad is None else p.grad + grad
+        else:
+            loss.backward()
+
+    def watch(self, step: int) -> None:
+        """Look at what the step has left, as the case says."""
+        if self.case.watched == "evaluated":
+            self.model.eval()
+            with self.t.no_grad():
+                loss = getattr(self.model, self.task.phases[0][0])(**self.batch(step, 0))
+                self.watched.append(loss.item())
+            self.model.train()
+        elif self.case.watched == "norms":
+            for p in self.model.parameters():
+                self.watched.append(p.norm().item())
+                if p.grad is not None:
+                    self.watched.append(p.grad.norm().item())
+        elif self.case.watched == "arrays" and not self.arrays:
+            named = self.model.named_parameters()
+            self.arrays = {name: p.detach().numpy() for name, p in named}
 
     # -- half-way ----------------------------------------------------------------------------------
 
@@ -148,7 +182,7 @@ class Learner:
                 one.load_state_dict(state)
         for optimiser in new.optimisers:
             narrow_counters(optimiser)
-        new.losses = self.losses
+        new.losses, new.watched = self.losses, self.watched
         return new
 
     def copied(self) -> Learner:
@@ -157,7 +191,8 @@ class Learner:
         PyTorch's LBFGS cannot be copied.
         """
         new = copy.copy(self)
-        new.losses, new.buffers, new.schedules = list(self.losses), {}, []
+        new.losses, new.watched = list(self.losses), list(self.watched)
+        new.buffers, new.arrays, new.schedules = {}, {}, []
         if self.case.optimiser == "LBFGS":
             new.model = copy.deepcopy(self.model)
             new.equip()
@@ -185,6 +220,9 @@ class Learner:
         for kind, all_of_it in (("optimiser", self.optimisers), ("schedule", self.schedules)):
             for i, one in enumerate(all_of_it):
                 _add(found, f"{title}{kind} {i}", one.state_dict())
+        for name, array in self.arrays.items():
+            found[f"{title}array of {name}"] = array.copy()
+        found[f"{title}watched"] = np.array(self.watched)
         found[f"{title}losses"] = np.array([float(loss) for loss in self.losses])
         return found
 
