@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -11,7 +12,7 @@ from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.contract import multiplies, product, same_dtype, takes
 from wend.ops.composites.product_nodes import laid_matmul
-from wend.ops.composites.reduce import norm_of, root
+from wend.ops.composites.reduce import extreme_size, norm_of, root
 from wend.ops.numeric import FLOATING, NUMERIC, is_half
 
 
@@ -203,6 +204,8 @@ def cdist(x1: Any, x2: Any, p: Any, compute_mode: Any) -> Any:
         difference = ops.sub(ops.unsqueeze(x1, -2), ops.unsqueeze(x2, -3))
         if x1.shape[-1] == 0:  # the p-norm of nothing, at every p
             return ops.sum(difference, -1)
+        if p == math.inf:
+            return extreme_size(difference, ops.amax, (len(difference.shape) - 1,), False, False)
         return norm_of("cdist", difference, p, -1, False, None)
     rows = ops.sum(ops.mul(x1, x1), -1, True)
     columns = ops.transpose(ops.sum(ops.mul(x2, x2), -1, True), -1, -2)

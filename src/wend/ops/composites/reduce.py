@@ -320,16 +320,21 @@ def _power_sum(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
     return ops.where(edge, at_edge, ops.pow(ops.where(edge, 1, total), 1 / p))
 
 
-def _extreme_size(x: Any, fold: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    """The greatest or least |x|, its gradient shared by those that equal it or are NaN."""
+def extreme_size(
+    x: Any, fold: Any, axes: tuple[int, ...], keepdim: bool, shared: bool = True
+) -> Any:
+    """The greatest or least |x|; its gradient goes to those that equal it or are NaN.
+
+    shared: each of them gets its part, and not the whole
+    """
     size = ops.abs(x)
     if not axes:
         return size
     known = ops.stop_gradient(size)
     y = fold(known, axes, True)
     hit = ops.logical_or(ops.eq(known, y), ops.isnan(known))
-    share = ops.div(summed(ops.where(hit, size, 0), axes, True), summed(hit, axes, True))
-    y = ops.graft(y, share)
+    slope = summed(ops.where(hit, size, 0), axes, True)
+    y = ops.graft(y, ops.div(slope, summed(hit, axes, True)) if shared else slope)
     return y if keepdim else ops.squeeze(y, axes)
 
 
@@ -358,7 +363,7 @@ def norm_of(op: str, x: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | Non
         size = ops.abs(x)
         y = summed(ops.where(ops.isnan(size), 1, ops.abs(ops.sign(size))), axes, keepdim)
     elif math.isinf(p):
-        y = _extreme_size(x, ops.amax if p > 0 else ops.amin, axes, keepdim)
+        y = extreme_size(x, ops.amax if p > 0 else ops.amin, axes, keepdim)
     else:
         y = _power_sum(x, float(p), axes, keepdim)
     return ops.cast(y, out)
