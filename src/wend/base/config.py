@@ -1,7 +1,7 @@
 """Settings of the process, and the environment variables that set them.
 
     WEND_EAGER=1    compute after each op (as `with wend.eager():` everywhere)
-    WEND_VERIFY=1   check every plan against the reference executor
+    WEND_VERIFY=1   check every flush and backward pass against the reference executor
     WEND_STRICT=1   raise a failure inside Wend, although it was repaired
     WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
     WEND_COMPILE=0  never run machine code (unset: once it is ready); force: wait for it

@@ -329,6 +329,12 @@ class EmbeddingAdjoint(Primitive):
         return not self.scale_grad_by_freq
 
     def infer(self, g: Spec, indices: Spec, num_weights: Any, padding_idx: Any) -> Spec:
+        # Kernels go along both with one loop.
+        if tuple(g.shape[:-1]) != tuple(indices.shape):
+            raise ShapeError(
+                f"embedding: a gradient of shape {tuple(g.shape)} for indices of shape "
+                f"{tuple(indices.shape)}"
+            )
         return Spec((num_weights, g.shape[-1]), g.dtype)
 
     def checked(self, g: Any, indices: Any, num_weights: Any, padding_idx: Any) -> None:

@@ -1273,9 +1273,11 @@ class Left:
             self.unravel(segment, seeds)
             return False
         if owner.ledger is None:
-            owner.ledger = self.new_ledger()
+            owner.ledger = self.new_ledger(owner, segment, seeds)
         for number, handle in seeds.items():
             self.accept(owner, number, ensure(refreshed(handle)))
+        if owner.ledger.account is not None:
+            self.check_in(owner, segment)
         known = None
         if self.marks and not self.spent and not self.spent_in:
             known = weave.backward.get(frozenset(self.marks))

@@ -26,6 +26,7 @@ from wend.runtime.calls import kernel_if_ready
 from wend.runtime.flat import flat
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.templates import Template
+from wend.runtime.verified import Account, Shadow
 from wend.transforms.differentiate import FREED
 from wend.transforms.hooks import has_hooks
 
@@ -130,7 +131,13 @@ class Later:
         if not self.spent.isdisjoint(reached):
             raise GraphError(FREED)
         if owner.ledger is None:
-            owner.ledger = Ledger()
+            owner.ledger = Ledger(owner.pending | {-segment.serial: seeds})
+        if owner.ledger.account is not None:
+            values = dict(self.leaves)
+            path: PathGraph = segment.structure
+            leaves = {i: _hot.ensure(v) for i, v in values.items()}
+            shadow = Shadow(path, leaves, segment.types, path.args)
+            owner.ledger.account.pass_by(segment, shadow, arrays, values)
         with CollectionPaused(), np.errstate(all="ignore"):
             found = execution.backward_again(arrays, reached, ends, owner.ledger)
         if found is None:
@@ -186,7 +193,9 @@ def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> No
 class Ledger:
     """What one pass over several flushes has found so far for leaves and parameters."""
 
-    def __init__(self) -> None:
+    def __init__(self, pending: dict[int, dict[int, Any]]) -> None:
+        """pending: gradients that segments have from elsewhere, by negative serial and id"""
+        self.account = Account(pending) if config.settings.verify else None
         self.tails: dict[Any, Any] = {}
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, type, array, own]
         self.sums: dict[int, Any] = {}  # gradients of earlier flushes' results that are its own
@@ -272,6 +281,8 @@ class Ledger:
         self.tails = {}
         found = [(leaf, _hot.wrap(_hot.held(t, g))) for leaf, t, g, _ in self.totals.values()]
         self.totals = {}
+        if self.account is not None:
+            self.account.close(found)
         return found
 
 
@@ -281,7 +292,7 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
         slabs, template.border_grows, template.border_keeps, one_behind_the_other
     )
     settings = config.settings
-    if not (settings.verify or settings.deterministic):
+    if not settings.deterministic:
         key = (sizes, repr(numbers)) if numbers else sizes  # exact bits, as in `Backward.find_name`
         kernel = template.tails.get(key, template)
         if kernel is template:

@@ -39,8 +39,8 @@ def maker_of(n_bytes: int) -> Any:
 
 
 def follow_settings() -> None:
-    """Where plans are verified, or machine code may not be used, the planner is asked."""
-    launcher.fill("ready", not (config.settings.verify or config.settings.deterministic))
+    """Where machine code may not be used, the planner is asked."""
+    launcher.fill("ready", not config.settings.deterministic)
 
 
 config.settings.on_change(follow_settings)

@@ -19,6 +19,7 @@ from wend.runtime.reference import ReferencePlan
 from wend.runtime.regions import run_regions
 from wend.runtime.repair import is_done, is_told, run_instead, run_plainly, tell
 from wend.runtime.tiers import TieredExecutor
+from wend.runtime.verified import install
 
 EXECUTOR: Executor = TieredExecutor()
 COUNTS = {"plans": 0, "hits": 0}
@@ -180,5 +181,5 @@ def dismantle(state: State) -> None:
 
 
 launcher.fill("planner", execute)
-_hot.set_slot("execute", launcher.execute)
+install("execute", launcher.execute)
 _hot.set_slot("evict", evict)

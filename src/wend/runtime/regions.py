@@ -21,6 +21,7 @@ from wend.runtime.batches import note
 from wend.runtime.execution_backward import Execution
 from wend.runtime.families import SMALL, Unsuited
 from wend.runtime.structure import BOOK, SINGLES
+from wend.runtime.verified import check_gradients
 from wend.transforms.hooks import retaining
 
 #: A path of so many ops is run by groups when it is met for the first time, as if off the trie.
@@ -145,7 +146,7 @@ def once_only(state: Any, states: list[Any]) -> bool:
 def allowed() -> bool:
     """Whether work may be batched, in an order that depends on what else there is."""
     settings = config.settings
-    return settings.autobatch and not settings.verify and not settings.deterministic
+    return settings.autobatch and not settings.deterministic
 
 
 def run_regions(batch: Batch, live: list[int]) -> bool:
@@ -182,6 +183,8 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
                     execution.check_gradients()
                 if asked is not None:
                     gradients = execution.backward(seeds)
+                    if config.settings.verify:
+                        check_gradients(whole, seeds, gradients)
                 execution.finish(live)
             groups, owners = execution.told()
             note(batch.states, batch.sites, groups, owners=owners)

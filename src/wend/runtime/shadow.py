@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from wend.base import defects
 from wend.base.errors import DefectError
 from wend.core._hot import Batch
 from wend.core.provenance import locate
@@ -39,17 +40,27 @@ def verify(compiled: Any, batch: Batch) -> None:
 
 
 def expect(reference: ReferencePlan, batch: Batch) -> list[Any] | None:
-    """What the reference computes, every value of it; None if it raises."""
+    """What the reference computes, every value of it; None if an op refuses its values."""
     values = batch.values
-    types = [v.type for v in values]
+    leaves = {i: np.array(values[i].buffer) for i in reference.leaves}
+    return evaluate(reference, leaves, [v.type for v in values], batch.args)
+
+
+def evaluate(
+    reference: ReferencePlan, leaves: dict[int, Any], types: list[Any], args: list[Any]
+) -> list[Any] | None:
+    """As `expect`, from these arrays, which nobody writes to."""
     env: list[Any] = [None] * reference.size
     for i in reference.leaves:
-        env[i] = np.array(values[i].buffer)
+        env[i] = leaves[i]
     with np.errstate(all="ignore"):
         try:
             for step in reference.steps:
-                call(step, env, types, batch.args)
-        except Exception:
+                call(step, env, types, args)
+        except Exception as error:
+            # The flush meets it as well, and tells of it: of an op's refusal, or of a defect.
+            if not defects.by_rule(error):
+                defects.note(error, repaired=False)
             return None
     return env
 

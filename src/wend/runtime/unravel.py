@@ -27,6 +27,7 @@ from wend.runtime.flat import row_of
 from wend.runtime.later import LazyPath, Ledger, compute_again
 from wend.runtime.strands import Pattern, Weave
 from wend.runtime.structure import ops_of
+from wend.runtime.verified import Shadow
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
 from wend.transforms.rows import is_smooth
@@ -134,9 +135,24 @@ class Woven(_slabs.Left):  # type: ignore[misc]
             np.add(seed, g, out=seed)
         self.marks[k][r] = 1
 
-    def new_ledger(self) -> Ledger:
+    def new_ledger(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> Ledger:
         """Of a pass that comes by a run of strands for the first time."""
-        return Ledger()
+        return Ledger(owner.pending | {-segment.serial: seeds})
+
+    def check_in(self, owner: Any, segment: Segment) -> None:
+        """Have the gradients that have come noted, and what the reference makes of them."""
+        values, seeds = {}, {}
+        stride = self.stride
+        for r, pattern, _, leaves in strands_of(self.parts, self.leaves):
+            for i, value in zip(pattern.leaves, leaves, strict=True):
+                values[r * stride + i] = value
+            for k, marks in self.marks.items():
+                if marks[r]:
+                    seeds[r * stride + pattern.numbers[k]] = np.array(self.seed(k)[r, ...])
+        path = segment.structure
+        held = {i: value.buffer for i, value in values.items()}
+        shadow = Shadow(path, held, path.types, path.args)
+        owner.ledger.account.pass_by(segment, shadow, seeds, values)
 
     def unravel(self, segment: Segment, seeds: dict[int, Any]) -> None:
         """Let single nodes be passed."""

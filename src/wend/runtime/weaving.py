@@ -16,6 +16,7 @@ from wend.runtime.batches import note
 from wend.runtime.repair import held_back
 from wend.runtime.strands import KEY, Part, Pattern, Weave
 from wend.runtime.unravel import Paths, Woven
+from wend.runtime.verified import install
 from wend.transforms.hooks import retaining
 
 _slabs: Any = _slabs_select.select()
@@ -160,4 +161,4 @@ def attempt(batch: Batch, live: list[int]) -> Exception | None:
     return None
 
 
-_hot.set_slot("execute_many", execute_many)
+install("execute_many", execute_many)
