@@ -16,7 +16,7 @@ from disabling import budget, on_the_reference, slot_replaced
 import wend as torch
 from tries import own_trie
 from wend.core import _hot
-from wend.frontend import aliasing
+from wend.frontend import aliasing, aliasing_memory
 from wend.runtime import runners
 
 # -- views, detach, .data, parameters -------------------------------------------------------
@@ -174,7 +174,7 @@ def test_numpy_shares_both_ways_while_it_lives(monkeypatch):
         assert seen[0] == EXPORTED[0]
         assert seen[1] != EXPORTED[1]
     with monkeypatch.context() as patch:
-        patch.setattr(aliasing.Shared, "alive", lambda self: False)
+        patch.setattr(aliasing_memory.Shared, "alive", lambda self: False)
         seen = written_through_an_export()
         assert seen[1] != EXPORTED[1]
 
@@ -234,11 +234,11 @@ def test_a_large_result_is_handed_out_without_a_copy(monkeypatch):
     assert handed_out()
     assert seen_beside_an_export() == [2.0] * 7
     with monkeypatch.context() as patch:
-        patch.setattr(aliasing, "sole_owner", lambda handle, storage: False)
+        patch.setattr(aliasing_memory, "sole_owner", lambda handle, storage: False)
         assert not handed_out()
         assert seen_beside_an_export() == [2.0] * 7
     with monkeypatch.context() as patch:
-        patch.setattr(aliasing, "sole_owner", lambda handle, storage: True)
+        patch.setattr(aliasing_memory, "sole_owner", lambda handle, storage: True)
         assert seen_beside_an_export() != [2.0] * 7
 
 
@@ -309,13 +309,13 @@ def test_data_ptr_pins_the_memory(monkeypatch):
     A pointer is no object: the write of the tensor and the next one from outside are lost.
     """
     assert written_through_a_pointer() == [3, 1, 1, 2, 4, 2, 8]
-    real = aliasing.Shared.alive
+    real = aliasing_memory.Shared.alive
 
     def watched(self) -> bool:
         self.pinned = False
         return real(self)
 
-    monkeypatch.setattr(aliasing.Shared, "alive", watched)
+    monkeypatch.setattr(aliasing_memory.Shared, "alive", watched)
     with pytest.raises(AssertionError):
         assert written_through_a_pointer() == [3, 1, 1, 2, 4, 2, 8]
 

@@ -239,6 +239,8 @@ cdef class Alias:
     cdef public Storage storage
     cdef public long long storage_version
     cdef public object layout
+    cdef public object writes
+    cdef public object leaf
 
 cdef class Storage:
     cdef public object data
@@ -269,6 +271,8 @@ cdef class Tensor:
     cdef public object _grad
     cdef public long long version
     cdef int part
+    cdef public int _views
+    cdef public bint _moved
     cdef size_t dict_slot
     cdef object __weakref__
 
@@ -417,6 +421,7 @@ cdef extern from "_shim.h":
 cdef void end_value "wend_end_value" (Value v) noexcept
 cdef void end_record "wend_end_record" (Record step) noexcept
 cdef void end_tensor "wend_end_tensor" (Tensor handle) noexcept
+cdef void end_alias "wend_end_alias" (Alias alias) noexcept
 
 cdef class Batch:
     cdef public list states
@@ -562,6 +567,7 @@ cdef Record find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t 
 @cython.locals(v=Value, t=Tensor, serial="long long", fresh=list)
 cdef commit_many(Trace trace, object prim, Record child, list values)
 cdef put_alias(Tensor handle, Alias alias)
+cpdef rebase(Alias alias, Tensor base)
 @cython.locals(alias=Alias, shared=Alias)
 cdef Alias own_alias(Tensor handle)
 @cython.locals(alias=Alias, parent=Alias)

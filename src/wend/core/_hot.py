@@ -877,6 +877,8 @@ class Alias:
         self.version = 0
         self.storage = None
         self.storage_version = 0
+        self.writes = None
+        self.leaf = None
 
     @property
     def chain(self):
@@ -1102,9 +1104,7 @@ class Tensor:
     def _version(self):
         if self.value.inference:
             raise GraphError("_version: inference tensors do not track a version counter")
-        if self.derived is not None and self.derived.base is not None:
-            return self.derived.base.version
-        return self.version
+        return SLOTS["writes"](self)
 
 
 def native_new(cls):
@@ -2267,6 +2267,13 @@ def put_alias(handle, alias):
     handle.part = 0
 
 
+def rebase(alias, base):
+    """Let an alias derive from `base`, which counts it among its views."""
+    end_alias(alias)
+    alias.base = base
+    base._views += 1
+
+
 def own_alias(handle):
     """How a handle derives from others.
 
@@ -2278,6 +2285,7 @@ def own_alias(handle):
     shared = handle.derived
     alias = fresh_alias()
     alias.base = shared.base
+    alias.base._views += 1
     alias.plain = shared.plain
     alias.prim = shared.prim
     alias.args = shared.args[handle.part - 1]
@@ -2796,6 +2804,7 @@ def attach_view(t, h0, prim, values):
         alias.outer = parent
     else:
         alias.base = h0
+    alias.base._views += 1
     alias.version = alias.base.version
     alias.plain = h0.value.requires_grad and not t.value.requires_grad
     t.derived = alias
@@ -3914,6 +3923,15 @@ def end_tensor(handle):
     empty_tensor(handle)
 
 
+def end_alias(alias):
+    """Let the base of a view know that there is one less."""
+    if alias.base is not None:
+        if alias.base._moved:
+            SLOTS["view_ended"](alias.base, alias.version)  # the alias itself is ending
+        else:
+            alias.base._views -= 1
+
+
 # -- modules --------------------------------------------------------------------------------
 
 
@@ -4049,7 +4067,7 @@ def set_defaults():
     rows = {
         Value: "type buffer trace leaf segment error extra packed",
         Tensor: "value leaf derived _layout _grad",
-        Alias: "base storage prim args outer layout",
+        Alias: "base storage prim args outer layout writes leaf",
         Record: "prim rest mode out_type outs program code",
         State: "parent t0 t1 t2 trest last_args children child plans nodes leaves step",
         Trace: "state sites extra site_code",
@@ -4062,7 +4080,7 @@ def set_defaults():
     }
     zeros = {
         Value: "serial index seg_index",
-        Tensor: "version part",
+        Tensor: "version part _views",
         Record: "n_in lasti first n_out arg0",
         State: "depth inner stamp born passed gained simple",
         Trace: "site_lasti",
@@ -4073,8 +4091,10 @@ def set_defaults():
     flags = {
         Value: "requires_grad inference",
         Alias: "plain",
+        Tensor: "_moved",
         Record: "many is_step requires_grad linked within",
     }
+    Alias.__del__ = end_alias
     for cls in (
         Value,
         Tensor,

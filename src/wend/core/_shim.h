@@ -267,12 +267,17 @@ WEND_POOL(4)
 WEND_POOL(5)
 
 /* A view of a view of a view ...: the last one's end must not recurse to the first. */
-static destructor wend_end_alias;
+static destructor wend_free_alias;
+static void (*wend_alias_end)(PyObject *) = NULL;
 static void wend_dealloc_alias(PyObject *self)
 {
     PyObject_GC_UnTrack(self);
     Py_TRASHCAN_BEGIN(self, wend_dealloc_alias);
-    wend_end_alias(self);
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback); /* the end may come while an exception passes */
+    wend_alias_end(self);
+    PyErr_Restore(type, value, traceback);
+    wend_free_alias(self);
     Py_TRASHCAN_END;
 }
 
@@ -485,7 +490,7 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
         if (k != 3 && wend_take_image(&wend_pools[k], probes[k]) < 0)
             return -1;
     }
-    wend_end_alias = Py_TYPE(alias)->tp_dealloc;
+    wend_free_alias = Py_TYPE(alias)->tp_dealloc;
     Py_TYPE(alias)->tp_dealloc = wend_dealloc_alias;
     /* as many as the macros name */
     if (wend_pools[0].nones != 8 || wend_pools[1].nones != 5 || wend_pools[5].nones != 7) {
@@ -1043,5 +1048,6 @@ static inline PyObject *wend_call2(PyObject *f, PyObject *x, PyObject *y)
      (wend_module_target = (ternaryfunc)wend_call_module),                               \
      (wend_value_end = (wend_end_t)wend_end_value),                                      \
      (wend_record_end = (wend_end_t)wend_end_record),                                    \
-     (wend_tensor_end = (wend_end_t)wend_end_tensor), 0)
+     (wend_tensor_end = (wend_end_t)wend_end_tensor),                                    \
+     (wend_alias_end = (wend_end_t)wend_end_alias), 0)
 #endif

@@ -8,17 +8,24 @@ re-derive themselves from the storage they share.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-import numpy as np
-
 from wend.base import dtypes
-from wend.base.devices import CPU
 from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeError
 from wend.core import _hot
 from wend.core._hot import Alias, Storage, Tensor, Trace, Value
 from wend.core.primitive import ops
+from wend.frontend.aliasing_memory import is_variable, refresh_shared, same_bits, write_shared
+from wend.frontend.aliasing_versions import (
+    base_now,
+    count_write,
+    keep_count,
+    leave_memory,
+    settle,
+    stand_in_of,
+    storage_of,
+)
+from wend.frontend.strides import may_repeat, repeats
 from wend.transforms.grad import with_grad
 from wend.transforms.hooks import note_written
 
@@ -31,13 +38,10 @@ VIEW_IN_PLACE = (
 def rederive(handle: Tensor) -> None:
     """Bring a handle up to date with its base or its storage."""
     alias = handle.alias
-    root = alias.base
-    if root is not None:
-        while root.alias is not None and root.alias.base is not None:
-            # The base has changed its shape in place, and is a view itself now.
-            root = alias.base = root.alias.base
+    if alias.base is not None:
+        root = base_now(alias)
         _hot.refreshed(root)
-        if alias.version != root.version or (_is_shared(root) and not _is_variable(root)):
+        if alias.version != root.version or (_is_shared(root) and not is_variable(root)):
             with _Grad(not alias.plain):
                 part = root
                 for prim, args in alias.chain:
@@ -59,10 +63,11 @@ def rederive(handle: Tensor) -> None:
         return
     alias.storage_version = storage.version
     data = storage.data
-    known = handle.value.extra is not _hot.VOLATILE and _is_variable(handle)
-    if known and _same(handle.value, data):
+    known = handle.value.extra is not _hot.VOLATILE and is_variable(handle)
+    if known and same_bits(handle.value, data):
         return  # it was only looked at: it stays the variable that it is, and so do its views
     handle.version += 1
+    settle(handle)
     if storage.shared is not None:
         data = _hot.held(data.type, data.buffer.copy())
     if handle.leaf is None and handle.value.requires_grad:
@@ -75,27 +80,9 @@ def rederive(handle: Tensor) -> None:
         handle.value = data
 
 
-def _same(a: Value, b: Value) -> bool:
-    """Whether two values are known to be equal, bit for bit."""
-    if a.buffer is None or b.buffer is None or a.type.dtype is not b.type.dtype:
-        return False
-    return all(map(np.array_equal, _bits(a.buffer), _bits(b.buffer)))
-
-
-def _bits(array: Any) -> tuple[Any, ...]:
-    """An array's elements as unsigned integers, in place; complex ones in two parts."""
-    parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
-    return tuple([part.view(f"u{part.itemsize}") for part in parts])
-
-
 def _is_shared(handle: Tensor) -> bool:
     alias = handle.alias
     return alias is not None and alias.storage is not None and alias.storage.shared is not None
-
-
-def _is_variable(handle: Tensor) -> bool:
-    """Whether a handle's value has an identity: it stands for what gradients are taken by."""
-    return handle.leaf is not None or handle.value.requires_grad
 
 
 def relabel(handle: Tensor) -> None:
@@ -158,9 +145,28 @@ def check_writable(handle: Tensor, name: str) -> None:
         return
     if handle.leaf is not None and handle.leaf.requires_grad:
         raise GraphError(f"{name}: {LEAF_IN_PLACE}; use torch.no_grad(), or work on a clone()")
-    root = handle.alias.base if handle.alias is not None else None
-    if root is not None and root.leaf is not None and root.leaf.requires_grad:
+    alias = handle.alias
+    if alias is not None and alias.base is not None and _is_of_leaf(handle, alias):
         raise GraphError(f"{name}: {VIEW_IN_PLACE}; use torch.no_grad(), or work on a clone()")
+
+
+def _is_of_leaf(view: Tensor, alias: Alias) -> bool:
+    """Whether a view is one of a leaf that requires grad, whenever and however it was taken."""
+    value = _hot.refreshed(view)
+    root = alias.base
+    if root.leaf is not None:
+        if root.leaf.requires_grad:
+            return True
+    elif root.value.requires_grad:
+        return False  # of a tensor with a history, which goes on with the write
+    if value.requires_grad:
+        return True
+    outer: Alias | None = alias
+    while outer is not None:  # a leaf that is a view itself, without the history of its base
+        if outer.leaf and outer.leaf.requires_grad:
+            return True
+        outer = outer.outer
+    return False
 
 
 def assign(handle: Tensor, result: Tensor, function: Any) -> None:
@@ -192,7 +198,7 @@ def replace(handle: Tensor, result: Tensor, name: str) -> None:
                     f"{have.dtype}"
                 )
             result = ops.cast(result, have.dtype)
-    _expanded(handle, name)
+    check_repeats(handle, name)
     rebind(handle, result.value)
 
 
@@ -204,14 +210,14 @@ def become_view(handle: Tensor, view: Tensor, name: str) -> Tensor:
     check_writable(handle, name)
     alias = view.alias
     if alias.base is handle:
-        alias.base = whole = _hot.wrap(handle.value)
-        whole.alias = handle.alias
-        whole.version = handle.version
-        whole._layout = handle._layout
+        whole = stand_in_of(handle)
         whole.__dict__["hidden"] = True
+        _hot.rebase(alias, whole)
     handle.alias, handle._layout = alias, None
     handle.value = view.value
     handle.version += 1
+    count_write(alias.base)
+    alias.version = alias.base.version
     return handle
 
 
@@ -221,16 +227,20 @@ def hidden_base(handle: Tensor) -> Tensor | None:
     return base if base is not None and "hidden" in base.__dict__ else None
 
 
-def _expanded(handle: Tensor, name: str) -> None:
-    if handle.alias is not None and any(p.name == "expand" for p, _ in handle.alias.chain):
-        shape = handle.shape
-        root = handle.alias.base.shape
-        if int(np.prod(shape)) > int(np.prod(root)):
-            raise GraphError(
-                f"{name}: unsupported operation: more than one element of the written-to tensor "
-                "refers to a single memory location. Please clone() the tensor before "
-                "performing the operation."
-            )
+#: In-place ops that may write one element of memory at several places.
+_REPEATABLE = frozenset(
+    "fill_ zero_ masked_fill_ index_fill_ index_put_ tril_ triu_ fill_diagonal_ setitem".split()
+)
+
+
+def check_repeats(handle: Tensor, name: str) -> None:
+    """Raise GraphError if an in-place op would write elements that are the same in memory."""
+    if name not in _REPEATABLE and repeats(handle, alike=name == "copy_"):
+        raise GraphError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor "
+            "refers to a single memory location. Please clone() the tensor before performing the "
+            "operation."
+        )
 
 
 def rebind(handle: Tensor, value: Value) -> None:
@@ -252,11 +262,13 @@ def rebind(handle: Tensor, value: Value) -> None:
             part = prim.put(whole, part, *prim.arrange([whole], list(args))[1:])
         rebind(root, part.value)
         handle.value = value
-        # With gradients, the view is one of the base's new value, and so derived again when used.
-        alias.version = root.version - 1 if root.value.requires_grad else root.version
+        # With gradients, the view is one of the base's new value, and so derived again when used;
+        # so is one that shows an element several times, of which perhaps one was written.
+        stale = root.value.requires_grad or may_repeat(alias)
+        alias.version = root.version - 1 if stale else root.version
         return
     handle.value = value
-    handle.version += 1
+    count_write(handle)
     if alias is not None and alias.storage is not None:
         storage = alias.storage
         data = value
@@ -307,30 +319,21 @@ def note_rebinding(trace: Trace, holder: Tensor | Storage, old: Value) -> None:
 # -- shared storage -------------------------------------------------------------------------
 
 
-def storage_of(handle: Tensor) -> Storage:
-    """The storage object of a handle that is no view; made at the first need."""
-    alias = handle.alias
-    if alias is None:
-        alias = handle.alias = Alias()
-    if alias.storage is None:
-        alias.storage = Storage(handle.value)
-        alias.storage_version = alias.storage.version
-    storage: Storage = alias.storage
-    return storage
-
-
 def attach_detached(new: Tensor, source: Tensor) -> None:
     """Let `new` (a detached value) share the data of `source`: writes go both ways."""
     new.value.inference = source.value.inference
     parent = source.alias
     alias = Alias()
     if parent is not None and parent.base is not None:
-        root = ops.detach(parent.base)
-        alias.base = root
+        root = ops.detach(base_now(parent))
+        _hot.rebase(alias, root)
         alias.chain = parent.chain
         alias.version = root.version
+        alias.leaf = False  # it may become one
     else:
         storage = storage_of(source)
+        alias.writes = source.alias.writes
+        new.version = alias.writes[0]
         if storage.shared is None and (source.value.requires_grad or source.leaf is not None):
             storage.data = new.value
         alias.storage = storage
@@ -339,178 +342,34 @@ def attach_detached(new: Tensor, source: Tensor) -> None:
     new.alias = alias
 
 
+def uncounted(detached: Tensor) -> Tensor:
+    """A tensor that `detach` has just made, with a count of writes of its own (`.data`)."""
+    alias = detached.alias
+    if alias is not None and alias.base is not None:
+        alias = alias.base.alias
+    if alias is not None and alias.writes is not None:
+        alias.writes = [0]
+        if detached.alias is alias:
+            detached.version = 0
+    return detached
+
+
 def share(handle: Tensor, other: Tensor) -> None:
     """`handle.data = other`: take over value and storage of `other`."""
-    note_rebinding(_hot.current_trace(), handle, handle.value)
-    plain = other.detach()
-    handle.value = plain.value
+    _hot.refreshed(handle)
+    old = handle.value
+    plain = ops.detach(other)
+    note_rebinding(_hot.current_trace(), handle, old)
+    writes = leave_memory(handle)
+    value = plain.value
     handle.alias, handle._layout = plain.alias, plain._layout
-    handle.version += 1
+    if value.type is old.type and old.leaf is None:
+        value = with_history_of(handle, old, value)
+    handle.value = value
     if handle.leaf is not None:
         relabel(handle)
+    keep_count(handle, writes)
 
-
-# -- memory known outside -------------------------------------------------------------------
-
-
-class Shared:
-    """Memory that the outside world can write to: a storage's data is read from it at each use.
-
-    pinned: the outside cannot be watched (data_ptr, DLPack): shared until the data is freed
-    """
-
-    __slots__ = ("array", "pinned")
-
-    def __init__(self, array: Any, pinned: bool) -> None:
-        self.array = array
-        self.pinned = pinned
-
-    def alive(self) -> bool:
-        """Whether anything outside still refers to the memory."""
-        if self.pinned:
-            return True
-        array = self.array
-        if sys.getrefcount(array) > _OWN_REFERENCES:
-            return True
-        # NumPy collapses chains of views, but an adopted array may itself be a view of another.
-        base = array.base
-        del array
-        while isinstance(base, np.ndarray):
-            if sys.getrefcount(base) > _BASE_REFERENCES:
-                return True
-            base = base.base
-        return base is not None
-
-
-#: Shared memory of so many bytes is copied rather than read at once: to end a trace costs more.
-LITTLE = 1 << 18
-#: References to a shared array from here: Shared, the storage's value, a local, an argument.
-_OWN_REFERENCES = 4
-#: References to the base of an adopted view: the view, a local, the call's argument.
-_BASE_REFERENCES = 3
-
-
-def share_memory(storage: Storage, type_: Any, memory: Any, pinned: bool) -> None:
-    """Let `memory` be where the data of `storage` lies from now on."""
-    storage.shared = Shared(memory, pinned)
-    storage.data = _volatile(type_, memory)
-
-
-def _volatile(type_: Any, memory: Any) -> Value:
-    """The value of memory that the outside may write to."""
-    data: Value = _hot.held(type_, memory)
-    data.extra = _hot.VOLATILE
-    return data
-
-
-def refresh_shared(handle: Tensor, storage: Storage) -> None:
-    """Let `handle` read the shared memory in the op that is about to be recorded.
-
-    Little memory is copied, where it is not what it was.  Else the value is the memory itself: the
-    core computes the op at once, so that nothing written later shows in it, and no more is copied
-    than what the op reads.
-    """
-    data = storage.data
-    if not storage.shared.alive():
-        storage.data = _hot.held(data.type, data.buffer)
-        storage.shared = None
-        storage.version += 1
-        return
-    if _is_variable(handle):
-        storage.version += 1  # re-derived from a snapshot: its value must keep its identity
-        storage.data = data
-        return
-    alias = handle.alias
-    alias.storage_version = storage.version
-    if data.buffer is not None and data.type.nbytes <= LITTLE:
-        if handle.value is data or not _same(handle.value, data):
-            handle.value = _hot.held(data.type, data.buffer.copy())
-        return
-    handle.value = data
-    _hot.current_trace().volatile = True
-
-
-def write_shared(storage: Storage, value: Value) -> None:
-    """Put a new value into the shared memory at once."""
-    buffer = _hot.ensure(value)
-    memory = storage.shared.array
-    np.copyto(memory, buffer)
-    pinned = storage.shared.pinned
-    share_memory(storage, value.type, memory, pinned)
-
-
-def expose(handle: Tensor, watch: bool = True) -> Any:
-    """A writable array that shares memory with `handle`, both ways.
-
-    watch: sharing ends when nothing outside refers to the memory any more (False: it lasts as
-    long as the data)
-    """
-    alias = handle.alias
-    if alias is not None and alias.base is not None:
-        part = expose(alias.base, watch)
-        for prim, args in alias.chain:
-            part = prim.reference(*prim.arrange([part], list(args)))
-        return part
-    _hot.refreshed(handle)
-    _hot.current_trace().volatile = False
-    storage = storage_of(handle)
-    if storage.shared is None:
-        _hot.ensure(handle.value)
-        if sole_owner(handle, storage):
-            share_memory(storage, handle.value.type, handle.value.buffer, not watch)
-            handle.value = storage.data
-        else:
-            memory = np.array(handle.value.buffer, order="C", copy=True)
-            share_memory(storage, handle.value.type, memory, not watch)
-    elif not watch:
-        storage.shared.pinned = True
-    return storage.shared.array.view()
-
-
-def references(handle: Tensor) -> tuple[int, int]:
-    """How often the value of a handle, and its array, are referred to."""
-    value = handle.value
-    array = value.buffer
-    return sys.getrefcount(value), sys.getrefcount(array)
-
-
-def sole_owner(handle: Tensor, storage: Storage) -> bool:
-    """Whether nobody but a handle and its storage can see its array, which may be written to.
-
-    What a backward pass has saved, an op that waits, another handle: all refer to one of the two.
-    False for little memory: it may lie in a larger piece, which it would keep.
-    """
-    value = handle.value
-    array = value.buffer
-    if storage.data is not value or value.extra is not None or value.leaf is not None:
-        return False
-    if type(array) is not np.ndarray or array.nbytes <= LITTLE:
-        return False
-    if not (array.flags.carray and array.flags.owndata):
-        return False
-    del value, array
-    return references(handle) == _SOLE
-
-
-def adopt(array: Any, pinned: bool = False) -> Tensor:
-    """A tensor on the memory of `array` (from_numpy): writes on either side show on the other."""
-    type_ = _hot.intern_type(array.shape, dtypes.from_numpy(array.dtype), CPU)
-    handle: Tensor = _hot.wrap(_volatile(type_, array))
-    storage_of(handle).shared = Shared(array, pinned)
-    if not array.flags.c_contiguous:
-        handle._layout = tuple([step // array.itemsize for step in array.strides]), 0
-    return handle
-
-
-def _references_of_one() -> tuple[int, int]:
-    """`references` of a handle that shares its value with its storage only."""
-    type_ = _hot.intern_type((1,), dtypes.float32, CPU)
-    handle: Tensor = _hot.wrap(_hot.held(type_, np.empty(1, np.float32)))
-    storage_of(handle)
-    return references(handle)
-
-
-_SOLE = _references_of_one()
 
 _hot.set_slot("rederive", rederive)
 _hot.set_slot("relabel", relabel)

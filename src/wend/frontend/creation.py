@@ -27,7 +27,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import interop_arrays
-from wend.frontend.aliasing import adopt
+from wend.frontend.aliasing_memory import adopt
 from wend.frontend.formats import check_layout
 from wend.frontend.interop_memory import (
     array_from_dlpack,

@@ -20,7 +20,7 @@ from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.aliasing import adopt, expose
+from wend.frontend.aliasing_memory import adopt, expose
 from wend.frontend.interop_memory import KIND_CPU, array_from_dlpack
 
 __all__ = ["array_of", "from_dlpack", "to_dlpack", "user_attributes"]
@@ -36,7 +36,10 @@ def array_of(tensor: Tensor) -> Array:
 
 # What the uncompiled core keeps in a tensor's __dict__, beside what the user set there.
 CORE_STATE = frozenset(
-    ("value", "leaf", "derived", "part", "layout", "_layout", "_grad", "version", "_retired_leaf")
+    (
+        "value leaf derived part layout _layout _grad version _views _moved "
+        "_retired_leaf _uncounted _formers stands_for hidden"
+    ).split()
 )
 
 

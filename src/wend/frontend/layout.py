@@ -12,17 +12,13 @@ from typing import Any
 
 from wend.base.dtypes import DType
 from wend.base.errors import ShapeError
-from wend.base.shapes import contiguous_strides
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import creation
+from wend.frontend.aliasing_versions import base_now
+from wend.frontend.strides import MOST_KEPT, layout_of
 from wend.ops.reshapes import Reshape
-from wend.ops.views import Reinterpret
-
-Layout = tuple[tuple[int, ...], int]
-
-MOST_KEPT = 4096  # layouts, and whether they allow a view
 
 
 class View(Reshape):
@@ -37,56 +33,6 @@ class View(Reshape):
     grad_name = "ViewBackward0"
     grad_nodes = None
     must_view = True
-
-
-def layout_of(handle: Tensor) -> Layout:
-    """(strides in elements, offset) of a tensor, as PyTorch would have them."""
-    if handle._layout is not None:
-        return handle._layout  # type: ignore[no-any-return]
-    alias = handle.alias
-    if alias is None or alias.base is None:
-        return _dense(handle.value.type), 0
-    return _laid_out(alias)
-
-
-def _laid_out(alias: Any) -> Layout:
-    """The layout of a view; each view of a chain keeps its own, so that a long chain is linear."""
-    root = alias.base
-    type_, given = root.value.type, root._layout
-    new = []
-    while alias is not None and alias.prim is not None:
-        kept = alias.layout
-        if kept is not None and kept[0] is type_ and kept[1] is given:
-            strides, offset, here = kept[2]
-            break
-        new.append(alias)
-        alias = alias.outer
-    else:
-        (strides, offset), here = layout_of(root), type_
-    for alias in reversed(new):
-        args = tuple(alias.args) if alias.args is not None else ()
-        found = _through(alias.prim, args, here, strides, offset)
-        strides, offset, here = found
-        alias.layout = (type_, given, found)
-    return strides, offset
-
-
-@lru_cache(MOST_KEPT)
-def _dense(type_: Any) -> tuple[int, ...]:
-    return contiguous_strides(type_.shape)
-
-
-@lru_cache(MOST_KEPT)
-def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any:
-    if isinstance(prim, Reinterpret):
-        return *prim.rescaled(type_.dtype, strides, offset), prim.typed([type_], [])[1][0]
-    arranged = prim.arrange([None], list(args))[1:]
-    derived = prim.strides(tuple(type_.shape), strides, *arranged)
-    out = prim.typed([type_], list(args))[1][0]
-    if derived is None:
-        return tuple(contiguous_strides(out.shape)), 0, out
-    absolute = getattr(prim, "absolute_offset", False)
-    return tuple(derived[0]), derived[1] if absolute else offset + derived[1], out
 
 
 def viewable(prim: Any, x: Tensor, args: Any) -> bool:
@@ -186,10 +132,13 @@ def is_channels_last(x: Tensor) -> bool:
 def base_of(self: Tensor) -> Tensor | None:
     """The tensor that this one is a view of; None if it is no view."""
     alias = self.alias
-    base = None if alias is None else alias.base
-    if base is None or "hidden" in base.__dict__:
+    if alias is None or alias.base is None:
         return None
-    return base
+    base = base_now(alias)
+    if "hidden" in base.__dict__:
+        return None
+    handle = base.__dict__.get("stands_for")
+    return base if handle is None or handle() is None else handle()
 
 
 def is_view(self: Tensor) -> bool:

@@ -18,6 +18,8 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.signature import parse_signature
 from wend.frontend import aliasing, creation, formats
+from wend.frontend.aliasing_memory import expose
+from wend.frontend.aliasing_versions import count_write, keep_count, leave_memory
 from wend.frontend.grad_modes import is_inference
 from wend.ops import subscript
 
@@ -214,6 +216,7 @@ def set_(self: Tensor, source: Any = None, *unused: Any, **more: Any) -> Tensor:
     if source is None:
         source = creation.empty(0, dtype=self.dtype)
     aliasing.share(self, source)
+    count_write(self)
     return self
 
 
@@ -231,9 +234,11 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         flat = ops.narrow(flat, 0, 0, count)
     else:
         flat = ops.cat([flat, creation.zeros(count - have, dtype=self.dtype)])
-    self.value = ops.clone(ops.reshape(flat, shape)).value
-    self.alias = self._layout = None
-    self.version += 1
+    made = ops.clone(ops.reshape(flat, shape))
+    writes = leave_memory(self)
+    self.value = made.value
+    keep_count(self, writes)
+    count_write(self)
     return self
 
 
@@ -300,7 +305,7 @@ def get_device(self: Tensor) -> int:
 
 def data_ptr(self: Tensor) -> int:
     """Address of the first element, 0 if there is none; the memory is shared until it is freed."""
-    array = aliasing.expose(self, watch=False)
+    array = expose(self, watch=False)
     return int(array.ctypes.data) if array.size else 0
 
 

@@ -10,7 +10,7 @@ from wend.base.dtypes import DType, uint8
 from wend.base.errors import NotImplementedInWend
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend import aliasing
+from wend.frontend.aliasing_versions import storage_of
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -26,7 +26,7 @@ class UntypedStorage:
         alias = tensor.alias
         base = tensor if alias is None or alias.base is None else alias.base
         self._base = ops.detach(base)
-        self._memory = aliasing.storage_of(self._base)
+        self._memory = storage_of(self._base)
 
     def nbytes(self) -> int:
         """Number of bytes."""

@@ -21,7 +21,9 @@ from wend.core.provenance import current_site, module_path, one_site
 from wend.core.symbolic import SymInt, SymNumber
 from wend.frontend import aliasing, creation
 from wend.frontend import rhythm as _rhythm  # noqa: F401  (fills a slot of the core)
+from wend.frontend.aliasing_versions import count_write, keep_count, leave_memory
 from wend.frontend.interop_memory import common_dtype, is_array
+from wend.frontend.strides import may_repeat, repeats
 from wend.ops import indexing, subscript
 from wend.runtime import plans as _plans  # noqa: F401  (fills the core's slots)
 
@@ -213,9 +215,10 @@ def write_out(name: str, out: Tensor, result: Tensor) -> None:
     if result.alias is not None:
         result = ops.clone(result)
     if tuple(result.shape) != tuple(out.shape):
+        writes = leave_memory(out)
         out.value = result.value
-        out.alias = None
-        out.version += 1
+        keep_count(out, writes)
+        count_write(out)
         return
     aliasing.rebind(out, result.value)
 
@@ -260,6 +263,9 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
                 self.leaf = retired
             else:
                 _hot.make_leaf(self)
+            alias = self.alias
+            if alias is not None and alias.leaf is not None:
+                alias.leaf = self.leaf
     elif self.leaf is not None:
         self.leaf.requires_grad = False
         self.__dict__["_retired_leaf"] = self.leaf
@@ -306,11 +312,26 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     except GraphError:
         subscript.check_key(x, key)  # an index that does not fit is the first fault, as in PyTorch
         raise
+    if may_repeat(x.alias) and repeats(x) and _set_part(x, key, value):
+        return
     result = subscript.setitem(x, key, value)
     if _hot.current_trace().symbolic is None:
         aliasing.replace(x, result, "setitem")
     else:
         aliasing.assign(x, result, None)
+
+
+def _set_part(x: Tensor, key: Any, value: Any) -> bool:
+    """x[key] = value by way of the view x[key], if it is one: whether it was done."""
+    part = x[key]
+    if part.alias is None or part.alias.base is not x.alias.base:
+        return False
+    if isinstance(value, (bool, int, float, complex)):
+        aliasing.check_repeats(part, "copy_")
+        part.fill_(value)
+    else:
+        part.copy_(creation.as_tensor(value, dtype=x.dtype))
+    return True
 
 
 def _read_int(x: Tensor) -> int | None:
@@ -371,7 +392,7 @@ _hot.set_slot("backward", backward)
 
 def _data(self: Tensor) -> Tensor:
     """The values without history; assigning makes them those of another tensor."""
-    return ops.detach(self)  # type: ignore[no-any-return]
+    return aliasing.uncounted(ops.detach(self))
 
 
 def _set_data(self: Tensor, other: Tensor) -> None:

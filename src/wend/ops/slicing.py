@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.dtypes import uint8
 from wend.base.errors import ArgumentError, DimError, IndexOutOfRange, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, Spec, ops
@@ -292,10 +293,14 @@ class Expand(View):
             return ops.clone(x)
         if count == numel(x.shape):  # each element is there once
             return ops.reshape(v, x.shape)
-        raise ShapeError(
-            "expand: unsupported operation: more than one element of the written-to tensor refers "
-            "to a single memory location; clone() the tensor before writing to it"
-        )
+        # Of the places that show one element, those that have changed say what it is now.
+        axes = broadcast_axes(tuple(x.shape), tuple(v.shape))
+        changed = has_changed(ops.expand_to(x, tuple(v.shape), axes), v)
+        kept = tuple(d for d in range(len(v.shape)) if d not in axes)
+        order, shape = (*axes, *kept), tuple(v.shape[d] for d in kept)
+        v, changed = (ops.reshape(ops.permute(t, order), (-1, *shape)) for t in (v, changed))
+        first = ops.argmax(ops.cast(changed, uint8), 0, True)
+        return ops.reshape(ops.gather(v, 0, first), tuple(x.shape))
 
     def strides(self, shape: Any, strides: Any, size: Any) -> Strides:
         return expanded_strides(shape, strides, self.target(tuple(shape), tuple(size))), 0
@@ -308,6 +313,11 @@ class Expand(View):
         yield Sample(rng.normal(size=()), ())
         yield Sample(rng.normal(size=(2, 3)), (2, 3))
         yield Sample(rng.normal(size=(1, 1)), (1, 5, 1))
+
+
+def has_changed(old: Any, new: Any) -> Any:
+    """Where elements differ; NaN is the same as NaN."""
+    return ops.logical_and(ops.ne(old, new), ops.logical_or(ops.eq(old, old), ops.eq(new, new)))
 
 
 def expanded_strides(shape: Any, strides: Any, target: Any) -> tuple[int, ...]:

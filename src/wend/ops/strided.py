@@ -12,7 +12,7 @@ from wend.base.errors import ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, Spec, ops
 from wend.core.symbolic import hints, numel, sym_max, sym_min
-from wend.ops.slicing import replaced, zeros_of
+from wend.ops.slicing import has_changed, replaced, zeros_of
 from wend.ops.views import Shape, Strides, View
 
 
@@ -146,14 +146,11 @@ class Unfold(View):
         return ops.unfold(x, normalize_dim(self.dimension, rank, "unfold") + 1, width, step)
 
     def put(self, x: Any, v: Any, size: Any, step: Any) -> Any:
-        if step < size:
-            raise ShapeError(
-                "unfold: unsupported operation: more than one element of the written-to tensor "
-                "refers to a single memory location; clone() the tensor before writing to it"
-            )
         if not len(x.shape):
             return v if size == 0 else ops.reshape_to(v, ())
         dim, index, flat = self.flattened(x, v, size, step)
+        if step < size:
+            return put_changed(x, dim, index, flat)
         return ops.index_copy(x, dim, index, flat)
 
     def strides(self, shape: Any, strides: Any, size: Any, step: Any) -> Strides:
@@ -169,6 +166,20 @@ class Unfold(View):
         yield Sample(rng.normal(size=(2, 3, 4)), 1, 3, 5)
         yield Sample(rng.normal(size=(2, 3)), 1, 0, 2)
         yield Sample(rng.normal(size=()), 0, 1, 1)
+
+
+def put_changed(x: Any, dim: int, index: Any, v: Any) -> Any:
+    """x, with its elements `index` along a dim replaced by those of v that differ from them.
+
+    Places that show one element several times: what has changed there says what it is now.
+    """
+    n = x.shape[dim]
+    ones = [1] * len(v.shape)
+    ones[dim] = v.shape[dim]
+    places = ops.expand(ops.reshape(index, tuple(ones)), tuple(v.shape))
+    places = ops.where(has_changed(ops.index_select(x, dim, index), v), places, n)
+    spare = ops.narrow(x, dim, 0, 1)  # where the others go
+    return ops.narrow(ops.scatter(ops.cat([x, spare], dim), dim, places, v), dim, 0, n)
 
 
 def arange(count: Any) -> Any:
@@ -206,7 +217,22 @@ class AsStrided(View):
         return ops.as_strided(x, (rows[0], *extents), (step, *stride), offset)
 
     def put(self, x: Any, v: Any, size: Any, stride: Any, offset: Any) -> Any:
-        return ops.strided_scatter(x, v, size, stride, offset)
+        if numel(v.shape) == 0 or not self.repeats(size, stride):
+            return ops.strided_scatter(x, v, size, stride, offset)
+        index = ops.ravel(strided_index(size, stride, 0 if offset is None else offset))
+        flat = put_changed(ops.reshape(x, (-1,)), 0, index, ops.reshape(v, (-1,)))
+        return ops.reshape(flat, tuple(x.shape))
+
+    @staticmethod
+    def repeats(size: Any, stride: Any) -> bool:
+        """Whether elements may be the same in memory."""
+        last: Any = 0
+        for step, extent in sorted(zip(stride, size, strict=True)):
+            if extent > 1:
+                if step <= last:
+                    return True
+                last = last + (extent - 1) * step
+        return False
 
     def strides(self, shape: Any, strides: Any, size: Any, stride: Any, offset: Any) -> Strides:
         return tuple(stride), 0 if offset is None else offset

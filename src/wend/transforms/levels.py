@@ -231,9 +231,11 @@ def _note_view(new: Tensor, source: Tensor, prim: Any, args: list[Any]) -> None:
     alias = _hot.Alias()
     step = ((prim, tuple(args)),)
     if parent is not None and parent.base is not None:
-        alias.base, alias.chain = parent.base, parent.chain + step
+        _hot.rebase(alias, parent.base)
+        alias.chain = parent.chain + step
     else:
-        alias.base, alias.chain = source, step
+        _hot.rebase(alias, source)
+        alias.chain = step
     alias.version = alias.base.version
     new.alias = alias
 

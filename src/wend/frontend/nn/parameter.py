@@ -25,7 +25,7 @@ def _instance(cls: type, data: Tensor, requires_grad: bool) -> Any:
     shared = data.detach()
     made = native_new(cls)
     made.value = shared.value
-    made.alias = shared.alias
+    made.alias, made.version = shared.alias, shared.version
     if requires_grad:
         made.requires_grad_()
     return made

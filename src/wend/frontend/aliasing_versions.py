@@ -1,0 +1,162 @@
+"""Versions of handles, counts of writes, and what becomes of the views of a handle that moves.
+
+A handle's `version` counts whatever its views have to follow.  `_version` counts writes, as
+PyTorch's counter does, which views, `detach()` and parameters have in common with their source, and
+`.data` and memory known outside have not.  Where the two part, the difference is noted.
+
+Views refer to the handle that they were taken of.  If it leaves its memory (`.data = `, `set_`,
+`resize_`), they stay: another handle, which only they know, stands for what it was.  They are told
+by the version that they have seen, and move to it when they are next used.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+from wend.core import _hot
+from wend.core._hot import Alias, Storage, Tensor
+
+UNCOUNTED = "_uncounted"
+
+
+def writes_of(handle: Tensor) -> int:
+    """What `_version` says: how often the handle's data were written to, as PyTorch counts."""
+    _hot.refreshed(handle)
+    alias = handle.alias
+    root = handle if alias is None or alias.base is None else alias.base
+    return _count(root)
+
+
+def _count(root: Tensor) -> int:
+    alias = root.alias
+    if alias is not None and alias.writes is not None:
+        return int(alias.writes[0])
+    return int(root.version - root.__dict__.get(UNCOUNTED, 0))
+
+
+def count_write(root: Tensor) -> None:
+    """Count one write to a handle that is no view."""
+    root.version += 1
+    alias = root.alias
+    if alias is not None and alias.writes is not None:
+        alias.writes[0] += 1
+
+
+def settle(root: Tensor) -> None:
+    """Note by how much the version of a handle that is no view exceeds the count of writes."""
+    alias = root.alias
+    if alias is not None and alias.writes is not None:
+        uncounted = root.version - alias.writes[0]
+        if uncounted != root.__dict__.get(UNCOUNTED, 0):
+            root.__dict__[UNCOUNTED] = uncounted
+
+
+# -- other memory ---------------------------------------------------------------------------
+
+_FORMERS = "_formers"
+
+
+class _Former:
+    """What a handle was up to a version, and how many views of that time have not moved to it."""
+
+    __slots__ = ("limit", "stand_in", "views")
+
+    def __init__(self, limit: int, stand_in: Tensor, views: int) -> None:
+        self.limit = limit
+        self.stand_in = stand_in
+        self.views = views
+
+
+def base_now(alias: Alias) -> Tensor:
+    """The handle that a view derives from, after what has happened to the one it was taken of."""
+    root: Tensor = alias.base
+    while True:
+        former = _former_of(root, alias.version) if root._moved else None
+        if former is not None:
+            _hot.rebase(alias, former.stand_in)
+        elif root.alias is not None and root.alias.base is not None:
+            # The base has changed its shape in place, and is a view itself now.
+            _hot.rebase(alias, root.alias.base)
+        else:
+            return root
+        root = alias.base
+
+
+def _former_of(root: Tensor, version: int) -> _Former | None:
+    formers: list[_Former] = root.__dict__[_FORMERS]
+    return next((former for former in formers if version < former.limit), None)
+
+
+def view_ended(root: Tensor, version: int) -> None:
+    """A view of a handle that has left its memory at some time is no more one of it."""
+    former = _former_of(root, version)
+    if former is None:
+        root._views -= 1
+        return
+    former.views -= 1
+    if not former.views:
+        formers = root.__dict__[_FORMERS]
+        formers.remove(former)
+        root._moved = bool(formers)
+
+
+def leave_memory(handle: Tensor) -> list[int]:
+    """Let the views of a handle that is about to get other memory keep what they view.
+
+    The handle is no alias any more.  Returns its count of writes, which goes on: see
+    `keep_count`.
+    """
+    _hot.refreshed(handle)
+    alias = handle.alias
+    root = handle if alias is None or alias.base is None else alias.base
+    writes = [_count(root)]
+    if root is handle and handle._views:
+        storage_of(handle)
+        stand_in = stand_in_of(handle)
+        stand_in.__dict__["stands_for"] = weakref.ref(handle)
+        former = _Former(handle.version + 1, stand_in, handle._views)
+        handle.__dict__.setdefault(_FORMERS, []).append(former)
+        handle._views, handle._moved = 0, True
+    if root.alias is not None and root.alias.writes is not None:
+        writes = root.alias.writes
+    handle.alias = handle._layout = None
+    handle.version += 1
+    return writes
+
+
+def keep_count(handle: Tensor, writes: list[int]) -> None:
+    """Let a handle that has just got other memory go on with its count of writes."""
+    alias = handle.alias
+    root = handle if alias is None or alias.base is None else alias.base
+    storage_of(root)
+    root.alias.writes = writes
+    settle(root)
+
+
+def stand_in_of(handle: Tensor) -> Tensor:
+    """Another handle on what `handle` is now, which is about to become something else."""
+    made: Tensor = _hot.wrap(handle.value)
+    made.leaf = handle.leaf
+    made.alias, made._layout = handle.alias, handle._layout
+    made.version = handle.version
+    uncounted = handle.__dict__.get(UNCOUNTED)
+    if uncounted:
+        made.__dict__[UNCOUNTED] = uncounted
+    return made
+
+
+def storage_of(handle: Tensor) -> Storage:
+    """The storage object of a handle that is no view; made at the first need."""
+    alias = handle.alias
+    if alias is None:
+        alias = handle.alias = Alias()
+    if alias.storage is None:
+        alias.writes = [_count(handle)]
+        alias.storage = Storage(handle.value)
+        alias.storage_version = alias.storage.version
+    storage: Storage = alias.storage
+    return storage
+
+
+_hot.set_slot("writes", writes_of)
+_hot.set_slot("view_ended", view_ended)

@@ -1,0 +1,112 @@
+"""Logical strides: where PyTorch would keep the elements of a handle."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from wend.base.shapes import contiguous_strides
+from wend.core._hot import Alias, Tensor
+from wend.ops.views import Reinterpret
+
+Layout = tuple[tuple[int, ...], int]
+
+MOST_KEPT = 4096  # layouts, and whether they allow a view
+
+
+def layout_of(handle: Tensor) -> Layout:
+    """(strides in elements, offset) of a tensor, as PyTorch would have them."""
+    if handle._layout is not None:
+        return handle._layout  # type: ignore[no-any-return]
+    alias = handle.alias
+    if alias is None or alias.base is None:
+        return _dense(handle.value.type), 0
+    return _laid_out(alias)
+
+
+def _laid_out(alias: Any) -> Layout:
+    """The layout of a view; each view of a chain keeps its own, so that a long chain is linear."""
+    root = alias.base
+    type_, given = root.value.type, root._layout
+    new = []
+    while alias is not None and alias.prim is not None:
+        kept = alias.layout
+        if kept is not None and kept[0] is type_ and kept[1] is given:
+            strides, offset, here = kept[2]
+            break
+        new.append(alias)
+        alias = alias.outer
+    else:
+        (strides, offset), here = layout_of(root), type_
+    for alias in reversed(new):
+        args = tuple(alias.args) if alias.args is not None else ()
+        found = _through(alias.prim, args, here, strides, offset)
+        strides, offset, here = found
+        alias.layout = (type_, given, found)
+    return strides, offset
+
+
+@lru_cache(MOST_KEPT)
+def _dense(type_: Any) -> tuple[int, ...]:
+    return contiguous_strides(type_.shape)
+
+
+@lru_cache(MOST_KEPT)
+def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any:
+    if isinstance(prim, Reinterpret):
+        return *prim.rescaled(type_.dtype, strides, offset), prim.typed([type_], [])[1][0]
+    arranged = prim.arrange([None], list(args))[1:]
+    derived = prim.strides(tuple(type_.shape), strides, *arranged)
+    out = prim.typed([type_], list(args))[1][0]
+    if derived is None:
+        return tuple(contiguous_strides(out.shape)), 0, out
+    absolute = getattr(prim, "absolute_offset", False)
+    return tuple(derived[0]), derived[1] if absolute else offset + derived[1], out
+
+
+def strides_on(alias: Alias, type_: Any, strides: tuple[int, ...]) -> Layout | None:
+    """(strides in elements, offset) of a view if its base has these; None if it is no view then."""
+    offset = 0
+    for prim, args in alias.chain:
+        if not isinstance(prim, Reinterpret):
+            arranged = prim.arrange([None], list(args))[1:]
+            if prim.strides(tuple(type_.shape), strides, *arranged) is None:
+                return None
+        strides, offset, type_ = _through(prim, args, type_, strides, offset)
+    return strides, offset
+
+
+#: Views whose elements may be several elements' memory at once.
+_REPEATING = frozenset(("expand", "expand_to", "unfold", "as_strided"))
+
+
+def may_repeat(alias: Alias | None) -> bool:
+    """Whether some op of a view's chain may show one element of its operand at several places."""
+    while alias is not None and alias.prim is not None:
+        if alias.prim.name in _REPEATING:
+            return True
+        alias = alias.outer
+    return False
+
+
+def repeats(handle: Tensor, alike: bool = False) -> bool:
+    """Whether one element of memory is shown at several places of a handle.
+
+    alike: whether a dim of it shows nothing but the same elements (`expand`)
+    """
+    alias = handle.alias
+    if alias is None or alias.base is None or not may_repeat(alias):
+        return False
+    strides, _ = layout_of(handle)
+    shape = tuple(handle.shape)
+    if 0 in shape:
+        return False
+    if alike:
+        return any(s == 0 and n > 1 for s, n in zip(strides, shape, strict=True))
+    last = 0
+    for step, extent in sorted(zip(strides, shape, strict=True)):
+        if extent > 1:
+            if step <= last:
+                return True
+            last += (extent - 1) * step
+    return False
