@@ -418,6 +418,9 @@ cdef extern from "_shim.h":
     Record record_at "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_handle_at" (list items, Py_ssize_t i)
     Value take_last "(struct __pyx_obj_4wend_4core_4_hot_Value *)wend_take_last" (list items)
 
+cdef extern from "_shim.h":
+    int swap_classes "wend_swap_classes" (object a, object b) except -1
+
 cdef void end_value "wend_end_value" (Value v) noexcept
 cdef void end_record "wend_end_record" (Record step) noexcept
 cdef void end_tensor "wend_end_tensor" (Tensor handle) noexcept

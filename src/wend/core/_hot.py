@@ -1533,10 +1533,12 @@ def note_site(trace, state, code, lasti):
 def lone(alias):
     """Whether an alias is the only one of its storage, up to date, and not known outside."""
     storage = alias.storage
+    writes = alias.writes
     return (
         storage.shared is None
         and alias.storage_version == storage.version
         and refcount(storage) <= LONE_REFERENCES
+        and (writes is None or refcount(writes) <= LONE_REFERENCES)
     )
 
 
@@ -2265,6 +2267,11 @@ def put_alias(handle, alias):
     """Say how a handle derives from others, and it alone."""
     handle.derived = alias
     handle.part = 0
+
+
+def exchange_classes(a, b):
+    """Let each of two tensors be an instance of the other's class."""
+    swap_classes(a, b)
 
 
 def rebase(alias, base):

@@ -167,6 +167,11 @@ def take_parts(trace: Any, parts: Any, grad: bool) -> None:
         trace.nbytes += v.type.nbytes
 
 
+def swap_classes(a: Any, b: Any) -> None:
+    """Let two tensors exchange their classes."""
+    a.__class__, b.__class__ = b.__class__, a.__class__
+
+
 def share_alias(parts: Any, first: Any) -> None:
     """Let all parts have the note of the first one, of how it derives from others."""
     for k in range(1, len(parts)):
@@ -203,6 +208,7 @@ _STAND_INS = {
     "put_part": put_part,
     "take_parts": take_parts,
     "share_alias": share_alias,
+    "swap_classes": swap_classes,
     **dict.fromkeys(("as_type", "as_handle"), lambda o: o),
     "drop_last": list.pop,
     "call_forward": call_forward,

@@ -506,6 +506,22 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
 static inline size_t wend_op_address(void) { return (size_t)&wend_vectorcall_op; }
 static inline size_t wend_parts_address(void) { return (size_t)&wend_vectorcall_parts; }
 
+/* Let two tensors exchange their classes, which Python refuses where these are freed in unlike ways:
+ * each block is as large, and has come from the same place, as those of the other class. */
+static inline int wend_swap_classes(PyObject *a, PyObject *b)
+{
+    PyTypeObject *first = Py_TYPE(a), *second = Py_TYPE(b);
+    if (first->tp_basicsize != second->tp_basicsize ||
+        first->tp_dictoffset != second->tp_dictoffset ||
+        first->tp_weaklistoffset != second->tp_weaklistoffset) {
+        PyErr_SetString(PyExc_TypeError, "the instances of the two classes have unlike layouts");
+        return -1;
+    }
+    Py_SET_TYPE(a, second);
+    Py_SET_TYPE(b, first);
+    return 0;
+}
+
 /* Let Python code add public methods to an extension type, as it can to a Python class. */
 static inline int wend_unlock_type(PyObject *type)
 {

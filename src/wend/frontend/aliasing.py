@@ -21,8 +21,9 @@ from wend.frontend.aliasing_versions import (
     count_write,
     keep_count,
     leave_memory,
+    leave_to_views,
     settle,
-    stand_in_of,
+    stands_for,
     storage_of,
 )
 from wend.frontend.strides import may_repeat, repeats
@@ -210,9 +211,7 @@ def become_view(handle: Tensor, view: Tensor, name: str) -> Tensor:
     check_writable(handle, name)
     alias = view.alias
     if alias.base is handle:
-        whole = stand_in_of(handle)
-        whole.__dict__["hidden"] = True
-        _hot.rebase(alias, whole)
+        _hot.rebase(alias, leave_to_views(handle))
     handle.alias, handle._layout = alias, None
     handle.value = view.value
     handle.version += 1
@@ -224,7 +223,7 @@ def become_view(handle: Tensor, view: Tensor, name: str) -> Tensor:
 def hidden_base(handle: Tensor) -> Tensor | None:
     """What the handle was before its shape changed in place, if it was no view. See become_view."""
     base = handle.alias.base if handle.alias is not None else None
-    return base if base is not None and "hidden" in base.__dict__ else None
+    return base if base is not None and stands_for(base) is handle else None
 
 
 #: In-place ops that may write one element of memory at several places.

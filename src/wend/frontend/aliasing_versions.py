@@ -54,6 +54,7 @@ def settle(root: Tensor) -> None:
 # -- other memory ---------------------------------------------------------------------------
 
 _FORMERS = "_formers"
+_STANDS_FOR = "_stands_for"
 
 
 class _Former:
@@ -72,13 +73,9 @@ def base_now(alias: Alias) -> Tensor:
     root: Tensor = alias.base
     while True:
         former = _former_of(root, alias.version) if root._moved else None
-        if former is not None:
-            _hot.rebase(alias, former.stand_in)
-        elif root.alias is not None and root.alias.base is not None:
-            # The base has changed its shape in place, and is a view itself now.
-            _hot.rebase(alias, root.alias.base)
-        else:
+        if former is None:
             return root
+        _hot.rebase(alias, former.stand_in)
         root = alias.base
 
 
@@ -112,16 +109,29 @@ def leave_memory(handle: Tensor) -> list[int]:
     writes = [_count(root)]
     if root is handle and handle._views:
         storage_of(handle)
-        stand_in = stand_in_of(handle)
-        stand_in.__dict__["stands_for"] = weakref.ref(handle)
-        former = _Former(handle.version + 1, stand_in, handle._views)
-        handle.__dict__.setdefault(_FORMERS, []).append(former)
-        handle._views, handle._moved = 0, True
+        leave_to_views(handle)
     if root.alias is not None and root.alias.writes is not None:
         writes = root.alias.writes
     handle.alias = handle._layout = None
     handle.version += 1
     return writes
+
+
+def leave_to_views(handle: Tensor) -> Tensor:
+    """Another handle, which the views of this one have as their base from its next version on."""
+    made: Tensor = _hot.wrap(handle.value)
+    made.leaf = handle.leaf
+    made.alias, made._layout = handle.alias, handle._layout
+    made.version = handle.version
+    made.__dict__[_STANDS_FOR] = weakref.ref(handle)
+    uncounted = handle.__dict__.get(UNCOUNTED)
+    if uncounted:
+        made.__dict__[UNCOUNTED] = uncounted
+    if handle._views:
+        former = _Former(handle.version + 1, made, handle._views)
+        handle.__dict__.setdefault(_FORMERS, []).append(former)
+        handle._views, handle._moved = 0, True
+    return made
 
 
 def keep_count(handle: Tensor, writes: list[int]) -> None:
@@ -133,16 +143,10 @@ def keep_count(handle: Tensor, writes: list[int]) -> None:
     settle(root)
 
 
-def stand_in_of(handle: Tensor) -> Tensor:
-    """Another handle on what `handle` is now, which is about to become something else."""
-    made: Tensor = _hot.wrap(handle.value)
-    made.leaf = handle.leaf
-    made.alias, made._layout = handle.alias, handle._layout
-    made.version = handle.version
-    uncounted = handle.__dict__.get(UNCOUNTED)
-    if uncounted:
-        made.__dict__[UNCOUNTED] = uncounted
-    return made
+def stands_for(base: Tensor) -> Tensor | None:
+    """The handle that this one is a stand-in of, if it is one."""
+    reference = base.__dict__.get(_STANDS_FOR)
+    return None if reference is None else reference()
 
 
 def storage_of(handle: Tensor) -> Storage:

@@ -38,7 +38,7 @@ def array_of(tensor: Tensor) -> Array:
 CORE_STATE = frozenset(
     (
         "value leaf derived part layout _layout _grad version _views _moved "
-        "_retired_leaf _uncounted _formers stands_for hidden"
+        "_retired_leaf _uncounted _formers _stands_for"
     ).split()
 )
 
@@ -240,6 +240,8 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
             "forward pass"
         )
     made = _copied_memory(self, memo)
+    if made.alias is None:
+        made.version = 1  # PyTorch's is told by a write what its memory is
     requires_grad = self.requires_grad
     memo[id(self)] = made = _dressed(made, type(self), requires_grad, None)
     state = user_attributes(self)

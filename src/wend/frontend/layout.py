@@ -16,7 +16,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import creation
-from wend.frontend.aliasing_versions import base_now
+from wend.frontend.aliasing_versions import base_now, stands_for
 from wend.frontend.strides import MOST_KEPT, layout_of
 from wend.ops.reshapes import Reshape
 
@@ -135,10 +135,10 @@ def base_of(self: Tensor) -> Tensor | None:
     if alias is None or alias.base is None:
         return None
     base = base_now(alias)
-    if "hidden" in base.__dict__:
-        return None
-    handle = base.__dict__.get("stands_for")
-    return base if handle is None or handle() is None else handle()
+    handle = stands_for(base)
+    if handle is None:
+        return base
+    return None if handle is self else handle
 
 
 def is_view(self: Tensor) -> bool:

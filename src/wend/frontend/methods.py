@@ -12,14 +12,14 @@ from wend.base.devices import device as Device
 from wend.base.devices import usable
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError, DataRefused, DTypeError, GraphError, ShapeError
-from wend.base.shapes import Size
+from wend.base.shapes import Size, contiguous_strides
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.signature import parse_signature
 from wend.frontend import aliasing, creation, formats
 from wend.frontend.aliasing_memory import expose
-from wend.frontend.aliasing_versions import count_write, keep_count, leave_memory
+from wend.frontend.aliasing_versions import base_now, count_write, keep_count, leave_memory
 from wend.frontend.grad_modes import is_inference
 from wend.ops import subscript
 
@@ -216,20 +216,36 @@ def set_(self: Tensor, source: Any = None, *unused: Any, **more: Any) -> Tensor:
     if source is None:
         source = creation.empty(0, dtype=self.dtype)
     aliasing.share(self, source)
-    count_write(self)
+    alias = self.alias
+    count_write(self if alias is None or alias.base is None else alias.base)
     return self
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Give this tensor another shape; elements are kept in row-major order, new ones are 0."""
+    """Give this tensor another shape; elements are kept in row-major order, new ones are 0.
+
+    It stays where it is in memory, and what shares that goes on doing so, unless it needs more.
+    """
     shape = creation.sizes_of("resize_", sizes)
     if self.requires_grad:
         raise GraphError("resize_: cannot resize variables that require grad")
     count = 1
     for extent in shape:
         count *= extent
+    if tuple(shape) == tuple(self.shape):
+        return self
+    start = self.storage_offset()
+    root = self if self.alias is None or self.alias.base is None else base_now(self.alias)
+    memory = ops.reshape(ops.detach(root), (-1,))
+    have = max(memory.numel() * root.dtype.itemsize // self.dtype.itemsize - start, 0)
+    if count <= have and root.dtype is self.dtype and root.is_contiguous():
+        view = ops.as_strided_in_base(self, shape, contiguous_strides(tuple(shape)), start)
+        return aliasing.become_view(self, view, "resize_")
     flat = ops.reshape(self, (-1,)) if self.numel() else creation.zeros(0, dtype=self.dtype)
     have = self.numel()
+    if root.dtype is self.dtype and root.is_contiguous() and memory.numel() > start:
+        flat = ops.narrow(memory, 0, start, memory.numel() - start)
+        have = flat.numel()
     if count <= have:
         flat = ops.narrow(flat, 0, 0, count)
     else:

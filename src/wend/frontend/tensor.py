@@ -220,6 +220,7 @@ def write_out(name: str, out: Tensor, result: Tensor) -> None:
         keep_count(out, writes)
         count_write(out)
         return
+    aliasing.check_repeats(out, name)
     aliasing.rebind(out, result.value)
 
 
