@@ -117,9 +117,9 @@ print([work() == before for _ in range(3)], launcher.runs())
     )
     out, err, code = run(program)
     assert (out, code) == ("[True, True, True] 0", 0)
-    assert err.count("Warning: wend: ArithmeticError: broken, in a plan that the reference") == 1
+    assert err.count("Warning: wend: ArithmeticError: broken, in ") == 1
     out, err, code = run(program, WEND_VERIFY="1")
-    assert code == 1 and err.splitlines()[-1] == "ArithmeticError: broken"
+    assert code == 1 and "DefectError: ArithmeticError: broken, in " in err
 
 
 def test_regions_that_fail_are_left_to_others_with_one_warning():
@@ -142,7 +142,7 @@ print([work() == before for _ in range(3)], len(asked) > 0)
     for way in ("0", "force"):
         out, err, code = run(program, WEND_COMPILE=way)
         assert (out, code) == ("[True, True, True] True", 0)
-        assert err.count("Warning: wend: ArithmeticError: broken, in a plan that the") == 1
+        assert err.count("Warning: wend: ArithmeticError: broken, in ") == 1
 
 
 def test_errors_of_the_program_are_no_defects():

@@ -23,6 +23,7 @@ class SolveMatrix(Primitive):
     """
 
     signature = "A, B"
+    fallible = True
     supports = frozenset({"float", "complex"})
     grad_name = "LinalgSolveExBackward0"
 
