@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 
-CANDIDATES = 12  # combinations made up for each one that is taken
+CANDIDATES = {2: 12}  # combinations made up for each one that is taken: else one
 Meeting = tuple[tuple[int, int], ...]  # (choice, value) of some choices, in order
 
 
@@ -24,7 +24,8 @@ def covering(choices: Mapping[str, Sequence[str]], strength: int = 2) -> list[di
     rows = []
     while missing:
         start = next(iter(missing))
-        made = [_combination(start, counts, missing, strength, draw) for _ in range(CANDIDATES)]
+        tries = range(CANDIDATES.get(strength, 1))
+        made = [_combination(start, counts, missing, strength, draw) for _ in tries]
         best = max(made, key=lambda row: sum(m in missing for m in _of(row, strength)))
         for meeting in _of(best, strength):
             missing.pop(meeting, None)
@@ -56,9 +57,12 @@ def _combination(
     rest = [i for i in range(len(counts)) if i not in row]
     draw.shuffle(rest)
     for i in rest:
-        others = list(itertools.combinations(sorted(row.items()), strength - 1))
+        others = [
+            (tuple(m for m in other if m[0] < i), tuple(m for m in other if m[0] > i))
+            for other in itertools.combinations(sorted(row.items()), strength - 1)
+        ]
         gains = [
-            sum(tuple(sorted((*other, (i, value)))) in missing for other in others)
+            sum((*before, (i, value), *after) in missing for before, after in others)
             for value in range(counts[i])
         ]
         row[i] = gains.index(max(gains))

@@ -8,8 +8,8 @@
     WEND_PURE=1 python tests/training/run.py --all --minutes 30
 
 The whole matrix is each task with each optimiser and kind of sizes, plainly and with each other
-choice. It comes in an order that is shuffled, always alike, so that a part of it is a sample. The
-cases run in processes of their own, some hundred in each: one that crashes is passed over.
+choice. Cases come in an order that is shuffled, always alike, so that some of them are a sample.
+They run in processes of their own, some hundred in each: one that crashes is passed over.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ def chosen(args: argparse.Namespace) -> list[Case]:
     if args.case:
         return [parsed(args.case)]
     cases = list(every()) if args.all else list(covered(args.strength))
-    if args.all:
-        random.Random(0).shuffle(cases)
+    random.Random(0).shuffle(cases)
     part, parts = map(int, args.slice.split("/"))
     return cases[part - 1 :: parts]
 
