@@ -46,7 +46,7 @@ def chosen(args: argparse.Namespace) -> list[Case]:
 
 def work() -> None:
     """Run the cases that come as lines; print a line of JSON about each one."""
-    from training.compare import TOLERANCE, check, report
+    from training.compare import check, report, tolerance_of
 
     for line in sys.stdin:
         case = parsed(line)
@@ -54,7 +54,7 @@ def work() -> None:
         try:
             apart = check(case, tolerance=0.0)
             ending: dict[str, Any] = {"apart": max((d.size for d in apart), default=0.0)}
-            if found := [d for d in apart if not d.size <= TOLERANCE[case.dtype]]:
+            if found := [d for d in apart if not d.size <= tolerance_of(case)]:
                 ending |= {"ending": "differs", "text": report(case, found)}
         except Exception as error:
             ending = {
