@@ -79,6 +79,8 @@ def run_share(cases: list[Case]) -> list[dict[str, Any]]:
         begun = found.get("begins", begun)
         if "case" in found:
             endings.append(found)
+    if done.returncode != 0 and not begun:
+        raise SystemExit("No case was begun: the error is above.")
     if done.returncode != 0:
         text = f"'{begun}' ends the process with {done.returncode}"
         endings.append({"case": begun, "ending": "crashes", "text": text})
