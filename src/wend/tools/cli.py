@@ -2,6 +2,7 @@
 
 wend run SCRIPT [ARGS]       run a PyTorch program on Wend, unchanged
 wend run -m MODULE [ARGS]    the same for a module
+wend verify SCRIPT [ARGS]    run it on Wend, on the reference, on PyTorch: where do they part?
 wend env                     versions, machine and settings, for a bug report
 wend --version, wend --help
 """
@@ -17,6 +18,7 @@ from wend.version import __version__
 USAGE = """\
 usage: wend run SCRIPT [ARGS ...]      run an unchanged PyTorch program: `import torch` is Wend
        wend run -m MODULE [ARGS ...]   the same for a module
+       wend verify SCRIPT [ARGS ...]   compare it with the reference, and with PyTorch
        wend env                        print what a bug report needs
        wend --version
        wend --help
@@ -28,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["run"]:
         return _run(given[1:])
+    if given[:1] == ["verify"]:
+        from wend.tools.verify import main as verify
+
+        return verify(given[1:])
     try:
         status = _answer(given)
         sys.stdout.flush()
