@@ -228,3 +228,25 @@ def test_users_functions_are_not_called_twice():
     Double.apply(x.exp()).sum().backward()
     x.grad.sum().item()
     assert calls == ["forward", "backward"]
+
+
+def test_what_is_widened_keeps_the_rounding_of_what_it_was_made_from():
+    """Sums of float32 in another order differ by more than a float64 that they are cast to has."""
+    with config.override(compile=True, wait=True):
+        x = torch.tensor(np.random.default_rng(0).normal(size=(37, 211)).astype(np.float32))
+        for _ in range(4):
+            y = ((x * x).mean().double() + (x.exp() * x).sum().double()) / 3
+            assert y.dtype is torch.float64 and 0 < y.item() < 1e5
+
+
+def test_numbers_of_a_wide_type_alone_are_held_to_its_precision(monkeypatch):
+    real = verified._plain["execute"]
+
+    def wrong(batch, live):
+        real(batch, live)
+        for i in live:
+            batch.values[i].buffer = batch.values[i].buffer * (1 + 1e-6)
+
+    monkeypatch.setitem(verified._plain, "execute", wrong)
+    with pytest.raises(DefectError, match="differ"):
+        torch.tensor([1.0, 2.0], dtype=torch.float64).exp().sum().item()

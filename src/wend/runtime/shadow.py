@@ -27,11 +27,16 @@ def verify(compiled: Any, batch: Batch) -> None:
         return
     found = compiled.execute(batch.values, batch.args)
     terms = terms_of_sums(reference, expected, batch)
-    if found is None or all(agree(found[i], expected[i], terms.get(i, 0.0)) for i in found):
+    widths = narrowest(reference, expected)
+
+    def same(i: int) -> bool:
+        return agree(found[i], expected[i], terms.get(i, 0.0), widths.get(i, 8))
+
+    if found is None or all(map(same, found)):
         return
     wrong = first_wrong(reference, batch, expected, terms)
     if wrong is None:
-        wrong = next(i for i in found if not agree(found[i], expected[i], terms.get(i, 0.0)))
+        wrong = next(i for i in found if not same(i))
     node = next(n for n in reference.path.nodes if wrong in n.outputs)
     fault = DefectError(
         f"{node.prim.name}: machine code and the reference differ; this is a defect of Wend"
@@ -112,20 +117,50 @@ def first_wrong(
     found = whole.execute(batch.values, batch.args)
     if found is None:
         return None
-    return next(
-        (i for i in ids if i in found and not agree(found[i], expected[i], terms.get(i, 0.0))),
-        None,
-    )
+    widths = narrowest(reference, expected)
+    for i in ids:
+        if i in found and not agree(found[i], expected[i], terms.get(i, 0.0), widths.get(i, 8)):
+            return i
+    return None
 
 
-def agree(a: Any, b: Any, largest: float) -> bool:
-    """Equal up to the rounding of sums in another order; largest: of the terms of a sum."""
+def narrowest(reference: ReferencePlan, expected: list[Any]) -> dict[int, int]:
+    """By value the bytes of the narrowest float that it was made from: its rounding is left."""
+    widths: dict[int, int] = {}
+
+    def own(i: int) -> int:
+        return bytes_of(expected[i])
+
+    for step in reference.steps:
+        least = min([widths.get(i, own(i)) for i in step.inputs], default=8)
+        for o in step.outputs:
+            widths[o] = min(least, own(o))
+    return widths
+
+
+def bytes_of(array: Any) -> int:
+    """Bytes of a float of this array; 8 if it has none, and so no rounding."""
+    return bytes_of_dtype(np.asarray(array).dtype)
+
+
+def bytes_of_dtype(dtype: Any) -> int:
+    """As `bytes_of`, of a NumPy dtype."""
+    if dtype.kind in "biuO":
+        return 8
+    return int(dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize)
+
+
+def agree(a: Any, b: Any, largest: float, width: int = 8) -> bool:
+    """Equal up to the rounding of sums in another order.
+
+    largest: of the terms of a sum     width: bytes of the narrowest float that they were made from
+    """
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a.dtype.kind in "biu":
         return bool(np.array_equal(a, b))
-    tolerance = TOLERANCE[a.dtype.itemsize] if a.dtype.kind != "c" else 2e-4
+    tolerance = TOLERANCE[min(a.dtype.itemsize, width)] if a.dtype.kind != "c" else 2e-4
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     a, b = a.astype(wide), b.astype(wide)
     scale = max(magnitude(b), largest)

@@ -28,7 +28,15 @@ from wend.core.graph import PathGraph
 from wend.core.provenance import last_site, locate
 from wend.runtime.reference import ReferencePlan
 from wend.runtime.runners import graph_runner
-from wend.runtime.shadow import agree, evaluate, magnitude, terms_of_sums, verify
+from wend.runtime.shadow import (
+    agree,
+    bytes_of_dtype,
+    evaluate,
+    magnitude,
+    narrowest,
+    terms_of_sums,
+    verify,
+)
 from wend.transforms.differentiate import segment_step
 from wend.transforms.quick import NOTHING, Whole
 
@@ -44,6 +52,8 @@ class Shadow:
         self.leaves = leaves
         self.types = types
         self.args = args
+        #: Bytes of the narrowest float of all: what is computed from it has its rounding.
+        self.width = min([bytes_of_dtype(t.dtype.numpy) for t in types if t is not None], default=8)
 
     def run(self, wanted: frozenset[int], roots: frozenset[int]) -> Any:
         """(plan, all values) of what is wanted and what gradients of `roots` need; None if not."""
@@ -126,10 +136,10 @@ def verify_plan(batch: Batch, live: list[int]) -> None:
 
 def compare(batch: Batch, live: list[int], shadow: Shadow, plan: Any, env: list[Any]) -> None:
     """Raise DefectError, with the user's line, for the first value that is another one."""
-    terms = terms_of_sums(plan, env, batch)
+    terms, widths = terms_of_sums(plan, env, batch), narrowest(plan, env)
     for i in sorted(live):
         found = batch.values[i].buffer
-        if found is None or agree(found, env[i], terms.get(i, 0.0)):
+        if found is None or agree(found, env[i], terms.get(i, 0.0), widths.get(i, 8)):
             continue
         node = next((n for n in shadow.path.nodes if i in n.outputs), None)
         name = "a value from outside" if node is None else node.prim.name
@@ -160,25 +170,25 @@ def check_gradients(batch: Batch, seeds: Gradients, found: Iterable[tuple[int, A
     """Raise DefectError if a backward pass that ran with its flush gave other gradients."""
     shadow = _shadows.get(id(batch.values))
     expected = None if shadow is None else shadow.gradients(seeds)
-    if expected is None:
+    if shadow is None or expected is None:
         return
     given = dict(found)
     for i in sorted(expected.keys() | given.keys()):
         value = batch.values[i]
         if value.leaf is not None and not value.leaf.requires_grad:
             continue
-        if not same_gradient(given.get(i), expected.get(i)):
+        if not same_gradient(given.get(i), expected.get(i), shadow.width):
             raise differing(given.get(i), expected.get(i), last_site(batch.states, batch.sites))
 
 
-def same_gradient(found: Any, expected: Any) -> bool:
-    """Whether two gradients agree; None is one of zeros."""
+def same_gradient(found: Any, expected: Any, width: int) -> bool:
+    """Whether two gradients agree; None is one of zeros.  width: see `Shadow`"""
     if found is None or expected is None:
         some = expected if found is None else found
         return some is None or not np.any(np.asarray(some))
     found, expected = np.asarray(found), np.asarray(expected)
     return found.size == expected.size and agree(
-        found.reshape(expected.shape), expected, magnitude(expected)
+        found.reshape(expected.shape), expected, magnitude(expected), width
     )
 
 
@@ -202,6 +212,7 @@ class Account:
         """pending: gradients that segments have before, by negative serial and id"""
         self.leaves: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, sum, site]
         self.seeds: dict[tuple[int, int], Any] = {}  # by segment and id
+        self.width = 8  # of all shadows
         for key, table in pending.items():
             for i, g in table.items():
                 self.seeds[key, i] = np.array(_hot.ensure(_hot.refreshed(g)))
@@ -214,9 +225,10 @@ class Account:
         values: the leaves of its path
         """
         site = last_site(shadow.path.states, segment.sites)
+        self.width = min(self.width, shadow.width)
         for i, g in seeds.items():
             expected = self.seeds.get((-segment.serial, i))
-            if expected is not None and not same_gradient(g, expected):
+            if expected is not None and not same_gradient(g, expected, self.width):
                 raise differing(g, expected, site)
         for i, g in (shadow.gradients(seeds) or {}).items():
             value = values[i]
@@ -233,7 +245,7 @@ class Account:
         for key, (leaf, expected, site) in self.leaves.items():
             g = given.get(key)
             g = None if g is None else _hot.ensure(_hot.refreshed(g))
-            if leaf.requires_grad and not same_gradient(g, expected):
+            if leaf.requires_grad and not same_gradient(g, expected, self.width):
                 raise differing(g, expected, site)
 
 
