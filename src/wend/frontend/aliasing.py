@@ -362,8 +362,10 @@ def share(handle: Tensor, other: Tensor) -> None:
     writes = leave_memory(handle)
     value = plain.value
     handle.alias, handle._layout = plain.alias, plain._layout
-    if value.type is old.type and old.leaf is None:
-        value = with_history_of(handle, old, value)
+    if value.type is old.type and old.leaf is None and old.requires_grad:
+        with _Grad(True):
+            value = ops.graft(plain, _hot.wrap(old)).value
+        note_written(handle, value, old)
     handle.value = value
     if handle.leaf is not None:
         relabel(handle)

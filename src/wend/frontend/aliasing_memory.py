@@ -139,15 +139,27 @@ def _exposed(root: Tensor, watch: bool) -> Any:
     storage = storage_of(root)
     if storage.shared is None:
         _hot.ensure(root.value)
-        if sole_owner(root, storage):
+        if root._layout is None and sole_owner(root, storage):
             share_memory(storage, root.value.type, root.value.buffer, not watch)
             root.value = storage.data
         else:
-            memory = np.array(root.value.buffer, order="C", copy=True)
-            share_memory(storage, root.value.type, memory, not watch)
+            share_memory(storage, root.value.type, _laid_out(root), not watch)
     elif not watch:
         storage.shared.pinned = True
     return storage.shared.array
+
+
+def _laid_out(root: Tensor) -> Any:
+    """A copy of a handle's array that lies in memory as the handle says."""
+    array = root.value.buffer
+    steps = None if root._layout is None else root._layout[0]
+    if steps is None or 0 in array.shape or 0 in steps:
+        return np.array(array, order="C", copy=True)
+    room = 1 + sum((n - 1) * step for n, step in zip(array.shape, steps, strict=True))
+    strides = tuple([step * array.itemsize for step in steps])
+    memory = np.ndarray(array.shape, array.dtype, np.empty(room, array.dtype), 0, strides)
+    np.copyto(memory, array)
+    return memory
 
 
 class _Window:

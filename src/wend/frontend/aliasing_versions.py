@@ -107,8 +107,9 @@ def leave_memory(handle: Tensor) -> list[int]:
     alias = handle.alias
     root = handle if alias is None or alias.base is None else alias.base
     writes = [_count(root)]
+    if handle._views or root is not handle:
+        storage_of(root)  # which has a count that others may share
     if root is handle and handle._views:
-        storage_of(handle)
         leave_to_views(handle)
     if root.alias is not None and root.alias.writes is not None:
         writes = root.alias.writes

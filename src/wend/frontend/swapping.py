@@ -78,7 +78,7 @@ _RETIRED = "_retired_leaf"
 
 
 def _leaf_for(taker: Tensor, t: Tensor) -> Leaf | None:
-    """The identity of a leaf, for the tensor that takes its place; graphs with the old one refuse."""
+    """The identity of a leaf for who takes its place; graphs that have the old one refuse."""
     leaf = t.leaf
     if leaf is None:
         return None
@@ -86,7 +86,12 @@ def _leaf_for(taker: Tensor, t: Tensor) -> Leaf | None:
     made.requires_grad = leaf.requires_grad
     made.hooks, made.post_hooks, made.node = leaf.hooks, leaf.post_hooks, leaf.node
     leaf.hooks, leaf.post_hooks, leaf.node = {0: _refuse}, None, None
+    leaf.ref = _nobody
     return made
+
+
+def _nobody() -> None:
+    """Whom the old identity of a leaf stands for."""
 
 
 def _refuse(g: Any) -> None:
