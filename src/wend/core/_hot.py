@@ -1559,7 +1559,8 @@ def refreshed(handle):
     if alias is not None:
         base = alias.base
         if base is None and alias.storage is not None and lone(alias):
-            handle.derived = None  # nobody shares the data any more
+            if handle._layout is None:  # else `view` has to look at its strides
+                handle.derived = None  # nobody shares the data any more
             alias = None
     if alias is not None:
         if base is not None and (base.derived is not None or alias.version != base.version):

@@ -11,11 +11,11 @@ from functools import lru_cache
 from typing import Any
 
 from wend.base.dtypes import DType
-from wend.base.errors import ShapeError
+from wend.base.errors import ArgumentTypeError, ShapeError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend import creation
+from wend.frontend import aliasing, creation, formats
 from wend.frontend.aliasing_versions import base_now, stands_for
 from wend.frontend.strides import MOST_KEPT, layout_of
 from wend.ops.reshapes import Reshape
@@ -99,15 +99,15 @@ def attach_reshape(t: Tensor, x: Tensor, prim: Any, args: Any) -> bool:
 
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     """Whether the elements lie in row-major order without gaps."""
-    if memory_format is not None and "channels_last" in repr(memory_format):
-        return is_channels_last(self)
+    if memory_format is not None and memory_format in _RANKS:
+        return is_channels_last(self, memory_format)
     if self.alias is None and self._layout is None:
         return True
     strides, _ = layout_of(self)
     expected = 1
+    if 0 in self.shape:
+        return True
     for extent, stride in zip(reversed(self.shape), reversed(strides), strict=True):
-        if extent == 0:
-            return True
         if extent != 1:
             if stride != expected:
                 return False
@@ -115,18 +115,61 @@ def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
     return True
 
 
-def is_channels_last(x: Tensor) -> bool:
-    """Whether a 4-d tensor's elements lie with the channels innermost."""
-    if x.dim() != 4:
+#: How many dims a tensor has whose channels lie innermost.
+_RANKS = {formats.channels_last: 4, formats.channels_last_3d: 5}
+
+
+def _channels_last_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [0] * len(shape), 1
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
+
+
+def is_channels_last(x: Tensor, memory_format: Any = formats.channels_last) -> bool:
+    """Whether the elements of a tensor of that format's rank lie with the channels innermost."""
+    if x.dim() != _RANKS[memory_format]:
         return False
-    shape, (strides, _) = x.shape, layout_of(x)
-    expected = 1
-    for d in (1, 3, 2, 0):
-        if shape[d] != 1:
-            if strides[d] != expected:
-                return False
-            expected *= shape[d]
-    return True
+    wanted = _channels_last_strides(tuple(x.shape))
+    strides, _ = layout_of(x)
+    return all(n == 1 or s == w for n, s, w in zip(x.shape, strides, wanted, strict=True))
+
+
+def in_format(x: Tensor, memory_format: Any, op: str, fresh: bool = False) -> Tensor:
+    """x if it lies in that format, else a copy that says it does.
+
+    fresh: x is a tensor of its own already, that no one else has. Raises ShapeError for another
+    rank than the format's, ArgumentTypeError for what is no format.
+    """
+    if memory_format is None or memory_format is formats.preserve_format:
+        return x
+    if memory_format is formats.contiguous_format:
+        return x if is_contiguous(x) else ops.clone(x)  # type: ignore[no-any-return]
+    rank = _RANKS.get(memory_format)
+    if rank is None:
+        raise ArgumentTypeError(f"{op}: memory_format is no {type(memory_format).__name__}")
+    if x.dim() != rank:
+        raise ShapeError(f"{op}: required rank {rank} tensor to use {memory_format.name} format")
+    wanted = _channels_last_strides(tuple(x.shape))
+    if is_channels_last(x, memory_format) and not is_contiguous(x):
+        return x
+    made: Tensor = x if fresh else ops.clone(x)
+    aliasing.storage_of(made)  # which says that strides are to be looked at
+    made._layout = wanted, 0
+    return made
+
+
+def _clone_in_format(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """clone(memory_format=...): a copy that says that it lies in the format."""
+    memory_format = keywords.get("memory_format")
+    if memory_format is None or memory_format is formats.preserve_format:
+        return NotImplemented
+    rest = {k: v for k, v in keywords.items() if k != "memory_format"}
+    return in_format(ops.clone(*positional, **rest), memory_format, "clone", fresh=True)
+
+
+ops.clone.general = _clone_in_format
 
 
 def base_of(self: Tensor) -> Tensor | None:
@@ -162,9 +205,11 @@ def storage_offset(self: Tensor) -> int:
 
 
 def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
-    """This tensor if its elements lie in row-major order, else a copy that does."""
-    if is_contiguous(self):
+    """This tensor if its elements lie in row-major (or the given) order, else a copy that does."""
+    if is_contiguous(self, memory_format):
         return self
+    if memory_format in _RANKS:
+        return in_format(self, memory_format, "contiguous")
     return ops.clone(self)  # type: ignore[no-any-return]
 
 

@@ -17,7 +17,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.signature import parse_signature
-from wend.frontend import aliasing, creation, formats
+from wend.frontend import aliasing, creation, formats, layout
 from wend.frontend.aliasing_memory import expose
 from wend.frontend.aliasing_versions import base_now, count_write, keep_count, leave_memory
 from wend.frontend.grad_modes import is_inference
@@ -48,8 +48,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     dtype = kwargs.pop("dtype", None)
     place = kwargs.pop("device", None)
     copy = bool(kwargs.pop("copy", False))
-    for name in ("non_blocking", "memory_format"):
-        kwargs.pop(name, None)
+    memory_format = kwargs.pop("memory_format", None)
+    kwargs.pop("non_blocking", None)
     if kwargs:
         raise ArgumentTypeError(f"to() got an unexpected keyword argument {next(iter(kwargs))!r}")
     flags = []
@@ -70,7 +70,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         copy = copy or flags[1]
     if place is not None:
         usable(place, "to")
-    return _converted(self, creation.checked_dtype("to", dtype), copy)
+    made = _converted(self, creation.checked_dtype("to", dtype), copy)
+    return layout.in_format(made, memory_format, "to", fresh=made is not self)
 
 
 def _dtype_asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:

@@ -62,6 +62,7 @@ class ConversionMixin:
         Raises TypeError for a dtype that is neither, DeviceError for a device that is not there.
         """
         device, dtype, _ = parse_to(*args, **kwargs)
+        memory_format = kwargs.get("memory_format")
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
                 "nn.Module.to only accepts floating point or complex dtypes, "
@@ -71,8 +72,12 @@ class ConversionMixin:
         def convert(tensor: Tensor) -> Tensor:
             changes = dtype is not None and _is_real_or_complex(tensor)
             if changes:
-                return tensor.to(device, dtype) if device is not None else tensor.to(dtype)
-            return tensor.to(device) if device is not None else tensor
+                tensor = tensor.to(device, dtype) if device is not None else tensor.to(dtype)
+            elif device is not None:
+                tensor = tensor.to(device)
+            if memory_format is None or tensor.dim() not in (4, 5):
+                return tensor
+            return tensor.to(memory_format=memory_format)
 
         return self._apply(convert)
 

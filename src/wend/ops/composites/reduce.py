@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT, DType, bool_, float32, float64, int64
+from wend.base.dtypes import FLOAT, DType, bool_, finfo, float32, float64, int64
 from wend.base.errors import ArgumentTypeError, DTypeError, ShapeError
 from wend.base.shapes import normalize_dims
 from wend.core.primitive import Sample, composite, ops
@@ -181,7 +181,9 @@ def logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     if any(x.shape[a] == 0 for a in axes):
         return ops.cast(ops.log(summed(ops.exp(x), axes, keepdim)), out)
     top = ops.amax(ops.detach(ops.real(x) if x.dtype.is_complex else x), axes, True)
-    # Where the greatest is +-inf or NaN, subtracting it would make NaN of everything.
+    # Where the greatest is +-inf or NaN, subtracting it would make NaN of everything.  Beside +inf
+    # powers of finite elements must not be infinite.
+    top = ops.clamp(top, max=finfo(top.dtype).max)
     top = ops.where(ops.isfinite(top), top, 0)
     total = ops.log(summed(ops.exp(ops.sub(x, top)), axes, True))
     y = ops.add(total, top)
