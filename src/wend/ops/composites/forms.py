@@ -19,6 +19,7 @@ from wend.core import _hot
 from wend.core.primitive import Composite, Sample, composite, ops, overload
 from wend.core.symbolic import category_of
 from wend.ops import arithmetic, rounding, selection
+from wend.ops.composites.reduce import widened
 from wend.ops.elementwise import REAL, V, is_number, promoted, tensor_of
 
 Samples = Iterator[Sample]
@@ -157,10 +158,9 @@ def round_decimals(input: V, decimals: int) -> V:
         return ops.round(input)
     if input.dtype.category < dtypes.FLOAT:
         raise DTypeNotImplemented(f"round: decimals are not implemented for {input.dtype}")
-    ten = float(10 ** abs(decimals))
-    if decimals < 0:
-        return ops.round(input / ten) * ten
-    return ops.round(input * ten) / ten
+    ten, x = float(10 ** abs(decimals)), widened(input)
+    y = ops.round(x / ten) * ten if decimals < 0 else ops.round(x * ten) / ten
+    return y if y.dtype is input.dtype else ops.cast(y, input.dtype)
 
 
 publish("round", rounding.Round, round_decimals)
