@@ -11,9 +11,9 @@ from wend.base.errors import ArgumentTypeError, GraphError, ShapeError
 from wend.core import _hot
 from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
+from wend.frontend import mapped_function
 from wend.frontend.aliasing import check_writable, rebind
 from wend.transforms.grad import with_grad
-from wend.transforms.hooks import extra_of
 
 __all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
 
@@ -276,6 +276,7 @@ class Function(metaclass=_FunctionMeta):
     """
 
     _backward_cls: Any
+    generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise GraphError(
@@ -296,6 +297,11 @@ class Function(metaclass=_FunctionMeta):
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
+        """May be defined by the user: (results, out_dims) for whole batches of arguments."""
+        raise NotImplementedError("vmap is not implemented.")
+
+    @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """To be defined by the user."""
         raise NotImplementedError(
@@ -306,6 +312,13 @@ class Function(metaclass=_FunctionMeta):
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Call the function; its results know `backward`."""
+        level = mapped_function.level_of(args)
+        if level is not None and cls.vmap is not Function.vmap:
+            if cls.generate_vmap_rule:
+                raise GraphError(
+                    f"{cls.__name__}: it defines vmap and sets generate_vmap_rule: choose one"
+                )
+            return mapped_function.by_rule(level, cls, args)
         ctx = cls._backward_cls()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         recording = _hot.current_trace().mode.grad and True in ctx.needs_input_grad
@@ -366,8 +379,8 @@ class _Wrapping:
             check_writable(t, f"{self.cls.__name__}.apply")
         self._save(outputs, [place for place, _ in record.outs])
         with _recording(True):
-            results = ops.user_function(before, [_hot.wrap(_hot.value_of(t)) for t in raw])
-        extra_of(results[0].value).function = record
+            wrapped = [_hot.wrap(_hot.value_of(t)) for t in raw]
+            results = mapped_function.put_into_graph(before, wrapped, record)
         return tuple(
             self._plain(out) if place is None else self._identify(out, results[place])
             for out, (place, _) in zip(outputs, record.outs, strict=True)
