@@ -483,7 +483,8 @@ class OverloadBinder:
             try:
                 return binder.bind(args, kwargs)
             except (ArgumentTypeError, ArgumentError) as error:
-                failures.append(error)
+                # A traceback would keep all frames of the caller until cycles are collected.
+                failures.append(error.with_traceback(None))
         if len(failures) == 1:
             raise failures[0]
         words = [type(a).__name__ for a in args]
