@@ -15,8 +15,8 @@ from wend.base.errors import ArgumentTypeError, ShapeError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend import aliasing, creation, formats
-from wend.frontend.aliasing_versions import base_now, stands_for
+from wend.frontend import creation, formats
+from wend.frontend.aliasing_versions import base_now, stands_for, storage_of
 from wend.frontend.strides import MOST_KEPT, layout_of
 from wend.ops.reshapes import Reshape
 
@@ -155,7 +155,7 @@ def in_format(x: Tensor, memory_format: Any, op: str, fresh: bool = False) -> Te
     if is_channels_last(x, memory_format) and not is_contiguous(x):
         return x
     made: Tensor = x if fresh else ops.clone(x)
-    aliasing.storage_of(made)  # which says that strides are to be looked at
+    storage_of(made)  # which says that strides are to be looked at
     made._layout = wanted, 0
     return made
 

@@ -184,7 +184,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     # Where the greatest is +-inf or NaN, subtracting it would make NaN of everything.  Beside +inf
     # powers of finite elements must not be infinite.
     top = ops.clamp(top, max=finfo(top.dtype).max)
-    top = ops.where(ops.isfinite(top), top, 0)
+    top = ops.where(top > -math.inf, top, 0)
     total = ops.log(summed(ops.exp(ops.sub(x, top)), axes, True))
     y = ops.add(total, top)
     if not keepdim:
