@@ -169,6 +169,4 @@ def called(s: Loop, name: str, layer: Layer) -> None:
     if layer.call.startswith("{y} = {m}(") or "None\n" in layer.call:
         turns = turns.replace("step", "1 + step") if turns == "step" else turns
     s.put(layer.call, y=f"v{number}", m=name, x=operand, turns=turns)
-    s.values.append(
-        Value(f"v{number}", s.dtype, (s.rows, layer.gives), 3.0, True, storage=number)
-    )
+    s.values.append(Value(f"v{number}", s.dtype, (s.rows, layer.gives), 3.0, True, storage=number))

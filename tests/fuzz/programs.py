@@ -12,9 +12,7 @@ import statements
 from hypothesis import strategies as st
 from scope import LOW, Scope
 
-HEAD = (
-    "def program(torch, F, Product, data, decide, read, seen, n, m, fill, watch, caught):"
-)
+HEAD = "def program(torch, F, Product, data, decide, read, seen, n, m, fill, watch, caught):"
 PALETTES = (
     ("float64",), ("float64",), ("float32",), ("float64", "float32"), ("float32", "float64"),
     ("float32", "bfloat16"), ("float16", "float32"),

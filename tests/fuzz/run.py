@@ -2,6 +2,8 @@
 
     python tests/fuzz/run.py --programs 10000 --seed 1
     python tests/fuzz/run.py --programs 1 --first 4711 --seed 1 --show    # one of them
+    python tests/fuzz/run.py --kind training --programs 3000 --seed 1     # training loops
+    python tests/fuzz/run.py --kind training --all                        # and what is left out
     WEND_COMPILE=force python tests/fuzz/run.py --programs 500            # all of it machine code
 
 The programs of a seed are always the same. They run in processes of their own, some hundred in
@@ -12,6 +14,7 @@ program that runs differently in two ways is made small and printed as a script.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import importlib.metadata
 import json
@@ -22,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +42,11 @@ from programs import Program  # noqa: E402
 SHARE = 250  # programs of one process
 
 
-KINDS = {"expressions": programs.drawn, "training": training.drawn}
+KINDS: dict[str, Callable[..., Program]] = {
+    "expressions": programs.drawn,
+    "training": training.drawn,
+    "all training": functools.partial(training.drawn, left_out=()),
+}
 
 
 def program_of(seed: int, number: int, kind: str = "expressions") -> Program:
@@ -114,7 +122,8 @@ def run(seed: int, first: int, count: int, options: list[str]) -> dict[str, Any]
                 print(f"\nprogram {ending['number']}: {ending['text']}", flush=True)
         print(f"{done} programs, {time.time() - start:.0f} s: {dict(counts)}", flush=True)
     return {
-        "seed": seed, "first": first, "programs": count, "lines": lines, "endings": dict(counts),
+        "kind": options[1], "seed": seed, "first": first, "programs": count, "lines": lines,
+        "endings": dict(counts),
         "seconds": round(time.time() - start), "failures": failures, "plans": dict(plans),
         "WEND_COMPILE": os.environ.get("WEND_COMPILE", ""),
         "python": platform.python_version(),
@@ -135,6 +144,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--kind", choices=KINDS, default="expressions", help="of programs")
+    parser.add_argument("--all", action="store_true", help="also what `states.LEFT_OUT` names")
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
@@ -144,6 +154,8 @@ def main() -> int:
     parser.add_argument("-p", action="append", metavar="PLUGIN", help="load it: small_parts, ...")
     parser.add_argument("--work", nargs=3, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    if args.all:
+        args.kind = "all training"
     options = ["--kind", args.kind, *(word for name in args.p or () for word in ("-p", name))]
     for name in args.p or ():
         importlib.import_module(name)

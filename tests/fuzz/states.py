@@ -72,7 +72,8 @@ CARRIERS = (
     Carrier("s{k} = {{key: value.clone() for key, value in {m}.state_dict().items()}}",
             ("{m0}.load_state_dict(s{k})", "s{k} = copy.deepcopy({m0}.state_dict())",
              "s{k} = {m0}.state_dict()",
-             "for value in s{k}.values():\n    value.mul_(0.9) if value.is_floating_point() else 0"),
+             "for value in s{k}.values():\n"
+             "    value.mul_(0.9) if value.is_floating_point() else 0"),
             "s{k}"),
     Carrier("s{k} = copy.deepcopy({o}.state_dict())",
             ("s{k} = copy.deepcopy({o0}.state_dict())", "{o0}.load_state_dict(s{k})",
@@ -114,7 +115,8 @@ CARRIERS = (
             "lambda p: [p.data.add_(p.grad, alpha=-0.05), p.grad.zero_()].clear())",
             ("h{k}.remove()",)),
     Carrier("h{k} = {m}.register_forward_hook("
-            "lambda m, i, o: j{k}.append((o[0] if isinstance(o, tuple) else o).detach()))\nj{k} = []",
+            "lambda m, i, o: j{k}.append((o[0] if isinstance(o, tuple) else o).detach()))\n"
+            "j{k} = []",
             ("h{k}.remove()", "j{k} = []", "for x in j{k}:\n    x.mul_(0.5)"), "j{k}"),
     Carrier("h{k} = {m}.register_forward_pre_hook(lambda m, i: (i[0] * 1, *i[1:]))",
             ("h{k}.remove()",)),
@@ -125,7 +127,8 @@ CARRIERS = (
             ("y{k}.sum().backward(retain_graph=True)",
              "(y{k} * y{k}).mean().backward(retain_graph=True)", "z{k}.grad = None",
              "y{k}.register_hook(lambda g: g * 0.5)", "y{k} = y{k} * 0.5 + z{k}",
-             "seen.append(({k}, torch.autograd.grad(y{k}[0], z{k}, retain_graph=True)[0].sum().item()))",
+             "g = torch.autograd.grad(y{k}[0], z{k}, retain_graph=True)[0]\n"
+             "seen.append(({k}, g.sum().item()))",
              "with torch.no_grad():\n    y{k} += 1", "y{k}.retain_grad()"), "y{k}"),
     Carrier("z{k} = data({k}00, (4,), {t}, True)\nu{k} = torch.zeros(4, dtype={t})",
             ("u{k} = torch.tanh(u{k} * 0.5 + z{k})", "u{k} = torch.tanh(u{k} * z{k} + {p}.mean())",
@@ -191,7 +194,7 @@ BETWEEN = (
     "with torch.no_grad():\n    scale = {p}.abs().max()\n    {p}.div_(1 + scale)",
     "try:\n    with torch.no_grad():\n        {p}.mul_(0.9)\n        {p}.view(-1, 1000)\n"
     "except RuntimeError as error:\n    caught(step, error)",
-    "try:\n    {p}.detach()[torch.tensor([0, 99])] = 1\nexcept IndexError as error:\n"
+    "try:\n    {p}.detach()[torch.tensor([99])] = 1\nexcept IndexError as error:\n"
     "    caught(step, error)",
     "read({k}, {p})", "seen.append({p}.detach().sum().item())",
     "if bool(({p}.detach().sum() > 1e-3).item()):\n    seen.append(1)",

@@ -174,7 +174,7 @@ def test_errors_in_the_middle_of_a_step_are_compared_by_kind(monkeypatch):
         check(program)
     caught = program.source.replace("except IndexError", "except Exception")
     other = a_program(*(line[4:] for line in caught.split("\n")[1:-2]), kept=())
-    with pytest.raises(Differs, match="errors: .*ValueError.* and .*IndexError") as found:
+    with pytest.raises(Differs, match=r"errors: .*ValueError.* and .*IndexError") as found:
         check(other)
     small = smallest(found.value).program
     assert len(small.lines) < len(other.lines) - 4
@@ -188,7 +188,7 @@ def test_a_failure_inside_is_a_difference(planted_failure, monkeypatch):
         return error
 
     monkeypatch.setattr(wend.Tensor, "tanh", lambda x: failing(wend.sin(x)))
-    with pytest.raises(Differs, match="failures inside differ.*\n.*planted"):
+    with pytest.raises(Differs, match=r"failures inside differ.*\n.*planted"):
         check(program)
     assert planted_failure.count() == 0
 

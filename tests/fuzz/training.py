@@ -25,7 +25,8 @@ OPTIMISERS = (
 )
 SCHEDULERS = (
     "StepLR({o}, 2, gamma=0.5)", "ExponentialLR({o}, 0.8)", "CosineAnnealingLR({o}, 4)",
-    "LambdaLR({o}, lambda e: 1 / (1 + e))", "OneCycleLR({o}, 0.1, total_steps=99, cycle_momentum=False)",
+    "LambdaLR({o}, lambda e: 1 / (1 + e))",
+    "OneCycleLR({o}, 0.1, total_steps=99, cycle_momentum=False)",
     "LinearLR({o}, 0.5, total_iters=3)", "MultiStepLR({o}, [1, 3], gamma=0.5)",
     "CyclicLR({o}, 0.01, 0.1, step_size_up=2, cycle_momentum=False)",
 )
@@ -100,7 +101,8 @@ FAULTS = (
 )
 # fmt: on
 ORDINARY = (
-    (statements.assignment,) * 5 + (statements.again, statements.through_view, statements.branch)
+    (statements.assignment,) * 5
+    + (statements.again, statements.through_view, statements.branch)
     + (statements.loop, statements.read, function, statements.unrecorded)
 )  # fmt: skip
 

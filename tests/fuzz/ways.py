@@ -9,12 +9,12 @@ import random
 
 import numpy as np
 
-
 #: What PyTorch refuses and Wend, on purpose, computes (docs/compatibility.md).
 REFUSED = (
     "modified by an inplace operation",
     "a leaf Variable that requires grad is being used",  # of a view of what was none when taken
     "derivative for aten::",
+    "the derivative for '_",
     "refer to a single memory location",
     "its base or another view of its base has been modified",
     "A view was created in no_grad mode and is being modified inplace",
