@@ -19,6 +19,7 @@ REFUSED = (
     "its base or another view of its base has been modified",
     "A view was created in no_grad mode and is being modified inplace",
     "is the output of a function that returns multiple views",
+    "This view was created inside a custom Function",
     "Trying to backward through the graph a second time",
     "Can't detach views in-place",
     "saved tensor that has been detached in-place",
