@@ -13,7 +13,7 @@ class CollectionPaused:
     that refer to no garbage, and the collector would look at them, and at all else, time and again.
     """
 
-    __slots__ = ("_resume",)
+    _resume = False  # whether there was any, while inside
 
     def __enter__(self) -> None:
         self._resume = gc.isenabled()
@@ -22,6 +22,11 @@ class CollectionPaused:
 
     def __exit__(self, *unused: object) -> None:
         if self._resume:
+            gc.enable()
+            self._resume = False
+
+    def __del__(self) -> None:
+        if self._resume:  # an interrupt came where the block ended
             gc.enable()
 
 

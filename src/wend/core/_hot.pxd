@@ -54,6 +54,8 @@ cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
 cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE, MOST_LENGTHS, MANY_JOINED, MOST_JOINED
 cdef Py_ssize_t LONG_TAIL, WINDOW, LOOKED
 cdef bint AUTOBATCH
+cdef bint SEVERAL
+cdef bint QUICK
 cdef dict PLAIN_TYPES
 cdef list LAST_PLAIN
 cdef dict KINDS
@@ -248,6 +250,19 @@ cdef class Storage:
     cdef public object shared
     cdef object __weakref__
 
+cdef class ModeBlock:
+    cdef public Mode _before
+
+cdef class SiteBlock:
+    cdef public Trace trace
+    cdef public object code
+    cdef public int lasti
+
+cdef class WholeBlock:
+    cdef public Trace trace
+    cdef public object outer
+    cdef public Py_ssize_t start
+
 cdef class Segment:
     cdef public long long serial
     cdef public object structure
@@ -347,6 +362,7 @@ cdef class State(Record):
 
 cdef class Trace:
     cdef public State root
+    cdef public object lock
     cdef public object take
     cdef public object give
     cdef public long long serial
@@ -363,6 +379,7 @@ cdef class Trace:
     cdef public bint flushing
     cdef public object fiber
     cdef object ref
+    cdef public list journal
     cdef public State state
     cdef public list states
     cdef public list values
@@ -382,6 +399,7 @@ cdef class Trace:
     cdef object __weakref__
 
     cpdef renew_lock(self)
+    cdef begin(self, State root)
     cpdef reset(self)
 
 cdef extern from "_shim.h":
@@ -464,7 +482,7 @@ cdef Py_ssize_t lone_baseline()
 @cython.locals(alias=Alias, base=Tensor, leaf=Leaf, v=Value, fresh=Value)
 cpdef Value refreshed(Tensor handle)
 @cython.locals(state=State, child=State, step=Record, kind=Kind, prim=LeafPrimitive, grad=int,
-               index=Py_ssize_t)
+               index=Py_ssize_t, serial="long long")
 cpdef Py_ssize_t enter(Trace trace, Value v) except -1
 @cython.locals(state=State, step=Record)
 cdef Record new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index)
@@ -528,6 +546,7 @@ cdef bint note_line(Trace trace) except -1
 cdef list fresh_handles(tuple types)
 @cython.locals(n=Py_ssize_t, k=Py_ssize_t, parts=tuple, v=Value, t=Tensor)
 cdef tuple fresh_parts(tuple types)
+cdef bint all_ready(Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, long long serial) noexcept
 @cython.locals(start=Py_ssize_t, length=Py_ssize_t, first=Tensor, found=list)
 cdef attach_parts(tuple parts, tuple outs, Tensor h0, PrimitiveBase prim)
 @cython.locals(indices=tuple, types=list, i=Py_ssize_t, h=Tensor)
@@ -535,6 +554,8 @@ cdef bint same_rest(Trace trace, State child, list rest) except -1
 @cython.locals(v0=Value, v1=Value, v2=Value, i0=Py_ssize_t, i1=Py_ssize_t, i2=Py_ssize_t,
                serial="long long", state=State, child=State, step=Record, others=list,
                indices=tuple, h=Tensor)
+cdef record_alone(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
+                  list rest, list values, OpFunction inplace)
 cdef record_new(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values, OpFunction inplace)
 @cython.locals(v=Value)
@@ -579,8 +600,19 @@ cdef attach_view(Tensor t, Tensor h0, PrimitiveBase prim, list values)
 cpdef list wanted(Trace trace)
 cdef Py_ssize_t live_baseline()
 cpdef flush(Trace trace)
-@cython.locals(v=Value, values=list, batch=Batch, i=Py_ssize_t, live=list, alone=bint)
 cpdef flush_now(Trace trace)
+@cython.locals(own=Trace)
+cdef tuple leave_own(Trace trace)
+@cython.locals(v=Value, values=list, batch=Batch, i=Py_ssize_t, live=list, alone=bint)
+cdef flush_held(Trace trace)
+cdef keep_journal(Trace trace)
+@cython.locals(kept=Trace, values=list, settled=bint, i=Py_ssize_t, v=Value)
+cdef put_back(Trace trace, Batch batch, list live)
+cpdef begin_write()
+cpdef end_write()
+cpdef bint several() noexcept
+cdef bint is_settled(Value v) except -1
+cdef compute(Value v)
 @cython.locals(batch=Batch, values=list)
 cdef Py_ssize_t alone_baseline()
 @cython.locals(v=Value)
@@ -705,7 +737,11 @@ cdef class StepPrimitive:
 cdef list RETAINED
 cpdef Mode off_mode(Mode mode)
 @cython.locals(t=Tensor)
-cpdef give_gradient(Leaf leaf, object g)
+@cython.locals(k=Py_ssize_t, n=Py_ssize_t, leaf=Leaf, t=Tensor, have=Tensor, before=list)
+cpdef give_gradients(list leaves, list grads)
+cpdef restore(object handle, object value)
+cpdef bint add_gradient(Tensor handle, object have, object g) except -1
+cpdef bint renew_value(Tensor handle, Value old, Value value) except -1
 @cython.locals(t=Tensor, v=Value)
 cpdef bint settle_gradient(Leaf leaf, Tensor g) except -1
 @cython.locals(trace=Trace, state=State, child=State, v=Value, leaf=Leaf, values=list, outs=list,

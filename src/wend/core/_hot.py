@@ -1287,8 +1287,12 @@ class Trace:
     """What is pending in one thread, in order, and where its path stands in the trie."""
 
     def __init__(self, root):
-        self.root = root
         self.renew_lock()
+        self.begin(root)
+
+    def begin(self, root):
+        """Have nothing pending, and no settings yet."""
+        self.root = root
         self.serial = 0
         self.mode = None
         self.symbolic = None
@@ -1303,6 +1307,7 @@ class Trace:
         self.flushing = False
         self.fiber = None
         self.ref = None  # what it is known by among `TRACES`
+        self.journal = None  # rebindings of former flushes, while somebody may take them back
         self.n = 0
         self.room = 0
         self.ops = 0
@@ -1311,20 +1316,24 @@ class Trace:
 
     def renew_lock(self):
         """Have a lock that nobody holds: `take` it and `give` it back, which takes no look-up."""
-        lock = threading.RLock()
+        lock = self.lock = threading.RLock()
         self.take = lock.acquire
         self.give = lock.release
 
     def reset(self):
         """Back to the root, with nothing pending."""
-        self.serial = next_serial()
-        self.state = self.root
         # Lists that grow are moved again and again: they begin with the room that longer ones took.
         self.room = min(max(self.n, self.room - (self.room >> 8), 32), MOST_ROOM)
-        self.states = roomy(self.room)
-        self.values = roomy(self.room)
-        self.args = roomy(self.room >> 2)
-        self.touched = []
+        states = roomy(self.room)  # all memory first: a trace that there is none for stays as it is
+        values = roomy(self.room)
+        args = roomy(self.room >> 2)
+        touched = []
+        self.serial = next_serial()
+        self.state = self.root
+        self.states = states
+        self.values = values
+        self.args = args
+        self.touched = touched
         self.sites = None
         self.live = None  # the values that are `wanted`, as somebody has found out,
         self.n_live = 0  # when there were so many
@@ -1358,7 +1367,7 @@ def current_trace():
     """The trace of this thread."""
     global LAST_THREAD, LAST_TRACE
     t = thread_id()
-    if t == LAST_THREAD:
+    if t == LAST_THREAD and COMPILED:  # else another thread may come in between the two
         return LAST_TRACE
     ref = TRACES.get(t)
     trace = ref() if ref is not None else None
@@ -1378,9 +1387,18 @@ def install_trace(t, trace):
     def forget(ref):
         if TRACES.get(t) is ref:
             del TRACES[t]
+            count_threads()
 
     LOCAL.trace = trace
     TRACES[t] = weakref.ref(trace, forget)
+    count_threads()
+
+
+def count_threads():
+    """Note whether several threads record, so that steps have to look out for each other."""
+    global SEVERAL, QUICK
+    SEVERAL = len(TRACES) > 1
+    QUICK = AUTOBATCH and not SEVERAL
 
 
 def sibling_of(trace, kept):
@@ -1463,7 +1481,9 @@ def after_fork_in_child():
         if trace is LAST_TRACE:
             mode = trace.mode
     FORK.clear()
+    WRITING[0] = threading.RLock()
     TRACES.clear()
+    count_threads()
     LAST_THREAD = -1
     LAST_TRACE = None
     if mode is not None:
@@ -1589,16 +1609,11 @@ def enter(trace, v):
     if v.buffer is None:
         if v.serial == trace.serial:
             return v.index
-        if v.trace is not None:
-            flush(v.trace)
-        if v.buffer is None:
-            SLOTS["unavailable"](v)
-    if v.serial != 0 and (trace.foreign or len(TRACES) > 1):
-        if trace.foreign:
-            known = trace.foreign.get(id(v))
-            if known is not None:
-                return known[0]
-        share_leaf(trace, v)
+        compute(v)
+    if v.serial != 0 and trace.foreign:
+        known = trace.foreign.get(id(v))
+        if known is not None:
+            return known[0]
     grad = GRAD_NONE
     if v.requires_grad:
         grad = GRAD_LEAF if v.leaf is not None else GRAD_NODE
@@ -1608,18 +1623,23 @@ def enter(trace, v):
     prim = kind.plain_leaf if grad == GRAD_NONE else kind.leaves[grad]
     state = trace.state
     index = trace.n
+    serial = trace.serial
     if state is not None:
         child = state.child
         if child is not None and child.prim is prim:
             ask_next(child)
-            trace.state = child
             step = child
         else:
             step = leaf_child(trace, state, prim, grad)
-            trace.state = step if step.linked else None
     else:
         step = new_leaf(None, prim, grad, index)
-    v.serial = trace.serial
+    if SEVERAL and v.serial != 0:
+        share_leaf(trace, v)
+    if trace.serial != serial or trace.n != index:
+        return enter(trace, v)  # a finalizer recorded or flushed while we allocated
+    if state is not None:
+        trace.state = step if step.linked else None
+    v.serial = serial
     v.index = index
     push(trace.values, v)
     push(trace.states, step)
@@ -1630,9 +1650,17 @@ def enter(trace, v):
 
 def share_leaf(trace, v):
     """Two threads use one value: note its index in the trace that is about to lose the cache."""
-    for other in traces():
-        if other.serial == v.serial and other is not trace:
-            other.foreign[id(v)] = (v.index, v)
+    others = traces()
+    key = id(v)
+    serial = 0
+    while v.serial != serial:  # another thread may come in between wherever something is allocated
+        serial = v.serial
+        known = (v.index, v)
+        if v.serial != serial:
+            continue
+        for other in others:
+            if other.serial == serial and other is not trace:
+                other.foreign[key] = known
 
 
 def new_leaf(parent, prim, grad, index):
@@ -1837,7 +1865,7 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
         and not trace.volatile
         and trace.n < MOST_OFF_TRIE
         and trace.nbytes < trace.hard_bytes
-        and AUTOBATCH
+        and QUICK
     ):
         grad = (
             prim.flows
@@ -1969,7 +1997,7 @@ def names_rows(table, index):
 def record_known(trace, prim, n, h0, h1, h2, rest, values, inplace):
     """`record` on the trie, and what is rare off it."""
     state = trace.state
-    if state is None or trace.symbolic is not None:
+    if state is None or trace.symbolic is not None or (inplace is not None and SEVERAL):
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
     child = state.child
     if (
@@ -2115,6 +2143,7 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     serial = trace.serial
     if (
         prim.last_n != n  # if it is, there is a program
+        or (SEVERAL and rest is not None)
         or prim.epoch != EPOCH
         or trace.eager
         or trace.volatile
@@ -2162,8 +2191,8 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     step = fresh_record()
     if prim.last_program.many:
         parts = fresh_parts(out)
-        if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
-            return None
+        if trace.serial != serial or (SEVERAL and not all_ready(n, h0, h1, h2, serial)):
+            return None  # a finalizer recorded or flushed while we allocated, or another thread did
         fill_record(step, trace, prim)
         step.many = True
         step.outs = out
@@ -2172,7 +2201,7 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         parts = None
         v = fresh_value()
         t = fresh_tensor()
-        if trace.serial != serial:
+        if trace.serial != serial or (SEVERAL and not all_ready(n, h0, h1, h2, serial)):
             return None
         fill_record(step, trace, prim)
         fill_result(step, t, v, trace, out)
@@ -2208,6 +2237,13 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
         attach_parts(parts, out, h0, prim)
     wrap = prim.last_program.wrap
     return parts if wrap is tuple else wrap(parts)
+
+
+def all_ready(n, h0, h1, h2, serial):
+    """Whether the values of these operands still know their place in the trace."""
+    return (
+        is_ready(h0, serial) and (n < 2 or is_ready(h1, serial)) and (n < 3 or is_ready(h2, serial))
+    )
 
 
 def note_line(trace):
@@ -2323,7 +2359,27 @@ def same_rest(trace, child, rest):
 
 
 def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
-    """A step that is not just the last one again: leaves enter, types and children are found."""
+    """A step that is not just the last one again: leaves enter, types and children are found.
+
+    Meanwhile no other thread may flush the trace, unless this one waits for it.
+    """
+    if not SEVERAL:
+        return record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace)
+    if inplace is not None:
+        begin_write()
+    try:
+        trace.take()
+        try:
+            return record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace)
+        finally:
+            trace.give()
+    finally:
+        if inplace is not None:
+            end_write()
+
+
+def record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace):
+    """`record_new`, where no other thread is in the way."""
     if trace.symbolic is not None:
         t = trace.symbolic.record(prim, operand_list(n, h0, h1, h2, rest), values or [])
         if inplace is not None:
@@ -2773,12 +2829,15 @@ def commit_many(trace, prim, child, values):
 
 
 AUTOBATCH = True  # whether ops of like structure run together
+SEVERAL = False  # whether more than one thread records
+QUICK = True  # whether neither has to be looked at
 
 
 def set_autobatch(on):
     """Say whether ops of like structure run together: then more of them may be pending."""
     global AUTOBATCH
     AUTOBATCH = on
+    count_threads()
 
 
 def check_budget(trace):
@@ -2873,10 +2932,68 @@ def flush(trace):
 
 
 def flush_now(trace):
-    """Compute everything pending that is still wanted; the trace returns to the root."""
-    global N_FLUSHES
+    """Compute everything pending that is still wanted; the trace returns to the root.
+
+    If it is cut short, by an interrupt say, what it has not computed is pending as before.
+    """
     if trace.n == 0 and not trace.flushing:
         return
+    left = None
+    if SEVERAL:
+        left = leave_own(trace)
+    try:
+        flush_held(trace)
+    finally:
+        if left is not None:
+            left[0]._acquire_restore(left[1])
+
+
+def leave_own(trace):
+    """Let others flush this thread's trace while it waits for another one: else both might wait.
+
+    Returns the lock and its state, to be restored; None if the thread does not hold it.
+    """
+    own = current_trace()
+    if own is trace or own.flushing or not own.lock._is_owned():
+        return None
+    return own.lock, own.lock._release_save()
+
+
+WRITING = [threading.RLock()]  # of the thread that reads tensors and then writes to them
+
+
+def begin_write():
+    """Wait until no other thread writes in place, and let none do so until `end_write`.
+
+    Others may flush this thread's trace while it waits.
+    """
+    lock = WRITING[0]
+    if lock.acquire(False):
+        return
+    own = current_trace()
+    state = None
+    if not own.flushing and own.lock._is_owned():
+        state = own.lock._release_save()
+    try:
+        lock.acquire()
+    finally:
+        if state is not None:
+            own.lock._acquire_restore(state)
+
+
+def end_write():
+    """Let other threads write."""
+    WRITING[0].release()
+
+
+def several():
+    """Whether more than one thread records."""
+    return SEVERAL
+
+
+def flush_held(trace):
+    """`flush_now`, where this thread may wait for the trace."""
+    global N_FLUSHES
     trace.take()
     try:
         if trace.n == 0:
@@ -2895,6 +3012,9 @@ def flush_now(trace):
         batch.extra = trace.extra
         batch.fault = None
         live = trace.live
+        if trace.journal is not None:  # then what may be taken back is wanted, too
+            keep_journal(trace)
+            live = None
         if live is None or trace.n_live != trace.n:
             live = wanted(trace)
         trace.reset()
@@ -2905,6 +3025,9 @@ def flush_now(trace):
             if live:
                 SLOTS["execute"](batch, live)
             alone = refcount(values) == ALONE
+        except BaseException:
+            put_back(trace, batch, live)
+            raise
         finally:
             trace.flushing = False
             if not alone:
@@ -2921,6 +3044,57 @@ def flush_now(trace):
         trace.give()
     if alone:
         let_go(values, trace, batch.serial)
+
+
+def keep_journal(trace):
+    """Note the rebindings of a trace that is about to be flushed."""
+    for handle, old, _ in trace.touched:
+        trace.journal.append((handle, trace.values[old] if type(old) is int else old))
+
+
+def put_back(trace, batch, live):
+    """After a flush that was cut short: what it was to compute, and has not, is pending again.
+
+    It is so in a trace of its own, with all that the flush was about, until somebody reads it:
+    what is recorded from now on has a path as if nothing had been.
+    """
+    values = batch.values
+    settled = True
+    for i in live:
+        if not is_settled(values[i]):
+            settled = False
+    if settled:
+        return
+    # Nothing is called that needs room on the stack: there may be none.
+    kept = Trace.__new__(Trace)
+    kept.lock = trace.lock
+    kept.take = trace.take
+    kept.give = trace.give
+    kept.begin(trace.root)
+    kept.mode = trace.mode
+    kept.serial = batch.serial
+    kept.state = batch.state
+    kept.states = batch.states
+    kept.args = batch.args
+    kept.sites = batch.sites
+    kept.touched = batch.touched
+    kept.extra = batch.extra
+    for v in values:
+        if v.trace is trace and not is_settled(v):
+            v.buffer = None
+            v.segment = None
+            v.trace = kept
+    kept.values = values
+    kept.n = len(values)
+
+
+def is_settled(v):
+    """Whether a value that was to be computed has all that it gets, or an error."""
+    if v.error is not None:
+        return True
+    if v.buffer is None:
+        return False
+    return v.segment is not None or v.leaf is not None or not v.requires_grad
 
 
 def alone_baseline():
@@ -2972,6 +3146,8 @@ def flush_many(siblings):
         batch.extra = trace.extra
         batch.fault = None
         batches.append(batch)
+        if trace.journal is not None:
+            keep_journal(trace)
         lives.append(wanted(trace))
         trace.reset()
         trace.flushing = True
@@ -2980,6 +3156,10 @@ def flush_many(siblings):
     N_FLUSHES += 1
     try:
         SLOTS["execute_many"](batches, lives)
+    except BaseException:
+        for k in range(len(begun)):
+            put_back(begun[k], batches[k], lives[k])
+        raise
     finally:
         for k in range(len(begun)):
             trace = begun[k]
@@ -3074,11 +3254,21 @@ def synchronize():
 def ensure(v):
     """Make a value held; raises the error of the op that could not compute it."""
     if v.buffer is None:
-        if v.trace is not None:
-            flush(v.trace)
-        if v.buffer is None:
-            SLOTS["unavailable"](v)
+        compute(v)
     return v.buffer
+
+
+def compute(v):
+    """Have a pending value computed; raises the error of the op that could not compute it."""
+    trace = v.trace
+    while trace is not None:
+        flush(trace)
+        if v.buffer is not None:
+            return
+        if v.trace is trace:
+            break
+        trace = v.trace  # the flush was cut short, in another thread
+    SLOTS["unavailable"](v)
 
 
 # -- calls ----------------------------------------------------------------------------------
@@ -3812,6 +4002,66 @@ def getitem_slice(x, dim, key):
 # -- backward on a known path ---------------------------------------------------------------
 
 
+class ModeBlock:
+    """Context in which the thread's mode is another one: `_mode(mode)` of the subclass.
+
+    These blocks end natively: an interrupt cannot come in between, and leave things as inside.
+    """
+
+    def __enter__(self):
+        trace = current_trace()
+        before = trace.mode
+        mode = self._mode(before)
+        self._before = before
+        trace.mode = mode
+        return self
+
+    def __exit__(self, *exc):
+        current_trace().mode = self._before
+
+
+class SiteBlock:
+    """Context in which all ops of a thread have one line, that of slot `user_site`."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __enter__(self):
+        trace = self.trace
+        code = trace.site_code
+        lasti = trace.site_lasti
+        self.code = code
+        self.lasti = lasti
+        if code is None:
+            code, lasti = SLOTS["user_site"]()
+            trace.site_code = code
+            trace.site_lasti = lasti
+
+    def __exit__(self, kind, error, traceback):
+        trace = self.trace
+        trace.site_code = self.code
+        trace.site_lasti = self.lasti
+
+
+class WholeBlock:
+    """Context whose rebindings are taken back by slot `take_back`, if that says so of an error."""
+
+    def __enter__(self):
+        trace = current_trace()
+        self.trace = trace
+        self.outer = trace.journal
+        if trace.journal is None:
+            trace.journal = []
+        self.start = len(trace.journal) + len(trace.touched)
+
+    def __exit__(self, kind, error, traceback):
+        try:
+            if error is not None:
+                SLOTS["take_back"](self.trace, self.start, error)
+        finally:
+            self.trace.journal = self.outer
+
+
 class StepPrimitive:
     """Backward of a segment as one step; compared by identity in the trie."""
 
@@ -3883,22 +4133,71 @@ def backward_known(handle, retain_graph):
     if older:
         SLOTS["backward_on"](trace, retain_graph, leaves, older, fresh)
         return True
-    k = 0
-    for leaf in leaves:
-        give_gradient(leaf, fresh[k])
-        k += 1
+    give_gradients(leaves, fresh)
     return True
 
 
-def give_gradient(leaf, g):
-    """Add a gradient to what a leaf's tensor has."""
-    owner = leaf.ref()
-    if owner is not None:
-        t = owner
-        if t._grad is None and leaf.post_hooks is None:
-            t._grad = g
-        else:
-            SLOTS["accumulate"](leaf, g)
+def give_gradients(leaves, grads):
+    """Add gradients to what leaves' tensors have: all of them, or none if that is cut short."""
+    before = None
+    n = 0
+    try:
+        for k in range(len(leaves)):
+            leaf = leaves[k]
+            owner = leaf.ref()
+            if owner is not None:
+                t = owner
+                if t._grad is None and leaf.post_hooks is None:
+                    t._grad = grads[k]
+                else:
+                    if before is None:
+                        before = []
+                    if t._grad is not None and leaf.post_hooks is None:
+                        have = t._grad
+                        before.append((have, have.value))
+                    SLOTS["accumulate"](leaf, grads[k])
+            n = k + 1
+    except BaseException:
+        for k in range(n):
+            leaf = leaves[k]
+            owner = leaf.ref()
+            if owner is not None and leaf.post_hooks is None:
+                t = owner
+                if t._grad is grads[k]:
+                    t._grad = None
+        if before is not None:
+            for have, value in before:
+                restore(have, value)
+        raise
+
+
+def restore(handle, value):
+    """Give a handle back the value that it had, or a storage its data."""
+    if type(handle) is Storage:
+        handle.data = value
+    else:
+        handle.value = value
+    handle.version += 1
+
+
+def add_gradient(handle, have, g):
+    """Make `g` the gradient of a tensor that has `have` (None for none); False if it has another.
+
+    Threads may add gradients to one tensor: whoever was late begins again with what there is.
+    """
+    if handle._grad is not have:
+        return False
+    handle._grad = g
+    return True
+
+
+def renew_value(handle, old, value):
+    """Make `value` that of a handle that still has `old`; False if another thread has written."""
+    if handle.value is not old:
+        return False
+    handle.value = value
+    handle.version += 1
+    return True
 
 
 def settle_gradient(leaf, g):
@@ -3910,9 +4209,12 @@ def settle_gradient(leaf, g):
         return True
     t = owner
     v = refreshed(g)
-    if t._grad is not None or v.requires_grad or v.leaf is not None:
+    if v.requires_grad or v.leaf is not None:
         return False
-    t._grad = wrap(v)
+    fresh = wrap(v)
+    if t._grad is not None:
+        return False
+    t._grad = fresh
     return True
 
 

@@ -17,6 +17,8 @@ from operator import attrgetter
 from types import CodeType, ModuleType
 from typing import Any
 
+from wend.core._guard import guard
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CORE = "wend.core._hot"
 _Extension = importlib.machinery.ExtensionFileLoader
@@ -300,4 +302,8 @@ def load_plain(name: str, stand_ins: dict[str, Any]) -> ModuleType:
 
 def select() -> ModuleType:
     """The hot core that this process uses, registered as `wend.core._hot`."""
-    return sys.modules.get(_CORE) or compiled(_CORE) or load_plain(_CORE, _STAND_INS)
+    found = sys.modules.get(_CORE) or compiled(_CORE)
+    if found is None:
+        found = load_plain(_CORE, _STAND_INS)
+        guard(found)
+    return found

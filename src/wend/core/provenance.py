@@ -50,22 +50,13 @@ def user_site() -> tuple[Any, int]:
     return None, 0
 
 
-class one_site:
+class one_site(_hot.SiteBlock):
     """While this is entered the user's line is looked up once, not for each op of a thread."""
 
-    __slots__ = ("outer", "trace")
+    __slots__ = ()
 
-    def __init__(self, trace: Any) -> None:
-        self.trace = trace
 
-    def __enter__(self) -> None:
-        trace = self.trace
-        self.outer = trace.site_code, trace.site_lasti
-        if trace.site_code is None:
-            trace.site_code, trace.site_lasti = user_site()
-
-    def __exit__(self, *_: object) -> None:
-        self.trace.site_code, self.trace.site_lasti = self.outer
+_hot.set_slot("user_site", lambda: user_site())
 
 
 def user_level() -> int:

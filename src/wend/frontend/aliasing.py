@@ -15,6 +15,7 @@ from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeErr
 from wend.core import _hot
 from wend.core._hot import Alias, Storage, Tensor, Trace, Value
 from wend.core.primitive import ops
+from wend.core.whole import one_at_a_time
 from wend.frontend.aliasing_memory import is_variable, refresh_shared, same_bits, write_shared
 from wend.frontend.aliasing_versions import (
     base_now,
@@ -112,7 +113,7 @@ def relabel(handle: Tensor) -> None:
     handle.value = value
 
 
-class _Grad:
+class _Grad(_hot.ModeBlock):
     """Gradient recording switched on or off inside a block, and inference mode off.
 
     What is recorded inside stands for tensors that were made elsewhere.
@@ -121,15 +122,10 @@ class _Grad:
     def __init__(self, on: bool) -> None:
         self.on = on
 
-    def __enter__(self) -> None:
-        self.trace: Trace = _hot.current_trace()
-        self.mode = mode = self.trace.mode
+    def _mode(self, mode: Any) -> Any:
         if mode.inference:
             mode = _hot.intern_mode(self.on, False, *mode.key[2:])
-        self.trace.mode = with_grad(mode, self.on)
-
-    def __exit__(self, *exc: object) -> None:
-        self.trace.mode = self.mode
+        return with_grad(mode, self.on)
 
 
 # -- in-place -------------------------------------------------------------------------------
@@ -184,6 +180,11 @@ def assign(handle: Tensor, result: Tensor, function: Any) -> None:
 
 def replace(handle: Tensor, result: Tensor, name: str) -> None:
     """Casts, rebinds, and lets aliases follow: `assign` to a handle that may be written to."""
+    with one_at_a_time():
+        _replace(handle, result, name)
+
+
+def _replace(handle: Tensor, result: Tensor, name: str) -> None:
     have = _hot.refreshed(handle).type
     new = result.value.type
     if new is not have:
@@ -266,22 +267,26 @@ def rebind(handle: Tensor, value: Value) -> None:
         stale = root.value.requires_grad or may_repeat(alias)
         alias.version = root.version - 1 if stale else root.version
         return
-    handle.value = value
+    if alias is None or alias.storage is None:
+        count_write(handle)
+        handle.value = value
+        return
+    storage = alias.storage
+    data = value
+    if value.requires_grad:
+        with _Grad(False):
+            data = ops.stop_gradient(_hot.wrap(value)).value
+    memory = storage.shared
+    note_rebinding(trace, storage, storage.data)
     count_write(handle)
-    if alias is not None and alias.storage is not None:
-        storage = alias.storage
-        data = value
-        if value.requires_grad:
-            with _Grad(False):
-                data = ops.stop_gradient(_hot.wrap(value)).value
-        memory = storage.shared
-        note_rebinding(trace, storage, storage.data)
-        storage.data = data
-        storage.version += 1
-        alias.storage_version = storage.version
-        if memory is not None:
-            storage.shared = memory
-            write_shared(storage, data)
+    # Nothing is called in between: an interrupt finds all of it done, or nothing.
+    handle.value = value
+    storage.data = data
+    storage.version += 1
+    alias.storage_version = storage.version
+    if memory is not None:
+        storage.shared = memory
+        write_shared(storage, data)
 
 
 def give_back(trace: Trace, old: Value) -> None:

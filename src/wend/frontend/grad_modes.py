@@ -26,20 +26,11 @@ def is_inference_mode_enabled() -> bool:
     return bool(_hot.current_trace().mode.inference)
 
 
-class _Switch:
+class _Switch(_hot.ModeBlock):
     """A context manager, and a decorator, that changes the mode of this thread."""
-
-    def __enter__(self) -> Any:
-        trace = _hot.current_trace()
-        self._before = trace.mode
-        trace.mode = self._mode(trace.mode)
-        return self
 
     def _mode(self, mode: Any) -> Any:
         raise NotImplementedError
-
-    def __exit__(self, *exc: object) -> None:
-        _hot.current_trace().mode = self._before
 
     def _again(self) -> Any:
         return type(self)()
@@ -106,7 +97,7 @@ class set_grad_enabled(_Switch):
 
     def __enter__(self) -> Any:
         _hot.current_trace().mode = with_grad(_hot.current_trace().mode, self._on)
-        return self
+        return self  # the mode to come back to is that of before `__init__`
 
     def _again(self) -> Any:
         return set_grad_enabled(self._on)

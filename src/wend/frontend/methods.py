@@ -17,6 +17,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.signature import parse_signature
+from wend.core.whole import one_at_a_time
 from wend.frontend import aliasing, creation, formats, layout
 from wend.frontend.aliasing_memory import expose
 from wend.frontend.aliasing_versions import base_now, count_write, keep_count, leave_memory
@@ -200,8 +201,9 @@ def zero_(self: Tensor) -> Tensor:
 def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
     """self[indices] = values, or += with accumulate."""
     aliasing.check_writable(self, "index_put_")
-    made = subscript.index_put(self, tuple(indices), values, accumulate)
-    aliasing.assign(self, made, index_put_)
+    with one_at_a_time():
+        made = subscript.index_put(self, tuple(indices), values, accumulate)
+        aliasing.assign(self, made, index_put_)
     return self
 
 

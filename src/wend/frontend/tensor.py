@@ -19,6 +19,7 @@ from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
 from wend.core.provenance import current_site, module_path, one_site
 from wend.core.symbolic import SymInt, SymNumber
+from wend.core.whole import one_at_a_time
 from wend.frontend import aliasing, creation
 from wend.frontend import rhythm as _rhythm  # noqa: F401  (fills a slot of the core)
 from wend.frontend.aliasing_versions import count_write, keep_count, leave_memory
@@ -313,13 +314,14 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
     except GraphError:
         subscript.check_key(x, key)  # an index that does not fit is the first fault, as in PyTorch
         raise
-    if may_repeat(x.alias) and repeats(x) and _set_part(x, key, value):
-        return
-    result = subscript.setitem(x, key, value)
-    if _hot.current_trace().symbolic is None:
-        aliasing.replace(x, result, "setitem")
-    else:
-        aliasing.assign(x, result, None)
+    with one_at_a_time():
+        if may_repeat(x.alias) and repeats(x) and _set_part(x, key, value):
+            return
+        result = subscript.setitem(x, key, value)
+        if _hot.current_trace().symbolic is None:
+            aliasing.replace(x, result, "setitem")
+        else:
+            aliasing.assign(x, result, None)
 
 
 def _set_part(x: Tensor, key: Any, value: Any) -> bool:

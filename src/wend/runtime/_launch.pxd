@@ -1,7 +1,7 @@
 # C types of `_launch.py` (Cython's pure-Python mode).
 cimport cython
 from wend.core._hot cimport (
-    Batch, Leaf, Record, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradient, held, slim,
+    Batch, Leaf, Record, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradients, held, slim,
     off_mode, passed, refreshed, wrap,
 )
 
@@ -102,6 +102,9 @@ cdef fit(Frame frame, tuple words)
                step=tuple, row=tuple, k=Py_ssize_t, i=Py_ssize_t, word="long long", category=int,
                place="long long", code="long long")
 cpdef list launch(Frame frame, list values, list types, list args, long long arena, list touched)
+
+@cython.locals(v=Value, k=Py_ssize_t, i=Py_ssize_t, place="long long")
+cdef donate(Frame frame, rows, list values, list made, list touched)
 
 @cython.locals(v=Value)
 cdef object donated(list values, Py_ssize_t i)
@@ -206,8 +209,10 @@ cpdef int run(Track track, Batch batch) except -2
 @cython.locals(v=Value)
 cdef tuple sizes_of(Frame frame, list values, list args)
 
-@cython.locals(v=Value, made=list, shown=list, types=list, arena="long long", i=Py_ssize_t,
-               source=int, k=Py_ssize_t)
+@cython.locals(v=Value, shown=list, i=Py_ssize_t, source=int, k=Py_ssize_t)
+cdef hand_over(Track track, Frame frame, Batch batch, list values, list made)
+
+@cython.locals(made=list, types=list, arena="long long")
 cpdef int run_bound(Track track, Frame frame, Batch batch, list values, list args) except -2
 
 cpdef long long take_arena(Frame frame) except -1

@@ -18,7 +18,7 @@ from wend.core._hot import (
     evaluate,
     flush,
     fresh_serial,
-    give_gradient,
+    give_gradients,
     held,
     off_mode,
     passed,
@@ -256,19 +256,34 @@ def launch(frame, values, types, args, arena, touched):
         if step[0] == 1:
             owner_of(frame).host(frame, step[1], values, types, args, made, kept)
         else:
-            if touched is not None:
-                touched.clear()
-            for k, i, place in step[1]:
-                array = None if touched is None else donated(values, i)
-                if array is None:
-                    make, shape, dtype, _ = frame.outs[k]
-                    array = make_array(make, shape, dtype)
-                made[k] = array
-                put(table + place, array_data(array))
+            try:
+                donate(frame, step[1], values, made, touched)
+            except BaseException:  # there is no memory: nothing has been written yet
+                for k, i, _ in step[1]:
+                    v = values[i]
+                    if v.buffer is None:
+                        v.buffer = made[k]
+                raise
         patch(frame.patches, frame.n_patches, table)
     if get(frame.fault) != 0:
         return None
     return made
+
+
+def donate(frame, rows, values, made, touched):
+    """Have results written over leaves that nobody else has, or into arrays of their own.
+
+    rows: (number of the result, leaf, place in the table)     touched: see `launch`
+    """
+    if touched is not None:
+        touched.clear()
+    for k, i, place in rows:
+        array = None if touched is None else donated(values, i)
+        if array is None:
+            make, shape, dtype, _ = frame.outs[k]
+            array = make_array(make, shape, dtype)
+        made[k] = array
+        put(frame.table + place, array_data(array))
 
 
 def moved(row, args):
@@ -717,6 +732,7 @@ def execute(batch, live):
 #:   pending    graphs of what is pending, by the id of the list of states
 #:   note       looks at a history that grows through segments whose backward pass has run
 #:   arena      makes an arena of a certain size
+#:   interrupts whether an exception came from outside: no other way is to be tried
 SLOTS = {"ready": False}
 
 
@@ -776,7 +792,6 @@ def run_bound(track, frame, batch, values, args):
     if frame.busy:
         return 0
     frame.busy = True  # nothing is called since it was looked at: no other thread had a turn
-    shown = None
     try:
         arena = 0
         if frame.arena_bytes:
@@ -788,17 +803,15 @@ def run_bound(track, frame, batch, values, args):
         if made is None:
             batch.fault = KernelFailure("a kernel noted a failure")
             return -1
-        if frame.shows:
-            shown = show(frame, values, made)
-        # Results last: a value that is held has its segment, whatever happens in between.
         segment = None
-        if track.roots:
-            segment = keep_segment(track, frame, batch, values, made, shown)
-        for i, source, k in frame.gives:
-            v = values[i]
-            if v.buffer is None:
-                v.buffer = source_of(frame, values, made, shown, source, k)
+        try:
+            segment = hand_over(track, frame, batch, values, made)
+        except BaseException:  # kernels have written over leaves: there is no way back
+            hand_over(track, frame, batch, values, made)
+            raise
     except Exception as fault:  # of a host step, as a rule: the reference raises it with its line
+        if SLOTS["interrupts"](fault):
+            raise
         batch.fault = fault
         return -1
     finally:
@@ -811,6 +824,25 @@ def run_bound(track, frame, batch, values, args):
     if segment is not None:
         SLOTS["note"](segment, batch)
     return 1
+
+
+def hand_over(track, frame, batch, values, made):
+    """Give the results of a run to their values, and keep what a later backward pass needs.
+
+    Returns what `keep_segment` does.
+    """
+    shown = None
+    if frame.shows:
+        shown = show(frame, values, made)
+    # Results last: a value that is held has its segment, whatever happens in between.
+    segment = None
+    if track.roots:
+        segment = keep_segment(track, frame, batch, values, made, shown)
+    for i, source, k in frame.gives:
+        v = values[i]
+        if v.buffer is None:
+            v.buffer = source_of(frame, values, made, shown, source, k)
+    return segment
 
 
 ARENAS = []  # those that no execution is using
@@ -974,8 +1006,9 @@ def backward_on(trace, retain, leaves, older, fresh):
             return
     finally:
         trace.mode = mode
-    for leaf, g in reversed(list(totals.values())):
-        give_gradient(leaf, g)
+    pairs = list(totals.values())
+    pairs.reverse()
+    give_gradients([pair[0] for pair in pairs], [pair[1] for pair in pairs])
 
 
 set_slot("backward_on", backward_on)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import config
+from wend.base.interrupts import is_interrupt
 from wend.core._select import is_compiled
 from wend.core.graph import PENDING
 from wend.ops import philox
@@ -17,6 +18,7 @@ from wend.transforms.history import note_history
 
 launcher: Any = _launch_select.select()
 launcher.fill("empty", np.empty)
+launcher.fill("interrupts", is_interrupt)
 launcher.fill("note", note_history)
 launcher.fill("pending", PENDING)
 launcher.fill("recent", RECENT.append)

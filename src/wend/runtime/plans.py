@@ -6,6 +6,7 @@ from typing import Any
 
 from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
+from wend.base.interrupts import is_interrupt
 from wend.core import _hot
 from wend.core._hot import Batch, State
 from wend.core.graph import PathGraph, forget, path_at
@@ -41,7 +42,7 @@ def run_otherwise(batch: Batch, live: list[int]) -> None:
         if not run_in_parts(batch, live):
             run_planned(batch, live)
     except Exception as error:
-        if is_told(error):
+        if is_told(error) or is_interrupt(error):
             raise
         if is_done(batch, live):
             defects.note(error, site=last_site(batch.states, batch.sites))

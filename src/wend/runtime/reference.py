@@ -10,10 +10,12 @@ import numpy as np
 from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import DefectError
+from wend.base.interrupts import is_interrupt
 from wend.core import _hot
 from wend.core._hot import Batch, Segment, Storage
 from wend.core.graph import Node, PathGraph, n_ops, path_at
 from wend.core.provenance import last_site, locate, site_of
+from wend.core.whole import Headroom
 from wend.runtime.donation import Lending
 from wend.runtime.launcher import launcher
 from wend.runtime.runners import Step, can_fail, run_plainly
@@ -115,24 +117,31 @@ class ReferencePlan:
             volatile = volatile or values[i].extra is not None
         if isinstance(env, Lending):
             env.lend(batch, self.lendable)
-        interrupt: BaseException | None = None
-        with np.errstate(all="ignore"):
-            try:
+        try:
+            with np.errstate(all="ignore"):
                 if config.settings.verify:
                     self.compute_verified(env, types, batch.args)
                 else:
                     launcher.in_lots(self.compute, env, types, batch.args)
-            except KeyboardInterrupt as stop:
-                interrupt = stop
-            except Exception as fault:
-                self._run_around_failures(batch, types, env, fault)
-                return
-            if interrupt is not None:
-                self._run_around_failures(batch, types, env)
-        if interrupt is not None:
-            raise interrupt
+        except BaseException as fault:
+            if isinstance(env, Lending):
+                env.put_back(batch)
+            if is_interrupt(fault):
+                raise
+            with np.errstate(all="ignore"):
+                self._run_around_failures(batch, types, fault)
+            return
+        try:
+            self.hand_over(batch, env, volatile)
+        except BaseException:  # leaves may have been written to: there is no way back
+            with Headroom():
+                self.hand_over(batch, env, volatile)
+            raise
+
+    def hand_over(self, batch: Batch, env: list[Any], volatile: bool) -> None:
+        """Give what has been computed to its values.  volatile: memory known outside is a leaf"""
         if volatile:
-            self.part_from_memory(values, env)
+            self.part_from_memory(batch.values, env)
         self.finish(batch, env)
 
     def part_from_memory(self, values: list[Any], env: list[Any]) -> None:
@@ -199,21 +208,19 @@ class ReferencePlan:
     def run_plainly(self, batch: Batch) -> None:
         """Compute by rules alone, one op after the other: see `_run_around_failures`."""
         with np.errstate(all="ignore"):
-            self._run_around_failures(batch, [v.type for v in batch.values], [])
+            self._run_around_failures(batch, [v.type for v in batch.values])
 
     def _run_around_failures(
-        self, batch: Batch, types: list[Any], spoilt: list[Any], fault: Exception | None = None
+        self, batch: Batch, types: list[Any], fault: BaseException | None = None
     ) -> None:
         """Compute by rules alone what can be computed, and mark the rest.
 
         An op that refuses its values is the user's error, which undoes later rebindings.  The
         failure of a run whose ops can all be computed is a defect, and undoes nothing.
 
-        spoilt: the values of the run that failed     fault: why, if it was no interrupt
+        fault: why a faster run has failed
         """
         values = batch.values
-        if isinstance(spoilt, Lending):
-            spoilt.put_back(batch)
         # What a way that has failed did hand over is whole, and what it read may be gone.
         env: list[Any] = [v.buffer for v in values] + [None] * self.path.inner
         failed: dict[int, BaseException] = {}
@@ -232,6 +239,8 @@ class ReferencePlan:
                         env[i] = item
                     continue
                 except Exception as error:
+                    if isinstance(error, RecursionError) or is_interrupt(error):
+                        raise
                     cause = self._cause(step, error, batch)
                     if first is None:
                         first = cause
@@ -239,10 +248,12 @@ class ReferencePlan:
             for i in step.outputs:
                 failed[i] = cause
         for i in self.wanted:
-            if i in failed:
+            # Where there was too little memory there may be enough when it is read.
+            if i in failed and not isinstance(failed[i], MemoryError):
                 values[i].error = failed[i]
         if first is not None:
             undo(batch, env, failed, first_at)
+            batch.touched.clear()
         self.finish(batch, env)
         if fault is not None and not (first is not None and defects.by_rule(fault)):
             self._note(fault, batch)
@@ -262,8 +273,10 @@ class ReferencePlan:
             error = fault
         return locate(error, name, batch, step.outputs[0], self.path)
 
-    def _note(self, fault: Exception, batch: Batch) -> None:
-        """Note a failure that computing by rules alone did not meet."""
+    def _note(self, fault: BaseException, batch: Batch) -> None:
+        """Note a failure that computing by rules alone did not meet; too little memory is none."""
+        if isinstance(fault, (MemoryError, RecursionError)):
+            return
         step = failing_step(fault)
         if step is None:
             defects.note(fault, site=last_site(batch.states, batch.sites))

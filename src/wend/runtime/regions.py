@@ -14,6 +14,7 @@ from typing import Any
 
 from wend.base import config
 from wend.base.collecting import CollectionPaused
+from wend.base.interrupts import is_interrupt
 from wend.core import _hot
 from wend.core._hot import Batch, LeafPrimitive, PrimitiveBase, Value
 from wend.runtime.alone import Alone
@@ -199,6 +200,8 @@ def run_regions(batch: Batch, live: list[int]) -> bool:
         except Unsuited:
             return False
         except Exception as fault:
+            if is_interrupt(fault):
+                raise
             whole.fault = fault
             for i in live:  # who takes over computes them with what a backward pass needs
                 values[i].buffer = values[i].segment = None

@@ -12,6 +12,7 @@ from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import CompileDeclined, DefectError
 from wend.base.forking import at_fork
+from wend.base.interrupts import is_interrupt
 from wend.core._hot import Batch
 from wend.core.graph import PathGraph
 from wend.core.provenance import Site, last_site
@@ -124,6 +125,11 @@ class TieredPlan:
         self.fault = fault.with_traceback(None)
         COUNTS["failed"] += 1
 
+    def begin_again(self) -> None:
+        """Forget a compilation that was cut short: its passes are half done."""
+        self.compilation = None
+        _under_way.discard(self)
+
     def advance(self) -> None:
         """Begin to make machine code of the plan, or take what is ready.
 
@@ -162,7 +168,10 @@ class TieredPlan:
                     self.compiled = self.compilation.finish()
         except CompileDeclined as reason:
             self.give_up(reason)
-        except Exception as fault:
+        except BaseException as fault:
+            if passes(fault):
+                self.begin_again()
+                raise
             defects.note(fault, site=self.site())
             self.give_up(fault)
         if self.compiled is not None:
@@ -200,6 +209,11 @@ def plan_a_slice(compilation: Any, longest: float) -> None:
         _rests_until = _planned_last + min((_planned_last - now) / SHARE, MOST_REST)
 
 
+def passes(fault: BaseException) -> bool:
+    """Whether a failure says nothing of the plan in the making, which may be made later."""
+    return is_interrupt(fault) or isinstance(fault, (MemoryError, RecursionError))
+
+
 def finish_planning() -> None:
     """Plan to its end what has been begun; its kernels are compiled in the background."""
     with _planning:
@@ -209,7 +223,10 @@ def finish_planning() -> None:
                     plan.compilation.plan(float("inf"))
             except CompileDeclined as reason:
                 plan.give_up(reason)
-            except Exception as fault:
+            except BaseException as fault:
+                if passes(fault):
+                    plan.begin_again()
+                    raise
                 defects.note(fault, site=plan.site())
                 plan.give_up(fault)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from wend.base import defects
 from wend.base.errors import DefectError
+from wend.base.interrupts import is_interrupt
 from wend.core import _hot
 from wend.core._hot import Batch
 from wend.core.provenance import last_site
@@ -97,6 +98,8 @@ def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
     except DefectError:
         raise
     except Exception as fault:  # if of an op: run by themselves, it is told which, and where
+        if is_interrupt(fault):
+            raise
         faults.append(fault)
         return False
     if done is None:
@@ -157,6 +160,8 @@ def attempt(batch: Batch, live: list[int]) -> Exception | None:
     try:
         _hot.slot("execute")(batch, live)
     except Exception as error:  # the values that it concerns have it
+        if is_interrupt(error):
+            raise
         return error
     return None
 

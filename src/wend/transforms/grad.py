@@ -18,7 +18,9 @@ from wend.core._hot import Segment, StepPrimitive, Trace, Value
 from wend.core.graph import PathGraph
 from wend.core.primitive import ops
 from wend.core.provenance import current_site, one_site
+from wend.core.whole import Headroom, cuts_short
 from wend.transforms.hooks import (
+    Given,
     accumulate,
     accumulate_hooked,
     add_to_grad,
@@ -69,6 +71,7 @@ class Pass:
         self.at_end: list[Callable[[], None]] = []
         self.watches: dict[Any, Any] = {}  # what hooks of several tensors know of this pass
         self.walked = False  # whether a region has been walked
+        self.given = Given()
         self.ledger: Any = None  # what flushes that ran by groups have given leaves so far
         self._start: Any = None
         self._reach: Reach | None = None
@@ -78,7 +81,7 @@ class Pass:
             self._sort_inputs(inputs)
         if retaining():
             for handle in retained_handles():
-                self.sinks.append((differentiated(handle), _retain(handle)))
+                self.sinks.append((differentiated(handle), _retain(handle, self.given)))
 
     def _sort_inputs(self, inputs: list[Value]) -> None:
         wanted: dict[int, list[int]] = {}
@@ -215,6 +218,10 @@ class Pass:
         """The gradient of a leaf is complete."""
         leaf, g = self.totals.pop(key)
         if not self.capture:
+            handle = leaf.ref()
+            if handle is not None and not leaf.post_hooks:
+                self.given.note(handle)
+            del handle  # else it would live until the pass ends
             if not _hot.settle_gradient(leaf, g):
                 accumulate(leaf, g, self.create)
             return
@@ -224,8 +231,9 @@ class Pass:
             self.found[k] = plain(g)
 
 
-def _retain(handle: Any) -> Sink:
+def _retain(handle: Any, given: Given) -> Sink:
     def sink(g: Any) -> None:
+        given.note(handle)
         add_to_grad(handle, g, True)
 
     return sink
@@ -264,10 +272,11 @@ def run_backward(
     """
     trace = _hot.current_trace()
     mode = trace.mode
-    trace.mode = with_grad(mode, create_graph)
     owner = None
     try:
-        with one_site(trace):
+        trace.mode = with_grad(mode, create_graph)
+        # Other threads do not flush what this one is walking through.
+        with trace.lock, one_site(trace):
             values = None if inputs is None else [differentiated(t) for t in inputs]
             owner = Pass(trace, values, retain_graph, create_graph, capture)
             _PASSES.setdefault(_whose(trace), []).append(owner)
@@ -283,8 +292,11 @@ def run_backward(
                 owner.walked = True
                 _remember(walk, seeds)
             owner.run()
-    except Exception as error:
-        if defects.came_from_inside(error):
+    except BaseException as error:
+        if owner is not None and cuts_short(error):
+            with Headroom():
+                owner.given.take_back()
+        elif defects.came_from_inside(error):
             site = current_site()
             defects.note(error, site=site, repaired=False)
             fault = DefectError(f"backward: {type(error).__name__}: {error}; a defect of Wend")
@@ -312,9 +324,14 @@ def go_on(
     owner.walked = True
     _PASSES.setdefault(_whose(trace), []).append(owner)
     try:
-        with one_site(trace):
+        with trace.lock, one_site(trace):
             owner.start(None, {})
             owner.run()
+    except BaseException as error:
+        if cuts_short(error):
+            with Headroom():
+                owner.given.take_back()
+        raise
     finally:
         _leave(owner)
 
@@ -342,10 +359,11 @@ def _at_once(owner: Pass, seeds: dict[int, Any]) -> bool:
 def _leave(owner: Pass) -> None:
     owner._start = owner._reach = None  # they lead back to the owner
     key = _whose(owner.trace)
-    stack = _PASSES[key]
-    stack.pop()
+    stack = _PASSES.get(key)
+    if stack and stack[-1] is owner:  # it is not, if it was cut short on its way there
+        stack.pop()
     if not stack:
-        del _PASSES[key]
+        _PASSES.pop(key, None)
 
 
 def _seeds(owner: Pass, roots: list[Any], gradients: list[Any]) -> tuple[dict[int, Any], Any]:

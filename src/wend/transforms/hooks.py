@@ -193,24 +193,49 @@ def accumulate_hooked(leaf: Leaf, g: Any, create_graph: bool) -> None:
 
 def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
     """`handle.grad += g`: the same `.grad` handle is rebound, unless a graph is being created."""
-    have = handle._grad
-    if have is None:
-        handle._grad = plain(g) if create_graph or not g.requires_grad else ops.detach(g)
-        return
-    if create_graph:
-        handle._grad = have + g
-        return
-    total = ops.add(have, g)
-    if (
-        have.alias is None
-        and have.leaf is None
-        and total.value.type is have.value.type
-        and not have.value.requires_grad
-    ):
-        have.value = total.value
-        have.version += 1
-    else:
-        _hot.slot("assign")(have, total, None)
+    while True:  # another thread may come in between
+        have = handle._grad
+        if have is None:
+            first = plain(g) if create_graph or not g.requires_grad else ops.detach(g)
+            if _hot.add_gradient(handle, None, first):
+                return
+            continue
+        if create_graph:
+            if _hot.add_gradient(handle, have, have + g):
+                return
+            continue
+        old = _hot.value_of(have)
+        total = ops.add(have, g)
+        if (
+            have.alias is None
+            and have.leaf is None
+            and total.value.type is old.type
+            and not old.requires_grad
+        ):
+            if _hot.renew_value(have, old, total.value):
+                return
+        else:
+            _hot.slot("assign")(have, total, None)
+            return
+
+
+class Given:
+    """What handles had for gradients before a backward pass gave them more."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Any, Any, Any]] = []
+
+    def note(self, handle: Any) -> None:
+        """Remember the gradient of a handle that is about to get more."""
+        have = handle._grad
+        self._before.append((handle, have, None if have is None else have.value))
+
+    def take_back(self) -> None:
+        """Give handles back the gradients that they had: the pass was cut short."""
+        for handle, have, value in reversed(self._before):
+            handle._grad = have
+            if have is not None and have.value is not value:
+                _hot.restore(have, value)
 
 
 # -- gradients of tensors that are no leaves ---------------------------------------------------

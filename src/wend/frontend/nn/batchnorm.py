@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.core.whole import Whole
 from wend.frontend.nn import functional as F
 from wend.frontend.nn import init
 from wend.frontend.nn._core import Tensor, int64, ones, tensor, zeros
@@ -107,6 +108,12 @@ class _NormBase(Module):
 class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
+        if not (self.training and self.track_running_stats):
+            return self._normalized(input)
+        with Whole():  # the count goes with the statistics
+            return self._normalized(input)
+
+    def _normalized(self, input: Tensor) -> Tensor:
         factor = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)

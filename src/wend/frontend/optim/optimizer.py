@@ -9,8 +9,10 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from wend.base.interrupts import is_interrupt
 from wend.core._hot import current_trace, off_mode
 from wend.core.provenance import one_site
+from wend.core.whole import Headroom, cuts_short, last_rebinding, one_at_a_time, position, take_back
 from wend.frontend.nn._core import Tensor, enable_grad, synchronize, tensor
 from wend.frontend.nn.hooks import HookTable, RemovableHandle
 from wend.frontend.optim._stepping import counter_dtype
@@ -89,7 +91,8 @@ class Optimizer:
         #: How many steps there have been of sets of parameters, by ids: those met last.
         self._sets: dict[tuple[int, ...], int] = {}
         self._varies = False  # whether there have been more
-        self._before: dict[Any, dict[str, Any]] | None = None  # states, while a step is taken
+        #: While a step is taken, where it began: see `whole.position`, and the states then.
+        self._begun: tuple[int, dict[Any, dict[str, Any]]] | None = None
         self._optimizer_step_pre_hooks = HookTable()
         self._optimizer_step_post_hooks = HookTable()
         self._optimizer_state_dict_pre_hooks = HookTable()
@@ -150,11 +153,12 @@ class Optimizer:
                 [p for p in group["params"] if p.grad is not None] for group in self.param_groups
             ]
             whole = self._comes_back(given) or trace.n > 0
-            for group, parameters in zip(self.param_groups, given, strict=True):
-                if not whole:
-                    self._update_each(group)
-                elif parameters:
-                    self._update(group, parameters)
+            with one_at_a_time():
+                for group, parameters in zip(self.param_groups, given, strict=True):
+                    if not whole:
+                        self._update_each(group)
+                    elif parameters:
+                        self._update(group, parameters)
         finally:
             trace.mode = mode
         return loss
@@ -179,15 +183,47 @@ class Optimizer:
         What is a pair depends on the group alone, not on the set.
         """
         every = group["params"]
+        stop: BaseException | None = None
         for k in range(0, len(every), 2):
             pair = [p for p in every[k : k + 2] if p.grad is not None]
             if not pair:
                 continue
-            self._update(group, pair)
-            synchronize()
-            for p in pair:
-                if self._before is not None and p in self.state:
-                    self._before[p] = dict(self.state[p])  # this one's step is taken
+            self._begin([])
+            begun = self._begun
+            while self._begun is begun:
+                try:
+                    self._update(group, pair)
+                    self._begin(pair)  # the steps of these are taken
+                    current_trace().journal = None
+                    synchronize()
+                except BaseException as error:
+                    if stop is not None or not is_interrupt(error):
+                        raise
+                    stop = error  # when all are: those before are not to be taken back
+                    if self._begun is begun:
+                        self._take_back()
+        if stop is not None:
+            raise stop
+
+    def _begin(self, taken: list[Tensor] | None = None) -> None:
+        """Note where a step begins, as `_take_back` needs it.
+
+        taken: parameters whose part of the step is done, and is to be kept
+        """
+        states = self.state
+        if taken is None or self._begun is None:
+            before = {key: _copied(state) for key, state in states.items()}
+        elif taken:
+            before = {**self._begun[1], **{p: _copied(states[p]) for p in taken if p in states}}
+        else:
+            before = self._begun[1]
+        self._begun = position(current_trace()), before
+
+    def _take_back(self) -> None:
+        """Give parameters and states back what they held when the step began."""
+        if self._begun is not None:
+            take_back(current_trace(), self._begun[0])
+            self._restore(self._begun[1])
 
     def _restore(self, before: dict[Any, dict[str, Any]]) -> None:
         """After a step that failed: what is not a tensor goes back, as the tensors do."""
@@ -387,26 +423,21 @@ class Optimizer:
         return self._optimizer_load_state_dict_post_hooks.add(hook, first=prepend)
 
 
+def _copied(state: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's state as it is now, lists of tensors included."""
+    return {key: list(x) if type(x) is list else x for key, x in state.items()}
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """A `step` with the hooks around it, that leaves nothing pending behind."""
 
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if _global_step_pre_hooks or self._optimizer_step_pre_hooks:
             args, kwargs = _run_pre_hooks(self, args, kwargs)
-        inner = self._before is not None  # called by the step of a subclass
-        if not inner:
-            self._before = {key: dict(state) for key, state in self.state.items()}
-        try:
-            with one_site(current_trace()):
-                result = step(self, *args, **kwargs)
-                synchronize()
-        except Exception:
-            if self._before is not None:
-                self._restore(self._before)
-            raise
-        finally:
-            if not inner:
-                self._before = None
+        if self._begun is not None:  # called by the step of a subclass
+            result = step(self, *args, **kwargs)
+        else:
+            result = _take_step(self, step, args, kwargs)
         if self._optimizer_step_post_hooks or _global_step_post_hooks:
             for hook in (
                 *self._optimizer_step_post_hooks.values(),
@@ -420,6 +451,45 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     hooked.__name__ = "step"
     hooked.__wrapped__ = step  # type: ignore[attr-defined]
     return hooked
+
+
+def _take_step(
+    optimizer: Optimizer,
+    step: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Take a step as a whole. If it is cut short before all is recorded, nothing has changed.
+
+    What has been recorded is the parameters' value, whether it has been computed by then or not.
+    """
+    trace = current_trace()
+    journal = trace.journal
+    recorded = False
+    last: Any = None
+    try:
+        with one_site(trace):
+            try:
+                optimizer._begin()
+                result = step(optimizer, *args, **kwargs)
+                last = last_rebinding(trace)
+                recorded = True
+            except BaseException as error:
+                with Headroom():
+                    if not recorded and cuts_short(error):
+                        optimizer._take_back()
+                raise
+            finally:
+                trace.journal = journal
+            synchronize()
+    except Exception as error:
+        undone = last is not None and last[0].value is last[1]
+        if optimizer._begun is not None and (undone or not (recorded or cuts_short(error))):
+            optimizer._restore(optimizer._begun[1])
+        raise
+    finally:
+        optimizer._begun = None
+    return result
 
 
 def _run_pre_hooks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from wend.core.whole import Whole
 from wend.frontend.nn._core import Tensor, no_grad, ops
 
 __all__ = ["batch_norm", "group_norm", "instance_norm"]
@@ -82,7 +83,7 @@ def update_running(
     count: int,
 ) -> None:
     """Move running statistics towards the batch's mean and (biased) variance."""
-    with no_grad():
+    with Whole(), no_grad():
         if running_mean is not None:
             running_mean.mul_(1 - momentum).add_(mean.detach(), alpha=momentum)
         if running_var is not None:

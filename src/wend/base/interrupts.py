@@ -1,0 +1,47 @@
+"""What interrupts a program, told from what fails in it.
+
+An interrupt (Ctrl-C, a notebook's stop button, an exception of a signal handler or a timer, one
+that another thread asked for) may come between any two instructions. It says nothing of the work
+that it cuts short: what was being computed stays pending, and the exception goes on to the user.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+__all__ = ["is_interrupt"]
+
+#: Packages whose exceptions work inside Wend may raise by itself.
+_INSIDE = frozenset({"builtins", "wend", "numpy", "llvmlite", "scipy", *sys.stdlib_module_names})
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether an exception came from outside while Wend was at work, and nothing in it raised it.
+
+    So it is if it is no Exception, if what raised it was called as signal handlers are,
+    or if it is of a kind that nothing inside knows and no function raised it: another thread did.
+    """
+    if not isinstance(error, Exception):
+        return True
+    inside, at = False, error.__traceback__
+    while at is not None:
+        if _is_handler(at.tb_frame):
+            return True
+        inside = _package(at.tb_frame.f_globals.get("__name__")) in _INSIDE
+        at = at.tb_next
+    return inside and _package(type(error).__module__) not in _INSIDE
+
+
+def _package(module: object) -> str:
+    return str(module).partition(".")[0]
+
+
+def _is_handler(frame: FrameType) -> bool:
+    """Whether a function was given the number of a signal and the frame that was interrupted."""
+    code = frame.f_code
+    names = code.co_varnames
+    given = [frame.f_locals.get(name) for name in names[: code.co_argcount]]
+    if code.co_flags & 0x04:  # *args
+        given += frame.f_locals.get(names[code.co_argcount + code.co_kwonlyargcount]) or ()
+    return len(given) > 1 and isinstance(given[-1], FrameType) and isinstance(given[-2], int)

@@ -1,0 +1,134 @@
+"""What the uncompiled core needs to be cut short anywhere: its steps are taken back.
+
+The compiled core is one step to the interpreter, which looks for signals, and lets other threads
+run, between the instructions of Python code alone. Where the core is Python code itself, a step
+that an interrupt ends half-way is undone, and threads record in turns.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from types import ModuleType
+from typing import Any
+
+#: Frames that the stack has more, while what was cut short is put back.
+ROOM = 100
+#: What records or rebinds: each is done as a whole.
+STEPS = (
+    "record", "record_step", "backward_known", "assign", "rebind_alone", "add_gradient",
+    "renew_value", "give_gradients", "settle_gradient", "commit_many",
+)  # fmt: skip
+
+
+def guard(core: ModuleType) -> None:
+    """Let the functions of an uncompiled core be cut short."""
+    for name in STEPS:
+        setattr(core, name, _step(core, getattr(core, name)))
+    core.flush_now = _flush(core, core.flush_now)
+
+
+def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which leaves the trace as it was if it is cut short."""
+
+    @wraps(function)
+    def run(*given: Any) -> Any:
+        if not core.SEVERAL:
+            return whole(*given)
+        core.begin_write()
+        try:
+            return whole(*given)
+        finally:
+            core.end_write()
+
+    def whole(*given: Any) -> Any:
+        trace = core.current_trace()
+        serial, n, state = trace.serial, trace.n, trace.state
+        counts = trace.nbytes, trace.ops
+        lengths = len(trace.states), len(trace.args), len(trace.touched)
+        try:
+            return function(*given)
+        except BaseException as error:
+            sys.setrecursionlimit(sys.getrecursionlimit() + ROOM)
+            try:
+                if trace.serial == serial and _cuts_short(error):
+                    _shorten(trace, n, lengths)
+                    trace.n, trace.state = n, state
+                    trace.nbytes, trace.ops = counts
+            finally:
+                sys.setrecursionlimit(sys.getrecursionlimit() - ROOM)
+            raise
+
+    return run
+
+
+def _cuts_short(error: BaseException) -> bool:
+    from wend.core.whole import cuts_short
+
+    return cuts_short(error)
+
+
+def _shorten(trace: Any, n: int, lengths: tuple[int, int, int]) -> None:
+    """Take what has been recorded and rebound behind these places off a trace."""
+    states, args, touched = lengths
+    for handle, old, _ in reversed(trace.touched[touched:]):
+        value = trace.values[old] if isinstance(old, int) else old
+        if hasattr(handle, "shared"):  # a storage
+            handle.data = value
+        else:
+            handle.value = value
+        handle.version += 1
+    for value in trace.values[n:]:
+        value.serial = 0
+        if value.trace is trace:
+            value.trace = None
+    del trace.values[n:], trace.states[states:], trace.args[args:], trace.touched[touched:]
+
+
+def _flush(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`flush_now`, which loses nothing, and no lock, wherever it is cut short."""
+
+    @wraps(function)
+    def run(trace: Any) -> Any:
+        if trace.n == 0 and not trace.flushing:
+            return None
+        batch = core.Batch(
+            trace.states, trace.values, trace.args, trace.state, trace.sites, trace.serial,
+            trace.touched, trace.extra,
+        )  # fmt: skip
+        flushing = trace.flushing
+        depth = _depth(trace.lock)
+        try:
+            return function(trace)
+        except BaseException:
+            sys.setrecursionlimit(sys.getrecursionlimit() + ROOM)
+            try:
+                while _depth(trace.lock) > depth:
+                    trace.lock.release()
+                if not flushing:
+                    _keep(core, trace, batch)
+            finally:
+                sys.setrecursionlimit(sys.getrecursionlimit() - ROOM)
+            raise
+
+    return run
+
+
+def _depth(lock: Any) -> int:
+    """How often this thread holds a lock."""
+    if not lock._is_owned():
+        return 0
+    state = lock._release_save()
+    lock._acquire_restore(state)
+    return int(state[0])
+
+
+def _keep(core: Any, trace: Any, batch: Any) -> None:
+    """If a trace has been emptied without its batch having been run or put back, put that back."""
+    trace.flushing = False
+    if trace.serial == batch.serial:
+        return
+    lost = [k for k, v in enumerate(batch.values) if v.trace is trace and v.serial == batch.serial]
+    if any(not core.is_settled(batch.values[k]) for k in lost):
+        core.put_back(trace, batch, lost)

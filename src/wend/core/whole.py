@@ -1,0 +1,108 @@
+"""Work that is done as a whole or not at all, should an interrupt come in the middle of it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from wend.base.interrupts import is_interrupt
+from wend.core import _hot
+from wend.core._hot import Trace
+
+__all__ = [
+    "Headroom",
+    "Whole",
+    "cuts_short",
+    "journal_of",
+    "last_rebinding",
+    "one_at_a_time",
+    "position",
+    "take_back",
+]
+
+
+class _Writing:
+    """Context of what only one thread may do at a time."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        _hot.begin_write()
+
+    def __exit__(self, *_: object) -> None:
+        _hot.end_write()
+
+
+_WRITING, _ALONE = _Writing(), nullcontext()
+
+
+def one_at_a_time() -> AbstractContextManager[None]:
+    """Where several threads record: what reads tensors and then writes to them takes turns."""
+    return _WRITING if _hot.several() else _ALONE
+
+
+def cuts_short(error: BaseException) -> bool:
+    """Whether an exception may come anywhere: then what it has cut short is to be as before."""
+    return isinstance(error, (MemoryError, RecursionError)) or is_interrupt(error)
+
+
+class Headroom:
+    """Context with more room on the stack, to tidy up what a RecursionError has cut short."""
+
+    __slots__ = ("limit",)
+
+    def __enter__(self) -> None:
+        self.limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(self.limit + 100)
+
+    def __exit__(self, *_: object) -> None:
+        sys.setrecursionlimit(self.limit)
+
+
+def journal_of(trace: Trace) -> list[Any]:
+    """The rebindings that flushes of a trace have made final since somebody began to ask."""
+    if trace.journal is None:
+        trace.journal = []
+    found: list[Any] = trace.journal
+    return found
+
+
+def position(trace: Trace) -> int:
+    """How many rebindings there have been, as counted by `take_back`; the journal is to be kept."""
+    return len(journal_of(trace)) + len(trace.touched)
+
+
+def take_back(trace: Trace, start: int) -> None:
+    """Give handles and storages back what they held when `position` was `start`."""
+    journal, touched = journal_of(trace), trace.touched
+    kept = max(start - len(journal), 0)
+    for handle, old, _ in reversed(touched[kept:]):
+        _hot.restore(handle, trace.values[old] if isinstance(old, int) else old)
+    del touched[kept:]
+    for handle, old in reversed(journal[start:]):
+        _hot.restore(handle, old)
+    del journal[start:]
+
+
+def last_rebinding(trace: Trace) -> tuple[Any, Any] | None:
+    """What was rebound last among what is pending, and what it held before; None if nothing was."""
+    if not trace.touched:
+        return None
+    handle, old, _ = trace.touched[-1]
+    return handle, trace.values[old] if isinstance(old, int) else old
+
+
+class Whole(_hot.WholeBlock):
+    """Context: what is rebound inside of it is so as a whole, or if it is cut short, not at all."""
+
+    __slots__ = ()
+
+
+def _take_back(trace: Trace, start: int, error: BaseException) -> None:
+    with Headroom():
+        if cuts_short(error):
+            take_back(trace, start)
+
+
+_hot.set_slot("take_back", _take_back)

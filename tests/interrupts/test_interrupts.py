@@ -1,0 +1,322 @@
+"""An interrupt, wherever it comes, leaves a state from which training goes on as if it were not."""
+
+import random
+import signal
+import sys
+from contextlib import nullcontext
+from functools import cache
+
+import numpy as np
+import pytest
+
+import wend as torch
+from interrupting import Check, Course, Cut, Knife, timer
+from training_loops import LOOPS, Mlp, data
+from wend import nn
+
+#: Steps before the one that is cut: none, so that everything is new; and so many that it is known.
+NEW, KNOWN = 0, 5
+CUTS = 12  # of each kind and state
+
+
+@cache
+def course(kind):
+    return Course(kind, 80)
+
+
+@pytest.mark.parametrize("kind", LOOPS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("warm", [NEW, KNOWN])
+def test_cut_at_any_place(kind, warm):
+    """One step is cut; it was made or was not, and those after it are as they would be."""
+    check = Check(kind, course(kind))
+    for _ in range(warm):
+        check.turn(nullcontext)
+    counting = Knife(0)
+    check.turn(counting.drawn)
+    places = random.Random(f"{kind.__name__} {warm}")
+    for _ in range(CUTS):
+        if not warm:
+            check = Check(kind, course(kind))
+        knife = Knife(places.randrange(1, counting.places + 1))
+        try:
+            check.turn(knife.drawn)
+            check.turn(nullcontext)
+        except Exception as error:
+            error.add_note(f"cut number {knife.left}, at {knife.where}")
+            raise
+
+
+@pytest.mark.parametrize("kind", LOOPS, ids=lambda kind: kind.__name__)
+def test_signals_at_any_time(kind):
+    """As above, by a signal handler: also in the native parts, which look for none."""
+    check = Check(kind, course(kind))
+    moments = random.Random(kind.__name__)
+    for _ in range(10):
+        moment = moments.choice([1e-4, 3e-4, 1e-3, 3e-3]) * moments.uniform(0.5, 2)
+        check.turn(lambda seconds=moment: timer(seconds, Cut()))
+    for _ in range(2):
+        assert not check.turn(nullcontext)
+
+
+@pytest.mark.parametrize(
+    "error", [TimeoutError("time is up"), RuntimeError("stop"), KeyboardInterrupt()], ids=repr
+)
+def test_exceptions_of_signal_handlers_reach_the_user(error):
+    """They are no failure of what is being computed: nothing is computed again, nor noted."""
+
+    def ring(number, frame):
+        raise error
+
+    # The handler runs where the interpreter looks for signals next: within the flush.
+    before = signal.signal(signal.SIGUSR1, ring)
+    real = np.tanh
+    try:
+        x = torch.ones(3)
+        y = torch.tanh(x)
+        z = y + 1
+        signaling_flush(y, real)
+        with pytest.raises(type(error)):
+            y.numpy()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        restore_flush()
+    np.testing.assert_allclose(z.numpy(), 1 + np.tanh(np.ones(3)), rtol=1e-6)
+    np.testing.assert_allclose(y.numpy(), np.tanh(np.ones(3)), rtol=1e-6)
+
+
+_patch = pytest.MonkeyPatch()
+
+
+def signaling_flush(y, real):
+    """Let the next step of the reference send this process a signal, once."""
+    from wend.runtime import runners
+
+    call = runners.Step.call
+
+    def stopped(self, env, types, args):
+        _patch.setattr(runners.Step, "call", call)
+        signal.raise_signal(signal.SIGUSR1)
+        call(self, env, types, args)
+
+    _patch.setattr(runners.Step, "call", stopped)
+
+
+def restore_flush():
+    _patch.undo()
+
+
+def test_model_outlives_many_interrupts():
+    """Found in use: after seven interrupts the parameters were lost."""
+    torch.manual_seed(0)
+    m = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    opt = torch.optim.SGD(m.parameters(), lr=0.01)
+    x = torch.tensor(np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32))
+    moments = random.Random(0)
+    cut = 0
+    for _ in range(60):
+        try:
+            with timer(moments.uniform(2e-5, 2e-3), Cut()):
+                while True:
+                    loss = m(x).pow(2).mean()
+                    opt.zero_grad()
+                    loss.backward()
+                    opt.step()
+        except Cut:
+            cut += 1
+    assert cut == 60
+    for p in m.parameters():
+        assert np.isfinite(p.detach().numpy()).all()
+    before = float(m(x).pow(2).mean())
+    loss = m(x).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    assert float(m(x).pow(2).mean()) < before
+
+
+def test_what_was_cut_short_does_not_hold_up_the_rest():
+    """A flush that was cut is gone on with when one of its values is read, and not before."""
+    knife = Knife(20)
+    x = torch.ones(3)
+    y = (x * 3).exp()
+    z = y + 1
+    with pytest.raises(Cut), knife.drawn():
+        z.numpy()
+    other = torch.full((2,), 4.0) * 2
+    assert other.tolist() == [8.0, 8.0]
+    np.testing.assert_allclose(z.numpy(), np.exp(3.0) + np.ones(3), rtol=1e-6)
+    np.testing.assert_allclose(y.numpy(), np.exp(3.0) * np.ones(3), rtol=1e-6)
+
+
+def test_a_value_that_was_cut_short_has_its_gradient():
+    """What is pending once more has the history that it had."""
+    for place in range(1, 60, 4):
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+        y = (w * w).sum()
+        knife = Knife(place)
+        try:
+            with knife.drawn():
+                y.item()
+        except Cut:
+            pass
+        (y * 3).backward()
+        assert w.grad.tolist() == [6.0, 12.0], knife.where
+
+
+def test_rows_written_in_place_are_put_back():
+    """`out[k] = h` writes into the memory of the old value: not so if the flush is cut short."""
+    for place in range(1, 200, 7):
+        out = torch.zeros(4, 3)
+        out[0] = 1.0
+        out.numpy().sum()
+        out = out.clone()
+        float(out.sum())
+        out[1] = 5.0
+        out[2] = out[1] * 2
+        knife = Knife(place)
+        try:
+            with knife.drawn():
+                float(out.sum())
+        except Cut:
+            pass
+        assert out.tolist() == [[1.0] * 3, [5.0] * 3, [10.0] * 3, [0.0] * 3], knife.where
+
+
+def test_an_op_without_memory_can_be_read_later(monkeypatch):
+    """Too little memory undoes the step, as an error of an op; the value may be had later."""
+    from wend.ops import elementwise  # noqa: F401
+
+    x = torch.ones(3)
+    p = torch.zeros(3)
+    y = torch.exp(x)
+    p += y
+    from wend.runtime import reference
+
+    plain, short = reference.run_plainly, reference.launcher.in_lots
+
+    def no_memory(program, arrays, args):
+        if program.prim.name == "exp":
+            raise MemoryError
+        return plain(program, arrays, args)
+
+    def none_at_all(function, *given):
+        raise MemoryError
+
+    monkeypatch.setattr(reference, "run_plainly", no_memory)
+    monkeypatch.setattr(reference, "launcher", Lots(none_at_all))
+    with pytest.raises(MemoryError):
+        p.tolist()
+    monkeypatch.setattr(reference, "run_plainly", plain)
+    monkeypatch.setattr(reference, "launcher", Lots(short))
+    assert p.tolist() == [0.0, 0.0, 0.0]
+    np.testing.assert_allclose(y.numpy(), np.e * np.ones(3), rtol=1e-6)
+
+
+class Lots:
+    def __init__(self, in_lots):
+        self.in_lots = in_lots
+
+
+@pytest.mark.parametrize("depth", range(0, 60, 3))
+def test_recursion_errors_leave_values_computable(depth):
+    """The stack may end anywhere: values are computed by whoever has more of it."""
+    w = torch.tensor([2.0], requires_grad=True)
+    y = (w * 3).tanh().sum()
+
+    def deeper(n):
+        if n == 0:
+            return y.item()
+        return deeper(n - 1)
+
+    limit = sys.getrecursionlimit()
+    frame, used = sys._getframe(), 0
+    while frame is not None:
+        frame, used = frame.f_back, used + 1
+    sys.setrecursionlimit(used + 80)
+    try:
+        deeper(75 - depth)
+    except RecursionError:
+        pass
+    finally:
+        sys.setrecursionlimit(limit)
+    y.backward()
+    np.testing.assert_allclose(y.item(), np.tanh(6.0), rtol=1e-6)
+    np.testing.assert_allclose(w.grad.numpy(), [3 * (1 - np.tanh(6.0) ** 2)], rtol=1e-3)
+
+
+def test_steps_of_sets_that_vary_are_whole():
+    """Where examples decide which parameters a step has, each pair is a flush of its own."""
+    kinds = [nn.Linear(2, 2) for _ in range(12)]
+    params = [p for m in kinds for p in m.parameters()]
+    opt = torch.optim.Adam(params, lr=0.1)
+    choose = random.Random(3)
+
+    def gradients(chosen):
+        opt.zero_grad()
+        for k in chosen:
+            for p in kinds[k].parameters():
+                p.grad = torch.ones(*p.shape)
+
+    for _ in range(40):  # more sets than the optimizer remembers
+        gradients(choose.sample(range(12), 4))
+        opt.step()
+    for place in range(5, 1500, 61):
+        chosen = choose.sample(range(12), 5)
+        gradients(chosen)
+        steps = {p: opt.state[p]["step"] for p in params}
+        weights = {p: p.detach().numpy().copy() for p in params}
+        knife = Knife(place)
+        try:
+            with knife.drawn():
+                opt.step()
+        except Cut:
+            pass
+        made = {opt.state[p]["step"] - steps[p] for k in chosen for p in kinds[k].parameters()}
+        assert len(made) == 1, f"{place}, at {knife.where}: {made}"
+        for k in range(12):
+            for p in kinds[k].parameters():
+                moved = not np.array_equal(p.detach().numpy(), weights[p])
+                assert moved == (k in chosen and made == {1.0}), knife.where
+
+
+def test_interrupted_twice():
+    """A flush that is gone on with may be cut short again."""
+    x = torch.ones(4, requires_grad=True)
+    y = (x * 2).exp().sum()
+    for place in (30, 25, 20, 15, 10, 5):
+        try:
+            with Knife(place).drawn():
+                y.item()
+        except Cut:
+            pass
+    y.backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * np.exp(2.0) * np.ones(4), rtol=1e-5)
+
+
+def test_a_plan_that_was_cut_while_it_was_made_is_made_again(monkeypatch):
+    """A path that comes back is planned in slices: half of its passes are no plan."""
+    for place in (40, 200, 900):
+        w = torch.tensor(np.linspace(0, 1, 7), requires_grad=True)
+        found = []
+        for k in range(8):
+            y = ((w * 3).sin() + place).sum()
+            try:
+                with Knife(place).drawn() if k in (2, 3, 4) else nullcontext():
+                    y.backward()
+            except Cut:
+                w.grad = None
+                y = ((w * 3).sin() + place).sum()
+                y.backward()
+            found.append(w.grad.numpy().copy())
+            w.grad = None
+        for g in found:
+            np.testing.assert_allclose(g, 3 * np.cos(3 * np.linspace(0, 1, 7)), rtol=1e-9)
+
+
+def test_mode_is_as_before():
+    """Gradients are recorded after an interrupt within a step as they were before."""
+    check = Check(Mlp, course(Mlp))
+    for place in range(1, 400, 37):
+        check.turn(Knife(place).drawn)
+        assert torch.is_grad_enabled()
+        assert (data(0, 2).requires_grad_() * 2).requires_grad
