@@ -494,9 +494,9 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Sequence[_int] | _int = 0, output_padding: Sequence[_int] | _int = ..., groups: _int = 1, *dilation: _int, out: Tensor | None = None) -> Tensor:
     """The adjoint of conv3d with the same weight, plus bias."""
 def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = |input| with the sign of other; gradient 0 where input is 0."""
+    """y = |input| with the sign of other; gradient 0 where input is 0, NaN where it is infinite."""
 def copysign_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = |input| with the sign of other; gradient 0 where input is 0."""
+    """y = |input| with the sign of other; gradient 0 where input is 0, NaN where it is infinite."""
 def corrcoef(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[i, j] = the correlation of rows i and j over the observations, one per column."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -14,6 +14,7 @@ __all__ = [
     "Headroom",
     "Whole",
     "cuts_short",
+    "is_undone",
     "journal_of",
     "last_rebinding",
     "one_at_a_time",
@@ -86,11 +87,23 @@ def take_back(trace: Trace, start: int) -> None:
 
 
 def last_rebinding(trace: Trace) -> tuple[Any, Any] | None:
-    """What was rebound last among what is pending, and what it held before; None if nothing was."""
+    """What was rebound last among what is pending, and to what; None if nothing was.
+
+    Not what it held before: memory that nobody refers to can take the result.
+    """
     if not trace.touched:
         return None
-    handle, old, _ = trace.touched[-1]
-    return handle, trace.values[old] if isinstance(old, int) else old
+    handle = trace.touched[-1][0]
+    return handle, _held_by(handle)
+
+
+def is_undone(last: tuple[Any, Any] | None) -> bool:
+    """Whether the rebinding that `last_rebinding` told of has been undone since."""
+    return last is not None and _held_by(last[0]) is not last[1]
+
+
+def _held_by(handle: Any) -> Any:
+    return handle.data if isinstance(handle, _hot.Storage) else handle.value
 
 
 class Whole(_hot.WholeBlock):

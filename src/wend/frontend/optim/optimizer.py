@@ -12,7 +12,15 @@ from typing import Any
 from wend.base.interrupts import is_interrupt
 from wend.core._hot import current_trace, off_mode
 from wend.core.provenance import one_site
-from wend.core.whole import Headroom, cuts_short, last_rebinding, one_at_a_time, position, take_back
+from wend.core.whole import (
+    Headroom,
+    cuts_short,
+    is_undone,
+    last_rebinding,
+    one_at_a_time,
+    position,
+    take_back,
+)
 from wend.frontend.nn._core import Tensor, enable_grad, synchronize, tensor
 from wend.frontend.nn.hooks import HookTable, RemovableHandle
 from wend.frontend.optim._stepping import counter_dtype
@@ -483,8 +491,9 @@ def _take_step(
                 trace.journal = journal
             synchronize()
     except Exception as error:
-        undone = last is not None and last[0].value is last[1]
-        if optimizer._begun is not None and (undone or not (recorded or cuts_short(error))):
+        if optimizer._begun is not None and (
+            is_undone(last) or not (recorded or cuts_short(error))
+        ):
             optimizer._restore(optimizer._begun[1])
         raise
     finally:
