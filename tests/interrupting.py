@@ -164,10 +164,9 @@ class Check:
         if name == "forward" and (done or not equal(buffers, course.buffers[self.passes])):
             self.passes += 1
         assert equal(buffers, course.buffers[self.passes]), f"{name}: buffers are not whole"
-        if name in ("backward", "zero"):
-            found = loop.gradients()
-            known = course.gradients[self.steps]
-            if not done:
-                known = [*known, gradients]
-            if name == "backward" or done:
-                assert any(equal(found, g) for g in known), f"{name}: gradients are not whole"
+        found = loop.gradients()
+        if name == "zero" and done:
+            assert all(g is None or not g.any() for g in found), "zero: gradients are left"
+        if name == "backward":
+            known = course.gradients[self.steps] + [gradients] * (not done)
+            assert any(equal(found, g) for g in known), "backward: gradients are not whole"
