@@ -36,8 +36,9 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import programs  # noqa: E402
-import training  # noqa: E402
 from programs import Program  # noqa: E402
+
+import training  # noqa: E402
 
 SHARE = 250  # programs of one process
 

@@ -17,10 +17,10 @@ from programs import Program, Run, drawn, programs
 from reduce import smallest
 from run import program_of
 from states import BETWEEN, CARRIERS, LEFT_OUT
-from training import BACKWARDS, FAULTS, LOSSES, OPTIMISERS, ROUTES, TREATMENTS, UPDATES
 from ways import call, product_of
 
 import wend
+from training import BACKWARDS, FAULTS, LOSSES, OPTIMISERS, ROUTES, TREATMENTS, UPDATES
 from wend.base import config
 
 SHARES, SHARE = 16, 10

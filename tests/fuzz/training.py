@@ -249,12 +249,14 @@ def _forward(s: Loop, layers: list[tuple[str, object]]) -> None:
         if not s.chance(6) or name == layers[-1][0]:
             called(s, name, layer)  # type: ignore[arg-type]
     made = _output(s)
-    # PyTorch crashes at a hook on a view whose memory was written through another one.
+    # PyTorch crashes at a hook on a view whose memory was written through another one, and loses
+    # one whose view is written to later: hooks are put on what is no view.
     if s.chance(5):
-        s.put(s.pick((
-            "{y}.register_hook(lambda g: g * 0.5)", "{y}.retain_grad()",
-            "{y}.register_hook(lambda g: seen.append(({k}, g.sum().item())))",
-        )), y=made)  # fmt: skip
+        kind = s.pick((
+            "register_hook(lambda g: g * 0.5)", "retain_grad()",
+            "register_hook(lambda g: seen.append(({k}, g.sum().item())))",
+        ))  # fmt: skip
+        s.put("{y} = {y} * 1\n{y}." + kind, y=made)
     if s.chance(2):
         made = _route(s, made)
     for _ in range(s.integer(0, 3)):
