@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from types import ModuleType
 from typing import Any
 
 #: Frames that the stack has more, while what was cut short is put back.
@@ -22,7 +21,7 @@ STEPS = (
 )  # fmt: skip
 
 
-def guard(core: ModuleType) -> None:
+def guard(core: Any) -> None:
     """Let the functions of an uncompiled core be cut short."""
     for name in STEPS:
         setattr(core, name, _step(core, getattr(core, name)))

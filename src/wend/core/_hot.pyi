@@ -642,7 +642,7 @@ class Tensor:
     @overload
     def clip_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
         """y = min(max(input, min), max) for tensors, one of which may be None."""
-    def clone(self, *, memory_format: Any = None) -> Tensor:
+    def clone(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x, in memory of its own."""
     def coalesce(self, *args: Any) -> Tensor:
         """This tensor: it is real and dense, and nothing about it is put off."""
@@ -651,7 +651,7 @@ class Tensor:
     def conj(self, *args: Any) -> Tensor:
         """This tensor: it is real and dense, and nothing about it is put off."""
     def contiguous(self, memory_format: Any = None) -> Tensor:
-        """This tensor if its elements lie in row-major order, else a copy that does."""
+        """This tensor if its elements lie in row-major (or the given) order, else a copy that does."""
     def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
         """Overwrite this tensor by `src`, broadcast and cast.  Gradients flow to `src`."""
     def copysign(self, other: Tensor | _Number) -> Tensor:

@@ -53,7 +53,7 @@ class TieredPlan:
         self.compiled: Any = None
         self.track: Any = None  # its native half, which the launcher looks for
         self.compilation: Any = None
-        self.fault: Exception | None = None  # why there is no machine code
+        self.fault: BaseException | None = None  # why there is no machine code
         self.visits = 0
         self.seconds = 0.0  # that the reference took last
         self.hopeless = self.reference.n_ops > MAX_OPS
@@ -115,7 +115,7 @@ class TieredPlan:
         path = self.reference.path
         return None if path is None else last_site(path.states)
 
-    def give_up(self, fault: Exception) -> None:
+    def give_up(self, fault: BaseException) -> None:
         """Stay with the reference."""
         self.hopeless = True
         self.compilation = None
