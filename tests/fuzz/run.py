@@ -35,18 +35,17 @@ os.environ.setdefault("WEND_STRICT", "1")
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import loops  # noqa: E402
 import programs  # noqa: E402
 from programs import Program  # noqa: E402
-
-import training  # noqa: E402
 
 SHARE = 250  # programs of one process
 
 
 KINDS: dict[str, Callable[..., Program]] = {
     "expressions": programs.drawn,
-    "training": training.drawn,
-    "all training": functools.partial(training.drawn, left_out=()),
+    "training": loops.drawn,
+    "all training": functools.partial(loops.drawn, left_out=()),
 }
 
 

@@ -12,6 +12,7 @@ import re
 import pytest
 from compare import Differs, check, execute
 from hypothesis import HealthCheck, given, settings
+from loops import BACKWARDS, FAULTS, LOSSES, OPTIMISERS, ROUTES, TREATMENTS, UPDATES
 from models import LAYERS
 from programs import Program, Run, drawn, programs
 from reduce import smallest
@@ -20,7 +21,6 @@ from states import BETWEEN, CARRIERS, LEFT_OUT
 from ways import call, product_of
 
 import wend
-from training import BACKWARDS, FAULTS, LOSSES, OPTIMISERS, ROUTES, TREATMENTS, UPDATES
 from wend.base import config
 
 SHARES, SHARE = 16, 10

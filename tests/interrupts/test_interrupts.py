@@ -308,3 +308,31 @@ def test_mode_is_as_before():
         check.turn(Knife(place).drawn)
         assert torch.is_grad_enabled()
         assert (data(0, 2).requires_grad_() * 2).requires_grad
+
+
+def test_a_step_that_was_cut_gives_arrays_back_what_they_were():
+    """Memory that NumPy knows is written at once: what a cut step has written goes back."""
+    weights = [nn.Parameter(torch.tensor(np.arange(3.0) + k)) for k in range(4)]
+    optimizer = torch.optim.SGD(weights, lr=0.5, momentum=0.9)
+    arrays = [w.detach().numpy() for w in weights]
+    places = random.Random(5)
+    steps = cut = 0
+    while cut < 25:
+        for w in weights:
+            w.grad = torch.ones(3, dtype=torch.float64)
+        before = [a.copy() for a in arrays]
+        try:
+            with Knife(places.randrange(1, 900)).drawn():
+                optimizer.step()
+        except Cut:
+            cut += 1
+        moved = [not np.array_equal(a, b) for a, b in zip(arrays, before, strict=True)]
+        assert all(moved) or not any(moved), "a part of the step was made"
+        steps += all(moved)
+        for w, a in zip(weights, arrays, strict=True):
+            np.testing.assert_array_equal(w.detach().numpy(), a)
+    velocity, expected = 0.0, np.arange(3.0)
+    for _ in range(steps):
+        velocity = 0.9 * velocity + 1.0
+        expected = expected - 0.5 * velocity
+    np.testing.assert_allclose(arrays[0], expected)

@@ -61,25 +61,27 @@ def rederive(handle: Tensor) -> None:
     storage = alias.storage
     if storage.shared is not None:
         refresh_shared(handle, storage)
-    if alias.storage_version == storage.version:
+    version = storage.version
+    if alias.storage_version == version:
         return
-    alias.storage_version = storage.version
     data = storage.data
     known = handle.value.extra is not _hot.VOLATILE and is_variable(handle)
     if known and same_bits(handle.value, data):
+        alias.storage_version = version
         return  # it was only looked at: it stays the variable that it is, and so do its views
-    handle.version += 1
-    settle(handle)
     if storage.shared is not None:
         data = _hot.held(data.type, data.buffer.copy())
+    value = data
     if handle.leaf is None and handle.value.requires_grad:
         history = _hot.wrap(handle.value)
         with _Grad(True):
-            found = ops.graft(_hot.wrap(data), history).value
-        note_written(handle, found, handle.value)
-        handle.value = found
-    else:
-        handle.value = data
+            value = ops.graft(_hot.wrap(data), history).value
+        note_written(handle, value, handle.value)
+    handle.version += 1
+    settle(handle)
+    # Nothing is called in between: an interrupt finds the handle up to date, or to be brought so.
+    handle.value = value
+    alias.storage_version = version
 
 
 def _is_shared(handle: Tensor) -> bool:
@@ -277,7 +279,11 @@ def rebind(handle: Tensor, value: Value) -> None:
         with _Grad(False):
             data = ops.stop_gradient(_hot.wrap(value)).value
     memory = storage.shared
-    note_rebinding(trace, storage, storage.data)
+    before = storage.data
+    if memory is not None and trace.journal is not None:
+        # It may be taken back, and is about to be overwritten.
+        before = _hot.held(before.type, before.buffer.copy())
+    note_rebinding(trace, storage, before)
     count_write(handle)
     # Nothing is called in between: an interrupt finds all of it done, or nothing.
     handle.value = value

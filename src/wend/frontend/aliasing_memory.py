@@ -119,6 +119,12 @@ def write_shared(storage: Storage, value: Value) -> None:
     share_memory(storage, value.type, memory, pinned)
 
 
+def write_back(storage: Storage, value: Value) -> None:
+    """Put a former value back into the shared memory; handles come to it when they are used."""
+    write_shared(storage, value)
+    storage.version += 1
+
+
 def expose(handle: Tensor, watch: bool = True) -> Any:
     """A writable array that shares memory with `handle`, both ways.
 
@@ -241,3 +247,6 @@ def _references_of_one() -> tuple[int, int]:
 
 
 _SOLE = _references_of_one()
+
+
+_hot.set_slot("write_back", write_back)

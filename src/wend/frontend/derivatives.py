@@ -17,7 +17,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.transforms.ancestry import depends_on_others
-from wend.transforms.grad import with_grad
+from wend.transforms.grad import GradMode
 from wend.transforms.levels import Level, current_level
 from wend.transforms.pullback import gradients, many_gradients
 
@@ -56,7 +56,7 @@ class _Variables:
             with level.suspended():
                 target, primal = self._variable(inner)
             return level.wrap(target), level.wrap(primal)
-        with _grad_mode(True):
+        with GradMode(True):
             if x.requires_grad and self.outer_grad:
                 target = ops.identity(x)
             else:
@@ -70,7 +70,7 @@ class _Variables:
 
     def call(self, function: Function, *args: Any, **kwargs: Any) -> Any:
         """function(...), recording gradients."""
-        with _grad_mode(True):
+        with GradMode(True):
             return function(*args, **kwargs)
 
     # -- gradients --------------------------------------------------------------------------
@@ -88,14 +88,14 @@ class _Variables:
         """The gradient of sum(out * seed) with respect to the arguments, in their structure."""
         if create is None:
             create = self.depends_on_others([*outs, *seeds])
-        with _grad_mode(create):
+        with GradMode(create):
             found = gradients(outs, self.targets, seeds, create)
             return self._filled(found)
 
     def pull_many(self, outs: Sequence[Tensor], seeds: Sequence[Tensor], size: int) -> list[Tensor]:
         """`pull` for `size` seeds at once, stacked at dim 0 of seeds and results."""
         create = self.depends_on_others(outs)
-        with _grad_mode(create):
+        with GradMode(create):
             found = many_gradients(size, outs, self.targets, seeds, create)
             return [
                 ops.full((size, *x.shape), 0, dtype=x.dtype) if g is None else g
@@ -117,21 +117,6 @@ class _Variables:
             return ops.stop_gradient(x)
 
         return tree.map(release, result)
-
-
-class _grad_mode:
-    """Gradient recording on or off inside a block."""
-
-    def __init__(self, on: bool) -> None:
-        self.on = on
-
-    def __enter__(self) -> None:
-        self.trace = _hot.current_trace()
-        self.mode = self.trace.mode
-        self.trace.mode = with_grad(self.mode, self.on)
-
-    def __exit__(self, *exc: object) -> None:
-        self.trace.mode = self.mode
 
 
 def _base_value(x: Tensor) -> Any:
@@ -327,7 +312,7 @@ class _Tangents:
     def along(self, directions: Sequence[Tensor]) -> list[Tensor]:
         """The derivative of each output along one direction per argument."""
         create = self.variables.depends_on_others([*self.outs, *directions])
-        with _grad_mode(create):
+        with GradMode(create):
             return list(
                 self.seeds._filled(gradients(self.rows, self.seeds.targets, directions, create))
             )
@@ -335,7 +320,7 @@ class _Tangents:
     def along_many(self, directions: Sequence[Tensor], size: int) -> list[Tensor]:
         """`along` for `size` directions, stacked at dim 0."""
         create = self.variables.depends_on_others(self.outs)
-        with _grad_mode(create):
+        with GradMode(create):
             found = many_gradients(size, self.rows, self.seeds.targets, directions, create)
             return [
                 ops.full((size, *y.shape), 0, dtype=y.dtype) if g is None else g

@@ -13,7 +13,7 @@ from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
 from wend.frontend import mapped_function
 from wend.frontend.aliasing import check_writable, rebind
-from wend.transforms.grad import with_grad
+from wend.transforms.grad import GradMode
 
 __all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
 
@@ -86,7 +86,7 @@ class SavedTensor:
         hooks = saved_hooks()
         if hooks is not None:
             pack, self.unpack_hook = hooks
-            with _recording(False):
+            with GradMode(False):
                 self.packed = pack(_identified(self.value) if number is None else handle.detach())
             if isinstance(self.packed, Tensor) and self.packed is handle:
                 self.packed = handle.detach()
@@ -139,21 +139,6 @@ def pop_saved_hooks() -> None:
 
 def _thread() -> int:
     return id(_hot.current_trace())
-
-
-class _recording:
-    """Gradient recording switched on or off inside a block."""
-
-    def __init__(self, on: bool) -> None:
-        self.on = on
-
-    def __enter__(self) -> None:
-        trace = _hot.current_trace()
-        self.mode = trace.mode
-        trace.mode = with_grad(trace.mode, self.on)
-
-    def __exit__(self, *exc: object) -> None:
-        _hot.current_trace().mode = self.mode
 
 
 # -- the record in the graph -----------------------------------------------------------------
@@ -328,7 +313,7 @@ class Function(metaclass=_FunctionMeta):
             for a, need in zip(args, ctx.needs_input_grad, strict=True)
             if need
         ]
-        with _recording(False):
+        with GradMode(False):
             if cls.setup_context is not Function.setup_context:
                 output = cls.forward(*args)
                 cls.setup_context(ctx, args, output)
@@ -378,7 +363,7 @@ class _Wrapping:
         for t in ctx._dirty:
             check_writable(t, f"{self.cls.__name__}.apply")
         self._save(outputs, [place for place, _ in record.outs])
-        with _recording(True):
+        with GradMode(True):
             wrapped = [_hot.wrap(_hot.value_of(t)) for t in raw]
             results = mapped_function.put_into_graph(before, wrapped, record)
         return tuple(
@@ -443,7 +428,7 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(backward)
     def wrapper(ctx: Any, *grads: Any) -> Any:
-        with _recording(False):
+        with GradMode(False):
             result = backward(ctx, *grads)
         if not _hot.current_trace().mode.grad:
             return result

@@ -440,4 +440,14 @@ def with_grad(mode: Any, grad: bool) -> Any:
     return _hot.intern_mode(grad, *mode.key[1:])
 
 
-__all__ = ["Pass", "StepPrimitive", "has_hooks", "run_backward", "with_grad"]
+class GradMode(_hot.ModeBlock):
+    """Context: gradients are recorded, or are not.  It ends natively, also for an interrupt."""
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+
+    def _mode(self, mode: Any) -> Any:
+        return with_grad(mode, self.on)
+
+
+__all__ = ["GradMode", "Pass", "StepPrimitive", "has_hooks", "run_backward", "with_grad"]
