@@ -4,10 +4,9 @@ import ast
 import re
 from pathlib import Path
 
-import wend
-
-SOURCE = Path(wend.__file__).parent
-DECISION = Path(__file__).parents[2] / "docs" / "decisions" / "001-failures-inside.md"
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "wend"
+DECISION = ROOT / "docs" / "decisions" / "001-failures-inside.md"
 
 
 def handlers_of(text):

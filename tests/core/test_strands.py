@@ -350,7 +350,7 @@ def test_a_kernel_that_cannot_run_leaves_it_to_the_plan(woven, monkeypatch):
         def run_back(self, left, seeds):
             return None
 
-    monkeypatch.setattr(unravel, "kernel_of", lambda *given: Busy())
+    monkeypatch.setattr(unravel, "kernel_if_ready", lambda *given: Busy())
     assert_same(steps, examples())
     assert woven["backward"] > 0
 

@@ -135,7 +135,8 @@ def test_first_use_of_an_op_in_several_threads():
 
         together(work)
         for g in found[1:]:
-            np.testing.assert_array_equal(g, found[0])
+            # By machine code or by the reference, as each has come to it: sums differ in order.
+            np.testing.assert_allclose(g, found[0], rtol=1e-12)
 
 
 def test_training_beside_threads_that_load():

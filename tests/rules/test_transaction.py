@@ -8,6 +8,8 @@ from disabling import on_machine_code, on_the_reference, slot_replaced
 
 import wend as torch
 from tries import own_trie
+from wend.core import _hot
+from wend.core._select import is_compiled
 from wend.runtime import reference, runners
 
 BAD = 9  # an index that the table below does not have
@@ -200,11 +202,13 @@ def weight_after_an_interrupt(monkeypatch) -> list[float]:
 
 
 def test_interrupts_are_honoured_between_flushes(monkeypatch):
-    """Disabled: a flush that was interrupted is not brought to its end; the weight is lost."""
+    """Disabled: what was pending is not put back; the weight is lost.
+
+    Of the compiled core that is no function that can be replaced.
+    """
     assert weight_after_an_interrupt(monkeypatch) == [4.0] * 3
-    run_around = "_run_around_failures"
-    monkeypatch.setattr(
-        reference.ReferencePlan, run_around, lambda self, batch, types, spoilt: None
-    )
+    if is_compiled(_hot):
+        return
+    monkeypatch.setattr(_hot, "put_back", lambda trace, batch, live: None)
     with own_trie(), pytest.raises(RuntimeError, match="a value was lost"):
         weight_after_an_interrupt(monkeypatch)

@@ -86,11 +86,14 @@ def note(
     """Count and log a failure inside. Raises nothing; `tell` speaks of it later.
 
     where: the part of Wend; as a rule it is found in the traceback     site: the user's line
+    Running out of memory or of stack is no defect, and is not counted.
     """
     global _count
     text = f"{type(fault).__name__}: {fault}"
     where = where or part_of(fault)
     place = "" if site is None else str(site)
+    if isinstance(fault, (MemoryError, RecursionError)):
+        return Defect(text, where, place, repaired)
     with _lock:
         _count += 1
         found = _kinds.get((text, where, place))
@@ -124,10 +127,12 @@ def part_of(fault: BaseException) -> str:
 
 #: Packages that Wend calls: what they raise, they raise for their caller.
 _CALLED = frozenset({"numpy", "scipy", "llvmlite", "ml_dtypes", "greenlet"})
+#: Layers that meet a user only through errors of Wend's own: what else they raise is a defect.
+_INNER = frozenset({"base", "core", "ops", "transforms", "compiler", "runtime"})
 
 
 def came_from_inside(fault: BaseException) -> bool:
-    """Whether an exception is of Wend's own code, and no rule of an op: not of the user's code.
+    """Whether an exception is of the inner layers, and no rule of an op: not of the user's code.
 
     Hooks, functions and modules of users run in the middle of a backward pass, say.
     """
@@ -135,9 +140,9 @@ def came_from_inside(fault: BaseException) -> bool:
         return False
     inside, at = False, fault.__traceback__
     while at is not None:
-        package = str(at.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        package, *inner = str(at.tb_frame.f_globals.get("__name__", "")).split(".")
         if package not in _CALLED:
-            inside = package == "wend"
+            inside = package == "wend" and bool(inner) and inner[0] in _INNER
         at = at.tb_next
     return inside
 

@@ -60,7 +60,9 @@ def rederive(handle: Tensor) -> None:
         return
     storage = alias.storage
     if storage.shared is not None:
-        refresh_shared(handle, storage)
+        with one_at_a_time():
+            if storage.shared is not None:  # another thread may have found that it is not any more
+                refresh_shared(handle, storage)
     version = storage.version
     if alias.storage_version == version:
         return
@@ -344,10 +346,13 @@ def attach_detached(new: Tensor, source: Tensor) -> None:
         storage = storage_of(source)
         alias.writes = source.alias.writes
         new.version = alias.writes[0]
-        if storage.shared is None and (source.value.requires_grad or source.leaf is not None):
+        variable = source.value.requires_grad or source.leaf is not None
+        # As long as it has not been written to: else another thread's write would be undone.
+        if storage.shared is None and variable and storage.data is source.value:
             storage.data = new.value
         alias.storage = storage
-        alias.storage_version = storage.version
+        # Another thread may have written since `new` was recorded: then it comes to that when used.
+        alias.storage_version = storage.version - _hot.several()
         new._layout = source._layout
     new.alias = alias
 

@@ -91,7 +91,7 @@ class Forward:
         rows: of all groups     most: of one
         """
         node = group.node
-        if False not in node.shared:
+        if False not in node.shared or group.n == 0:
             return None
         stacked = node.rows or group.lift
         if stacked and group.alone and rows == group.n:
@@ -171,7 +171,9 @@ class Forward:
                 same.buffer, same.requires_grad = array, value.requires_grad
 
     def run(self, group: Any) -> None:
-        """Gather what a group reads and compute its values."""
+        """Gather what a group reads and compute its values.  Raises Unsuited if it has no rows."""
+        if group.n == 0:
+            raise Unsuited
         sorter, node, members = self.sorter, group.node, (group.at, group.count)
         alone, by_rows = group.alone, group.by_rows
         arrays, types = [], self.types_of(group)

@@ -70,7 +70,12 @@ def plain_plan(batch: Batch, live: list[int]) -> ReferencePlan:
 
 
 def shed(plan: Plan, batch: Batch) -> None:
-    """A new path: most do not come back, and what can be made again would be a burden."""
+    """A new path: most do not come back, and what can be made again would be a burden.
+
+    Not where another thread may be running the plan.
+    """
+    if _hot.several():
+        return
     plan.shed()
     for state in batch.states:
         if state.is_step and state.passed == 0:

@@ -273,7 +273,8 @@ class Template:
         path.same = [k for k, on in enumerate(self.grows) if on]
         self.types = list(types)
         flows = [op.grad for op in nodes for _ in range(op.n_out)]
-        dtypes = [dtype_of(path.shapes[i]) for i in results]
+        # A result may be an operand as it is.
+        dtypes = [types[i].dtype if i >= 0 else dtype_of(path.shapes[i]) for i in results]
         self.given = tuple(
             [
                 grad and flows[k] and dtype.category >= 2
