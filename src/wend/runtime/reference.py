@@ -55,7 +55,7 @@ class ReferencePlan:
     def prepare(self, path: PathGraph) -> None:
         """Find out what is to be done."""
         wanted, roots = self.wanted, self.roots
-        self.path: Any = path
+        self.path: Any = None  # until all is there: an interrupt may come in between
         self.saved = frozenset(saved_ids(path, roots)) if roots else frozenset()
         keep = wanted | self.saved
         needed = set(keep)
@@ -89,6 +89,7 @@ class ReferencePlan:
             if step.donates and step.inputs[0] in entering and hasattr(step.node.prim, "part")
         ]
         self.size = len(path.types) + path.inner
+        self.path = path
 
     def shed(self) -> None:
         """Let go of all that can be made again when the path comes back."""

@@ -192,24 +192,29 @@ class Optimizer:
         """
         every = group["params"]
         stop: BaseException | None = None
-        for k in range(0, len(every), 2):
-            pair = [p for p in every[k : k + 2] if p.grad is not None]
-            if not pair:
-                continue
-            self._begin([])
-            begun = self._begun
-            while self._begun is begun:
-                try:
-                    self._update(group, pair)
-                    self._begin(pair)  # the steps of these are taken
-                    current_trace().journal = None
-                    synchronize()
-                except BaseException as error:
-                    if stop is not None or not is_interrupt(error):
-                        raise
-                    stop = error  # when all are: those before are not to be taken back
-                    if self._begun is begun:
-                        self._take_back()
+        begun: Any = None  # what `_begin` noted of the pair at hand
+        k = 0
+        while k < len(every):
+            try:
+                while k < len(every):
+                    pair = [p for p in every[k : k + 2] if p.grad is not None]
+                    if pair:
+                        self._begin([])
+                        begun = self._begun
+                        self._update(group, pair)
+                        self._begin(pair)  # the steps of these are taken
+                        current_trace().journal = None
+                        synchronize()
+                    begun, k = None, k + 2
+            except BaseException as error:
+                if stop is not None or not is_interrupt(error):
+                    raise
+                stop = error  # when all are: those before are not to be taken back
+                if begun is not None and self._begun is begun:
+                    self._take_back()  # and begin the pair again
+                elif begun is not None:
+                    k += 2
+                begun = None
         if stop is not None:
             raise stop
 
