@@ -212,11 +212,17 @@ def test_reshape_shares_where_it_can():
     assert x[0, 0].item() == 9.0
 
 
-def test_a_repeated_element_is_not_written():
+def test_a_repeated_element_is_filled_and_not_computed_with():
+    """As in PyTorch: one number for all is no question of order."""
+    rows, row = wend.zeros(3, 1), wend.zeros(5)
+    rows.expand(3, 4).fill_(1.0)
+    row.unfold(0, 3, 1).fill_(1.0)
+    assert rows.tolist() == [[1.0]] * 3 and row.tolist() == [1.0] * 5
     with pytest.raises(RuntimeError, match="more than one element"):
-        tensor(3, 1).expand(3, 4).fill_(1.0)
+        rows.expand(3, 4).add_(1.0)
     with pytest.raises(RuntimeError, match="more than one element"):
-        tensor(5).unfold(0, 3, 1).fill_(1.0)
+        row.unfold(0, 3, 1).add_(1.0)
+    assert rows.tolist() == [[1.0]] * 3
 
 
 # -- sizes stay symbolic ----------------------------------------------------------------------
