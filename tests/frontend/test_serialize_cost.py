@@ -39,7 +39,7 @@ def run_hostile(size: int) -> dict[str, dict[str, object]]:
     folder = os.path.dirname(os.path.dirname(os.path.abspath(wend.__file__)))
     done = subprocess.run(
         [sys.executable, hostile_files.__file__, str(size)],
-        env={**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "WEND_COMPILE": "0"},
         capture_output=True,
         text=True,
     )
