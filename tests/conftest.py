@@ -62,6 +62,25 @@ def no_gradients_retained():
 
 
 @pytest.fixture(autouse=True)
+def no_other_threads():
+    """What threads of earlier tests have recorded may be waiting for the collector.
+
+    As long as there is any, steps look out for other threads.
+    """
+    core = sys.modules.get("wend.core._hot")
+    if core is not None and core.several():
+        gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def one_thread_of_torch():
+    """PyTorch's threads wait for each other busily: beside other processes that takes minutes."""
+    torch = sys.modules.get("torch")
+    if getattr(torch, "__name__", "") == "torch" and torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
 def no_failure_inside():
     """No test passes if something failed inside Wend, even if the test expects an error."""
     yield

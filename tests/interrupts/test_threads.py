@@ -71,7 +71,7 @@ def test_gradients_add_up_in_shared_parameters():
 def test_steps_add_up_in_shared_parameters():
     """A3C: each thread has gradients of its own, which its optimizer writes into the model."""
     model = network()
-    start = [p.detach().numpy().copy() for p in model.parameters()]
+    start = [np.array(p.tolist()) for p in model.parameters()]
 
     def work(k):
         shadows = [nn.Parameter(p.detach()) for p in model.parameters()]

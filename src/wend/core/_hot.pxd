@@ -263,6 +263,9 @@ cdef class WholeBlock:
     cdef public object outer
     cdef public Py_ssize_t start
 
+cdef class WriteBlock:
+    pass
+
 cdef class Segment:
     cdef public long long serial
     cdef public object structure

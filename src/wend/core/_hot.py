@@ -4062,6 +4062,16 @@ class WholeBlock:
             self.trace.journal = self.outer
 
 
+class WriteBlock:
+    """Context of what only one thread may do at a time: see `begin_write`."""
+
+    def __enter__(self):
+        begin_write()
+
+    def __exit__(self, kind, error, traceback):
+        end_write()
+
+
 class StepPrimitive:
     """Backward of a segment as one step; compared by identity in the trie."""
 

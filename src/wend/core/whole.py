@@ -23,19 +23,7 @@ __all__ = [
 ]
 
 
-class _Writing:
-    """Context of what only one thread may do at a time."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        _hot.begin_write()
-
-    def __exit__(self, *_: object) -> None:
-        _hot.end_write()
-
-
-_WRITING, _ALONE = _Writing(), nullcontext()
+_WRITING, _ALONE = _hot.WriteBlock(), nullcontext()
 
 
 def one_at_a_time() -> AbstractContextManager[None]:

@@ -60,9 +60,7 @@ def rederive(handle: Tensor) -> None:
         return
     storage = alias.storage
     if storage.shared is not None:
-        with one_at_a_time():
-            if storage.shared is not None:  # another thread may have found that it is not any more
-                refresh_shared(handle, storage)
+        refresh_shared(handle, storage)
     version = storage.version
     if alias.storage_version == version:
         return
@@ -71,7 +69,7 @@ def rederive(handle: Tensor) -> None:
     if known and same_bits(handle.value, data):
         alias.storage_version = version
         return  # it was only looked at: it stays the variable that it is, and so do its views
-    if storage.shared is not None:
+    if data.buffer is not None and data.extra is _hot.VOLATILE:
         data = _hot.held(data.type, data.buffer.copy())
     value = data
     if handle.leaf is None and handle.value.requires_grad:
@@ -294,7 +292,7 @@ def rebind(handle: Tensor, value: Value) -> None:
     alias.storage_version = storage.version
     if memory is not None:
         storage.shared = memory
-        write_shared(storage, data)
+        write_shared(storage, memory, data)
 
 
 def give_back(trace: Trace, old: Value) -> None:
@@ -346,15 +344,26 @@ def attach_detached(new: Tensor, source: Tensor) -> None:
         storage = storage_of(source)
         alias.writes = source.alias.writes
         new.version = alias.writes[0]
-        variable = source.value.requires_grad or source.leaf is not None
-        # As long as it has not been written to: else another thread's write would be undone.
-        if storage.shared is None and variable and storage.data is source.value:
-            storage.data = new.value
+        if storage.shared is None and (source.value.requires_grad or source.leaf is not None):
+            if _hot.several():
+                part_from_history(storage)
+            else:
+                storage.data = new.value
         alias.storage = storage
         # Another thread may have written since `new` was recorded: then it comes to that when used.
         alias.storage_version = storage.version - _hot.several()
         new._layout = source._layout
     new.alias = alias
+
+
+def part_from_history(storage: Storage) -> None:
+    """Let a storage hold bare data, unless another thread has written to it meanwhile."""
+    data = storage.data
+    if data.requires_grad or data.leaf is not None:
+        with _Grad(False):
+            bare = ops.stop_gradient(_hot.wrap(data)).value
+        if storage.data is data:
+            storage.data = bare
 
 
 def uncounted(detached: Tensor) -> Tensor:

@@ -72,8 +72,10 @@ def refresh_shared(handle: Tensor, storage: Storage) -> None:
     core computes the op at once, so that nothing written later shows in it, and no more is copied
     than what the op reads.
     """
-    data = storage.data
-    if not storage.shared.alive():
+    data, shared = storage.data, storage.shared
+    if shared is None:  # as another thread has found by now
+        return
+    if not shared.alive():
         storage.data = _hot.held(data.type, data.buffer)
         storage.shared = None
         storage.version += 1
@@ -110,18 +112,15 @@ def is_variable(handle: Tensor) -> bool:
     return handle.leaf is not None or handle.value.requires_grad
 
 
-def write_shared(storage: Storage, value: Value) -> None:
-    """Put a new value into the shared memory at once."""
-    buffer = _hot.ensure(value)
-    memory = storage.shared.array
-    np.copyto(memory, buffer)
-    pinned = storage.shared.pinned
-    share_memory(storage, value.type, memory, pinned)
+def write_shared(storage: Storage, shared: Shared, value: Value) -> None:
+    """Put a new value into the shared memory of a storage at once."""
+    np.copyto(shared.array, _hot.ensure(value))
+    share_memory(storage, value.type, shared.array, shared.pinned)
 
 
 def write_back(storage: Storage, value: Value) -> None:
     """Put a former value back into the shared memory; handles come to it when they are used."""
-    write_shared(storage, value)
+    write_shared(storage, storage.shared, value)
     storage.version += 1
 
 

@@ -15,7 +15,6 @@ import weakref
 
 from wend.core import _hot
 from wend.core._hot import Alias, Storage, Tensor
-from wend.core.whole import one_at_a_time
 
 UNCOUNTED = "_uncounted"
 
@@ -153,25 +152,19 @@ def stands_for(base: Tensor) -> Tensor | None:
 
 def storage_of(handle: Tensor) -> Storage:
     """The storage object of a handle that is no view; made at the first need."""
-    alias = handle.alias
-    if alias is None or alias.storage is None:
-        with one_at_a_time():  # of two threads that need it first, one makes it
-            alias = _with_storage(handle)
-    storage: Storage = alias.storage
-    return storage
-
-
-def _with_storage(handle: Tensor) -> Alias:
     alias: Alias | None = handle.alias
-    if alias is None:
-        alias = Alias()
-    if alias.storage is None:
-        writes, storage = [_count(handle)], Storage(handle.value)
-        # Nothing is called in between: an interrupt finds all of it, or nothing.
-        alias.writes, alias.storage = writes, storage
-        alias.storage_version = storage.version
-        handle.alias = alias
-    return alias
+    if alias is None or alias.storage is None:
+        fresh, writes, storage = Alias(), [_count(handle)], Storage(handle.value)
+        # Nothing is called in between, in the compiled core: of two threads that need it first one
+        # makes it, and an interrupt finds all of it or nothing.
+        alias = handle.alias
+        if alias is None:
+            alias = handle.alias = fresh
+        if alias.storage is None:
+            alias.writes, alias.storage = writes, storage
+            alias.storage_version = storage.version
+    found: Storage = alias.storage
+    return found
 
 
 _hot.set_slot("writes", writes_of)
