@@ -33,11 +33,12 @@ def together(work):
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(N_THREADS)]
+    threads = [threading.Thread(target=run, args=(k,), daemon=True) for k in range(N_THREADS)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads), "they wait for each other"
     if errors:
         raise errors[0]
 
