@@ -14,7 +14,7 @@ from wend.base import config, defects
 from wend.base.errors import DefectError, KernelFailure
 from wend.compiler import llvm
 from wend.ops.transcendental import Tanh
-from wend.runtime import runners
+from wend.runtime import runners, structure
 
 F = nn.functional
 
@@ -104,7 +104,10 @@ PROGRAMS = {"network": network, "words": words, "calls": calls_with_branches}
 
 def fresh(program, **settings):
     """Run a program as if it were the first one of the process."""
-    with tries.own_trie(), config.override(**settings):
+    for book in (structure.BOOK, structure.SINGLES):
+        book.pause = book.strikes = 0
+        book.clear()
+    with tries.own_trie(), config.override(weigh=False, **settings):
         return program()
 
 
