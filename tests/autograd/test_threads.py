@@ -1,10 +1,12 @@
 """Gradients and switches in several threads."""
 
+import gc
 import threading
 
 import numpy as np
 
 import wend as torch
+from wend.core import _hot
 
 
 def leaf(*numbers):
@@ -58,3 +60,42 @@ def test_backward_in_several_threads():
     for thread in threads:
         thread.join()
     assert not failed
+
+
+def in_a_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_a_thread_that_ends_leaves_no_switch_to_the_next():
+    """The next thread may have the same number."""
+    seen = []
+
+    def work():
+        seen.append(torch.is_grad_enabled())
+        torch.set_grad_enabled(False)
+        torch.ones(2) + 1  # pending to the end
+
+    for _ in range(4):
+        in_a_thread(work)
+    assert seen == [True] * 4
+
+
+def test_what_a_thread_had_pending_is_let_go_with_it():
+    for _ in range(5):
+        in_a_thread(lambda: torch.ones(3) * 2)
+    torch.ones(2).tolist()
+    gc.collect()
+    assert not _hot.several()
+    assert len(_hot.traces()) == 1
+
+
+def test_what_a_thread_had_pending_is_computed_when_it_is_read():
+    kept = []
+    in_a_thread(lambda: kept.append(torch.ones(3) * 2 + 1))
+    gc.collect()
+    assert kept[0].tolist() == [3.0, 3.0, 3.0]
+    kept.clear()
+    gc.collect()
+    assert not _hot.several()

@@ -14,6 +14,7 @@ cdef extern from "_shim.h":
     bint all_below "wend_all_below" (object array, long long n)
     int ask_ahead "wend_ask_ahead" (list items, Py_ssize_t i)
     int untrack "wend_untrack" (object o)
+    int track "wend_track" (object o)
     size_t op_address "wend_op_address" ()
     size_t parts_address "wend_parts_address" ()
     tuple new_row "PyTuple_New" (Py_ssize_t n)

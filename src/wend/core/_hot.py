@@ -1359,8 +1359,9 @@ def next_serial():
 ROOT = State(None, None)
 LAST_THREAD = -1
 LAST_TRACE = None
-TRACES = {}  # thread id -> weak reference to its trace; a thread's locals keep it alive
-LOCAL = threading.local()
+# Thread id (of threads that have ended: minus a serial number) -> weak reference to its trace.
+TRACES = {}
+LOCAL = threading.local()  # keeps the trace alive
 
 
 def current_trace():
@@ -1381,17 +1382,55 @@ def current_trace():
     return trace
 
 
+class Owner:
+    """Keeps the trace of a thread until the thread ends."""
+
+    def __init__(self, thread, trace):
+        self.thread = thread
+        self.trace = trace
+
+    def __del__(self):
+        leave_trace(self.thread, self.trace)
+
+
 def install_trace(t, trace):
     """Make `trace` that of the thread with id `t`, until the thread ends."""
+    note_trace(t, trace)
+    LOCAL.owner = Owner(t, trace)
+
+
+def note_trace(key, trace):
+    """Have a trace among `TRACES` as long as it lives."""
 
     def forget(ref):
-        if TRACES.get(t) is ref:
-            del TRACES[t]
+        if TRACES is not None and TRACES.get(key) is ref:
+            del TRACES[key]
             count_threads()
 
-    LOCAL.trace = trace
-    TRACES[t] = weakref.ref(trace, forget)
+    TRACES[key] = weakref.ref(trace, forget)
     count_threads()
+
+
+def leave_trace(thread, trace):
+    """A thread has ended: its id and its mode are nobody's, and its pending values may go, too.
+
+    A value that is pending and its trace keep each other alive, and the cyclic collector is told
+    of neither while the thread runs: it would look at all that is pending, again and again.
+    """
+    global LAST_THREAD, LAST_TRACE
+    if TRACES is None:  # the interpreter ends
+        return
+    if LAST_THREAD == thread:
+        LAST_THREAD = -1
+        LAST_TRACE = None
+    TRACES.pop(thread, None)
+    if trace.n > 0:
+        note_trace(-trace.serial, trace)  # somebody may read the values yet
+        track(trace.values)
+        for v in trace.values:
+            track(v)
+    else:
+        count_threads()
 
 
 def count_threads():

@@ -229,7 +229,7 @@ _STAND_INS = {
     "count_of_item": lambda items, i: sys.getrefcount(items[i]),
     "ask_ahead": lambda items, i: 0,
     "take_last": list.pop,
-    "untrack": lambda o: 0,
+    **dict.fromkeys(("track", "untrack"), lambda o: 0),
     **dict.fromkeys(("ask_value", "ask_type", "ask_next", "ask_types"), lambda o: 0),
     "COMPILED": False,
 }

@@ -769,6 +769,14 @@ static inline int wend_untrack(PyObject *o)
     return 0;
 }
 
+/* Tell the cyclic collector of an object that it was kept from. */
+static inline int wend_track(PyObject *o)
+{
+    if (!PyObject_GC_IsTracked(o))
+        PyObject_GC_Track(o);
+    return 0;
+}
+
 /* An empty list with room for n items. `wend_push` appends to it, and doubles the room where there is
  * none: lists that grow by an eighth are moved again and again. The cyclic collector is not told of it:
  * it would look at each item twice, all of what is pending, and what it is told of leads to no cycle. */
