@@ -1420,7 +1420,7 @@ def leave_trace(thread, trace):
     global LAST_THREAD, LAST_TRACE
     if TRACES is None:  # the interpreter ends
         return
-    if LAST_THREAD == thread:
+    if thread == LAST_THREAD:
         LAST_THREAD = -1
         LAST_TRACE = None
     TRACES.pop(thread, None)
