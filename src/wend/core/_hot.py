@@ -1403,7 +1403,7 @@ def note_trace(key, trace):
     """Have a trace among `TRACES` as long as it lives."""
 
     def forget(ref):
-        if TRACES is not None and TRACES.get(key) is ref:
+        if TRACES is not None and TRACES.get(key) is ref:  # None: the interpreter ends
             del TRACES[key]
             count_threads()
 
@@ -1418,7 +1418,7 @@ def leave_trace(thread, trace):
     of neither while the thread runs: it would look at all that is pending, again and again.
     """
     global LAST_THREAD, LAST_TRACE
-    if TRACES is None:  # the interpreter ends
+    if weakref is None or TRACES is None:  # the interpreter ends
         return
     if thread == LAST_THREAD:
         LAST_THREAD = -1
