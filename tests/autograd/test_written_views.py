@@ -135,3 +135,26 @@ def test_a_base_detached_after_a_write_through_its_view(kind, read):
         return grads, x.requires_grad, v.requires_grad
 
     assert work(wend) == work(pytest.importorskip("torch"))
+
+
+@pytest.mark.parametrize("view", [((2,), (2,), None), ((2,), (2,), 1), ((3, 2), (1, 1), None)])
+def test_as_strided_of_a_parameter_in_a_flat_buffer(agree, view):
+    def program(torch):
+        flat = torch.arange(6.0)
+        p = torch.nn.Parameter(torch.zeros(2, 2))
+        p.data = flat[1:5].view(2, 2)
+        y = p.as_strided(*view)
+        (y * y).sum().backward()
+        with torch.no_grad():
+            p.as_strided(*view)[:1].fill_(9.0)
+        return [y, p.grad, flat]
+
+    agree(program)
+
+
+def test_as_strided_of_a_parameter_stays_within_it():
+    flat = wend.arange(6.0)
+    p = wend.nn.Parameter(wend.zeros(2, 2))
+    p.data = flat[1:5].view(2, 2)
+    with pytest.raises(NotImplementedError, match="the view leaves it"):
+        p.as_strided((2,), (4,))

@@ -60,8 +60,7 @@ def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any
     out = prim.typed([type_], list(args))[1][0]
     if derived is None:
         return tuple(contiguous_strides(out.shape)), 0, out
-    absolute = getattr(prim, "absolute_offset", False)
-    return tuple(derived[0]), derived[1] if absolute else offset + derived[1], out
+    return tuple(derived[0]), offset + derived[1], out
 
 
 def strides_on(alias: Alias, type_: Any, strides: tuple[int, ...]) -> Layout | None:

@@ -195,7 +195,6 @@ class AsStrided(View):
     """
 
     signature = "input, size: sizes, stride: sizes, storage_offset: size? = None"
-    absolute_offset = True  # its offset counts from the start of the memory, not from x's own
 
     def infer(self, x: Spec, size: Any, stride: Any, offset: Any) -> Spec:
         check_strided("as_strided", x.shape, size, stride, 0 if offset is None else offset)

@@ -262,10 +262,13 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     """A view of the memory that input lies in, with the given extents and steps between elements.
 
     storage_offset: where it starts; by default where input does. Raises ShapeError beyond the
-    memory, NotImplementedInWend if that is not in row-major order.
+    memory, NotImplementedInWend if that is not in row-major order, or if input is a leaf in a part
+    of it and the view leaves that part.
     """
     alias = input.alias
     base = input if alias is None or alias.base is None else alias.base
+    if input.requires_grad and not base.requires_grad and base is not input:
+        return _within_leaf(input, tuple(size), tuple(stride), storage_offset)
     if storage_offset is None and base is not input:
         storage_offset = input.storage_offset()
     if getattr(base, "layout", None) is not None and not base.is_contiguous():
@@ -276,6 +279,18 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     if base.dtype is not input.dtype:
         base = ops.reinterpret(ops.view(base, (-1,)), input.dtype)
     return ops.as_strided(base, size, stride, storage_offset)
+
+
+def _within_leaf(leaf: Any, size: Any, stride: Any, storage_offset: Any) -> Any:
+    """`as_strided` of a leaf in memory without gradients: the leaf gets the gradient."""
+    start = 0 if storage_offset is None else storage_offset - leaf.storage_offset()
+    end = start + sum((n - 1) * step for n, step in zip(size, stride)) + 1
+    if not leaf.is_contiguous() or start < 0 or (0 not in size and end > leaf.numel()):
+        raise NotImplementedInWend(
+            "as_strided: this leaf is a part of other memory, and not dense there, or the view "
+            "leaves it; use as_strided on what covers all of the view"
+        )
+    return ops.as_strided(leaf, size, stride, start)
 
 
 @sugar(functions=("as_strided_scatter",), methods=("as_strided_scatter",))
