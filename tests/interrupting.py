@@ -16,6 +16,8 @@ from training_loops import Loop
 INSIDE = (str(Path(wend.__file__).parent), str(Path(__file__).parent / "training_loops.py"))
 #: What no Python code calls: the interpreter drops what is raised there.
 CALLED_BACK = ("CollectionSeldom", "CollectionPaused.__del__")
+#: Where a block ends the uncompiled core cannot do without Python code. The compiled one does.
+ENDS = {f"{name}Block.__exit__" for name in ("Mode", "Site", "Whole", "Write")}
 CALLS = {dis.opmap[name] for name in ("CALL", "CALL_FUNCTION_EX")}
 
 
@@ -54,7 +56,8 @@ class Knife:
             calls = self._calls[code] = frozenset(
                 at.offset for at in dis.get_instructions(code) if at.opcode in CALLS
             )
-        self.meet(frame)
+        if code.co_qualname not in ENDS:
+            self.meet(frame)
         last = -1
 
         def follow(frame: Any, event: str, arg: Any) -> Any:

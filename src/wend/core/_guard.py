@@ -43,6 +43,8 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
     def whole(*given: Any) -> Any:
         trace = core.current_trace()
+        if trace.site_code is not None and not _is_running(trace.site_code, trace.site_lasti):
+            trace.site_code = None  # its block was cut short before it could end
         serial, n, state = trace.serial, trace.n, trace.state
         counts = trace.nbytes, trace.ops
         lengths = len(trace.states), len(trace.args), len(trace.touched)
@@ -60,6 +62,16 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return run
+
+
+def _is_running(code: Any, lasti: int) -> bool:
+    """Whether a frame of this thread is at this instruction."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is code and frame.f_lasti == lasti:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _cuts_short(error: BaseException) -> bool:
@@ -115,12 +127,10 @@ def _flush(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _depth(lock: Any) -> int:
-    """How often this thread holds a lock."""
+    """How often this thread holds a lock: without a moment in which it does not."""
     if not lock._is_owned():
         return 0
-    state = lock._release_save()
-    lock._acquire_restore(state)
-    return int(state[0])
+    return int(repr(lock).rpartition("count=")[2].split()[0])
 
 
 def _keep(core: Any, trace: Any, batch: Any) -> None:
@@ -128,6 +138,11 @@ def _keep(core: Any, trace: Any, batch: Any) -> None:
     trace.flushing = False
     if trace.serial == batch.serial:
         return
-    lost = [k for k, v in enumerate(batch.values) if v.trace is trace and v.serial == batch.serial]
+    lost = []
+    for k, v in enumerate(batch.values):
+        if v.trace is None and v.buffer is None and v.error is None:
+            v.trace, v.serial = trace, batch.serial  # let go of, with nothing put back
+        if v.trace is trace and v.serial == batch.serial:
+            lost.append(k)
     if any(not core.is_settled(batch.values[k]) for k in lost):
         core.put_back(trace, batch, lost)

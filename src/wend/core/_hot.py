@@ -1420,10 +1420,12 @@ def leave_trace(thread, trace):
     global LAST_THREAD, LAST_TRACE
     if weakref is None or TRACES is None:  # the interpreter ends
         return
-    if thread == LAST_THREAD:
+    if trace is LAST_TRACE:
         LAST_THREAD = -1
         LAST_TRACE = None
-    TRACES.pop(thread, None)
+    ref = TRACES.get(thread)
+    if ref is not None and ref() is trace:  # not a child process's own, that has taken its place
+        del TRACES[thread]
     if trace.n > 0:
         note_trace(-trace.serial, trace)  # somebody may read the values yet
         track(trace.values)
@@ -4045,6 +4047,7 @@ class ModeBlock:
     """Context in which the thread's mode is another one: `_mode(mode)` of the subclass.
 
     These blocks end natively: an interrupt cannot come in between, and leave things as inside.
+    In the uncompiled core it can, like at the end of any block, when `__exit__` has just begun.
     """
 
     def __enter__(self):
@@ -4056,7 +4059,11 @@ class ModeBlock:
         return self
 
     def __exit__(self, *exc):
-        current_trace().mode = self._before
+        try:
+            current_trace().mode = self._before
+        except BaseException:  # an interrupt, in the uncompiled core
+            current_trace().mode = self._before
+            raise
 
 
 class SiteBlock:
@@ -4108,7 +4115,7 @@ class WriteBlock:
         begin_write()
 
     def __exit__(self, kind, error, traceback):
-        end_write()
+        WRITING[0].release()
 
 
 class StepPrimitive:
@@ -4203,7 +4210,7 @@ def give_gradients(leaves, grads):
                         before = []
                     if t._grad is not None and leaf.post_hooks is None:
                         have = t._grad
-                        before.append((have, have.value))
+                        note_holders(before, have)
                     SLOTS["accumulate"](leaf, grads[k])
             n = k + 1
     except BaseException:
@@ -4215,14 +4222,25 @@ def give_gradients(leaves, grads):
                 if t._grad is grads[k]:
                     t._grad = None
         if before is not None:
-            for have, value in before:
-                restore(have, value)
+            for holder, value in before:
+                restore(holder, value)
         raise
 
 
+def note_holders(noted, handle):
+    """Append what a write to a handle changes, with what it holds: see `restore`."""
+    if handle.alias is None:
+        noted.append((handle, handle.value))
+    else:
+        SLOTS["note_holders"](noted, handle)
+
+
 def restore(handle, value):
-    """Give a handle back the value that it had, or a storage its data."""
+    """Give a handle back the value that it had, or a storage its data: what NumPy sees, too."""
     if type(handle) is Storage:
+        if handle.shared is not None:
+            SLOTS["write_back"](handle, value)
+            return
         handle.data = value
     else:
         handle.value = value

@@ -67,18 +67,11 @@ def take_back(trace: Trace, start: int) -> None:
     journal, touched = journal_of(trace), trace.touched
     kept = max(start - len(journal), 0)
     for handle, old, _ in reversed(touched[kept:]):
-        _restore(handle, trace.values[old] if isinstance(old, int) else old)
+        _hot.restore(handle, trace.values[old] if isinstance(old, int) else old)
     del touched[kept:]
     for handle, old in reversed(journal[start:]):
-        _restore(handle, old)
+        _hot.restore(handle, old)
     del journal[start:]
-
-
-def _restore(holder: Any, old: Any) -> None:
-    if isinstance(holder, _hot.Storage) and holder.shared is not None:
-        _hot.slot("write_back")(holder, old)  # what the outside sees goes back as well
-    else:
-        _hot.restore(holder, old)
 
 
 def last_rebinding(trace: Trace) -> tuple[Any, Any] | None:

@@ -326,6 +326,23 @@ def note_rebinding(trace: Trace, holder: Tensor | Storage, old: Value) -> None:
     trace.touched.append((holder, old.index if pending_here else old, trace.n))
 
 
+def note_holders(noted: list[tuple[Any, Value]], handle: Tensor) -> None:
+    """Append what a write to an aliased handle changes, with what it holds: see `_hot.restore`."""
+    noted.append((handle, _hot.refreshed(handle)))
+    alias = handle.alias
+    root = handle if alias is None or alias.base is None else alias.base
+    if root is not handle:
+        noted.append((root, root.value))
+    storage = storage_of(root)
+    data = storage.data
+    if storage.shared is not None:  # what is written goes into the same memory
+        data = _hot.held(data.type, data.buffer.copy())
+    noted.append((storage, data))
+
+
+_hot.set_slot("note_holders", note_holders)
+
+
 # -- shared storage -------------------------------------------------------------------------
 
 

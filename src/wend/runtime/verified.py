@@ -173,22 +173,31 @@ def check_gradients(batch: Batch, seeds: Gradients, found: Iterable[tuple[int, A
     if shadow is None or expected is None:
         return
     given = dict(found)
+    scale = scale_of([*seeds.values(), *expected.values()])
     for i in sorted(expected.keys() | given.keys()):
         value = batch.values[i]
         if value.leaf is not None and not value.leaf.requires_grad:
             continue
-        if not same_gradient(given.get(i), expected.get(i), shadow.width):
+        if not same_gradient(given.get(i), expected.get(i), shadow.width, scale):
             raise differing(given.get(i), expected.get(i), last_site(batch.states, batch.sites))
 
 
-def same_gradient(found: Any, expected: Any, width: int) -> bool:
-    """Whether two gradients agree; None is one of zeros.  width: see `Shadow`"""
+def scale_of(gradients: Iterable[Any]) -> float:
+    """The largest element of some gradients: what adds up to nothing is rounded on its scale."""
+    return max([magnitude(np.asarray(g)) for g in gradients if g is not None], default=0.0)
+
+
+def same_gradient(found: Any, expected: Any, width: int, scale: float) -> bool:
+    """Whether two gradients agree; None is one of zeros.
+
+    width: see `Shadow`     scale: of what was added up
+    """
     if found is None or expected is None:
         some = expected if found is None else found
         return some is None or not np.any(np.asarray(some))
     found, expected = np.asarray(found), np.asarray(expected)
     return found.size == expected.size and agree(
-        found.reshape(expected.shape), expected, magnitude(expected), width
+        found.reshape(expected.shape), expected, max(magnitude(expected), scale), width
     )
 
 
@@ -213,6 +222,7 @@ class Account:
         self.leaves: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, sum, site]
         self.seeds: dict[tuple[int, int], Any] = {}  # by segment and id
         self.width = 8  # of all shadows
+        self.scale = 0.0  # of all gradients
         for key, table in pending.items():
             for i, g in table.items():
                 self.seeds[key, i] = np.array(_hot.ensure(_hot.refreshed(g)))
@@ -228,9 +238,11 @@ class Account:
         self.width = min(self.width, shadow.width)
         for i, g in seeds.items():
             expected = self.seeds.get((-segment.serial, i))
-            if expected is not None and not same_gradient(g, expected, self.width):
+            if expected is not None and not same_gradient(g, expected, self.width, self.scale):
                 raise differing(g, expected, site)
-        for i, g in (shadow.gradients(seeds) or {}).items():
+        handed_on = shadow.gradients(seeds) or {}
+        self.scale = max(self.scale, scale_of([*seeds.values(), *handed_on.values()]))
+        for i, g in handed_on.items():
             value = values[i]
             if value.leaf is not None:
                 row = self.leaves.setdefault(id(value.leaf), [value.leaf, 0, site])
@@ -245,7 +257,7 @@ class Account:
         for key, (leaf, expected, site) in self.leaves.items():
             g = given.get(key)
             g = None if g is None else _hot.ensure(_hot.refreshed(g))
-            if leaf.requires_grad and not same_gradient(g, expected, self.width):
+            if leaf.requires_grad and not same_gradient(g, expected, self.width, self.scale):
                 raise differing(g, expected, site)
 
 

@@ -223,19 +223,22 @@ class Given:
     """What handles had for gradients before a backward pass gave them more."""
 
     def __init__(self) -> None:
-        self._before: list[tuple[Any, Any, Any]] = []
+        self._before: list[tuple[Any, Any]] = []
+        self._held: list[tuple[Any, Any]] = []
 
     def note(self, handle: Any) -> None:
         """Remember the gradient of a handle that is about to get more."""
         have = handle._grad
-        self._before.append((handle, have, None if have is None else have.value))
+        self._before.append((handle, have))
+        if have is not None:
+            _hot.note_holders(self._held, have)
 
     def take_back(self) -> None:
         """Give handles back the gradients that they had: the pass was cut short."""
-        for handle, have, value in reversed(self._before):
+        for handle, have in reversed(self._before):
             handle._grad = have
-            if have is not None and have.value is not value:
-                _hot.restore(have, value)
+        for holder, value in reversed(self._held):
+            _hot.restore(holder, value)
 
 
 # -- gradients of tensors that are no leaves ---------------------------------------------------

@@ -16,6 +16,7 @@ from wend.core import _hot
 from wend.core._hot import Segment, State, StepPrimitive, Trace, Value
 from wend.core.graph import Expander, Node, PathGraph, Step, alone, path_at
 from wend.core.primitive import ops
+from wend.core.whole import one_at_a_time
 from wend.transforms.differentiate import (
     END,
     Differentiator,
@@ -206,16 +207,26 @@ class Walk:
         self.steps += 1
         if self.owner.anomaly:
             seeds = {i: self.explicit(i, g) for i, g in seeds.items()}
-        part = self.survey.part(self.path, order, high, low, self.kept_ids)
-        if part is None:
-            return []
-        if self.segment is None:
-            pairs = self.pending_step(order, seeds, part, high, low)
-        else:
-            pairs = self.held_step(order, seeds, part, high, low)
+        if _hot.several():
+            self.compute_foreign(seeds)
+        with one_at_a_time():
+            self.follow()  # who waits for another thread lets others flush the trace
+            part = self.survey.part(self.path, order, high, low, self.kept_ids)
+            if part is None:
+                return []
+            if self.segment is None:
+                pairs = self.pending_step(order, seeds, part, high, low)
+            else:
+                pairs = self.held_step(order, seeds, part, high, low)
         self.follow()
         pairs.reverse()
         return pairs
+
+    def compute_foreign(self, seeds: dict[int, Any]) -> None:
+        """Compute the gradients pending in other threads: a step does not wait for them."""
+        for g in seeds.values():
+            if g is not None and _hot.value_of(g).trace is not self.trace:
+                _hot.ensure(_hot.value_of(g))
 
     def explicit(self, i: int, g: Any) -> Any:
         """A seed as a tensor."""
