@@ -282,7 +282,10 @@ def _route(s: Loop, made: str) -> str:
 
 
 def _backward(s: Loop) -> None:
-    text = s.filled(s.pick(BACKWARDS), l="loss")
+    ways = BACKWARDS
+    if "post_accumulate" in "".join(s.lines):  # what it writes is not what a kept graph has used
+        ways = tuple([way for way in BACKWARDS if "retain_graph" not in way])
+    text = s.filled(s.pick(ways), l="loss")
     s.emit("if loss.requires_grad:")
     for line in text.split("\n"):
         s.emit("    " + line)
