@@ -334,6 +334,7 @@ def test_a_kernel_that_refuses_what_the_rules_take_is_a_defect(planted_failure, 
 
 def test_a_failing_background_thread_is_told(planted_failure, monkeypatch):
     """What LLVM or the code around it raises there would end the thread in silence."""
+    assert llvm.obstacle() is None  # found out now, while modules can be compiled
     monkeypatch.setattr("wend.compiler.llvm.compile_module", no_code)
     data = np.arange(7.0) + 0.125
     x = torch.tensor(data)

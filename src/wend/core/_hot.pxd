@@ -15,6 +15,7 @@ cdef extern from "_shim.h":
     int ask_ahead "wend_ask_ahead" (list items, Py_ssize_t i)
     int untrack "wend_untrack" (object o)
     int track "wend_track" (object o)
+    object attribute "wend_attribute" (object o, object name)
     size_t op_address "wend_op_address" ()
     size_t parts_address "wend_parts_address" ()
     tuple new_row "PyTuple_New" (Py_ssize_t n)
@@ -414,6 +415,7 @@ cdef extern from "_shim.h":
     Record fresh_record "WEND_FRESH_RECORD" ()
     # Objects whose class is known: nothing is checked.
     TensorType as_type "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)Py_NewRef" (object o)
+    State as_state "(struct __pyx_obj_4wend_4core_4_hot_State *)Py_NewRef" (object o)
     Tensor as_handle "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)Py_NewRef" (object o)
     Tensor handle_at "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)wend_handle_at" (list items, Py_ssize_t i)
 
@@ -427,6 +429,8 @@ cdef extern from "_shim.h":
     void empty_value "WEND_EMPTY_VALUE" (Value v) noexcept
     void empty_record "WEND_EMPTY_RECORD" (Record step) noexcept
     void empty_tensor "WEND_EMPTY_TENSOR" (Tensor handle) noexcept
+    void empty_alias "WEND_EMPTY_ALIAS" (Alias alias) noexcept
+    int call_aside "wend_call_aside" (object slots, object name, object x, long long number)
     void fill_record "WEND_FILL_RECORD" (Record step, Trace trace, PrimitiveBase prim) noexcept
     void fill_result "WEND_FILL_RESULT" (Record step, Tensor handle, Value v, Trace trace, object type) noexcept
     bint is_ready "WEND_IS_READY" (Tensor handle, long long serial) noexcept
@@ -446,6 +450,8 @@ cdef extern from "_shim.h":
 cdef void end_value "wend_end_value" (Value v) noexcept
 cdef void end_record "wend_end_record" (Record step) noexcept
 cdef void end_tensor "wend_end_tensor" (Tensor handle) noexcept
+@cython.locals(base=Tensor)
+cdef void leave_base(Alias alias) noexcept
 cdef void end_alias "wend_end_alias" (Alias alias) noexcept
 
 cdef class Batch:
@@ -485,9 +491,12 @@ cdef bint lone(Alias alias) except -1
 cdef Py_ssize_t lone_baseline()
 @cython.locals(alias=Alias, base=Tensor, leaf=Leaf, v=Value, fresh=Value)
 cpdef Value refreshed(Tensor handle)
-@cython.locals(state=State, child=State, step=Record, kind=Kind, prim=LeafPrimitive, grad=int,
-               index=Py_ssize_t, serial="long long")
+@cython.locals(state=State, child=State, kind=Kind, prim=LeafPrimitive, grad=int)
 cpdef Py_ssize_t enter(Trace trace, Value v) except -1
+@cython.locals(state=State, step=Record, index=Py_ssize_t, serial="long long")
+cdef Py_ssize_t enter_new(Trace trace, Value v, LeafPrimitive prim, int grad) except -1
+@cython.locals(index=Py_ssize_t)
+cdef Py_ssize_t put_leaf(Trace trace, Value v, Record step) except -1
 @cython.locals(state=State, step=Record)
 cdef Record new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index)
 @cython.locals(child=State, children=dict)
@@ -596,6 +605,7 @@ cdef Record find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t 
 cdef commit_many(Trace trace, object prim, Record child, list values)
 cdef put_alias(Tensor handle, Alias alias)
 cpdef rebase(Alias alias, Tensor base)
+cpdef own_attribute(Tensor handle, str name)
 @cython.locals(alias=Alias, shared=Alias)
 cdef Alias own_alias(Tensor handle)
 @cython.locals(alias=Alias, parent=Alias)

@@ -1663,15 +1663,22 @@ def enter(trace, v):
     kind = v.type.kind
     prim = kind.plain_leaf if grad == GRAD_NONE else kind.leaves[grad]
     state = trace.state
-    index = trace.n
-    serial = trace.serial
-    if state is not None:
+    if state is not None and not SEVERAL:
         child = state.child
         if child is not None and child.prim is prim:
             ask_next(child)
-            step = child
-        else:
-            step = leaf_child(trace, state, prim, grad)
+            trace.state = child
+            return put_leaf(trace, v, child)
+    return enter_new(trace, v, prim, grad)
+
+
+def enter_new(trace, v, prim, grad):
+    """`enter`, where the step is not the one that came here last."""
+    state = trace.state
+    index = trace.n
+    serial = trace.serial
+    if state is not None:
+        step = leaf_child(trace, state, prim, grad)
     else:
         step = new_leaf(None, prim, grad, index)
     if SEVERAL and v.serial != 0:
@@ -1679,8 +1686,14 @@ def enter(trace, v):
     if trace.serial != serial or trace.n != index:
         return enter(trace, v)  # a finalizer recorded or flushed while we allocated
     if state is not None:
-        trace.state = step if step.linked else None
-    v.serial = serial
+        trace.state = as_state(step) if step.linked else None
+    return put_leaf(trace, v, step)
+
+
+def put_leaf(trace, v, step):
+    """Append a value and the step by which it enters; its index."""
+    index = trace.n
+    v.serial = trace.serial
     v.index = index
     push(trace.values, v)
     push(trace.states, step)
@@ -2352,9 +2365,14 @@ def exchange_classes(a, b):
     swap_classes(a, b)
 
 
+def own_attribute(handle, name):
+    """An attribute that a handle has been given, or None: asking for its `__dict__` makes one."""
+    return attribute(handle, name)
+
+
 def rebase(alias, base):
     """Let an alias derive from `base`, which counts it among its views."""
-    end_alias(alias)
+    leave_base(alias)
     alias.base = base
     base._views += 1
 
@@ -2564,7 +2582,7 @@ def commit(trace, prim, child, h0, values, inplace):
         args = trace.args
         for number in values:
             push(args, number)
-    trace.state = child if child.linked else None
+    trace.state = as_state(child) if child.linked else None
     code = current_code()
     if code is not child.code or current_lasti() != child.lasti or child.within:
         note_site(trace, child, code, current_lasti())
@@ -2857,7 +2875,7 @@ def commit_many(trace, prim, child, values):
     trace.ops += 1
     if values is not None:
         trace.args.extend(values)
-    trace.state = child if child.linked else None
+    trace.state = as_state(child) if child.linked else None
     code = current_code()
     if code is not child.code or current_lasti() != child.lasti or child.within:
         note_site(trace, child, code, current_lasti())
@@ -4300,13 +4318,20 @@ def end_tensor(handle):
     empty_tensor(handle)
 
 
-def end_alias(alias):
+def leave_base(alias):
     """Let the base of a view know that there is one less."""
-    if alias.base is not None:
-        if alias.base._moved:
-            SLOTS["view_ended"](alias.base, alias.version)  # the alias itself is ending
+    base = alias.base
+    if base is not None:
+        if base._moved:
+            call_aside(SLOTS, "view_ended", base, alias.version)  # the alias itself is ending
         else:
-            alias.base._views -= 1
+            base._views -= 1
+
+
+def end_alias(alias):
+    """Let go of what an alias refers to, at its end."""
+    leave_base(alias)
+    empty_alias(alias)
 
 
 # -- modules --------------------------------------------------------------------------------
@@ -4471,7 +4496,7 @@ def set_defaults():
         Tensor: "_moved",
         Record: "many is_step requires_grad linked within",
     }
-    Alias.__del__ = end_alias
+    Alias.__del__ = leave_base
     for cls in (
         Value,
         Tensor,

@@ -174,6 +174,12 @@ def swap_classes(a: Any, b: Any) -> None:
     a.__class__, b.__class__ = b.__class__, a.__class__
 
 
+def call_aside(slots: Any, name: str, x: Any, number: int) -> int:
+    """Call `slots[name](x, number)`."""
+    slots[name](x, number)
+    return 0
+
+
 def share_alias(parts: Any, first: Any) -> None:
     """Let all parts have the note of the first one, of how it derives from others."""
     for k in range(1, len(parts)):
@@ -211,7 +217,8 @@ _STAND_INS = {
     "take_parts": take_parts,
     "share_alias": share_alias,
     "swap_classes": swap_classes,
-    **dict.fromkeys(("as_type", "as_handle"), lambda o: o),
+    "call_aside": call_aside,
+    **dict.fromkeys(("as_type", "as_state", "as_handle"), lambda o: o),
     "drop_last": list.pop,
     "call_forward": call_forward,
     "install_module_call": install_module_call,
@@ -230,6 +237,7 @@ _STAND_INS = {
     "ask_ahead": lambda items, i: 0,
     "take_last": list.pop,
     **dict.fromkeys(("track", "untrack"), lambda o: 0),
+    "attribute": lambda o, name: o.__dict__.get(name),
     **dict.fromkeys(("ask_value", "ask_type", "ask_next", "ask_types"), lambda o: 0),
     "COMPILED": False,
 }

@@ -67,6 +67,16 @@ static int wend_install_vectorcall(PyObject *probe, int method_descriptor)
  * The C field holding it is a plain pointer to Cython, so that the slots below keep it alive. */
 #define WEND_DICT(o) (*(PyObject **)((char *)(o) + Py_TYPE(o)->tp_dictoffset))
 
+/* What an object has been given under a name, or None; no dict is made. */
+static inline PyObject *wend_attribute(PyObject *o, PyObject *name)
+{
+    PyObject *dict = WEND_DICT(o);
+    PyObject *found = dict == NULL ? NULL : PyDict_GetItemWithError(dict, name);
+    if (found == NULL && PyErr_Occurred())
+        return NULL;
+    return Py_NewRef(found == NULL ? Py_None : found);
+}
+
 typedef struct {
     traverseproc traverse;
     inquiry clear;
@@ -266,25 +276,11 @@ WEND_POOL(3)
 WEND_POOL(4)
 WEND_POOL(5)
 
-/* A view of a view of a view ...: the last one's end must not recurse to the first. */
-static destructor wend_free_alias;
-static void (*wend_alias_end)(PyObject *) = NULL;
-static void wend_dealloc_alias(PyObject *self)
-{
-    PyObject_GC_UnTrack(self);
-    Py_TRASHCAN_BEGIN(self, wend_dealloc_alias);
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback); /* the end may come while an exception passes */
-    wend_alias_end(self);
-    PyErr_Restore(type, value, traceback);
-    wend_free_alias(self);
-    Py_TRASHCAN_END;
-}
-
 /* Most fields of a value and of a record are None: these are counted, not let go of one by one.
  * (Macros, as the structs are not known yet; the functions are Cython's `end_value` and `end_record`.) */
 typedef void (*wend_end_t)(PyObject *);
-static wend_end_t wend_value_end = NULL, wend_record_end = NULL, wend_tensor_end = NULL;
+static wend_end_t wend_value_end = NULL, wend_record_end = NULL, wend_tensor_end = NULL,
+                  wend_alias_end = NULL;
 
 /* PyObject_GC_UnTrack, without a call. */
 static inline void wend_forget(PyObject *o)
@@ -314,6 +310,30 @@ static void wend_dealloc_record(PyObject *self)
 {
     wend_record_end(self); /* the collector does not know of records: see `wend_keep_memory` */
     wend_pool_free(&wend_pools[5], self);
+}
+
+/* A view of a view of a view ...: the last one's end must not recurse to the first. */
+static void wend_dealloc_alias(PyObject *self)
+{
+    wend_forget(self);
+    Py_TRASHCAN_BEGIN(self, wend_dealloc_alias);
+    wend_alias_end(self);
+    wend_pool_free(&wend_pools[2], self);
+    Py_TRASHCAN_END;
+}
+
+/* Call `slots[name](x, number)` at the end of an object, which may come while an exception passes. */
+static inline int wend_call_aside(PyObject *slots, PyObject *name, PyObject *x, long long number)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyObject *f = PyDict_GetItemWithError(slots, name);
+    PyObject *result = f == NULL ? NULL : PyObject_CallFunction(f, "OL", x, number);
+    if (result == NULL)
+        PyErr_WriteUnraisable(f);
+    Py_XDECREF(result);
+    PyErr_Restore(type, value, traceback);
+    return 0;
 }
 
 /* The end of a tensor that has only what ops give it; the others take the long way. */
@@ -373,6 +393,19 @@ static void wend_dealloc_tensor(PyObject *self)
         WEND_LET_GO((t)->derived)                                                        \
         WEND_LET_GO((t)->_layout)                                                        \
         WEND_LET_GO((t)->_grad)                                                          \
+        WEND_LET_GO_NONES();                                                             \
+    } while (0)
+#define WEND_EMPTY_ALIAS(a)                                                              \
+    do {                                                                                 \
+        Py_ssize_t nones = 0;                                                            \
+        WEND_LET_GO((a)->prim)                                                           \
+        WEND_LET_GO((a)->args)                                                           \
+        WEND_LET_GO((a)->storage)                                                        \
+        WEND_LET_GO((a)->layout)                                                         \
+        WEND_LET_GO((a)->writes)                                                         \
+        WEND_LET_GO((a)->leaf)                                                           \
+        WEND_LET_GO((a)->outer)                                                          \
+        WEND_LET_GO((a)->base)                                                           \
         WEND_LET_GO_NONES();                                                             \
     } while (0)
 
@@ -490,15 +523,16 @@ static int wend_keep_memory(PyObject *value, PyObject *tensor, PyObject *alias, 
         if (k != 3 && wend_take_image(&wend_pools[k], probes[k]) < 0)
             return -1;
     }
-    wend_free_alias = Py_TYPE(alias)->tp_dealloc;
-    Py_TYPE(alias)->tp_dealloc = wend_dealloc_alias;
     /* as many as the macros name */
-    if (wend_pools[0].nones != 8 || wend_pools[1].nones != 5 || wend_pools[5].nones != 7) {
-        PyErr_SetString(PyExc_SystemError, "wend: fields of values, tensors or records not known");
+    if (wend_pools[0].nones != 8 || wend_pools[1].nones != 5 || wend_pools[2].nones != 8 ||
+        wend_pools[5].nones != 7) {
+        PyErr_SetString(PyExc_SystemError,
+                        "wend: fields of values, tensors, aliases or records not known");
         return -1;
     }
     Py_TYPE(value)->tp_dealloc = wend_dealloc_value;
     Py_TYPE(tensor)->tp_dealloc = wend_dealloc_tensor;
+    Py_TYPE(alias)->tp_dealloc = wend_dealloc_alias;
     Py_TYPE(record)->tp_dealloc = wend_dealloc_record;
     return 0;
 }

@@ -31,7 +31,7 @@ def _count(root: Tensor) -> int:
     alias = root.alias
     if alias is not None and alias.writes is not None:
         return int(alias.writes[0])
-    return int(root.version - root.__dict__.get(UNCOUNTED, 0))
+    return int(root.version - (_hot.own_attribute(root, UNCOUNTED) or 0))
 
 
 def count_write(root: Tensor) -> None:
@@ -47,7 +47,7 @@ def settle(root: Tensor) -> None:
     alias = root.alias
     if alias is not None and alias.writes is not None:
         uncounted = root.version - alias.writes[0]
-        if uncounted != root.__dict__.get(UNCOUNTED, 0):
+        if uncounted != (_hot.own_attribute(root, UNCOUNTED) or 0):
             root.__dict__[UNCOUNTED] = uncounted
 
 
@@ -125,7 +125,7 @@ def leave_to_views(handle: Tensor) -> Tensor:
     made.alias, made._layout = handle.alias, handle._layout
     made.version = handle.version
     made.__dict__[_STANDS_FOR] = weakref.ref(handle)
-    uncounted = handle.__dict__.get(UNCOUNTED)
+    uncounted = _hot.own_attribute(handle, UNCOUNTED)
     if uncounted:
         made.__dict__[UNCOUNTED] = uncounted
     if handle._views:
@@ -146,7 +146,7 @@ def keep_count(handle: Tensor, writes: list[int]) -> None:
 
 def stands_for(base: Tensor) -> Tensor | None:
     """The handle that this one is a stand-in of, if it is one."""
-    reference = base.__dict__.get(_STANDS_FOR)
+    reference = _hot.own_attribute(base, _STANDS_FOR)
     return None if reference is None else reference()
 
 

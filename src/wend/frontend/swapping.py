@@ -67,7 +67,7 @@ _OWN_REFERENCES = 4
 def _is_weakly_referred(t: Tensor) -> bool:
     """Whether anything but the identity of the tensor refers to it weakly."""
     references = weakref.getweakrefs(t)
-    leaf = t.leaf or t.__dict__.get(_RETIRED)
+    leaf = t.leaf or _hot.own_attribute(t, _RETIRED)
     if leaf is None or not references:
         return bool(references)
     own = leaf.ref

@@ -258,7 +258,9 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             "InferenceMode is not allowed."
         )
     if flag:
-        retired = self.__dict__.pop("_retired_leaf", None)
+        retired = _hot.own_attribute(self, "_retired_leaf")
+        if retired is not None:
+            del self.__dict__["_retired_leaf"]
         if self.leaf is None:
             if retired is not None:
                 retired.requires_grad = True
