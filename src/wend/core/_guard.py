@@ -127,14 +127,14 @@ def _flush(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _depth(lock: Any) -> int:
-    """How often this thread holds a lock: without a moment in which it does not."""
+    """How often this thread holds a lock, read from its text: nothing is released to find out."""
     if not lock._is_owned():
         return 0
     return int(repr(lock).rpartition("count=")[2].split()[0])
 
 
 def _keep(core: Any, trace: Any, batch: Any) -> None:
-    """If a trace has been emptied without its batch having been run or put back, put that back."""
+    """Put a batch back that was cut short after it had left its trace, and before it was run."""
     trace.flushing = False
     if trace.serial == batch.serial:
         return

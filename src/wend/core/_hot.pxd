@@ -751,10 +751,10 @@ cdef class StepPrimitive:
 cdef list RETAINED
 cpdef Mode off_mode(Mode mode)
 @cython.locals(t=Tensor)
-@cython.locals(k=Py_ssize_t, n=Py_ssize_t, leaf=Leaf, t=Tensor, have=Tensor, before=list)
+@cython.locals(k=Py_ssize_t, n=Py_ssize_t, leaf=Leaf, t=Tensor, have=Tensor, before=dict)
 cpdef give_gradients(list leaves, list grads)
-cpdef restore(object handle, object value)
-cpdef note_holders(list noted, Tensor handle)
+cpdef restore(object holder, object value)
+cpdef note_holders(dict noted, Tensor handle)
 cpdef bint add_gradient(Tensor handle, object have, object g) except -1
 cpdef bint renew_value(Tensor handle, Value old, Value value) except -1
 @cython.locals(t=Tensor, v=Value)

@@ -1412,10 +1412,10 @@ def note_trace(key, trace):
 
 
 def leave_trace(thread, trace):
-    """A thread has ended: its id and its mode are nobody's, and its pending values may go, too.
+    """A thread has ended: another one may get its id, and its pending values have no other owner.
 
-    A value that is pending and its trace keep each other alive, and the cyclic collector is told
-    of neither while the thread runs: it would look at all that is pending, again and again.
+    A value that is pending and its trace keep each other alive. The cyclic collector is told of
+    them only now: while the thread runs, it would look at all that is pending again and again.
     """
     global LAST_THREAD, LAST_TRACE
     if weakref is None or TRACES is None:  # the interpreter ends
@@ -4225,7 +4225,7 @@ def give_gradients(leaves, grads):
                     t._grad = grads[k]
                 else:
                     if before is None:
-                        before = []
+                        before = {}
                     if t._grad is not None and leaf.post_hooks is None:
                         have = t._grad
                         note_holders(before, have)
@@ -4240,29 +4240,36 @@ def give_gradients(leaves, grads):
                 if t._grad is grads[k]:
                     t._grad = None
         if before is not None:
-            for holder, value in before:
+            for holder, value in before.values():
                 restore(holder, value)
         raise
 
 
 def note_holders(noted, handle):
-    """Append what a write to a handle changes, with what it holds: see `restore`."""
+    """Note by id what a write to a handle changes, and what that holds: see `restore`.
+
+    What has been noted stays as it is: gradients that are views of one buffer have one storage.
+    """
     if handle.alias is None:
-        noted.append((handle, handle.value))
+        noted.setdefault(id(handle), (handle, handle.value))
     else:
         SLOTS["note_holders"](noted, handle)
 
 
-def restore(handle, value):
+def restore(holder, value):
     """Give a handle back the value that it had, or a storage its data: what NumPy sees, too."""
-    if type(handle) is Storage:
-        if handle.shared is not None:
-            SLOTS["write_back"](handle, value)
+    if type(holder) is Storage:
+        if holder.shared is not None:
+            SLOTS["write_back"](holder, value)
             return
-        handle.data = value
+        if holder.data is value:
+            return
+        holder.data = value
     else:
-        handle.value = value
-    handle.version += 1
+        if holder.value is value:
+            return
+        holder.value = value
+    holder.version += 1
 
 
 def add_gradient(handle, have, g):

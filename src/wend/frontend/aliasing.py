@@ -326,18 +326,21 @@ def note_rebinding(trace: Trace, holder: Tensor | Storage, old: Value) -> None:
     trace.touched.append((holder, old.index if pending_here else old, trace.n))
 
 
-def note_holders(noted: list[tuple[Any, Value]], handle: Tensor) -> None:
-    """Append what a write to an aliased handle changes, with what it holds: see `_hot.restore`."""
-    noted.append((handle, _hot.refreshed(handle)))
+def note_holders(noted: dict[int, tuple[Any, Value]], handle: Tensor) -> None:
+    """Note what a write to an aliased handle changes, with what it holds: see `_hot.restore`."""
+    noted.setdefault(id(handle), (handle, _hot.refreshed(handle)))
     alias = handle.alias
-    root = handle if alias is None or alias.base is None else alias.base
-    if root is not handle:
-        noted.append((root, root.value))
+    if alias is None:  # it has ceased to be one
+        return
+    root = handle if alias.base is None else alias.base
+    noted.setdefault(id(root), (root, root.value))
     storage = storage_of(root)
+    if id(storage) in noted:
+        return
     data = storage.data
     if storage.shared is not None:  # what is written goes into the same memory
         data = _hot.held(data.type, data.buffer.copy())
-    noted.append((storage, data))
+    noted[id(storage)] = storage, data
 
 
 _hot.set_slot("note_holders", note_holders)

@@ -224,10 +224,10 @@ class Given:
 
     def __init__(self) -> None:
         self._before: list[tuple[Any, Any]] = []
-        self._held: list[tuple[Any, Any]] = []
+        self._held: dict[int, tuple[Any, Any]] = {}
 
     def note(self, handle: Any) -> None:
-        """Remember the gradient of a handle that is about to get more."""
+        """Remember which gradient a handle has, and its data: more is about to be added to it."""
         have = handle._grad
         self._before.append((handle, have))
         if have is not None:
@@ -237,7 +237,7 @@ class Given:
         """Give handles back the gradients that they had: the pass was cut short."""
         for handle, have in reversed(self._before):
             handle._grad = have
-        for holder, value in reversed(self._held):
+        for holder, value in self._held.values():
             _hot.restore(holder, value)
 
 
