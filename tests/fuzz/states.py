@@ -76,7 +76,7 @@ CARRIERS = (
              "    value.mul_(0.9) if value.is_floating_point() else 0"),
             "s{k}"),
     Carrier("s{k} = copy.deepcopy({o}.state_dict())",
-            ("s{k} = copy.deepcopy({o0}.state_dict())", "{o0}.load_state_dict(s{k})",
+            ("s{k} = copy.deepcopy({o0}.state_dict())", "{o0}.load_state_dict(copy.deepcopy(s{k}))",
              "{o0}.load_state_dict({o0}.state_dict())",
              "{o0}.load_state_dict(copy.deepcopy({o0}.state_dict()))")),
     Carrier("k{k} = ({p}.detach().abs() > 0.2).to({t})",
