@@ -12,7 +12,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from wend.compiler import llvm
+from wend.compiler.llvm_ir import jit as llvm
 
 _HASHES: set[str] = set()
 

@@ -12,7 +12,7 @@ import re
 
 import llvmlite.binding as binding
 
-from wend.compiler import llvm
+from wend.compiler.llvm_ir import jit as llvm
 
 AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd")
 NAMED = re.compile(r"@llvm\.x86\.avx512\.([\w.]+)\(")

@@ -8,10 +8,10 @@ tested at the sizes of all tests.
 """
 
 import wend
-from wend.compiler import split
+from wend.compiler.parallel import partition as split
 from wend.runtime import cpu
 
-#: Nanoseconds: see `wend.compiler.split`.
+#: Nanoseconds: see `wend.compiler.parallel.partition`.
 split.WORTH = cpu.WORTH = 200
 split.PART = 100
 split.GRAIN = 16

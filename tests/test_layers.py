@@ -31,8 +31,8 @@ ALLOWED = {
         "frontend/serialize*",
         "tools/draws.py",  # numbers for Wend and PyTorch alike
     ],
-    "llvmlite": ["compiler/llvm.py"],
-    "ctypes": ["runtime/*", "compiler/llvm.py"],
+    "llvmlite": ["compiler/llvm_ir/jit.py"],
+    "ctypes": ["runtime/*", "compiler/llvm_ir/jit.py"],
     "torch": ["tools/journal.py"],  # of a run that Wend is compared with
 }
 ALLOWED["ml_dtypes"] = ALLOWED["numpy"]

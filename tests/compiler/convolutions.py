@@ -7,7 +7,8 @@ import ml_dtypes
 import numpy as np
 from products import aligned, words
 
-from wend.compiler import conv, matmul
+from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.kernels.matmul import matmul
 
 # fmt: off
 # images, channels, filters, size, kernel, stride, dilation, padding, groups

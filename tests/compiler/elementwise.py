@@ -5,9 +5,9 @@ import ctypes
 import numpy as np
 
 from wend.base import dtypes
-from wend.compiler import llvm
-from wend.compiler.instructions import Faults, VectorBuilder
-from wend.compiler.text import Module, Text
+from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir.instructions import Faults, VectorBuilder
+from wend.compiler.llvm_ir.text import Module, Text
 
 
 def kernel(rule, ins, lanes, module, target):

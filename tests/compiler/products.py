@@ -1,4 +1,4 @@
-"""Calling the functions of `compiler.matmul` on NumPy arrays."""
+"""Calling the functions of `compiler.kernels.matmul.matmul` on NumPy arrays."""
 
 import ctypes
 import mmap
@@ -6,8 +6,8 @@ import mmap
 import numpy as np
 import pytest
 
-from wend.compiler import matmul
-from wend.compiler.llvm import compile_module
+from wend.compiler.kernels.matmul import matmul
+from wend.compiler.llvm_ir.jit import compile_module
 
 
 def aligned(size, dtype):

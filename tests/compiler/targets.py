@@ -1,6 +1,6 @@
 """Processors of the host's kind that can do less: their code runs here as well."""
 
-from wend.compiler import llvm
+from wend.compiler.llvm_ir import jit as llvm
 
 
 def targets():

@@ -7,7 +7,7 @@ from test_pipeline import compared, recipe
 import wend as torch
 import wend.nn.functional as F
 from wend.base import config
-from wend.compiler.kernels import Kernel
+from wend.compiler.ir.kernel import Kernel
 from wend.runtime.arena import place_all
 
 attend = F.scaled_dot_product_attention

@@ -9,7 +9,7 @@ from tests.tries import own_trie
 
 import wend as torch
 from wend.base import config
-from wend.compiler import llvm
+from wend.compiler.llvm_ir import jit as llvm
 from wend.runtime import heap, tiers
 from wend.runtime.launcher import LARGE, launcher, maker
 

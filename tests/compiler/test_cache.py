@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from wend.compiler import llvm
-from wend.compiler.cache import ObjectCache, default_secret
+import wend
+from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir.object_cache import ObjectCache, default_secret
 
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes of files")
 
@@ -228,7 +229,7 @@ def test_where_the_key_is(tmp_path):
 
 
 PROGRAM = """
-from wend.compiler import llvm
+from wend.compiler.llvm_ir import jit as llvm
 llvm.compile_module("define i64 @k(i64 %x) {\\n  %y = add i64 %x, 1\\n  ret i64 %y\\n}", ["k"])
 print(llvm.counters.compiled, llvm.counters.loaded, llvm._object_cache().refused)
 """
@@ -240,7 +241,7 @@ def test_the_compiler_gives_no_foreign_code_to_llvm(tmp_path):
     def run(name):
         environment = {
             **os.environ,
-            "PYTHONPATH": os.path.dirname(os.path.dirname(os.path.dirname(llvm.__file__))),
+            "PYTHONPATH": os.path.dirname(os.path.dirname(wend.__file__)),
             "WEND_CACHE_DIR": str(tmp_path / "cache"),
             "XDG_STATE_HOME": str(tmp_path / name),
             "HOME": str(tmp_path / name),

@@ -15,7 +15,7 @@ STEPS = """
 import sys
 import wend as torch
 from wend.base import config
-from wend.compiler import llvm
+from wend.compiler.llvm_ir import jit as llvm
 from wend.runtime import tiers
 from wend.runtime.launcher import launcher
 

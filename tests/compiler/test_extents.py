@@ -3,8 +3,19 @@
 import numpy as np
 import pytest
 
-from wend.compiler.extents import ONE, ZERO, Extents, add, constant, known, mul, product, scale, sub
-from wend.compiler.tabulate import NONE
+from wend.compiler.ir.extent_program import NONE
+from wend.compiler.ir.symbolic_extents import (
+    ONE,
+    ZERO,
+    Extents,
+    add,
+    constant,
+    known,
+    mul,
+    product,
+    scale,
+    sub,
+)
 from wend.core import symbolic
 from wend.runtime import _bind_select
 from wend.runtime.launcher import launcher

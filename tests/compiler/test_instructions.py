@@ -10,9 +10,9 @@ from harness import ELEMENTWISE, by_dtype, report, snippet
 
 from wend.base import dtypes
 from wend.base.errors import CompileError
-from wend.compiler import llvm
-from wend.compiler.instructions import Faults, VectorBuilder, literal
-from wend.compiler.text import Module, Text
+from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir.instructions import Faults, VectorBuilder, literal
+from wend.compiler.llvm_ir.text import Module, Text
 from wend.ops.builder import Builder
 
 #: Vectors of one register, of several, and none.

@@ -10,8 +10,8 @@ import threading
 import pytest
 
 from wend.base.errors import CompileError
-from wend.compiler import llvm
-from wend.compiler.cache import ObjectCache, default_directory
+from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir.object_cache import ObjectCache, default_directory
 
 
 def adding(number, name="k"):
@@ -212,7 +212,7 @@ def python(code, **environment):
 
 
 _LATER = """
-from wend.compiler import llvm
+from wend.compiler.llvm_ir import jit as llvm
 import os
 text = "define i64 @k{0}(i64 %x) {{\\n  %y = add i64 %x, {0}\\n  ret i64 %y\\n}}"
 for i in range(40):

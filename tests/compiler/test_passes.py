@@ -5,11 +5,11 @@ import pytest
 import wend as torch
 import wend.nn.functional as F
 from wend.base import config
-from wend.compiler.extents import ONE
-from wend.compiler.fuse import Fusion
-from wend.compiler.passes import CHECKS, check
-from wend.compiler.plan import PASSES, Recipe
-from wend.compiler.regions import Region
+from wend.compiler.ir.symbolic_extents import ONE
+from wend.compiler.pipeline import PASSES, Recipe
+from wend.compiler.schedule.fuse import Fusion
+from wend.compiler.schedule.fusion_group import Region
+from wend.compiler.verifier import CHECKS, check
 from wend.runtime.recent import last_step
 
 

@@ -9,10 +9,10 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
-from wend.compiler import llvm
-from wend.compiler.codegen import NestCode
-from wend.compiler.kernels import Kernel
-from wend.compiler.plan import Recipe
+from wend.compiler.codegen.nest import NestCode
+from wend.compiler.ir.kernel import Kernel
+from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.pipeline import Recipe
 from wend.core import _hot
 from wend.core.primitive import ops
 from wend.runtime import plans

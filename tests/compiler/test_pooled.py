@@ -12,9 +12,10 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
-from wend.compiler import conv, matmul
-from wend.compiler.kernels import Kernel
-from wend.compiler.llvm import compile_module
+from wend.compiler.ir.kernel import Kernel
+from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.kernels.matmul import matmul
+from wend.compiler.llvm_ir.jit import compile_module
 
 pools = conv.pools("float32")
 WINDOW = {"kernel": 2, "step": 2, "pad": 0, "dilation": 1}

@@ -6,7 +6,7 @@ import pytest
 from targets import targets
 
 from wend.base import dtypes
-from wend.compiler import random
+from wend.compiler.codegen import philox as random
 from wend.core.primitive import ops
 
 SEEDS = [(7, 5), (-3, 2**40), (2**62, -5000), (0, 2**63 - 8)]

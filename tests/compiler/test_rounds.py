@@ -11,9 +11,9 @@ import wend as torch
 import wend.nn.functional as F
 from wend import nn
 from wend.base import config
-from wend.compiler.kernels import Kernel, Slot
-from wend.compiler.parts import Schedule, Stage
-from wend.compiler.rounds import accesses, rounds
+from wend.compiler.ir.kernel import Kernel, Slot
+from wend.compiler.parallel.tasks import Schedule, Stage
+from wend.compiler.parallel.wavefronts import accesses, rounds
 from wend.runtime import skeleton
 
 

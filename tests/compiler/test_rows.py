@@ -8,9 +8,9 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
-from wend.compiler.extents import FirstSizes
-from wend.compiler.ir import CONTRACT
-from wend.compiler.kernels import Kernel
+from wend.compiler.ir.kernel import Kernel
+from wend.compiler.ir.loops import CONTRACT
+from wend.compiler.ir.symbolic_extents import FirstSizes
 
 HEADS, DEPTH = 3, 5
 WIDTH = HEADS * DEPTH

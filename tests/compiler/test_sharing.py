@@ -8,8 +8,8 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
-from wend.compiler.passes import check
-from wend.compiler.plan import Recipe
+from wend.compiler.pipeline import Recipe
+from wend.compiler.verifier import check
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.compiler import llvm
-from wend.compiler.fuse import MOST_OPS
-from wend.compiler.plan import Recipe
+from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.pipeline import Recipe
+from wend.compiler.schedule.fuse import MOST_OPS
 from wend.runtime import arena, tiers
 from wend.runtime.launcher import launcher
 from wend.runtime.recent import RECENT

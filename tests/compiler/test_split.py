@@ -11,9 +11,9 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
-from wend.compiler.conv import keeps_turned
-from wend.compiler.matmul import tile_columns
-from wend.compiler.split import MOST_PARTS
+from wend.compiler.kernels.conv.forward import keeps_turned
+from wend.compiler.kernels.matmul.matmul import tile_columns
+from wend.compiler.parallel.partition import MOST_PARTS
 from wend.runtime import cpu
 from wend.runtime.launcher import launcher
 from wend.runtime.pool import default_threads

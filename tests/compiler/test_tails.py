@@ -8,8 +8,8 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
-from wend.compiler.ir import CONTRACT, CONVOLVE
-from wend.compiler.kernels import Kernel
+from wend.compiler.ir.kernel import Kernel
+from wend.compiler.ir.loops import CONTRACT, CONVOLVE
 
 SIZES = [(1, 1, 1), (2, 3, 5), (8, 48, 16), (17, 49, 33), (70, 310, 20), (3, 20, 1300), (40, 64, 7)]
 
@@ -223,7 +223,7 @@ def test_few_rows(rows):
 
 
 def test_sizes_change_without_compiling():
-    from wend.compiler import llvm
+    from wend.compiler.llvm_ir import jit as llvm
 
     w, b = normal(50, 30, seed=1), normal(50, seed=2)
 

@@ -7,9 +7,9 @@ from tests.tries import own_trie
 import wend as torch
 import wend.nn.functional as F
 from wend.base import config
-from wend.compiler import traffic
-from wend.compiler.llvm import host
-from wend.compiler.plan import Recipe
+from wend.compiler.codegen import nest_prefetch as traffic
+from wend.compiler.llvm_ir.jit import host
+from wend.compiler.pipeline import Recipe
 
 
 @pytest.fixture(params=[8, 256], ids=["vector by vector", "gathered"])

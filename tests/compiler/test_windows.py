@@ -7,8 +7,8 @@ from convolutions import GEOMETRIES, Case, near
 import wend
 from tries import own_trie
 from wend.base import config
-from wend.compiler.conv import keeps_turned
-from wend.compiler.ir import CONVOLVE
+from wend.compiler.ir.loops import CONVOLVE
+from wend.compiler.kernels.conv.forward import keeps_turned
 from wend.core.primitive import ops
 from wend.nn import functional as F
 from wend.runtime import tiers

@@ -12,7 +12,7 @@ import wend as torch
 from wend import nn
 from wend.base import config, defects
 from wend.base.errors import DefectError, KernelFailure
-from wend.compiler import llvm
+from wend.compiler.llvm_ir import jit as llvm
 from wend.ops.transcendental import Tanh
 from wend.runtime import runners, structure
 
@@ -142,7 +142,7 @@ runtime.cpu:compile_plan
 runtime.cpu:CompiledPlan.run
 runtime.cpu:Bound.__init__
 runtime.execution:Forward.forward
-compiler.llvm:compile_module
+compiler.llvm_ir.jit:compile_module
 """.split()
 
 
@@ -335,7 +335,7 @@ def test_a_kernel_that_refuses_what_the_rules_take_is_a_defect(planted_failure, 
 def test_a_failing_background_thread_is_told(planted_failure, monkeypatch):
     """What LLVM or the code around it raises there would end the thread in silence."""
     assert llvm.obstacle() is None  # found out now, while modules can be compiled
-    monkeypatch.setattr("wend.compiler.llvm.compile_module", no_code)
+    monkeypatch.setattr("wend.compiler.llvm_ir.jit.compile_module", no_code)
     data = np.arange(7.0) + 0.125
     x = torch.tensor(data)
 

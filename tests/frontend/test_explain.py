@@ -6,7 +6,7 @@ import pytest
 import wend as torch
 import wend.nn.functional as F
 from wend.base import config
-from wend.compiler.plan import PASSES
+from wend.compiler.pipeline import PASSES
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ Compiled by Cython with the types in `_bind.pxd`; runs as plain Python too, on t
 """
 
 ALIGNMENT = 64
-NONE = -(1 << 63)  # see `compiler.tabulate`, which writes programs as well
+NONE = -(1 << 63)  # see `ir.extent_program`, which writes programs as well
 LARGEST = (1 << 63) - 1
 LIMIT = 9e18  # of numbers that fit into 64 bits
 DIM, ARG, SUM, FLOORDIV, MOD, MIN, MAX = 0, 1, 2, 5, 6, 8, 9

@@ -38,7 +38,7 @@ class Frame:
     places     args that extents depend on, or differences of two     sizes     their values:
                args[k] - args[j] for k, j, or args[k] where j < 0, one behind the other
     moves      (bytes from `fault` to a word, number, k, step, ..) of each word that is the number
-               and `step` times args[k], for each such pair (see `compiler.moving`)
+               and `step` times args[k], for each such pair (see `ir.dynamic_offsets`)
     outs       (make, shape, dtype, whether at once) of each array that is made, as in the table
     shows      (source, k, whole, shape, dtype, offset, strides) of each result that lies in an
                array of others: MADE k, LEAF k, or what host step k FOUND

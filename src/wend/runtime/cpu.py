@@ -21,14 +21,15 @@ import numpy as np
 from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import CompileDeclined, CompileError
-from wend.compiler import llvm, matmul
-from wend.compiler.extents import Poly, known
-from wend.compiler.kernels import Kernel
-from wend.compiler.moving import Moving
-from wend.compiler.passes import check
-from wend.compiler.plan import Recipe
-from wend.compiler.split import WHOLE, WORTH, Cutter, Form, cutter
-from wend.compiler.tabulate import NONE
+from wend.compiler.ir.dynamic_offsets import Moving
+from wend.compiler.ir.extent_program import NONE
+from wend.compiler.ir.kernel import Kernel
+from wend.compiler.ir.symbolic_extents import Poly, known
+from wend.compiler.kernels.matmul import matmul
+from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.parallel.partition import WHOLE, WORTH, Cutter, Form, cutter
+from wend.compiler.pipeline import Recipe
+from wend.compiler.verifier import check
 from wend.core._hot import Batch
 from wend.runtime import _bind_select, packed, pool
 from wend.runtime.arena import Placing
@@ -206,7 +207,7 @@ class CompiledPlan:
         return sizer
 
     def numbers(self, types: Any, args: list[Any]) -> np.ndarray:
-        """The row of all polynomials that were asked for before, see `compiler.tabulate`.
+        """The row of all polynomials that were asked for before, see `ir.extent_program`.
 
         Raises OverflowError if a factor of one does not fit into 64 bits.
         """

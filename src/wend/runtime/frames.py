@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wend.compiler import matmul
-from wend.compiler.ir import Op
-from wend.compiler.kernels import Kernel
+from wend.compiler.ir.kernel import Kernel
+from wend.compiler.ir.loops import Op
+from wend.compiler.kernels.matmul import matmul
 from wend.core import _hot
 from wend.runtime import packed
 from wend.runtime.launcher import launcher as _launch

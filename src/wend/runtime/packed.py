@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.compiler import matmul
+from wend.compiler.kernels.matmul import matmul
 from wend.runtime.arena import ALIGNMENT, aligned
 from wend.runtime.launcher import launcher as _launch
 

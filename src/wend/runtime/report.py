@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from wend.compiler.extents import Poly, mul, product, scale
-from wend.compiler.ir import CONTRACT, CONVOLVE, Function, Op
-from wend.compiler.kernels import Kernel
-from wend.compiler.passes import Pass
-from wend.compiler.plan import Recipe
-from wend.compiler.windows import ROLES
+from wend.compiler.ir.kernel import Kernel
+from wend.compiler.ir.loops import CONTRACT, CONVOLVE, Function, Op
+from wend.compiler.ir.symbolic_extents import Poly, mul, product, scale
+from wend.compiler.kernels.conv.lowering import ROLES
+from wend.compiler.pipeline import Recipe
+from wend.compiler.verifier import Pass
 from wend.core._hot import LeafPrimitive
 from wend.core.provenance import Site
 from wend.runtime.launcher import launcher

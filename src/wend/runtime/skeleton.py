@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from wend.compiler import matmul
-from wend.compiler.extents import Poly, known, product
-from wend.compiler.kernels import Kernel, Slot
-from wend.compiler.parts import NO_EDGE, Schedule, keep_turned, schedule
-from wend.compiler.rounds import Round, accesses, rounds
-from wend.compiler.split import Form
+from wend.compiler.ir.kernel import Kernel, Slot
+from wend.compiler.ir.symbolic_extents import Poly, known, product
+from wend.compiler.kernels.matmul import matmul
+from wend.compiler.parallel.partition import Form
+from wend.compiler.parallel.tasks import NO_EDGE, Schedule, keep_turned, schedule
+from wend.compiler.parallel.wavefronts import Round, accesses, rounds
 from wend.runtime import _bind_select, _launch_select
 from wend.runtime.arena import ALIGNMENT, Placing
 from wend.runtime.launcher import launcher as _launch

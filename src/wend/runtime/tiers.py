@@ -147,7 +147,7 @@ class TieredPlan:
     def compile(self) -> None:
         """Compile now, or begin to, or take what is ready; on a failure stay with the reference."""
         with CollectionPaused():  # of what the first time loads nothing is garbage
-            from wend.compiler import llvm
+            from wend.compiler.llvm_ir import jit as llvm
             from wend.runtime.cpu import Compilation, compile_plan
 
             if finish_planning not in llvm.before_rest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wend.compiler.formulas import Operand, where
+from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.mathlib.parts import wide
 
 # exp(-x) I(x) / x**order in x / 4 - 1 up to 8; exp(-x) I(x) sqrt(x) in 16 / x - 1 from there on.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
-from wend.compiler import halves
-from wend.compiler.formulas import Operand, where
+from wend.compiler.llvm_ir import half_floats as halves
+from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.mathlib.parts import rarely, repeat
 
 

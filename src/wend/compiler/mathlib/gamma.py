@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from wend.base import dtypes
-from wend.compiler.formulas import Operand, where
+from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.mathlib.parts import repeat, wide
 from wend.compiler.mathlib.trigonometric import tan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from wend.compiler.formulas import Operand, where
+from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.mathlib.exponential import EXP, LOG2_E, exp, exp_of_small
 from wend.compiler.mathlib.exponential import SHORT as SHORT_EXP
 from wend.compiler.mathlib.logarithm import log1p

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from wend.compiler.formulas import Operand, where
+from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.mathlib.parts import (
     is_ordinary,
     power_of_two,

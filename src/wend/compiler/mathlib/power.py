@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from wend.base.dtypes import INT
-from wend.compiler.formulas import Operand, where
+from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.mathlib.exponential import SHORT2, exp2_of_sum
 from wend.compiler.mathlib.logarithm import log2_in_two, natural_of_single
 from wend.compiler.mathlib.parts import repeat, two_product, wide

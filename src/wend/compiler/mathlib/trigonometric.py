@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from wend.compiler.formulas import Operand, where
+from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.mathlib.parts import nearest, rarely, two_sum, whole_bits, wide
 
 # fmt: off

@@ -1,0 +1,175 @@
+"""Code for one element of an op: the `emit` rules of primitives, with the casts around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base import dtypes
+from wend.base.dtypes import DType
+from wend.base.errors import CompileError
+from wend.compiler.ir.loops import Emit
+from wend.core.primitive import Spec
+from wend.core.types import Number
+
+Value = Any
+
+#: As what run-time numbers come into a kernel, by category.
+NUMBER_TYPES = (dtypes.bool_, dtypes.int64, dtypes.float64)
+OUT_OF_RANGE = "an index is out of range"
+
+
+def convertible(dtype: DType) -> bool:
+    """Whether kernels can read, compute and write elements of this dtype."""
+    return dtype.category != dtypes.COMPLEX
+
+
+def elementwise_code(prim: Any, specs: list[Spec]) -> Emit | None:
+    """The rule of an elementwise op with its casts; None if it cannot be made into code."""
+    if dtypes.COMPLEX in prim.categories:
+        return None
+    numbers = [Number(category) for category in prim.categories]
+    targets, result = prim.dtypes_of(*prim.arrange(specs, numbers))
+    if not all(t is None or convertible(t) for t in targets):
+        return None
+    given = tuple([spec.dtype for spec in specs])
+    n_numbers = len(prim.size_mask)
+    plain = not n_numbers and prim.plain_form  # all operands are tensors
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        row = operands
+        if not plain:
+            row = prim.arrange(operands, [code.number(k) for k in range(n_numbers)])
+        cast = [
+            x if t is None or x is None or x.dtype is t else b.convert(x, t)
+            for x, t in zip(row, targets, strict=True)
+        ]
+        made = prim.emit(b, *cast)
+        return made if made.dtype is result else b.convert(made, result)
+
+    key = (prim, targets, result, given)
+    possible = _POSSIBLE.get(key)
+    if possible is None:
+        possible = _POSSIBLE[key] = _try(prim, emit, given)
+    return emit if possible else None
+
+
+_POSSIBLE: dict[Any, bool] = {}
+
+
+def rounded_to(dtype: DType) -> Emit:
+    """The code that turns its one operand into `dtype`."""
+    return lambda code, operands: code.b.convert(operands[0], dtype)
+
+
+class _Trial:
+    """A place for code that nobody keeps."""
+
+    def __init__(self, prim: Any) -> None:
+        from wend.compiler.llvm_ir.instructions import Faults, VectorBuilder
+        from wend.compiler.llvm_ir.jit import host
+        from wend.compiler.llvm_ir.text import Module, Text
+
+        self.b: Any = VectorBuilder(Text(), Module(), 1, host(), Faults())
+        self.prim = prim
+
+    def number(self, k: int) -> Value:
+        category = self.prim.categories[k]
+        return self.b.number(1, NUMBER_TYPES[category])
+
+
+def _try(prim: Any, emit: Any, given: tuple[DType, ...]) -> bool:
+    trial = _Trial(prim)
+    operands = [trial.b.number(1, dtype) for dtype in given]
+    try:
+        emit(trial, operands)
+    except (AttributeError, CompileError, TypeError, NotImplementedError, IndexError):
+        return False
+    return True
+
+
+class ElementCode:
+    """Where the code of one element of an op goes, and what it may ask for.
+
+    nest: the code of the whole nest     phase: that of the inner loops; None for a row
+    """
+
+    def __init__(self, nest: Any, op: Any, b: Any, phase: Any, copy: int = 0) -> None:
+        self.nest = nest
+        self.op = op
+        self.b = b
+        self.phase = phase
+        self.copy = copy
+
+    def number(self, k: int) -> Value:
+        """The k-th run-time number of the op, as float64, int64 or bool."""
+        return self.nest.number(self.b, self.op.numbers[k], self.op.node.prim.categories[k])
+
+    def uniform(self, expr: Any, dtype: DType, category: int) -> Value:
+        """A number that a value holds everywhere."""
+        return self.nest.uniform(self.b, expr, dtype, category)
+
+    def constant(self, value: float, dtype: DType) -> Value:
+        """A number known while compiling."""
+        return self.b.number(value, dtype)
+
+    def place(self, dim: int) -> Value:
+        """How far loop `dim` of the op's space has come, as int64."""
+        axis = self.nest.nest.loops[self.op.out][dim]
+        if self.phase is not None and axis == self.phase.axis:
+            return self.phase.places(self.copy)
+        counter = self.nest.counters.get(axis, "0")
+        return self.b.spread(counter, dtypes.int64)
+
+    def integer(self, p: Any) -> Value:
+        """What a polynomial is, as int64."""
+        return self.b.spread(self.nest.poly(p), dtypes.int64)
+
+    def checked_place(self, index: Value, dim: int) -> Value:
+        """An index as int64; marks the run as failed if it is beyond loop `dim`."""
+        b = self.b
+        place = b.convert(index, dtypes.int64)
+        extent = self.integer(self.op.space[dim])
+        valid = b.bitwise_and(b.ge(place, b.number(0, dtypes.int64)), b.lt(place, extent))
+        b.require(valid, OUT_OF_RANGE)
+        return place
+
+    def inside(self, k: int) -> Value:
+        """Whether the k-th operand, which is shifted, has an element here."""
+        shifts = self.nest.nest.shifts[self.op.out, k]
+        if self.phase is None:
+            return self.nest.inside(shifts)
+        found: Value = self.phase.inside(shifts, self.copy)
+        return found
+
+    def word(self, k: int) -> str:
+        """The k-th run-time number of the op, an int, as the name of an i64."""
+        slot = self.nest.slots.number(self.op.numbers[k], dtypes.INT)
+        name: str = self.nest.word(slot)
+        return name
+
+    def count(self) -> str | Value:
+        """How many elements of the op's space there were before: the name of an i64 that holds for
+        the first lane, if the others follow, else of each lane, as int64."""
+        access = self.nest.nest.counts[self.op.out]
+        if self.phase is None:
+            name: str = self.nest.count(access, self.nest.nest.outer)
+            return name
+        found: str | Value = self.phase.count(access, self.copy)
+        return found
+
+
+def identity_of(identity: Any, dtype: DType) -> float:
+    """What a fold starts from, as a number of a dtype."""
+    if identity not in ("lowest", "highest"):
+        number: float = identity
+        return number
+    low = identity == "lowest"
+    if dtype.category == dtypes.FLOAT:
+        return float("-inf") if low else float("inf")
+    if dtype.category == dtypes.BOOL:
+        return not low
+    bits = 8 * dtype.itemsize - dtype.is_signed
+    if low:
+        return -(1 << bits) if dtype.is_signed else 0
+    return (1 << bits) - 1

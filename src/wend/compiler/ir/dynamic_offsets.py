@@ -1,0 +1,156 @@
+"""Run-time args that only say where operands begin: no plan is bound to their values.
+
+`inputs[position]` adds a multiple of `position` to an address, and `x[i:i + n]` is of an extent
+that does not tell `i`. Such args *move*: kernels, memory and results are those of any other value,
+and the words of argument blocks that depend on them are written in each run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.compiler.ir.kernel import Kernel
+from wend.compiler.ir.symbolic_extents import Poly, add, scale
+from wend.compiler.kernels.matmul.matmul import PRODUCT
+
+__all__ = ["Moving"]
+
+_RIGHT = PRODUCT.index("right")
+
+
+class Moving:
+    """The args of a plan that move.
+
+    places: the sizes among the args to which the plan is bound: args[k] - args[j] for (k, j), or
+    args[k] where j < 0, one behind the other
+    """
+
+    def __init__(self, recipe: Any, cut_by: list[Poly]) -> None:
+        """cut_by: what decides how kernels are cut."""
+        self.extents = recipe.function.extents
+        self.fixed = list(dict.fromkeys([*cut_by, *_fixed(recipe)]))
+        words = list(dict.fromkeys(_words(recipe)))
+        self._slopes: dict[Poly, list[tuple[int, Poly]]] = {}
+        self.groups: dict[int, int] = {}  # atom -> the arg with which it moves
+        self.args = {a: key[1] for a, key in enumerate(self.extents.atoms) if key[0] == "arg"}
+        self._find(words)
+        sizes = []
+        for atom, k in sorted(self.args.items(), key=lambda row: row[1]):
+            j = self.groups.get(atom, -1)
+            if j != k:
+                sizes += [k, j]
+        self.places = tuple(sizes)
+        self.moves = tuple(sorted(set(self.groups.values())))
+
+    def _find(self, words: list[Poly]) -> None:
+        nested = self._nested([*self.fixed, *words])
+        tied = {a for p in self.fixed for m, _ in p for a in m if a in self.args}
+        for atom, k in self.args.items():
+            if atom not in nested and atom not in tied:
+                self.groups[atom] = k
+        self._pair(tied - nested)
+        while True:
+            bad = {k for p in words for k in self._unfit(p)}
+            if not bad:
+                return
+            self.groups = {a: k for a, k in self.groups.items() if k not in bad}
+
+    def _pair(self, atoms: set[int]) -> None:
+        """Find args of which only the difference matters: as one grows, the other makes up for it.
+
+        If a product held both, either would be among the rates of the other, and they would not
+        cancel.
+        """
+        rates: dict[int, dict[int, Poly]] = {atom: {} for atom in atoms}
+        for i, p in enumerate(self.fixed):
+            for atom in {a for m, _ in p for a in m} & rates.keys():
+                rate = _slope(p, {atom})
+                if rate is None:
+                    del rates[atom]
+                elif rate:
+                    rates[atom][i] = rate
+        waiting: dict[Any, list[int]] = {}
+        for atom in sorted(rates, key=lambda a: self.args[a]):
+            others = waiting.get(frozenset((i, scale(r, -1)) for i, r in rates[atom].items()))
+            if others:
+                # The later one is known by its distance from the first.
+                first = others.pop(0)
+                self.groups[first] = self.groups[atom] = self.args[first]
+            else:
+                waiting.setdefault(frozenset(rates[atom].items()), []).append(atom)
+
+    def _nested(self, polys: list[Poly]) -> set[int]:
+        """Args inside of what is no polynomial."""
+        atoms = self.extents.atoms
+        found: set[int] = set()
+        seen: set[int] = set()
+        pending = {a for p in polys for m, _ in p for a in m if type(atoms[a][0]) is int}
+        while pending:
+            atom = pending.pop()
+            seen.add(atom)
+            within = {a for part in atoms[atom][1:] for m, _ in part for a in m}
+            found.update(a for a in within if atoms[a][0] == "arg")
+            pending.update(a for a in within - seen if type(atoms[a][0]) is int)
+        return found
+
+    def _unfit(self, p: Poly) -> set[int]:
+        """The moving args of which p is no linear function."""
+        bad: set[int] = set()
+        for m, _ in p:
+            moving = [self.groups[a] for a in m if a in self.groups]
+            if len(moving) > 1:
+                bad.update(moving)
+        return bad
+
+    def slopes(self, p: Poly) -> list[tuple[int, Poly]]:
+        """(arg, by how much p grows with it) for each moving arg that p depends on."""
+        found = self._slopes.get(p)
+        if found is None:
+            found = self._slopes[p] = []
+            for k in sorted({self.groups[a] for m, _ in p for a in m if a in self.groups}):
+                slope = _slope(p, {a for a, j in self.groups.items() if j == k})
+                if slope:
+                    found.append((k, slope))
+        return found
+
+
+def _slope(p: Poly, atoms: set[int]) -> Poly | None:
+    """How p changes as all these atoms grow by one; None if it is no linear function of them."""
+    slope: Poly = ()
+    for m, c in p:
+        at = [n for n, a in enumerate(m) if a in atoms]
+        if len(at) > 1:
+            return None
+        if at:
+            slope = add(slope, ((m[: at[0]] + m[at[0] + 1 :], c),))
+    return slope
+
+
+def _fixed(recipe: Any) -> list[Poly]:
+    """What must be the same in all runs of a bound plan."""
+    f = recipe.function
+    found: list[Poly] = [*f.small, *[size for size, _, _ in recipe.lifetimes.values()]]
+    for together in recipe.nonempty:
+        found += together
+    for result in recipe.results:
+        found += [*result.shape, *result.strides, result.offset]
+    for step in recipe.steps:
+        if not isinstance(step, Kernel):
+            for read in step.reads:
+                layout = f.layout(read.value)
+                found += [*f.shape(read.value), *layout.strides, layout.offset]
+            continue
+        for slot in step.slots:
+            if slot.kind == "scratch" or (slot.kind == "extent" and step.nest is None):
+                found.append(slot.a)
+            elif slot.kind == "last":
+                found.append(slot.b)
+        if step.packable:  # its panels are kept by where they begin
+            found.append(step.slots[_RIGHT].b)
+    return found
+
+
+def _words(recipe: Any) -> list[Poly]:
+    """What may move: the words of argument blocks."""
+    slots = [s for step in recipe.steps if isinstance(step, Kernel) for s in step.slots]
+    return [s.b if s.kind == "pointer" else s.a for s in slots if s.kind in ("pointer", "extent")]

@@ -1,0 +1,361 @@
+"""Attention without the matrix of all pairs, for any sizes: what `wend.ops.attend` describes.
+
+There is one function for each form of attention (dtype, mask, dropout, causal):
+
+    void attend(ptr args)               output and totals       (`attention_forward`)
+    void attend_backward(ptr args)      dq, dk, dv              (`attention_backward`)
+
+`args` is a block of 64-bit words, one per name in ATTEND or ATTEND_BACKWARD. Strides count
+elements; results are dense. For each entry of the batch a block of rows meets one block of keys
+after the other; products are those of `matmul.matmul`, rows of scores stay in the cache. The
+largest score of a row and the sum of its powers are corrected from block to block (Milakov,
+Gimelshein: Online normalizer calculation for softmax, 2018).
+
+    query key value ...     pointers; `mask` broadcasts to the scores
+    batch0 batch1           extents of the batch; 1 for none
+    rows columns depth width    L, S, E, V
+    X0 X1 X_row X_step      strides of operand X: batch, its rows, along a row
+    first last              the entries of the batch to compute, counted through; all: 0, b0 * b1
+    scale p factor seed offset  numbers (see `ops.attend`); integers as they are, else float64
+    scratch                 memory for this call, aligned to 64 bytes
+
+What is computed with has the accumulators' type. Operands of half precision are widened first,
+one entry of the batch at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from wend.base import dtypes
+from wend.base.dtypes import DType
+from wend.base.records import Record
+from wend.compiler.codegen.philox import uniform_run
+from wend.compiler.kernels.matmul import matmul
+from wend.compiler.kernels.matmul.macrokernel import arguments
+from wend.compiler.kernels.matmul.matmul import PACK, PRODUCT, accumulator
+from wend.compiler.kernels.matmul.microkernel import Shape, lane_mask
+from wend.compiler.kernels.matmul.packing import SOURCES, Source
+from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.instructions import VectorBuilder
+from wend.compiler.llvm_ir.jit import Target, host
+from wend.compiler.llvm_ir.text import Module
+from wend.compiler.llvm_ir.values import Value
+
+__all__ = [
+    "BLOCK_ROWS",
+    "NUMBERS",
+    "PLAIN_ROWS",
+    "SIZES",
+    "Form",
+    "Writer",
+    "row_elements",
+    "strides_of",
+]
+
+#: Rows of queries in a block: few enough for products that read their right operand as it stands.
+BLOCK_ROWS = 64
+#: Panels in a block of keys: with the rows, what the second-level cache should keep.
+BLOCK_PANELS = 6
+#: Up to so many rows the keys are not packed before.
+PLAIN_ROWS = 16
+
+SIZES = "batch0 batch1 rows columns depth width first last"
+NUMBERS = "scale p factor seed offset"
+
+
+def strides_of(operands: str) -> str:
+    """The names of the strides of some operands."""
+    return " ".join(f"{x}0 {x}1 {x}_row {x}_step" for x in operands.split())
+
+
+#: Where a matrix begins, elements to its next row, and along a row.
+Matrix = tuple[str, str, str]
+
+
+class Result(NamedTuple):
+    """Rows of a result, and elements to the next one: in memory, and where they are summed up."""
+
+    place: str
+    place_row: str
+    sums: str
+    row: str
+
+
+class Form(Record):
+    """What the code of an attention depends on.
+
+    mask: the mask's dtype, or None     integers: which of the numbers come as integers
+    """
+
+    dtype: DType
+    mask: DType | None
+    is_causal: bool
+    drops: bool
+    integers: tuple[str, ...] = ()
+
+    @property
+    def wide(self) -> DType:
+        """The type that is computed with."""
+        return dtypes.float64 if self.dtype is dtypes.float64 else dtypes.float32
+
+    def shape(self, target: Target | None = None) -> Shape:
+        """The tiles of its products."""
+        return Shape.of(target or host(), SOURCES[accumulator(self.dtype.name)][0])
+
+
+def block_columns(shape: Shape) -> int:
+    """Keys in a block."""
+    return BLOCK_PANELS * shape.panel
+
+
+def row_elements(shape: Shape) -> int:
+    """Elements from one row of a block of scores to the next: the last panels may be wider."""
+    return block_columns(shape) + 2 * shape.panel + 2 * shape.lanes
+
+
+class Writer:
+    """Writes a function of attention: products, rows of scores, masks, draws."""
+
+    def __init__(self, name: str, form: Form, names: list[str], pointers: str) -> None:
+        self.form = form
+        self.target = host()
+        self.shape = form.shape(self.target)
+        self.module = Module()
+        self.f = Routine(name, [("ptr", "args")])
+        self.block = self.f.let(f"alloca [{len(PRODUCT)} x i64], align 64")
+        self.a = arguments(self.f, names, pointers)
+        self.size = str(self.shape.size)
+        self.source = Source(self.shape, form.dtype.name)
+        self.narrow = not self.source.same
+        self.scratch_end = self.a["scratch"]
+        self.product_scratch = self.room(str(matmul.scratch_bytes(form.wide.name)))
+        self.numbers()
+
+    def numbers(self) -> None:
+        """The run-time numbers in the types in which they are used."""
+        f, a = self.f, self.a
+        element = self.shape.element
+        for name in ("scale", "p", "factor"):
+            double = "bitcast i64 {} to double"
+            if name in self.form.integers:
+                double = "sitofp i64 {} to double"
+            a[name] = f.let(double.format(a[name]))
+            if element != "double":
+                a[name] = f.let(f"fptrunc double {a[name]} to {element}")
+
+    def builder(self, mask: str | None = None) -> VectorBuilder:
+        """Instructions on vectors of what is computed with."""
+        return VectorBuilder(self.f, self.module, self.shape.lanes, self.target, None, mask)
+
+    def room(self, size: str) -> str:
+        """Memory of so many bytes, of the scratch."""
+        f = self.f
+        place = self.scratch_end
+        up = f.let(f"and i64 {f.add(size, '63')}, -64")
+        self.scratch_end = f.at(place, up)
+        return place
+
+    # -- operands -----------------------------------------------------------------------------
+
+    def start(self, name: str, i: str, j: str) -> str:
+        """Where an operand begins for an entry of the batch."""
+        f, a = self.f, self.a
+        size = SOURCES[self.form.dtype.name][1]
+        offset = f.add(f.mul(i, a[name + "0"]), f.mul(j, a[name + "1"]))
+        return f.at(a[name], f.mul(offset, str(size)))
+
+    def operand(
+        self, name: str, i: str, j: str, rows: str, length: str, room: str | None
+    ) -> Matrix:
+        """(place, elements to the next row, along a row) of an operand, widened if need be."""
+        f, a = self.f, self.a
+        place = self.start(name, i, j)
+        if room is None:
+            return place, a[name + "_row"], a[name + "_step"]
+        b = self.builder()
+        size = str(self.source.size)
+        row_step, step = f.mul(a[name + "_row"], size), f.mul(a[name + "_step"], size)
+        with f.loop("0", rows) as r, f.loop("0", length, str(self.shape.lanes)) as c:
+            mask = lane_mask(f, self.shape.lanes, f.sub(length, c))
+            here = f.at(place, f.add(f.mul(r, row_step), f.mul(c, step)))
+            x = self.source.gathered(f, here, step, mask)
+            b.mask = mask
+            to = f.at(room, f.mul(f.add(f.mul(r, length), c), self.size))
+            b.store(Value(x, self.form.wide), to)
+        return room, length, "1"
+
+    def rooms(self, sizes: dict[str, tuple[str, str]]) -> dict[str, str | None]:
+        """Memory for widened operands, (rows, length) each; None where read as they lie."""
+        if not self.narrow:
+            return dict.fromkeys(sizes)
+        f = self.f
+        return {n: self.room(f.mul(f.mul(*size), self.size)) for n, size in sizes.items()}
+
+    def result(self, name: str, i: str, j: str, row: str, length: str, room: str | None) -> Result:
+        """Where rows of a result are computed from one on, which lie in memory or in `room`."""
+        f, step = self.f, self.a[name + "_row"]
+        place = f.at(self.start(name, i, j), f.mul(f.mul(row, step), str(self.source.size)))
+        sums = (place, step) if room is None else (room, length)
+        return Result(place, step, *sums)
+
+    def write_narrow(self, made: Result, rows: str, length: str) -> None:
+        """Put rows that were computed elsewhere into memory in the operands' type."""
+        f, small = self.f, str(self.source.size)
+        with f.loop("0", rows) as r, f.loop("0", length, str(self.shape.lanes)) as c:
+            b = self.builder(lane_mask(f, self.shape.lanes, f.sub(length, c)))
+            here, there = f.mul(r, made.row), f.mul(r, made.place_row)
+            x = b.load(f.at(made.sums, f.mul(f.add(here, c), self.size)), self.form.wide)
+            b.store(b.convert(x, self.form.dtype), f.at(made.place, f.mul(f.add(there, c), small)))
+
+    def clear_rows(self, made: Result, rows: str, length: str) -> None:
+        """Set rows of what is computed to 0."""
+        with self.f.loop("0", rows) as r:
+            self.clear(self.f.at(made.sums, self.f.mul(self.f.mul(r, made.row), self.size)), length)
+
+    def clear(self, place: str, count: str) -> None:
+        """Set `count` elements of what is computed with to 0."""
+        f = self.f
+        with f.loop("0", count, str(self.shape.lanes)) as c:
+            b = self.builder(lane_mask(f, self.shape.lanes, f.sub(count, c)))
+            b.store(b.number(0, self.form.wide), f.at(place, f.mul(c, self.size)))
+
+    # -- products -----------------------------------------------------------------------------
+
+    def put(self, names: list[str], words: dict[str, str]) -> None:
+        """Fill an argument block; what is not named is 0."""
+        f = self.f
+        pointers = "left right out epilogue state scratch packed_to"
+        for k, name in enumerate(names):
+            word = words.get(name, "null" if name in ("epilogue", "state") else "0")
+            pointer = name in pointers.split() or (names is PACK and name in ("right", "packed"))
+            f.store("ptr" if pointer else "i64", word, f.at(self.block, 8 * k), 8)
+
+    def pack(self, matrix: Matrix, depth: str, columns: str, to: str) -> None:
+        """Pack the transpose of a matrix of `columns` rows."""
+        place, row, step = matrix
+        ones = {"batch0": "1", "batch1": "1"}
+        words = {
+            "right": place, "packed": to, "depth": depth, "columns": columns,
+            "right_step": step, "right_column": row,
+        }  # fmt: skip
+        self.put(PACK, words | ones)
+        self.f.line(f"call void @pack(ptr {self.block})")
+
+    def multiply(
+        self, left: Any, right: Any, out: Any, extents: Any, accumulate: str = "0",
+        packed: str = "0", part: Any = None,
+    ) -> None:  # fmt: skip
+        """out (+)= left @ right.
+
+        left: (place, row, step)    right: (place, step, column)    out: (place, row)
+        extents: (rows, columns, depth)     part: (first, last) column, or all
+        """
+        first, last = part or ("0", extents[1])
+        words = {
+            "left": left[0], "left_row": left[1], "left_step": left[2],
+            "right": right[0], "right_step": right[1], "right_column": right[2],
+            "out": out[0], "out_row": out[1],
+            "rows": extents[0], "columns": extents[1], "depth": extents[2],
+            "batch0": "1", "batch1": "1", "packed": packed, "accumulate": accumulate,
+            "last_row": extents[0], "first_column": first, "last_column": last,
+            "scratch": self.product_scratch,
+        }  # fmt: skip
+        self.put(PRODUCT, words)
+        self.f.line(f"call void @product(ptr {self.block})")
+
+    def packed_bytes(self, depth: str, columns: str) -> str:
+        """Bytes of a packed operand."""
+        f, lanes = self.f, self.shape.lanes
+        whole = f.mul(f.ceil_div(columns, lanes), str(lanes))
+        return f.mul(f.mul(whole, depth), self.size)
+
+    # -- blocks -------------------------------------------------------------------------------
+
+    def key_blocks(self, end: str, body: Callable[[str, str], None]) -> None:
+        """For the blocks of the keys 0 ... end - 1: body(first, last)."""
+        f, step = self.f, str(block_columns(self.shape))
+        with f.turns("0", end) as loop:
+            last = f.minimum(f.add(loop.index, step), end)
+            # A product is not cut so that few columns are left over.
+            few = f.is_("sle", f.sub(end, last), str(2 * self.shape.lanes))
+            last = f.select(few, end, last)
+            loop.step = f.sub(last, loop.index)
+            body(loop.index, last)
+
+    def visible(self, row: str) -> str:
+        """How many keys the rows up to this one look at."""
+        if not self.form.is_causal:
+            return self.a["columns"]
+        return self.f.minimum(self.f.add(row, "1"), self.a["columns"])
+
+    def shown(self, row: str, column: str, last: str) -> str:
+        """Up to where a row looks at the keys column ... last - 1."""
+        f = self.f
+        end = f.minimum(self.visible(row), last)
+        return f.select(f.is_("slt", end, column), column, end)
+
+    def score(self, b: VectorBuilder, x: Value, mask_at: str, column: str) -> Value:
+        """Scores from products: scaled, with the mask. mask_at: where its row begins"""
+        f, a, form = self.f, self.a, self.form
+        x = b.mul(x, b.spread(a["scale"], form.wide))
+        if form.mask is None:
+            return x
+        size = form.mask.itemsize
+        step = b.spread(a["mask_step"], dtypes.int64)
+        lanes = b.value(f"<{', '.join(f'i64 {k}' for k in range(b.lanes))}>", dtypes.int64)
+        places = b.mul(b.add(lanes, b.spread(column, dtypes.int64)), step)
+        places = b.mul(places, b.number(size, dtypes.int64))
+        where = f.let(f"getelementptr i8, ptr {mask_at}, <{b.lanes} x i64> {places.name}")
+        # One element for all, or neighbours: both are quicker than a gather.
+        number = f.fresh()[1:]
+        kind = b.type_of(dtypes.bool_ if form.mask is dtypes.bool_ else form.wide)
+        beside = f.is_("eq", a["mask_step"], "1")
+        f.line(f"br i1 {beside}, label %near.{number}, label %far.{number}")
+        f.label(f"near.{number}")
+        near = b.load(f.at(mask_at, f.mul(column, str(size))), form.mask)
+        near = near if form.mask is dtypes.bool_ else b.convert(near, form.wide)
+        f.line(f"br label %read.{number}")
+        f.label(f"far.{number}")
+        far = b.gather(where, form.mask)
+        far = far if form.mask is dtypes.bool_ else b.convert(far, form.wide)
+        f.line(f"br label %read.{number}")
+        f.label(f"read.{number}")
+        read = f.let(f"phi {kind} [ {near.name}, %near.{number} ], [ {far.name}, %far.{number} ]")
+        if form.mask is dtypes.bool_:
+            return b.select(Value(read, dtypes.bool_), x, b.number(float("-inf"), form.wide))
+        return b.add(x, Value(read, form.wide))
+
+    def mask_row(self, i: str, j: str, row: str) -> str:
+        """Where the row of the mask begins that belongs to a row of scores."""
+        if self.form.mask is None:
+            return "null"
+        f, a = self.f, self.a
+        offset = f.add(f.mul(i, a["mask0"]), f.mul(j, a["mask1"]))
+        offset = f.add(offset, f.mul(row, a["mask_row"]))
+        return f.at(a["mask"], f.mul(offset, str(self.form.mask.itemsize)))
+
+    def factors(self, b: VectorBuilder, entry: str, row: str, column: str) -> Value:
+        """What dropout multiplies the weights from a place on by."""
+        f, a = self.f, self.a
+        place = f.add(f.mul(f.add(f.mul(entry, a["rows"]), row), a["columns"]), column)
+        u = uniform_run(b, a["seed"], f.add(a["offset"], place), dtypes.float32)
+        p = a["p"]
+        if self.form.wide is dtypes.float64:
+            p = f.let(f"fptrunc double {p} to float")
+        kept = b.ge(u, b.spread(p, dtypes.float32))
+        factor = b.spread(a["factor"], self.form.wide)
+        return b.select(kept, factor, b.number(0, self.form.wide))
+
+    def entries(self, body: Callable[[str, str, str], None]) -> None:
+        """For the entries of the batch: body(entry, i, j)."""
+        f, a = self.f, self.a
+        with f.loop(a["first"], a["last"]) as entry:
+            i = f.div(entry, a["batch1"])
+            body(entry, i, f.sub(entry, f.mul(i, a["batch1"])))
+
+    def finish(self) -> str:
+        """The module."""
+        core = matmul.core_text(self.form.wide.name)
+        return "\n".join([core, self.f.text(), self.module.render()])

@@ -1,0 +1,90 @@
+"""Many tensors one behind the other, as a step of a plan: each row of each is copied whole.
+
+    void join(ptr args)     for each row of the result, the row of one part after the other
+
+`args` holds the result's address, the number of rows, that of parts, and of each part its address
+and the bytes of a row. A row is what lies behind the dims before the joined one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from wend.base.shapes import normalize_dim
+from wend.compiler.ir.kernel import Kernel, Slot
+from wend.compiler.ir.layout import is_dense
+from wend.compiler.ir.loops import JOIN, Function, Layout, Op, Read, contiguous
+from wend.compiler.ir.symbolic_extents import ZERO, product, scale
+from wend.compiler.llvm_ir.function import Routine
+from wend.core.graph import Node
+
+if TYPE_CHECKING:
+    from wend.compiler.lower.lowering import Lowering
+
+__all__ = ["join", "lower_join"]
+
+#: More parts than so many have more words in their block than the reference's way takes time.
+MOST_JOINED = 512
+
+
+def lower_join(low: Lowering, node: Node, inputs: list[int]) -> bool:
+    """Add a step that joins the inputs; False where they are too many, or of several dtypes."""
+    f = low.function
+    out = node.outputs[0]
+    if len(inputs) > MOST_JOINED or any(f.dtypes[i] is not f.dtypes[out] for i in inputs):
+        return False
+    parts = []
+    for i in inputs:
+        low.materialise(i)
+        dense = is_dense(f.shape(i), f.layout(i).strides)
+        parts.append(i if dense else low.copy(i))
+    f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
+    every = tuple(range(len(f.shape(out))))
+    f.ops.append(Op(JOIN, node, node.outputs, [Read(i, every) for i in parts]))
+    return True
+
+
+def join(f: Function, op: Op) -> Kernel:
+    """The kernel of a join."""
+    (out,) = op.outputs
+    prim: Any = op.node.prim
+    dim = normalize_dim(prim.dim, len(f.shape(out)), "cat")
+    size = f.dtypes[out].itemsize
+    kernel = Kernel("join", _text(), f"join {out}")
+    kernel.reads = list(dict.fromkeys(f.base(read.value) for read in op.reads))
+    kernel.writes = [out]
+    kernel.slots = [
+        Slot("pointer", out, ZERO),
+        Slot("extent", product(f.shape(out)[:dim])),
+        Slot("word", len(op.reads)),
+    ]
+    for read in op.reads:
+        layout = f.layout(read.value)
+        row = scale(product(f.shape(read.value)[dim:]), size)
+        kernel.slots += [
+            Slot("pointer", layout.base, scale(layout.offset, size)),
+            Slot("extent", row),
+        ]
+    return kernel
+
+
+@cache
+def _text() -> str:
+    f = Routine("join", [("ptr", "args")])
+    out = f.load("ptr", "%args", 8)
+    rows = f.load("i64", f.at("%args", 8), 8)
+    parts = f.load("i64", f.at("%args", 16), 8)
+    with f.turns("0", rows) as row:
+        begun = row.carry("ptr", out)
+        with f.turns("0", parts) as part:
+            to = part.carry("ptr", begun)
+            entry = f.at("%args", f.add(f.mul(part.index, "16"), "24"))
+            source, size = f.load("ptr", entry, 8), f.load("i64", f.at(entry, 8), 8)
+            source = f.at(source, f.mul(row.index, size))
+            f.line(
+                f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {size}, i1 false)"
+            )
+            part.become(to, f.at(to, size))
+        row.become(begun, to)
+    return f.text() + "\ndeclare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)\n"

@@ -1,0 +1,468 @@
+"""Convolutions of images, for any sizes, strides, dilations, paddings and groups.
+
+There is one function for each of the three that `wend.ops.conv` derives from one sum; `core(name,
+dtype)` is a module with it, compiled once per processor:
+
+    void convolve(ptr args)             out from input and weight
+    void convolve_input(ptr args)       input from out and weight: its gradient, or transposed
+    void convolve_weight(ptr args)      weight from input and out: its gradient
+
+`args` is a block of 64-bit words, one per name in CONVOLVE, CONVOLVE_INPUT or CONVOLVE_WEIGHT, in
+that order. Strides count elements. What is computed has the accumulators' type (see
+`matmul.matmul`), what is read has the dtype.
+
+ALL THREE
+    input weight out        pointers: (N, C, H, W), (F, C/groups, KH, KW), (N, F, OH, OW)
+    images groups channels filters      N, groups, C / groups, F / groups
+    input_height input_width out_height out_width kernel_height kernel_width
+    stride_height stride_width dilation_height dilation_width
+    pad_height pad_width    in front, below 0 to crop; what is behind follows from the extents
+    input_image input_channel input_row input_column    strides
+    weight_filter           stride; the rest of the weight is dense
+    out_image out_channel   strides
+    scratch                 `scratch_bytes(dtype)` of memory for this call, aligned to 64 bytes
+
+CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may be any.
+    first_column last_column    the positions (oh * OW + ow) to compute; all: 0, OH * OW
+    accumulate epilogue state   as in `matmul.matmul`
+    bundle                      `bundle_sums(filters, dtype)` of memory for this call
+    origin                      what an epilogue is told of the first image
+    batch                       images of all parts
+    workspace                   `workspace_sums(...)` times as large as the weight
+    spread                      `spread_sums(...)` of memory for this call, aligned to 64 bytes
+    turned                      1 if `turn_weight(args)` has filled the workspace, else 0; or FIRST,
+                                LATER: other calls have the same workspace and weight, and the
+                                words in front of it, in FRONT bytes, tell whether it is filled
+    first_filter last_filter    for which `turn_weight` does so; all: 0, filters
+    shared                      1 if other convolutions of a plan have the same weight, else 0
+    pool                    0, or the words of a pooling of the result: see `winograd.pool`
+
+An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
+
+CONVOLVE_INPUT      The rows and columns of `input` are dense; the strides of `out` may be any.
+    out_row out_column      its other strides
+    workspace               twice as large as the weight
+    partial                 `partial_sums(...)` of memory for this call; not read with steps of 1
+    bundle                  `bundle_sums(channels, dtype)` of memory for this call
+    turned                  1 if `turn_weight(args)` has filled the workspace, else 0
+    first_filter last_filter    of each group, for which `turn_weight` does so; all: 0, filters
+    batch spread                as above
+
+CONVOLVE_WEIGHT     The rows and columns of `out` are dense; the strides of `input` may be any.
+    accumulate              1: add to what is in `weight`, else 0
+    workspace               `weight_workspace(...)` bytes, aligned to 64 bytes
+    spread                  as above
+
+With one dim, H = KH = 1. `convolve` is the product of the weight, (F, C * KH * KW), and the patches
+of an image, whose panels are packed block by block; or what `winograd.tiles_2x2` makes of it, or
+`conv.padded_image`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from wend.compiler.kernels.conv.depthwise import convolve_direct, is_small, weight_direct
+from wend.compiler.kernels.conv.im2col import pack_patches
+from wend.compiler.kernels.conv.image_batches import (
+    COLUMNS,
+    bundled,
+    most_columns,
+    pieces,
+    share_state,
+    share_tile,
+)
+from wend.compiler.kernels.conv.input_gradient import convolve_input, scatter_phase, turn_weight
+from wend.compiler.kernels.conv.padded_image import is_shifted, shifted
+from wend.compiler.kernels.conv.weight_gradient import COPIED, convolve_weight, pad_image
+from wend.compiler.kernels.conv.winograd.pool import POOL, pool_functions, tell_pooled
+from wend.compiler.kernels.conv.winograd.tiles_2x2 import (
+    FIRST,
+    FRONT,
+    LATER,
+    NARROW,
+    has_tiles,
+    is_padded,
+    is_winograd,
+    join_image,
+    spread_image,
+    spread_weight,
+    spread_words,
+    winograd,
+)
+from wend.compiler.kernels.conv.winograd.tiles_4x1 import is_by_rows, rows_functions
+from wend.compiler.kernels.conv.winograd.tiles_4x4 import WIDE, has_wide, is_wide, wide_functions
+from wend.compiler.kernels.conv.winograd.weight_gradient import winograd_weight
+from wend.compiler.kernels.matmul.line_tiles import line_tiles
+from wend.compiler.kernels.matmul.macrokernel import (
+    Block,
+    Multiply,
+    Panels,
+    Room,
+    arguments,
+    panels,
+    scratch_size,
+)
+from wend.compiler.kernels.matmul.matmul import accumulator
+from wend.compiler.kernels.matmul.microkernel import (
+    Shape,
+    lane_mask,
+    masked_load,
+    masked_store,
+    tiles,
+)
+from wend.compiler.kernels.matmul.operands import Matrix, Operands
+from wend.compiler.kernels.matmul.packing import SOURCES, pack_left, pack_right
+from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.jit import Library, Target, compile_module, host
+
+__all__ = [
+    "ADD_PARTS",
+    "CONVOLVE",
+    "CONVOLVE_INPUT",
+    "CONVOLVE_WEIGHT",
+    "FIRST",
+    "FRONT",
+    "LATER",
+    "POOL",
+    "WORDS",
+    "bundle_columns",
+    "bundle_sums",
+    "core",
+    "core_text",
+    "keeps_turned",
+    "partial_sums",
+    "pools",
+    "scratch_bytes",
+    "spread_sums",
+    "workspace_sums",
+]
+
+_COMMON = (
+    "input weight out images groups channels filters "
+    "input_height input_width out_height out_width kernel_height kernel_width "
+    "stride_height stride_width dilation_height dilation_width pad_height pad_width "
+    "input_image input_channel input_row input_column weight_filter out_image out_channel "
+)
+CONVOLVE = (
+    _COMMON + "first_column last_column accumulate epilogue state bundle scratch origin "
+    "batch workspace spread turned first_filter last_filter shared pool"
+).split()
+CONVOLVE_INPUT = (
+    _COMMON + "out_row out_column workspace partial bundle scratch turned first_filter last_filter "
+    "batch spread"
+).split()
+CONVOLVE_WEIGHT = (_COMMON + "accumulate workspace scratch spread").split()
+
+WORDS = {
+    "convolve": CONVOLVE,
+    "convolve_input": CONVOLVE_INPUT,
+    "convolve_weight": CONVOLVE_WEIGHT,
+}
+#: Of `add_parts`, which comes with `convolve_weight`: out = the sum of `copies` arrays of `count`
+#: elements that lie one behind the other from `parts` on.
+ADD_PARTS = "out parts count copies".split()
+
+
+def _of(dtype: str, target: Target | None) -> Shape:
+    return Shape.of(host() if target is None else target, SOURCES[accumulator(dtype)][0])
+
+
+def weight_workspace(channels: Any, filters: Any, taps: Any, area: Any, dtype: str) -> Any:
+    """Bytes that `convolve_weight` needs besides, from numbers or whatever adds and multiplies.
+
+    channels, filters: of a group     taps: KH * KW     area: of what the kernel touches of the
+    image and its padding, (OH - 1) * stride + (KH - 1) * dilation + 1 high, and as wide
+    """
+    shape = _of(dtype, None)
+    rows = channels * taps + shape.rows
+    copies = channels * (area + COPIED)
+    return rows * 8 + (rows * (filters + shape.lanes) + copies) * shape.size + 128
+
+
+def partial_sums(channels: Any, positions: Any) -> Any:
+    """Sums that `convolve_input` keeps until all of the depth has been added: how many.
+
+    channels: of all groups     positions: of the largest phase, ceil(H / stride_height) *
+    ceil(W / stride_width). They are of one image's phase: in `input` they would hit the others.
+    """
+    return channels * positions
+
+
+def bundle_columns(dtype: str) -> int:
+    """Positions of several images that are one product, at most."""
+    return most_columns(_of(dtype, None))
+
+
+def bundle_sums(rows: Any, dtype: str) -> Any:
+    """Sums that are kept of several images until all of the depth has been added: how many.
+
+    rows: filters in a group of what is computed; its channels for the gradient of the input
+    """
+    return rows * bundle_columns(dtype)
+
+
+def spread_sums(name: str, channels: Any, filters: Any, taps: Any, dtype: str) -> Any:
+    """Sums that a convolution works in: how many. channels, filters: of a group; taps: KH * KW"""
+    shape = _of(dtype, None)
+    sums = (channels + filters) * spread_words(shape)
+    if not (name == "convolve" and has_wide(shape, dtype)):
+        sums = sums + (channels + shape.lanes) * filters * 2
+    return sums * taps
+
+
+def workspace_sums(name: str, dtype: str, shared: bool = False) -> int:
+    """Elements of the workspace of `convolve` or its gradient to the input, for one of a weight.
+
+    shared: among calls with images of unlike sizes, whose kernels may be transformed in both ways
+    """
+    if name == "convolve" and has_wide(_of(dtype, None), dtype):
+        return 6 if shared else 4
+    return 2
+
+
+def keeps_turned(dtype: str) -> bool:
+    """Whether `convolve` may be told that several calls share a workspace."""
+    shape = _of(dtype, None)
+    return has_wide(shape, dtype) or (has_tiles(shape, dtype) and is_padded(shape))
+
+
+def pools(dtype: str) -> bool:
+    """Whether `convolve` may be told of a pooling of its result."""
+    return has_wide(_of(dtype, None), dtype)
+
+
+def scratch_bytes(dtype: str, target: Target | None = None) -> int:
+    """Bytes that a convolution needs to work in, whatever the sizes."""
+    return scratch_size(_of(dtype, target))
+
+
+@cache
+def core(name: str, dtype: str) -> Library:
+    """A library with one of the functions, for this processor; compiles it when first asked."""
+    return compile_module(core_text(name, dtype), [name])
+
+
+@cache
+def core_text(name: str, dtype: str, target: Target | None = None) -> str:
+    """The module with one of the functions, as text."""
+    shape = _of(dtype, target)
+    if name == "convolve_weight":
+        texts = [
+            tiles(shape),
+            pack_right(shape, dtype),
+            pack_left(shape, dtype),
+            winograd_weight(shape, dtype, CONVOLVE_WEIGHT),
+            weight_direct(shape, dtype, CONVOLVE_WEIGHT),
+            line_tiles(shape),
+            pad_image(shape, dtype, CONVOLVE_WEIGHT),
+            convolve_weight(shape, dtype, CONVOLVE_WEIGHT),
+            _add_parts(shape),
+        ]
+        return "\n".join(texts)
+    wide = name == "convolve" and has_wide(shape, dtype)
+    words = CONVOLVE if wide else CONVOLVE[: CONVOLVE.index("shared")]  # only that is told more
+    texts = [
+        tiles(shape),
+        pack_right(shape, dtype),
+        pack_left(shape, dtype),
+        pack_patches(shape, dtype, words),
+        convolve_direct(shape, dtype, words),
+        share_tile(shape),
+        spread_weight(shape, dtype, words, NARROW),
+        spread_image(shape, dtype, words),
+        join_image(shape, dtype, words),
+        winograd(shape, dtype, words, NARROW),
+        shifted(shape, dtype, words),
+        _convolve(shape, dtype, words, wide),
+    ]
+    if name == "convolve":
+        texts.append(_turn_weight(shape, dtype, words))
+    if wide:
+        texts += wide_functions(shape, dtype, words)
+        texts += rows_functions(shape, dtype, words)
+        texts += pool_functions(shape, words)
+    if name == "convolve_input":
+        texts += [
+            scatter_phase(shape),
+            turn_weight(shape, dtype, CONVOLVE_INPUT),
+            convolve_input(shape, dtype, CONVOLVE_INPUT, words),
+        ]
+    return "\n".join(texts)
+
+
+def _add_parts(shape: Shape) -> str:
+    f = Routine("add_parts", [("ptr", "args")])
+    a = arguments(f, ADD_PARTS, "out parts")
+    apart = f.mul(a["count"], str(shape.size))
+    with f.loop("0", a["count"], str(shape.lanes)) as i:
+        mask = lane_mask(f, shape.lanes, f.sub(a["count"], i))
+        offset = f.mul(i, str(shape.size))
+        place = f.at(a["parts"], offset)
+        first = masked_load(f, shape, place, mask)
+        with f.turns("1", a["copies"]) as loop:
+            total = loop.carry(shape.vector, first)
+            more = masked_load(f, shape, f.at(place, f.mul(loop.index, apart)), mask)
+            loop.become(total, f.let(f"fadd {shape.vector} {total}, {more}"))
+        masked_store(f, shape, total, f.at(a["out"], offset), mask)
+    return f.text()
+
+
+def _turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
+    """What comes before the parts of a convolution."""
+    f = Routine("turn_weight", [("ptr", "args")])
+    a = arguments(f, names, "")
+    if has_wide(shape, dtype):
+        with f.when(is_wide(f, shape, a)):
+            f.line("call void @spread_filters_wide(ptr %args)")
+            f.leave_when("true")
+    with f.when(is_winograd(f, shape, dtype, a)):
+        f.line("call void @spread_filters(ptr %args)")
+    return f.text()
+
+
+def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
+    f = Routine("convolve", [("ptr", "args")])
+    a = arguments(f, names, "input weight out epilogue state bundle scratch")
+    if is_padded(shape) or wide:
+        with f.when(f.is_("eq", a["turned"], str(FIRST))):
+            workspace = f.let(f"inttoptr i64 {a['workspace']} to ptr")
+            f.store("i64", "0", f.at(workspace, -FRONT), 8)
+            if wide:
+                f.store("i64", "0", f.at(workspace, WIDE.flag - FRONT), 8)
+    if wide:
+        with f.when(is_wide(f, shape, a)):
+            tell_pooled(f, "true")
+            f.line("call void @pool_squares(ptr %args)")
+            f.leave_when("true")
+    with f.when(is_winograd(f, shape, dtype, a)):
+        if wide:
+            tell_pooled(f, "false")
+        f.line("call void @winograd(ptr %args)")
+        f.leave_when("true")
+    with f.when(is_shifted(f, shape, dtype, a)):
+        if wide:
+            with f.when(is_by_rows(f, shape, a)):
+                tell_pooled(f, "true")
+                f.line("call void @winograd_rows(ptr %args)")
+                f.leave_when("true")
+            tell_pooled(f, "false")
+        f.line("call void @shifted(ptr %args)")
+        f.leave_when("true")
+    if wide:
+        tell_pooled(f, "false")
+    shared = f.let("alloca [6 x i64], align 8")
+    size = SOURCES[dtype][1]
+    for name in "input_image input_channel input_row input_column weight_filter".split():
+        a[name] = f.mul(a[name], str(size))
+    for name in ("out_image", "out_channel"):
+        a[name] = f.mul(a[name], str(shape.size))
+    taps = f.mul(a["kernel_height"], a["kernel_width"])
+    depth = f.mul(a["channels"], taps)
+    positions = f.mul(a["out_height"], a["out_width"])
+    small = is_small(f, a)
+    accumulate = f.is_("ne", a["accumulate"], "0")
+    all_ = f.both(f.is_("eq", a["first_column"], "0"), f.is_("eq", a["last_column"], positions))
+    other = f.let(f"xor i1 {f.either(small, accumulate)}, true")
+    together = bundled(f, shape, positions, a["images"], f.both(all_, other))
+    several = f.is_("sgt", together, "1")
+    stands = f.both(_stands(f, a, taps, str(size)), f.let(f"xor i1 {several}, true"))
+    room = Room.of(f, shape, a["scratch"])
+    with f.loop("0", a["images"], together) as image, f.loop("0", a["groups"]) as group:
+        images = f.minimum(f.sub(a["images"], image), together)
+        columns = f.mul(positions, images)
+        channel = f.mul(f.mul(group, a["channels"]), a["input_channel"])
+        source = f.at(a["input"], f.add(f.mul(image, a["input_image"]), channel))
+        filters = f.mul(group, a["filters"])
+        weight = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
+        out = f.add(f.mul(image, a["out_image"]), f.mul(filters, a["out_channel"]))
+        out = f.at(a["out"], out)
+        left = Matrix(weight, a["weight_filter"], str(size))
+        right = Matrix(source, str(size), a["input_channel"])
+        operands = Operands(f, shape, dtype, room, left, right, columns, stands)
+
+        place = f.add(image, a["origin"]), group
+        with f.when(small):
+            f.line(
+                f"call void @convolve_direct(ptr %args, ptr {source}, ptr {weight}, "
+                f"ptr {out}, i64 {place[0]}, i64 {group})"
+            )
+        given = [("ptr", a["epilogue"]), ("ptr", a["state"]), ("i64", positions), ("ptr", out)]
+        share_state(f, shared, [*given, ("i64", a["out_image"]), ("i64", a["out_channel"])])
+
+        def patches(
+            block: Block, operands: Operands = operands, apart: str = a["input_image"]
+        ) -> Panels:
+            return _patches(f, shape, operands, stands, block, positions, apart)
+
+        with f.when(f.let(f"xor i1 {small}, true")):
+            Multiply(
+                f,
+                shape,
+                right=patches,
+                left=operands.left_rows,
+                room=room,
+                part_rows=("0", a["filters"]),
+                part_columns=(a["first_column"], f.select(several, columns, a["last_column"])),
+                columns=columns,
+                depth=depth,
+                out=f.select(several, a["bundle"], out, "ptr"),
+                out_row=f.select(several, f.mul(columns, str(shape.size)), a["out_channel"]),
+                accumulate=accumulate,
+                epilogue=f.select(several, "@share_tile", a["epilogue"], "ptr"),
+                state=f.select(several, shared, a["state"], "ptr"),
+                place=place,
+                chunk=str(COLUMNS * shape.panel),
+            ).write()
+    return f.text()
+
+
+def _stands(f: Routine, a: dict[str, str], taps: str, size: str) -> str:
+    """Whether the image, as it stands, is the matrix of patches: one tap, no step, dense."""
+    found = f.is_("eq", taps, "1")
+    equal = [
+        (a["stride_height"], "1"),
+        (a["stride_width"], "1"),
+        (a["pad_height"], "0"),
+        (a["pad_width"], "0"),
+        (a["input_column"], size),
+        (a["input_row"], f.mul(a["input_width"], size)),
+        (a["out_height"], a["input_height"]),
+        (a["out_width"], a["input_width"]),
+    ]
+    for x, y in equal:
+        found = f.both(found, f.is_("eq", x, y))
+    return found
+
+
+def _patches(
+    f: Routine,
+    shape: Shape,
+    operands: Operands,
+    stands: str,
+    block: Block,
+    positions: str,
+    apart: str,
+) -> Panels:
+    """The panels of a block: of the image itself where it can be, else patches packed now.
+
+    positions: of one image     apart: bytes to the next one
+    """
+    found = operands.panels(block, stands)
+    bytes_ = f.mul(block.depth, str(shape.size))
+    with (
+        f.when(f.let(f"xor i1 {stands}, true")),
+        panels(f, shape, block.first, block.last, operands.columns) as (column, width),
+    ):
+        lanes = f.mul(width, str(shape.lanes))
+        valid = f.minimum(f.sub(operands.columns, column), lanes)
+        place = f.at(operands.room.panels, f.mul(f.sub(column, block.first), bytes_))
+        with pieces(f, positions, column, valid) as (image, position, before, count):
+            source = f.at(operands.right.base, f.mul(image, apart))
+            into = f.at(place, f.mul(before, str(shape.size)))
+            f.line(
+                f"call void @pack_patches(ptr %args, ptr {source}, i64 {position}, i64 {count}, "
+                f"i64 {lanes}, i64 {block.start}, i64 {block.depth}, ptr {into})"
+            )
+    return found

@@ -1,0 +1,234 @@
+"""Convolutions as steps of a plan: the three ops of `ops.conv`, and the words of their kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wend.base import dtypes
+from wend.compiler.ir.kernel import Kernel, Slot
+from wend.compiler.ir.layout import Layout, contiguous, is_dense
+from wend.compiler.ir.loops import CONVOLVE, Function, Op, Read
+from wend.compiler.ir.symbolic_extents import (
+    ONE,
+    ZERO,
+    Poly,
+    add,
+    constant,
+    mul,
+    product,
+    scale,
+    sub,
+)
+from wend.compiler.kernels.conv import forward as conv
+from wend.core.graph import Node
+from wend.core.symbolic import ARG, FLOORDIV
+
+__all__ = ["ROLES", "by_one_weight", "convolution", "lower_convolution", "tell_shared"]
+
+# Which of (input, weight, out) each op is given, in its order, and which one it makes.
+ROLES = {
+    "convolve": ("input", "weight", "out"),
+    "convolve_input": ("out", "weight", "input"),
+    "convolve_weight": ("input", "out", "weight"),
+}
+
+#: Words by which a convolution is told of its weight, but for the groups: a number of each call's
+#: own, and what is turned is of one group.
+_OF_A_WEIGHT = (
+    "weight weight_filter channels kernel_height kernel_width dilation_height dilation_width"
+).split()
+
+#: What else is called of a module.
+HELPERS = {
+    "convolve": ["turn_weight"],
+    "convolve_input": ["turn_weight"],
+    "convolve_weight": ["add_parts"],
+}
+
+
+def lower_convolution(low: Any, node: Node) -> bool:
+    """Add a convolution of one or two dims in float32 or float64; else False."""
+    f: Function = low.function
+    out = node.outputs[0]
+    rank = len(f.shape(out))
+    if f.dtypes[out] not in (dtypes.float32, dtypes.float64) or rank > 4:
+        return False
+    inputs = list(node.inputs)
+    for i in inputs:
+        low.materialise(i)
+    for k, role in enumerate(ROLES[node.prim.name][:2]):
+        value = f.resolve(inputs[k])
+        layout, shape = f.layout(value), f.shape(value)
+        # The gradient's rows are dense; so is all of a weight but for the step between filters.
+        free = {"weight": 1, "out": 2 if node.prim.name == "convolve_weight" else rank}.get(role)
+        if free is not None and not is_dense(shape[free:], layout.strides[free:]):
+            inputs[k] = low.copy(value)
+    f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
+    node = Node(node.prim, node.program, tuple(inputs), node.outputs, node.args, node.grad)
+    reads = [Read(i, tuple(range(len(f.shape(i))))) for i in inputs]
+    f.ops.append(Op(CONVOLVE, node, node.outputs, reads))
+    return True
+
+
+def convolution(f: Function, op: Op) -> Kernel:
+    """The kernel of a convolution."""
+    node = op.node
+    name = node.prim.name
+    dtype = f.dtypes[op.out]
+    kernel = Kernel(name, conv.core_text(name, dtype.name), f"{name} {op.out}")
+    operands = [read.value for read in op.reads]
+    values = dict(zip(ROLES[name], [*operands, op.out], strict=True))
+    kernel.source = dtype.name
+    kernel.helpers = HELPERS.get(name, [])
+    kernel.reads = [f.layout(i).base for i in operands]
+    kernel.writes = [op.out]
+    sizes = _geometry(f, node, values)
+    words: dict[str, Slot] = {word: Slot("extent", size) for word, size in sizes.items()}
+    for role, i in values.items():
+        layout = f.layout(i)
+        words[role] = Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
+    zero = Slot("word", 0)
+    zeros = "accumulate epilogue state first_column origin turned first_filter shared pool"
+    words |= dict.fromkeys(zeros.split(), zero)
+    words["last_filter"] = words["filters"]
+    scratch = constant(conv.scratch_bytes(dtype.name))
+    words["scratch"] = Slot("scratch", scratch, "scratch")
+    words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
+    channels, filters = _Size(sizes["channels"]), _Size(sizes["filters"])
+    taps = _Size(mul(sizes["kernel_height"], sizes["kernel_width"]))
+    sums = _poly(conv.spread_sums(name, channels, filters, taps, dtype.name))
+    words["spread"] = Slot("scratch", scale(sums, dtype.itemsize), "spread")
+    if name != "convolve_weight":
+        words["batch"] = Slot("extent", sizes["images"])
+    rows = sizes["channels" if name == "convolve_input" else "filters"]
+    bundle = scale(_poly(conv.bundle_sums(_Size(rows), dtype.name)), dtype.itemsize)
+    words["bundle"] = Slot("scratch", bundle, "bundle")
+    words["partial"] = zero
+    if name == "convolve_input" and any(n > 1 for n in node.prim.stride):
+        size = scale(_sums_of_a_phase(f, sizes), dtypes.float64.itemsize)
+        words["partial"] = Slot("scratch", size, "partial")
+    kernel.words = tuple(conv.WORDS[name])
+    kernel.slots = [words[word] for word in kernel.words]
+    return kernel
+
+
+def by_one_weight(kernels: Mapping[int, Kernel]) -> list[list[int]]:
+    """Which convolutions have one weight, that may be turned for all of them: several at a time."""
+    found: dict[Any, list[int]] = {}
+    for k, kernel in kernels.items():
+        if kernel.name == "convolve" and conv.keeps_turned(kernel.source):
+            words = [kernel.slots[kernel.words.index(name)] for name in _OF_A_WEIGHT]
+            found.setdefault((kernel.source, *words), []).append(k)
+    return [numbers for numbers in found.values() if len(numbers) > 1]
+
+
+def tell_shared(kernels: Mapping[int, Kernel]) -> None:
+    """Tell convolutions of one weight that they are several, whoever turns it.
+
+    How much transforming costs each of them decides how they are computed. It must not depend on
+    which of them are cut: their results are the same for any number of threads.
+    """
+    for numbers in by_one_weight(kernels):
+        for k in numbers:
+            kernels[k].slots[kernels[k].words.index("shared")] = Slot("word", 1)
+
+
+def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly]:
+    """Extents, steps and strides, by word; a single dim is the width of a picture one high."""
+    prim: Any = node.prim
+    nd = len(prim.stride)
+    sizes = [f.extents.path_expr(e) for e in node.args]
+    # The args end with the padding, in front and behind, and the groups.
+    groups, padding = sizes[-1], sizes[-1 - 2 * nd : -1 - nd]
+    shapes = {role: f.shape(i) for role, i in values.items()}
+    strides = {role: f.layout(i).strides for role, i in values.items()}
+
+    def dims(given: Any, missing: Poly) -> list[Any]:
+        return [missing] * (2 - nd) + list(given)
+
+    pairs = {
+        "input": dims(shapes["input"][2:], ONE),
+        "out": dims(shapes["out"][2:], ONE),
+        "kernel": dims(shapes["weight"][2:], ONE),
+        "stride": dims(map(constant, prim.stride), ONE),
+        "dilation": dims(map(constant, prim.dilation), ONE),
+        "pad": dims(padding, ZERO),
+    }
+    found = {
+        f"{what}_{side}": pair[i]
+        for what, pair in pairs.items()
+        for i, side in enumerate(("height", "width"))
+    }
+    for role in ("input", "out"):
+        image, channel, *rest = strides[role]
+        row, column = dims(rest, ZERO)
+        steps = {"image": image, "channel": channel, "row": row, "column": column}
+        if nd == 1:  # one row: how far the next one would be, had it one
+            steps["row"] = mul(column, shapes[role][2])
+        found |= {f"{role}_{side}": step for side, step in steps.items()}
+    filters = shapes["weight"][0]
+    found |= {
+        "images": shapes["input"][0],
+        "groups": groups,
+        "channels": shapes["weight"][1],
+        "filters": _share(f, filters, groups),
+        "weight_filter": strides["weight"][0],
+        "last_column": mul(*pairs["out"]),
+    }
+    return found
+
+
+def filters_of_group(f: Function, op: Op) -> Poly:
+    """How many filters a convolution has in each of its groups."""
+    filters = f.shape(op.reads[1].value)[0]
+    return _share(f, filters, f.extents.path_expr(op.node.args[-1]))
+
+
+def _share(f: Function, whole: Poly, parts: Poly) -> Poly:
+    """whole / parts, rounded down."""
+    quotient = f.extents.of((FLOORDIV, (ARG, 0), (ARG, 1)), None, (whole, parts).__getitem__)  # type: ignore[arg-type]
+    return f.extents.canonical(quotient)
+
+
+def _sums_of_a_phase(f: Function, sizes: dict[str, Poly]) -> Poly:
+    """See `conv.partial_sums`."""
+    sides = []
+    for side in ("height", "width"):
+        stride = sizes["stride_" + side]
+        sides.append(_share(f, add(sizes["input_" + side], sub(stride, ONE)), stride))
+    channels = _Size(mul(sizes["groups"], sizes["channels"]))
+    return _poly(conv.partial_sums(channels, _Size(mul(*sides))))
+
+
+class _Size:
+    """A polynomial that adds and multiplies."""
+
+    def __init__(self, poly: Poly) -> None:
+        self.poly = poly
+
+    def __add__(self, other: Any) -> _Size:
+        return _Size(add(self.poly, _poly(other)))
+
+    def __mul__(self, other: Any) -> _Size:
+        return _Size(mul(self.poly, _poly(other)))
+
+
+def _poly(x: Any) -> Poly:
+    return x.poly if isinstance(x, _Size) else constant(x)
+
+
+def _workspace(name: str, sizes: dict[str, Poly], dtype: str) -> Poly:
+    """Bytes that a gradient is computed with."""
+    taps = mul(sizes["kernel_height"], sizes["kernel_width"])
+    if name != "convolve_weight":
+        whole = product([sizes["groups"], sizes["filters"], sizes["channels"], taps])
+        return scale(whole, conv.workspace_sums(name, dtype) * dtypes.float32.itemsize)
+    sides = []
+    for side in ("height", "width"):
+        steps = mul(sub(sizes["out_" + side], ONE), sizes["stride_" + side])
+        reach = mul(sub(sizes["kernel_" + side], ONE), sizes["dilation_" + side])
+        sides.append(add(add(steps, reach), ONE))
+    channels, filters = _Size(sizes["channels"]), _Size(sizes["filters"])
+    area = mul(*sides)
+    return _poly(conv.weight_workspace(channels, filters, _Size(taps), _Size(area), dtype))

@@ -1,0 +1,535 @@
+"""Convolutions in steps of 1 that pack no patches: panels are the padded image, shifted by a tap.
+
+What neighbouring positions see through a tap lies side by side in the image. So the image is copied
+once with its padding, as many rows of it as the second-level cache has room for; a row of a panel
+is then vectors of that copy, at an offset that a table has for each step of depth. Rows of the copy
+share their padding, so that a column or two of it between rows of the output are computed in vain,
+and left out when a tile is stored.
+
+    void shifted(args)                      `convolve`, where `is_shifted`
+    void shifted_RxW(a, a_row, depth, offsets, b, pieces, out, out_row)
+
+    a + i * a_row               row i of the left operand, its steps side by side
+    b + offsets[k]              W vectors, one after the other
+    pieces                      see `_Pieces` and `_Moves`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wend.base.records import Record
+from wend.compiler.kernels.conv.depthwise import is_small
+from wend.compiler.kernels.conv.image_batches import most_columns
+from wend.compiler.kernels.matmul.macrokernel import (
+    Room,
+    Tiles,
+    arguments,
+    handed_rows,
+    panel_capacity,
+    panels,
+)
+from wend.compiler.kernels.matmul.microkernel import (
+    Shape,
+    add_products,
+    fetch,
+    lane_mask,
+    lane_range,
+    masked_store,
+    row_places,
+    spread_integer,
+)
+from wend.compiler.kernels.matmul.packing import SOURCES, Source
+from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.masks import store_counted
+
+__all__ = ["is_shifted", "shifted"]
+
+#: Steps of depth, at most: the rows of a tile stay in the first-level cache.
+_DEPTH = 1024
+#: Filters, at most: more of them pay for packing, after which there is less to be read in a step.
+_FILTERS = 64
+#: Bytes of an image's output that the second-level cache keeps: more are fetched for the epilogue.
+_FAR = 1 << 19
+#: Bytes of an image that are fetched before they are copied.
+_AHEAD = 1024
+#: Words of a vector whose lanes move.
+_WORDS = 8
+#: Rows of the output that one copy must serve, or all: those that the kernel reaches beyond are
+#: copied again for the next ones.
+_ROWS = 8
+
+
+def is_shifted(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
+    """Whether a convolution is computed this way, however it is cut: an i1.
+
+    a: words as `convolve` has them, strides in elements
+    """
+    # Parts of vectors are stored under a mask, which short vectors do one by one.
+    if shape.bytes < 32 or SOURCES[dtype][0] != shape.element:
+        return "false"
+    taps = f.mul(a["kernel_height"], a["kernel_width"])
+    positions = f.mul(a["out_height"], a["out_width"])
+    rows = _Window.of(f, a).rows(f, shape, a)
+    found = f.let(f"xor i1 {is_small(f, a)}, true")
+    # Small images of a batch are one product.
+    alone = f.is_("sgt", f.mul(positions, "2"), str(most_columns(shape)))
+    found = f.both(found, f.either(alone, f.is_("eq", a["batch"], "1")))
+    for relation, x, y in [
+        ("eq", a["stride_height"], "1"),
+        ("eq", a["stride_width"], "1"),
+        ("eq", a["accumulate"], "0"),
+        ("sge", taps, "2"),
+        ("sle", f.mul(a["channels"], taps), str(_DEPTH)),
+        ("sge", a["filters"], "1"),
+        ("sle", a["filters"], str(_FILTERS)),
+        ("sge", rows, f.minimum(a["out_height"], str(_ROWS))),
+    ]:
+        found = f.both(found, f.is_(relation, x, y))
+    return found
+
+
+class _Window(Record):
+    """What a kernel covers: its first tap's place, before 0 if steps go back, and its reach."""
+
+    above: str
+    before: str
+    down: str
+    pad: str  # columns of padding in front
+    pitch: str  # elements in a row of the copy
+
+    @staticmethod
+    def of(f: Routine, a: dict[str, str]) -> _Window:
+        found = []
+        for side in ("height", "width"):
+            reach = f.mul(f.sub(a["kernel_" + side], "1"), a["dilation_" + side])
+            back = f.minimum(reach, "0")
+            found += [back, f.sub(f.sub(reach, back), back)]
+        above, down, before, across = found
+        pad = f.sub(a["pad_width"], before)
+        # What is seen beyond a row must be padding, and where the next row has its own.
+        whole = f.add(a["out_width"], across)
+        pitch = f.maximum(a["out_width"], f.minimum(whole, f.add(pad, a["input_width"])))
+        pitch = f.maximum(pitch, f.sub(whole, f.maximum(pad, "0")))
+        return _Window(above, before, down, pad, pitch)
+
+    def rows(self, f: Routine, shape: Shape, a: dict[str, str]) -> str:
+        """Rows of the output that a copy serves, at most; below 1 if there is no room for one."""
+        left = f.sub(str(panel_capacity(shape) // 2), self.slack(f, shape))
+        line = f.maximum(f.mul(a["channels"], self.pitch), "1")
+        rows = f.sub(f.div(f.maximum(left, "0"), line), f.add(self.down, "1"))
+        return f.minimum(rows, a["out_height"])
+
+    def slack(self, f: Routine, shape: Shape) -> str:
+        """Elements behind the copy that are read, for lanes that nobody stores."""
+        return f.add(self.pitch, str(2 * shape.panel))
+
+
+def shifted(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The convolution, and its tiles."""
+    # Tiles of fewer rows are the last ones of few filters, or all of very few.
+    sizes = [(rows, shape.vectors) for rows in range(1, shape.rows + 1)]
+    sizes += [(shape.rows, width) for width in range(1, shape.vectors)]
+    texts = [_tile(shape, *size) for size in sizes]
+    table = ", ".join(
+        f"ptr @shifted_{rows}x{width if rows == shape.rows else shape.vectors}"
+        for rows in range(1, shape.rows + 1)
+        for width in range(1, shape.vectors + 1)
+    )
+    count = shape.rows * shape.vectors
+    texts.append(f"@shifted_tiles = internal constant [{count} x ptr] [{table}]\n")
+    f = Routine("shifted", [("ptr", "args")], internal=True)
+    a = arguments(f, names, "input weight out epilogue state scratch")
+    _Shifted(f, shape, Source(shape, dtype), a).write()
+    return "\n".join([*texts, f.text()])
+
+
+class _Pieces(Record):
+    """Where lanes of a panel's vectors go: a table of pieces, each within a row of the output.
+
+    In memory: where the pieces of each vector end, in bytes from the table's begin; then the table:
+    a mask, in bits, and the bytes from where the panel is stored to where the vector is.
+    """
+
+    f: Routine
+    shape: Shape
+    base: str
+
+    @staticmethod
+    def room(f: Routine, shape: Shape) -> str:
+        """Memory for the pieces of a panel, which has one for each lane, at most."""
+        words = 2 * shape.vectors + 2 * (shape.panel + 1)
+        return f.let(f"alloca [{words} x i64], align 64")
+
+    @property
+    def table(self) -> str:
+        """Behind the ends, of which as many again may be written."""
+        return self.f.at(self.base, 16 * self.shape.vectors)
+
+    def put(self, lanes: str, side: str, wide: str, pitch: str, own: str) -> str:
+        """Write down the pieces of a panel; how many columns are stored.
+
+        lanes: of all vectors     side: the first one's place in a row of the copy, of `pitch`, of
+        which `wide` are stored     own: an i1, whether they go to this call's own memory
+        """
+        f, shape, each = self.f, self.shape, str(self.shape.lanes)
+        for w in range(shape.vectors):
+            f.store("i64", "0", f.at(self.base, 8 * w), 8)
+        with f.turns("0", lanes) as run:
+            x, stored, entry = (run.carry("i64", start) for start in (side, "0", "0"))
+            vector = f.div(run.index, each)
+            lane = f.sub(run.index, f.mul(vector, each))
+            some = f.minimum(f.sub(wide, x), f.sub(each, lane))
+            some = f.maximum(f.minimum(some, f.sub(lanes, run.index)), "0")
+            here = f.at(self.table, entry)
+            bits = f.let(f"xor i64 {f.let(f'shl i64 -1, {some}')}, -1")
+            f.store("i64", f.let(f"shl i64 {bits}, {lane}"), here, 8)
+            f.store("i64", f.mul(f.sub(stored, lane), str(shape.size)), f.at(here, 8), 8)
+            next_ = f.add(entry, f.select(f.is_("eq", some, "0"), "0", "16"))
+            end = f.at(self.base, f.mul(vector, "8"))
+            for later in range(shape.vectors):
+                f.store("i64", next_, f.at(end, 8 * later), 8)
+            reached = f.add(x, some)
+            over = f.is_("sge", reached, wide)
+            run.step = f.select(over, f.sub(f.add(some, pitch), reached), some)
+            run.become(x, f.select(over, "0", reached))
+            run.become(stored, f.add(stored, some))
+            run.become(entry, next_)
+        return stored
+
+    def store(self, width: int, sums: list[str], out: str, apart: str) -> None:
+        """Store a tile, row by row so many vectors, the rows so many bytes apart."""
+        for w in range(width):
+            self._store(w, sums[w::width], out, apart)
+
+    def _store(self, w: int, sums: list[str], out: str, apart: str) -> None:
+        """Store the vectors of one column of a tile, one for each row."""
+        f, lanes = self.f, self.shape.lanes
+        first = f.load("i64", f.at(self.base, 8 * w - 8), 8) if w else "0"
+        with f.loop(first, f.load("i64", f.at(self.base, 8 * w), 8), "16") as piece:
+            here = f.at(self.table, piece)
+            bits = f.load(f"i{lanes}", here, 8)
+            mask = f.let(f"bitcast i{lanes} {bits} to <{lanes} x i1>")
+            to = f.at(out, f.load("i64", f.at(here, 8), 8))
+            for row, x in enumerate(sums):
+                masked_store(f, self.shape, x, f.at(to, f.mul(apart, str(row))), mask)
+
+
+class _Moves(Record):
+    """The same where lanes can move: those that are stored move to the front of a panel.
+
+    In memory: how many are to be stored, or more; whether any of them moves; then, for each four
+    bytes of two vectors, where among the four bytes of both they come from.
+    """
+
+    f: Routine
+    shape: Shape
+    base: str
+
+    @staticmethod
+    def room(f: Routine, shape: Shape) -> str:
+        """Memory for the moves of a panel."""
+        assert shape.vectors == 2 and shape.bytes == 4 * _WORDS
+        return f.let(f"alloca [{4 + _WORDS} x i64], align 64")
+
+    def put(self, lanes: str, side: str, wide: str, pitch: str, own: str) -> str:
+        """Write down the moves of a panel: see `_Pieces`."""
+        f, each = self.f, self.shape.size // 4
+        kind = f"<{_WORDS} x i32>"
+        low = f.minimum(side, wide)
+        start, begin, gap = (
+            spread_integer(f, _WORDS, x) for x in (f.sub(low, side), low, f.sub(pitch, wide))
+        )
+        lane = [
+            f"<{', '.join(f'i32 {(_WORDS * part + k) // each}' for k in range(_WORDS))}>"
+            for part in (0, 1)
+        ]
+        places = [f.let(f"add {kind} {x}, {begin}") for x in lane]
+        sources = [f.let(f"add {kind} {x}, {start}") for x in lane]
+        end = f.add(low, str(self.shape.panel))
+        with f.turns(wide, end, wide) as row:
+            edge = spread_integer(f, _WORDS, row.index)
+            now = [row.carry(kind, x) for x in sources]
+            for x, place in zip(now, places, strict=True):
+                beyond = f.let(f"icmp sge {kind} {place}, {edge}")
+                more = f.let(
+                    f"select <{_WORDS} x i1> {beyond}, {kind} {gap}, {kind} zeroinitializer"
+                )
+                row.become(x, f.let(f"add {kind} {x}, {more}"))
+        within = f"<{', '.join(f'i32 {k % each}' for k in range(_WORDS))}>"
+        for part, x in enumerate(now):
+            for _ in range(each - 1):
+                x = f.let(f"add {kind} {x}, {x}")
+            x = f.let(f"add {kind} {x}, {within}")
+            f.store(kind, x, f.at(self.base, 32 + 4 * _WORDS * part), 8)
+        reached = f.add(side, lanes)
+        rows = f.div(reached, pitch)
+        stored = f.minimum(f.sub(reached, f.mul(rows, pitch)), wide)
+        stored = f.sub(f.add(f.mul(rows, wide), stored), low)
+        f.store("i64", f.select(own, str(self.shape.panel), stored), f.at(self.base, 0), 8)
+        moved = f.either(f.is_("sge", side, wide), f.is_("sgt", reached, pitch))
+        f.store("i64", f.let(f"zext i1 {moved} to i64"), f.at(self.base, 8), 8)
+        return stored
+
+    def store(self, width: int, sums: list[str], out: str, apart: str) -> None:
+        """Store a tile: see `_Pieces`."""
+        f, shape, before = self.f, self.shape, self.f.block
+        rows = len(sums) // width
+        with f.when(f.is_("ne", f.load("i64", f.at(self.base, 8), 8), "0")):
+            moved = self._moved(width, sums)
+            inside = f.block
+        kind = shape.vector
+        sums = [
+            f.let(f"phi {kind} [ {x}, %{before} ], [ {y}, %{inside} ]")
+            for x, y in zip(sums, moved, strict=True)
+        ]
+        lines = [f.at(out, f.mul(apart, str(row))) for row in range(rows)]
+        valid = f.load("i64", self.base, 8)
+        for w in range(width):
+            left = f.sub(valid, str(w * shape.lanes))
+            places = [f.at(line, w * shape.bytes) for line in lines]
+            with f.when(f.is_("sgt", left, "0")):
+                given = (f, shape.element, shape.lanes, sums[w::width], places, shape.size, left)
+                store_counted(*given)
+
+    def _moved(self, width: int, sums: list[str]) -> list[str]:
+        """The vectors of a tile with what is stored in front."""
+        f, shape = self.f, self.shape
+        kind = f"<{_WORDS} x i32>"
+        words = f"<{_WORDS} x float>"
+        sources = [f.load(kind, f.at(self.base, 32 + 4 * _WORDS * w), 8) for w in range(width)]
+        last = ", ".join([f"i32 {_WORDS - 1}"] * _WORDS)
+        second = f.let(f"icmp sgt {kind} {sources[0]}, <{last}>")
+
+        def taken(x: str, source: str) -> str:
+            x = f.let(f"bitcast {shape.vector} {x} to {words}")
+            return f.let(f"call {words} @llvm.x86.avx2.permps({words} {x}, {kind} {source})")
+
+        found = []
+        for row in range(0, len(sums), width):
+            line = [taken(sums[row], sources[0])]
+            for x in sums[row + 1 : row + width]:
+                other = taken(x, sources[0])
+                line[0] = f.let(
+                    f"select <{_WORDS} x i1> {second}, {words} {other}, {words} {line[0]}"
+                )
+                line.append(taken(x, sources[1]))
+            found += [f.let(f"bitcast {words} {x} to {shape.vector}") for x in line]
+        return found
+
+
+def _places_of(f: Routine, shape: Shape, base: str = "") -> _Pieces | _Moves:
+    """What tells where lanes go, at an address, or in memory of its own."""
+    kind = _Moves if shape.moves else _Pieces
+    return kind(f, shape, base or kind.room(f, shape))
+
+
+def _tile(shape: Shape, rows: int, width: int) -> str:
+    names = "a a_row depth offsets b pieces out out_row"
+    pointers = {"a", "offsets", "b", "pieces", "out"}
+    parameters = [("ptr" if name in pointers else "i64", name) for name in names.split()]
+    f = Routine(f"shifted_{rows}x{width}", parameters, internal=True)
+    row_at = row_places(f, "%a", "%a_row", rows)
+    with f.turns("0", "%depth") as steps:
+        sums = [steps.carry(shape.vector, "zeroinitializer") for _ in range(rows * width)]
+        b = f.at("%b", f.load("i64", f.at("%offsets", f.mul(steps.index, "8")), 8))
+        panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
+        left = row_at(f.mul(steps.index, str(shape.size)))
+        for name, x in zip(sums, add_products(f, shape, left, panel, sums)):
+            steps.become(name, x)
+    _places_of(f, shape, "%pieces").store(width, sums, "%out", "%out_row")
+    return f.text()
+
+
+class _Shifted:
+    """The parts of the function."""
+
+    def __init__(self, f: Routine, shape: Shape, source: Source, a: dict[str, str]) -> None:
+        self.f, self.shape, self.source, self.a = f, shape, source, a
+        self.unit = str(shape.size)
+        self.window = window = _Window.of(f, a)
+        self.rows = window.rows(f, shape, a)
+        for name in (
+            "input_image input_channel input_row input_column weight_filter out_image out_channel"
+        ).split():
+            a[name] = f.mul(a[name], self.unit)
+        room = Room.of(f, shape, a["scratch"])
+        self.copy, self.offsets, self.tile = room.panels, room.rows, room.tile
+        self.line = f.mul(window.pitch, self.unit)
+        # An odd number of lines: else all channels were in the same places of a cache.
+        rows = f.add(f.add(self.rows, window.down), "1")
+        plane = f.ceil_div(f.mul(rows, self.line), shape.bytes)
+        self.plane = f.mul(f.let(f"or i64 {plane}, 1"), str(shape.bytes))
+        self.depth = f.mul(a["channels"], f.mul(a["kernel_height"], a["kernel_width"]))
+        self.pieces = _places_of(f, shape)
+        self.handed = f.is_("ne", a["epilogue"], "null", "ptr")
+
+    def write(self) -> None:
+        """All images and groups, some rows of the output after the other."""
+        f, a = self.f, self.a
+        self.write_offsets()
+        wide, first, last = a["out_width"], a["first_column"], a["last_column"]
+        bottom = f.div(f.add(last, f.sub(wide, "1")), wide)
+        with (
+            f.loop("0", a["images"]) as image,
+            f.loop("0", a["groups"]) as group,
+            f.loop(f.div(first, wide), bottom, self.rows) as top,
+        ):
+            channel = f.mul(f.mul(group, a["channels"]), a["input_channel"])
+            self.copy_rows(f.at(a["input"], f.add(f.mul(image, a["input_image"]), channel)), top)
+            filters = f.mul(group, a["filters"])
+            weight = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
+            out = f.add(f.mul(image, a["out_image"]), f.mul(filters, a["out_channel"]))
+            out = f.at(a["out"], out)
+            end = f.minimum(f.mul(f.add(top, self.rows), wide), last)
+            begin = self.place(f.maximum(f.mul(top, wide), first), top)
+            end = f.add(self.place(f.sub(end, "1"), top), "1")
+            with panels(f, self.shape, begin, end, end) as (at, width):
+                lanes = f.minimum(f.sub(end, at), f.mul(width, str(self.shape.lanes)))
+                columns = self.find_pieces(at, lanes, top)
+                at = f.at(self.copy, f.mul(at, self.unit))
+                place = (f.add(image, a["origin"]), group)
+                self.panel(at, width, columns, (weight, out), place)
+
+    def place(self, column: str, top: str) -> str:
+        """Where the window of a position begins in the copy, from that of row `top` on."""
+        f, wide = self.f, self.a["out_width"]
+        row = f.div(column, wide)
+        side = f.sub(column, f.mul(row, wide))
+        return f.add(f.mul(f.sub(row, top), self.window.pitch), side)
+
+    def write_offsets(self) -> None:
+        """Where each step of depth is in the copy, from the first step of the same window on."""
+        f, a, window = self.f, self.a, self.window
+        with (
+            f.loop("0", a["channels"]) as c,
+            f.loop("0", a["kernel_height"]) as kh,
+            f.loop("0", a["kernel_width"]) as kw,
+        ):
+            row = f.sub(f.mul(kh, a["dilation_height"]), window.above)
+            column = f.sub(f.mul(kw, a["dilation_width"]), window.before)
+            tap = f.add(f.mul(row, self.line), f.mul(column, self.unit))
+            step = f.mul(f.add(f.mul(c, a["kernel_height"]), kh), a["kernel_width"])
+            place = f.at(self.offsets, f.mul(f.add(step, kw), "8"))
+            f.store("i64", f.add(f.mul(c, self.plane), tap), place, 8)
+
+    def copy_rows(self, image: str, top: str) -> None:
+        """Copy what the rows of the output from `top` on see, with the padding, of all channels."""
+        f, a, shape, window = self.f, self.a, self.shape, self.window
+        first = f.sub(f.add(top, window.above), a["pad_height"])
+        # One row more: the last one shares its padding with it.
+        count = f.add(f.minimum(self.rows, f.sub(a["out_height"], top)), window.down)
+        count = f.add(count, "1")
+        if shape.masks:  # Masks are for all rows.
+            with self.vectors_across() as vector, self.lines(first, count) as line:
+                self.copy_vector(image, vector, line)
+        else:  # A row is stored whole, and what follows it by the next one.
+            with self.lines(first, count) as line, self.vectors_across() as vector:
+                self.copy_vector(image, vector, line)
+        behind = f.mul(f.sub(a["channels"], "1"), self.plane)
+        behind = f.at(self.copy, f.add(behind, f.mul(count, self.line)))
+        with f.loop("0", window.slack(f, shape), str(shape.lanes)) as at:
+            f.store(shape.vector, "zeroinitializer", f.at(behind, f.mul(at, self.unit)), shape.size)
+
+    @contextmanager
+    def vectors_across(self) -> Iterator[tuple[str, str, str | None, str]]:
+        """A loop over a row: bytes in the image, lanes there and to store (None: all), where."""
+        f, a, shape, low = self.f, self.a, self.shape, self.window.pad
+        with f.loop("0", self.window.pitch, str(shape.lanes)) as at:
+            seen = lane_range(
+                f, shape.lanes, f.sub(low, at), f.sub(f.add(a["input_width"], low), at)
+            )
+            stored = None
+            if shape.masks:
+                stored = lane_mask(f, shape.lanes, f.sub(self.window.pitch, at))
+            beyond = f.mul(f.sub(at, low), a["input_column"])
+            yield beyond, seen, stored, f.at(self.copy, f.mul(at, self.unit))
+
+    @contextmanager
+    def lines(self, first: str, count: str) -> Iterator[tuple[str, str, str]]:
+        """A loop over the rows of all channels: bytes in the image, whether there, and to where."""
+        f, a = self.f, self.a
+        with f.loop("0", a["channels"]) as channel, f.loop("0", count) as row:
+            ih = f.add(first, row)
+            inside = f.is_("ult", ih, a["input_height"])
+            offset = f.add(f.mul(channel, a["input_channel"]), f.mul(ih, a["input_row"]))
+            yield offset, inside, f.add(f.mul(channel, self.plane), f.mul(row, self.line))
+
+    def copy_vector(
+        self, image: str, vector: tuple[str, str, str | None, str], line: tuple[str, str, str]
+    ) -> None:
+        """Copy a vector of a row."""
+        f, a, shape = self.f, self.a, self.shape
+        beyond, seen, stored, into = vector
+        offset, inside, apart = line
+        beside = f.is_("eq", a["input_column"], self.unit)
+        mask = f.select(inside, seen, "zeroinitializer", f"<{shape.lanes} x i1>")
+        here = f.at(image, f.add(offset, beyond))
+        to = f.at(into, apart)
+        if not shape.masks:  # in order of memory, but for images that lie otherwise
+            fetch(f, f.at(here, _AHEAD), level=1)
+        with f.when(beside):
+            masked_store(f, shape, self.source.vector(f, here, mask), to, stored)
+        with f.when(f.let(f"xor i1 {beside}, true")):
+            x = self.source.gathered(f, here, a["input_column"], mask)
+            masked_store(f, shape, x, to, stored)
+
+    def find_pieces(self, at: str, lanes: str, top: str) -> tuple[str, str]:
+        """Write down what is stored of a panel; its first column of the output, and how many."""
+        f, wide, pitch = self.f, self.a["out_width"], self.window.pitch
+        row = f.div(at, pitch)
+        side = f.sub(at, f.mul(row, pitch))
+        column = f.add(f.mul(f.add(top, row), wide), f.minimum(side, wide))
+        return column, self.pieces.put(lanes, side, wide, pitch, self.handed)
+
+    def panel(
+        self,
+        at: str,
+        width: str,
+        columns: tuple[str, str],
+        to: tuple[str, str],
+        place: tuple[str, str],
+    ) -> None:
+        """The tiles of all filters.
+
+        at, width: where it begins in the copy, vectors     columns: the first one, how many
+        to: weight and output     place: see `Multiply`
+        """
+        f, a, shape = self.f, self.a, self.shape
+        column, count = columns
+        tiles = Tiles.of(f, shape, a["filters"])
+        out = f.at(to[1], f.mul(column, self.unit))
+        into_row = f.select(self.handed, str(shape.panel * shape.size), a["out_channel"])
+        far = f.is_("sgt", f.mul(a["out_channel"], a["filters"]), str(_FAR))
+        # Where all tiles of a panel have room, an epilogue gets them at once.
+        at_once = handed_rows(shape) >= _FILTERS
+
+        def hand_over(tile: str, height: str, row: str) -> None:
+            f.line(
+                f"call void {a['epilogue']}(ptr {tile}, i64 {height}, i64 {count}, i64 {row}, "
+                f"i64 {column}, i64 {place[0]}, i64 {place[1]}, ptr {a['state']})"
+            )
+
+        with f.turns("0", tiles.count) as loop:
+            row = loop.carry("i64", "0")
+            height = tiles.height(f, loop.index)
+            loop.become(row, f.add(row, height))
+            number = f.add(f.mul(f.sub(height, "1"), str(shape.vectors)), f.sub(width, "1"))
+            tile = f.load("ptr", f.at("@shifted_tiles", f.mul(number, "8")), 8)
+            left = f.at(to[0], f.mul(row, a["weight_filter"]))
+            into = f.at(out, f.mul(row, a["out_channel"]))
+            own = f.at(self.tile, f.mul(row, into_row)) if at_once else self.tile
+            into = f.select(self.handed, own, into, "ptr")
+            with f.when(f.both(self.handed, far)):
+                hand_over("null", height, row)
+            f.line(
+                f"call void {tile}(ptr {left}, i64 {a['weight_filter']}, i64 {self.depth}, "
+                f"ptr {self.offsets}, ptr {at}, ptr {self.pieces.base}, ptr {into}, i64 {into_row})"
+            )
+            if not at_once:
+                with f.when(self.handed):
+                    hand_over(self.tile, height, row)
+        if at_once:
+            with f.when(self.handed):
+                hand_over(self.tile, a["filters"], "0")

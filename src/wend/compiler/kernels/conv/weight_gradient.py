@@ -1,0 +1,274 @@
+"""The gradient of a convolution's weight, as a product over lines of the image.
+
+Its transpose, (C * KH * KW, F), is the product of the image seen through each tap, as it lies, and
+the gradient of the output, whose panels are packed. The image is copied first where its edges are
+missing (padding) or its type is narrower; sums are kept in the workspace and turned in the end.
+Several small images are one block of depth, so that their sums are fetched and stored once. That of
+many kernels of 3 x 3 is the matter of `winograd.weight_gradient`.
+"""
+
+from __future__ import annotations
+
+from wend.base.records import Record
+from wend.compiler.kernels.conv.depthwise import is_small
+from wend.compiler.kernels.conv.winograd.weight_gradient import is_winograd_weight
+from wend.compiler.kernels.matmul.macrokernel import DEPTH, arguments, column_panels, panels
+from wend.compiler.kernels.matmul.microkernel import (
+    Shape,
+    lane_mask,
+    lane_range,
+    masked_load,
+    masked_store,
+)
+from wend.compiler.kernels.matmul.operands import Matrix, pack_panel
+from wend.compiler.kernels.matmul.packing import SOURCES, Source, transposed
+from wend.compiler.llvm_ir.function import Routine
+
+__all__ = ["COPIED", "convolve_weight", "pad_image"]
+
+#: Elements of a channel up to which several images are copied at a time.
+COPIED = 2 * DEPTH
+
+
+class _Image(Record):
+    """Where channels lie, and strides in bytes."""
+
+    base: str
+    image: str
+    channel: str
+    row: str
+    column: str
+
+
+def convolve_weight(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The function, see `conv.forward`."""
+    f = Routine("convolve_weight", [("ptr", "args")])
+    a = arguments(f, names, "input out weight workspace scratch")
+    with f.when(is_winograd_weight(f, shape, dtype, a)):
+        f.line("call void @winograd_weight(ptr %args)")
+        f.leave_when("true")
+    size = str(SOURCES[dtype][1])
+    for name in "input_image input_channel input_row input_column out_image out_channel".split():
+        a[name] = f.mul(a[name], size)
+    a["weight_filter"] = f.mul(a["weight_filter"], str(shape.size))
+    taps = f.mul(a["kernel_height"], a["kernel_width"])
+    rows = f.mul(a["channels"], taps)
+    # The workspace: where each row begins in the image; the sums; the copied image.
+    whole = f.add(rows, str(shape.rows))
+    sums = f.at(a["workspace"], _up(f, f.mul(whole, "8")))
+    a["sums_row"] = f.mul(f.ceil_div(a["filters"], shape.lanes), str(shape.bytes))
+    sums_bytes = f.mul(whole, a["sums_row"])
+    height = _reach(f, a, "height")
+    width = _reach(f, a, "width")
+    copy = f.at(sums, _up(f, sums_bytes))
+    stands = _stands(f, a, shape, dtype, height, width)
+    unit = str(shape.size)
+    line = f.select(stands, a["input_row"], f.mul(width, unit))
+    area = f.mul(height, width)
+    plane = f.select(stands, a["input_channel"], f.mul(area, unit))
+    apart = f.select(stands, a["input_image"], f.mul(a["channels"], plane))
+    together = _together(f, a, stands, area)
+    column = f.select(stands, a["input_column"], unit)
+    with f.when(is_small(f, a)):
+        _directly(f, a)
+        f.leave_when("true")
+    _find_places(f, a, taps, rows, _Image("", apart, plane, line, column), shape)
+    with f.loop("0", a["groups"]) as group:
+        with f.loop("0", sums_bytes, str(shape.bytes)) as at:
+            f.store(shape.vector, "zeroinitializer", f.at(sums, at), shape.size)
+        channel = f.mul(f.mul(group, a["channels"]), a["input_channel"])
+        filters = f.mul(group, a["filters"])
+        with f.loop("0", a["images"], together) as first:
+            here = f.at(a["input"], f.add(f.mul(first, a["input_image"]), channel))
+            images = f.minimum(f.sub(a["images"], first), together)
+            copied = f.select(stands, "0", images)
+            with f.loop("0", copied) as image:
+                f.line(
+                    f"call void @pad_image(ptr %args, "
+                    f"ptr {f.at(here, f.mul(image, a['input_image']))}, i64 {height}, "
+                    f"i64 {width}, ptr {f.at(copy, f.mul(image, apart))})"
+                )
+            base = f.select(stands, here, copy, "ptr")
+            g = f.add(f.mul(first, a["out_image"]), f.mul(filters, a["out_channel"]))
+            matrix = Matrix(f.at(a["out"], g), a["out_channel"], size)
+            image_ = _Image(base, apart, plane, line, column)
+            _add_images(f, shape, a, rows, image_, images, matrix, sums)
+        to = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
+        _turn(f, shape, a, rows, sums, to)
+    return f.text()
+
+
+def _directly(f: Routine, a: dict[str, str]) -> None:
+    """With few filters in a group, tiles would be mostly empty."""
+    with f.loop("0", a["groups"]) as group:
+        source = f.at(a["input"], f.mul(f.mul(group, a["channels"]), a["input_channel"]))
+        filters = f.mul(group, a["filters"])
+        g = f.at(a["out"], f.mul(filters, a["out_channel"]))
+        to = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
+        f.line(f"call void @weight_direct(ptr %args, ptr {source}, ptr {g}, ptr {to})")
+
+
+def _up(f: Routine, size: str) -> str:
+    """A number of bytes, up to the next multiple of 64."""
+    return f.let(f"and i64 {f.add(size, '63')}, -64")
+
+
+def _reach(f: Routine, a: dict[str, str], dim: str) -> str:
+    """The extent of the image that the kernel touches, with its padding."""
+    steps = f.mul(f.sub(a["out_" + dim], "1"), a["stride_" + dim])
+    return f.add(f.add(steps, f.mul(f.sub(a["kernel_" + dim], "1"), a["dilation_" + dim])), "1")
+
+
+def _stands(
+    f: Routine, a: dict[str, str], shape: Shape, dtype: str, height: str, width: str
+) -> str:
+    """Whether the image can be read as it is: no edge is missing."""
+    if SOURCES[dtype][0] != shape.element:
+        return "false"
+    found = f.both(f.is_("eq", a["pad_height"], "0"), f.is_("eq", a["pad_width"], "0"))
+    found = f.both(found, f.is_("sle", height, a["input_height"]))
+    return f.both(found, f.is_("sle", width, a["input_width"]))
+
+
+def _together(f: Routine, a: dict[str, str], stands: str, area: str) -> str:
+    """How many images are a block of depth: what fits, copies too; 1 if one is several blocks."""
+    divisor = f.mul(a["out_height"], a["out_width"])
+    fit = f.div(str(DEPTH), f.select(f.is_("eq", divisor, "0"), "1", divisor))
+    room = f.div(str(COPIED), f.select(f.is_("sgt", area, "0"), area, "1"))
+    fit = f.select(stands, fit, f.minimum(fit, room))
+    return f.select(f.is_("sgt", fit, "1"), fit, "1")
+
+
+def _find_places(
+    f: Routine, a: dict[str, str], taps: str, rows: str, image: _Image, shape: Shape
+) -> None:
+    """Write down where each row of the product begins; the last tile repeats the last row."""
+    last = f.sub(rows, "1")
+    down = f.mul(a["dilation_height"], image.row)
+    across = f.mul(a["dilation_width"], image.column)
+    with f.when(f.is_("ne", rows, "0")), f.loop("0", f.add(rows, str(shape.rows))) as i:
+        row = f.minimum(i, last)
+        channel = f.div(row, taps)
+        tap = f.sub(row, f.mul(channel, taps))
+        kh = f.div(tap, a["kernel_width"])
+        kw = f.sub(tap, f.mul(kh, a["kernel_width"]))
+        place = f.add(f.mul(kh, down), f.mul(kw, across))
+        place = f.add(place, f.mul(channel, image.channel))
+        f.store("i64", place, f.at(a["workspace"], f.mul(i, "8")), 8)
+
+
+def _add_images(
+    f: Routine,
+    shape: Shape,
+    a: dict[str, str],
+    rows: str,
+    image: _Image,
+    images: str,
+    gradient: Matrix,
+    sums: str,
+) -> None:
+    """Add what images contribute: a whole block of depth, or one image block by block."""
+    most = str(DEPTH)
+    step = f.mul(a["stride_width"], image.column)
+    long = f.minimum(a["out_width"], most)
+    divisor = f.select(f.is_("eq", long, "0"), "1", long)
+    many = f.div(most, divisor)  # one line, if it is cut
+    chunk = str(column_panels(shape) * shape.panel)
+    with f.turns("0", a["filters"]) as chunks:
+        first, last = chunks.index, f.minimum(f.add(chunks.index, chunk), a["filters"])
+        rest = f.is_("sle", f.sub(a["filters"], last), str(shape.lanes))
+        last = f.select(rest, a["filters"], last)
+        chunks.step = f.sub(last, first)
+        with f.loop("0", a["out_height"], many) as oh, f.loop("0", a["out_width"], divisor) as ow:
+            count = f.minimum(f.sub(a["out_height"], oh), many)
+            length = f.minimum(f.sub(a["out_width"], ow), long)
+            each = f.mul(count, length)
+            depth = f.mul(each, images)
+            start = f.add(f.mul(oh, a["out_width"]), ow)
+            here = Matrix(
+                f.at(gradient.base, f.mul(start, gradient.step)), gradient.line, gradient.step
+            )
+            bytes_ = f.mul(depth, str(shape.size))
+            with panels(f, shape, first, last, a["filters"]) as at:
+                place = f.at(a["scratch"], f.mul(f.sub(at[0], first), bytes_))
+                part = f.mul(f.mul(each, at[1]), str(shape.bytes))
+                with f.loop("0", images) as i:
+                    lines = Matrix(f.at(here.base, f.mul(i, a["out_image"])), here.line, here.step)
+                    into = f.at(place, f.mul(i, part))
+                    pack_panel(f, shape, lines, a["filters"], each, *at, into)
+            y = f.mul(f.mul(oh, a["stride_height"]), image.row)
+            corner = f.at(image.base, f.add(y, f.mul(ow, step)))
+            jump = f.sub(f.mul(a["stride_height"], image.row), f.mul(length, step))
+            with f.loop("0", rows, str(shape.rows)) as row:
+                places = f.at(a["workspace"], f.mul(row, "8"))
+                with panels(f, shape, first, last, a["filters"]) as (column, wide):
+                    panel = f.at(a["scratch"], f.mul(f.sub(column, first), bytes_))
+                    offset = f.add(f.mul(row, a["sums_row"]), f.mul(column, str(shape.size)))
+                    function = f.at("@lines", f.mul(f.sub(wide, "1"), "8"))
+                    f.line(
+                        f"call void {f.load('ptr', function, 8)}(ptr {corner}, ptr {places}, "
+                        f"i64 {step}, i64 {jump}, i64 {image.image}, i64 {length}, i64 {count}, "
+                        f"i64 {images}, ptr {panel}, "
+                        f"i64 {f.mul(wide, str(shape.bytes))}, ptr {f.at(sums, offset)}, "
+                        f"i64 {a['sums_row']})"
+                    )
+
+
+def _turn(f: Routine, shape: Shape, a: dict[str, str], rows: str, sums: str, weight: str) -> None:
+    """Write the transposed sums into the weight's gradient, or add them to it."""
+    lanes, unit = shape.lanes, str(shape.size)
+    last = f.sub(rows, "1")
+    more = f.is_("ne", a["accumulate"], "0")
+    with f.loop("0", rows, str(lanes)) as row, f.loop("0", a["filters"], str(lanes)) as column:
+        mask = lane_mask(f, lanes, f.sub(rows, row))
+        offset = f.mul(column, unit)
+        block = []
+        for i in range(lanes):
+            line = f.mul(f.minimum(f.add(row, str(i)), last), a["sums_row"])
+            block.append(f.load(shape.vector, f.at(sums, f.add(line, offset)), shape.size))
+        for i, x in enumerate(transposed(f, shape, block)):
+            filter_ = f.add(column, str(i))
+            with f.when(f.is_("slt", filter_, a["filters"])):
+                to = f.add(f.mul(filter_, a["weight_filter"]), f.mul(row, unit))
+                to = f.at(weight, to)
+                none = f"<{lanes} x i1> zeroinitializer"
+                wanted = f.let(f"select i1 {more}, <{lanes} x i1> {mask}, {none}")
+                old = masked_load(f, shape, to, wanted)
+                masked_store(f, shape, f.let(f"fadd {shape.vector} {x}, {old}"), to, mask)
+
+
+def pad_image(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The function that copies the channels of a group with their padding, densely.
+
+    void pad_image(args, image, height, width, copy)
+    """
+    parameters = [("ptr", "args"), ("ptr", "image"), ("i64", "height"), ("i64", "width")]
+    f = Routine("pad_image", [*parameters, ("ptr", "copy")], internal=True)
+    a = arguments(f, names, "")
+    source = Source(shape, dtype)
+    lanes, size = shape.lanes, str(source.size)
+    for name in ("input_channel", "input_row", "input_column"):
+        a[name] = f.mul(a[name], size)
+    beside = f.is_("eq", a["input_column"], size)
+    apart = f.let(f"xor i1 {beside}, true")
+    row_bytes = f.mul("%width", str(shape.size))
+    start = f.mul(a["pad_width"], a["input_column"])
+    with f.loop("0", a["channels"]) as channel, f.loop("0", "%height") as row:
+        ih = f.sub(row, a["pad_height"])
+        inside = f.is_("ult", ih, a["input_height"])
+        low = a["pad_width"]
+        high = f.select(inside, f.add(a["input_width"], low), "0")
+        offset = f.add(f.mul(channel, a["input_channel"]), f.mul(ih, a["input_row"]))
+        line = f.at("%image", f.sub(offset, start))
+        to = f.at("%copy", f.mul(f.add(f.mul(channel, "%height"), row), row_bytes))
+        with f.loop("0", "%width", str(lanes)) as at:
+            mask = lane_range(f, lanes, f.sub(low, at), f.sub(high, at))
+            stored = lane_mask(f, lanes, f.sub("%width", at))
+            here = f.at(line, f.mul(at, a["input_column"]))
+            into = f.at(to, f.mul(at, str(shape.size)))
+            with f.when(beside):
+                masked_store(f, shape, source.vector(f, here, mask), into, stored)
+            with f.when(apart):
+                x = source.gathered(f, here, a["input_column"], mask)
+                masked_store(f, shape, x, into, stored)
+    return f.text()

@@ -1,0 +1,334 @@
+"""Convolutions of 3 x 3 by half of the multiplications: Winograd's F(4, 3) along the columns.
+
+Of few channels squares do not pay: each place of a square would be a product of a few steps, and
+what is transformed before and after is as much work. So lines are transformed along one dim only.
+Four rows of the output see six of the image, in whose place come six sums of them (see
+`winograd.tiles_4x4`); each is convolved with one of six sums of the kernel's rows, as a line of
+the image is with a line of three taps, and of six such results four rows are made: 18
+multiplications for 36. Nothing moves between lanes. Rounding errors are up to 2.5 times those of
+plain sums.
+
+    void winograd_rows(args)                `convolve`, where `is_shifted` and `is_by_rows`
+    void spread_rows(args, to)
+    void spread_lines(args, image, top, to, line)
+    void rows_RxW(kernels, panel, channels, line, plane, sums, apart)
+    void join_lines(sums, rows, width, to, apart)
+
+Of four rows of the output all is done before the next ones are: the lines that they see, of all
+channels, and the sums of some columns stay in the first-level cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wend.compiler.kernels.conv.winograd.pool import is_pooled, pooled_size
+from wend.compiler.kernels.conv.winograd.tiles_2x2 import parameters
+from wend.compiler.kernels.conv.winograd.tiles_4x4 import WIDE, cut, join_line, spread_line
+from wend.compiler.kernels.matmul.macrokernel import Room, Tiles, arguments, panel_capacity
+from wend.compiler.kernels.matmul.microkernel import (
+    LINE,
+    Shape,
+    fetch,
+    lane_mask,
+    lane_range,
+    spread,
+)
+from wend.compiler.kernels.matmul.packing import Source
+from wend.compiler.llvm_ir.function import Routine
+
+__all__ = ["is_by_rows", "rows_functions"]
+
+# Filters from which on this pays, channels of which sums are as accurate as plain ones of many, and
+# columns of which no part of a vector is stored.
+_FILTERS, _CHANNELS, _COLUMNS = 8, 16, 8
+# Rows of a tile, at least, of so many filters.
+_ROWS = 4
+_SIDE, _SEEN, _TAPS = WIDE.side, WIDE.seen, 3
+
+
+def _line(f: Routine, shape: Shape, a: dict[str, str]) -> str:
+    """Bytes of a line of what is transformed: whole vectors, with what panels reach beyond."""
+    vectors = f.ceil_div(f.add(a["out_width"], str(_TAPS - 1)), shape.lanes)
+    return f.mul(f.add(vectors, "1"), str(shape.bytes))
+
+
+def is_by_rows(f: Routine, shape: Shape, a: dict[str, str]) -> str:
+    """Whether a convolution for which `is_shifted` holds is computed this way: an i1."""
+    lines = f.mul(f.mul(a["channels"], str(_SEEN)), _line(f, shape, a))
+    taken = f.mul(f.ceil_div(a["out_height"], _SIDE), str(_SEEN * 8))
+    taken = f.mul(taken, f.mul(f.ceil_div(a["out_width"], shape.lanes), str(shape.lanes)))
+    direct = f.mul(f.mul(a["out_height"], a["out_width"]), str(_TAPS * 6))
+    found = f.is_("eq", a["groups"], "1")
+    if shape.masks:  # where squares of 2 x 2 do not take so many as they do elsewhere
+        fewer = f.minimum(a["channels"], a["filters"])
+        found = f.both(found, f.is_("slt", fewer, str(_CHANNELS)))
+    for relation, x, y in [
+        ("eq", a["kernel_height"], str(_TAPS)),
+        ("eq", a["kernel_width"], str(_TAPS)),
+        ("eq", a["dilation_height"], "1"),
+        ("eq", a["dilation_width"], "1"),
+        ("eq", a["input_column"], "1"),
+        ("sge", a["filters"], str(_FILTERS)),
+        ("sge", a["out_width"], str(_COLUMNS)),
+        ("sle", a["channels"], str(_CHANNELS)),
+        ("sle", lines, str(panel_capacity(shape) * shape.size)),
+        # With what fills squares and vectors, at most 3/4 of the multiplications must be left.
+        ("sle", taken, direct),
+    ]:
+        found = f.both(found, f.is_(relation, x, y))
+    return found
+
+
+def rows_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
+    """The functions, of a processor that has those of `winograd.tiles_4x4`."""
+    whole, shape = shape, cut(shape, 2)
+    sizes = [(rows, width) for rows in range(_ROWS, shape.rows + 1) for width in (1, shape.vectors)]
+    table = ", ".join(f"ptr @rows_{rows}x{width}" for rows, width in sizes)
+    return [
+        *(_tile(shape, rows, width) for rows, width in sizes),
+        f"@rows_tiles = internal constant [{len(sizes)} x ptr] [{table}]\n",
+        _spread_rows(shape, dtype, names),
+        _spread_lines(shape, dtype, names),
+        _join_lines(shape),
+        _winograd_rows(whole, shape, names),
+    ]
+
+
+def _spread_rows(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The function that transforms the kernels: tile by tile (places, channels, taps, rows)."""
+    f = Routine("spread_rows", parameters("ptr args, ptr to"), internal=True)
+    a = arguments(f, names, "weight")
+    source = Source(shape, dtype)
+    unit, each = str(shape.size), _TAPS * shape.size
+    three = lane_mask(f, shape.lanes, str(_TAPS))
+    row_bytes = f.mul(a["weight_filter"], unit)
+    tile_row = f.mul(f.mul(a["channels"], str(each)), str(_SEEN))
+    with _tiles_of(f, shape, a) as (row, height):
+        line = f.mul(height, unit)
+        apart = f.mul(f.mul(a["channels"], str(_TAPS)), line)
+        tile = f.at("%to", f.mul(row, tile_row))
+        with f.loop("0", height) as i, f.loop("0", a["channels"]) as c:
+            here = f.add(f.mul(f.add(row, i), row_bytes), f.mul(c, str(_TAPS * each)))
+            here = f.at(a["weight"], here)
+            taps = [source.vector(f, f.at(here, r * each), three) for r in range(_TAPS)]
+            to = f.at(tile, f.add(f.mul(f.mul(c, str(_TAPS)), line), f.mul(i, unit)))
+            for k, x in enumerate(WIDE.taps(f, shape, taps)):
+                for tap in range(_TAPS):
+                    one = f.let(f"extractelement {shape.vector} {x}, i64 {tap}")
+                    place = f.add(f.mul(apart, str(k)), f.mul(line, str(tap)))
+                    f.store(shape.element, one, f.at(to, place), shape.size)
+    return f.text()
+
+
+@contextmanager
+def _tiles_of(f: Routine, shape: Shape, a: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """A loop over tiles of all filters: the first row of each, and its height."""
+    tiles = Tiles.of(f, shape, a["filters"])
+    with f.turns("0", tiles.count) as loop:
+        row = loop.carry("i64", "0")
+        height = tiles.height(f, loop.index)
+        loop.become(row, f.add(row, height))
+        yield row, height
+
+
+def _tile(shape: Shape, rows: int, width: int) -> str:
+    """The function of a tile: some filters, one or two vectors, all places one after the other.
+
+    Of one vector, two places at a time keep as many sums.
+    """
+    words = "ptr kernels, ptr panel, i64 channels, i64 line, i64 plane, ptr sums, i64 apart"
+    f = Routine(f"rows_{rows}x{width}", parameters(words), internal=True)
+    kind, step = shape.vector, rows * shape.size
+    together = shape.vectors // width
+    place_bytes = f.mul("%channels", str(_TAPS * step))
+    with f.turns("0", str(_SEEN), str(together)) as places:
+        kernel = places.carry("ptr", "%kernels")
+        seen = f.at("%panel", f.mul(places.index, "%plane"))
+        with f.turns("0", "%channels") as channels:
+            sums = [channels.carry(kind, "zeroinitializer") for _ in range(rows * shape.vectors)]
+            left, right = channels.carry("ptr", kernel), channels.carry("ptr", seen)
+            now = sums
+            for tap in range(_TAPS):
+                there = [
+                    f.at(f.at(right, f.mul("%plane", str(k))), tap * shape.size + w * shape.bytes)
+                    for k in range(together)
+                    for w in range(width)
+                ]
+                panel = [f.load(kind, place, shape.size) for place in there]
+                made = []
+                for row in range(rows):
+                    for k in range(together):
+                        place = f.at(f.at(left, f.mul(place_bytes, str(k))), tap * step)
+                        place = f.at(place, row * shape.size)
+                        factor = spread(f, shape, f.load(shape.element, place, shape.size))
+                        for w in range(width):
+                            n = k * width + w
+                            many = f"{kind} {factor}, {kind} {panel[n]}, "
+                            many += f"{kind} {now[row * shape.vectors + n]}"
+                            name = f"@llvm.fmuladd.{shape.suffix}"
+                            made.append(f.let(f"call {kind} {name}({many})"))
+                now = made
+            for name, x in zip(sums, now, strict=True):
+                channels.become(name, x)
+            channels.become(left, f.at(left, _TAPS * step))
+            channels.become(right, f.at(right, "%line"))
+        into = f.at("%sums", f.mul(places.index, "%apart"))
+        for row in range(rows):
+            for n in range(shape.vectors):
+                k, w = divmod(n, width)
+                place = f.at(into, f.mul("%apart", str(k)))
+                place = f.at(place, row * shape.tile_row + w * shape.bytes)
+                f.store(kind, sums[row * shape.vectors + n], place, shape.bytes)
+        places.become(kernel, f.at(kernel, f.mul(place_bytes, str(together))))
+    return f.text()
+
+
+def _spread_lines(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The function that transforms the lines from `top` on: planes of (channels, columns)."""
+    words = "ptr args, ptr image, i64 top, ptr to, i64 line"
+    f = Routine("spread_lines", parameters(words), internal=True)
+    a = arguments(f, names, "")
+    source = Source(shape, dtype)
+    unit = str(shape.size)
+    channel, row = f.mul(a["input_channel"], unit), f.mul(a["input_row"], unit)
+    inside = [f.is_("ult", f.add("%top", str(r)), a["input_height"]) for r in range(_SEEN)]
+    none = f"<{shape.lanes} x i1> zeroinitializer"
+    first = f.at("%image", f.sub(f.mul("%top", row), f.mul(a["pad_width"], unit)))
+    apart = f.mul("%line", a["channels"])
+    with f.loop("0", "%line", str(shape.bytes)) as at:
+        ahead = f.div(at, unit)
+        side = f.sub(ahead, a["pad_width"])
+        mask = lane_range(f, shape.lanes, f.sub("0", side), f.sub(a["input_width"], side))
+        masks = [f.let(f"select i1 {i}, <{shape.lanes} x i1> {mask}, {none}") for i in inside]
+        with f.loop("0", a["channels"]) as c:
+            here = f.at(first, f.add(f.mul(c, channel), at))
+            places = [f.at(here, f.mul(row, str(r))) for r in range(_SEEN + _SIDE)]
+            for place in places[_SEEN:]:
+                fetch(f, place, level=1)
+            read = [source.vector(f, place, m) for place, m in zip(places, masks, strict=False)]
+            to = f.at("%to", f.add(f.mul(c, "%line"), at))
+            for k, x in enumerate(spread_line(f, shape, read)):
+                f.store(shape.vector, x, f.at(to, f.mul(apart, str(k))), shape.bytes)
+    return f.text()
+
+
+def _join_lines(shape: Shape) -> str:
+    """The function that makes four tiles of six, `apart` bytes from one another."""
+    words = "ptr sums, i64 rows, i64 width, ptr to, i64 apart"
+    f = Routine("join_lines", parameters(words), internal=True)
+    with f.loop("0", "%rows") as i, f.loop("0", "%width") as w:
+        offset = f.add(f.mul(i, str(shape.tile_row)), f.mul(w, str(shape.bytes)))
+        here, to = f.at("%sums", offset), f.at("%to", offset)
+        sums = [
+            f.load(shape.vector, f.at(here, f.mul("%apart", str(k))), shape.bytes)
+            for k in range(_SEEN)
+        ]
+        for k, x in enumerate(join_line(f, shape, sums)):
+            f.store(shape.vector, x, f.at(to, f.mul("%apart", str(k))), shape.bytes)
+    return f.text()
+
+
+def _is_over(f: Routine, shape: Shape, ready: str, columns: str, left: str) -> str:
+    """Whether a tile with so many windows is handed on: an i1.
+
+    It is if it is more than half full, or if these columns are the last ones; and half full, if the
+    windows behind it fill more than half a tile, but no whole one: neither is short of a vector.
+    """
+    half = shape.panel // 2
+    last = f.is_("eq", columns, left)
+    behind = f.div(f.sub(left, columns), "2")
+    enough = f.is_("ult", f.sub(behind, str(half + 1)), str(half - 1))
+    over = f.either(last, f.is_("sgt", ready, str(half)))
+    return f.either(over, f.both(enough, f.is_("eq", ready, str(half))))
+
+
+def _winograd_rows(whole: Shape, shape: Shape, names: list[str]) -> str:
+    f = Routine("winograd_rows", [("ptr", "args")], internal=True)
+    a = arguments(f, names, "input out epilogue state scratch")
+    unit, tile_row = str(shape.size), str(shape.tile_row)
+    room = Room.of(f, whole, a["scratch"])
+    line = _line(f, shape, a)
+    # A line more: else tiles were in the same places of a cache.
+    apart = f.add(f.mul(a["filters"], tile_row), str(LINE))
+    plane = f.mul(a["channels"], line)
+    # Behind each other: sums, tiles, kernels.
+    sums = room.rows
+    tiles = f.at(sums, f.mul(apart, str(_SEEN)))
+    kernels = f.at(tiles, f.mul(apart, str(_SIDE)))
+    kernel_row = f.mul(f.mul(a["channels"], unit), str(_SEEN * _TAPS))
+    f.line(f"call void @spread_rows(ptr %args, ptr {kernels})")
+    wide, image_bytes = a["out_width"], f.mul(a["input_image"], unit)
+    channel = f.mul(a["out_channel"], unit)
+    pooled = is_pooled(f, a)
+    unpooled = f.let(f"xor i1 {pooled}, true")
+    handed = f.is_("ne", a["epilogue"], "null", "ptr")
+    not_handed = f.let(f"xor i1 {handed}, true")
+    # What is in no window is not computed.
+    down, across = pooled_size(f, a)
+    until = f.select(pooled, f.mul(across, "2"), wide)
+    # Of one image it may be a part: groups of rows whose first position is in it.
+    four = f.mul(wide, str(_SIDE))
+    begin, end = (
+        f.div(f.add(a[name], f.sub(four, "1")), four) for name in ("first_column", "last_column")
+    )
+    end = f.select(pooled, f.minimum(end, f.ceil_div(down, _SIDE // 2)), end)
+    with f.loop("0", a["images"]) as image, f.loop(begin, end) as group:
+        top = f.mul(group, str(_SIDE))
+        seen = f.sub(top, a["pad_height"])
+        here = f.at(a["input"], f.mul(image, image_bytes))
+        given = f"ptr {here}, i64 {seen}, ptr {room.panels}, i64 {line}"
+        f.line(f"call void @spread_lines(ptr %args, {given})")
+        high = f.minimum(f.sub(a["out_height"], top), str(_SIDE))
+        out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], unit)))
+        with f.turns("0", until) as run:
+            waiting = run.carry("i64", "0")
+            # The last columns are no less than a vector: those before them are fewer.
+            left = f.sub(until, run.index)
+            most, lanes = str(shape.panel), str(shape.lanes)
+            fewer = f.is_("slt", left, str(shape.panel + shape.lanes))
+            shared = f.select(f.is_("sgt", left, most), f.sub(left, lanes), left)
+            columns = f.select(fewer, shared, most)
+            run.step = columns
+            width = f.select(f.is_("sgt", columns, lanes), "2", "1")
+            panel = f.at(room.panels, f.mul(run.index, unit))
+            with _tiles_of(f, shape, a) as (row, height):
+                number = f.add(f.mul(f.sub(height, str(_ROWS)), str(shape.vectors)), width)
+                place = f.at("@rows_tiles", f.mul(f.sub(number, "1"), "8"))
+                kernel = f.at(kernels, f.mul(row, kernel_row))
+                into = f.at(sums, f.mul(row, tile_row))
+                f.line(
+                    f"call void {f.load('ptr', place, 8)}(ptr {kernel}, ptr {panel}, "
+                    f"i64 {a['channels']}, i64 {line}, i64 {plane}, ptr {into}, i64 {apart})"
+                )
+            # Windows wait for those of the next columns: together they fill a tile.
+            ready = f.add(waiting, f.div(columns, "2"))
+            over = _is_over(f, shape, ready, columns, left)
+            run.become(waiting, f.select(over, "0", ready))
+            with f.when(pooled):
+                to = f.at(tiles, f.mul(waiting, unit))
+                given = f"ptr {sums}, i64 {a['filters']}, ptr {to}, i64 {apart}"
+                f.line(f"call void @pool_lines({given})")
+                with f.when(over):
+                    given = f"ptr %args, ptr {tiles}, i64 {apart}, i64 {a['filters']}, i64 0"
+                    first = f.sub(f.div(run.index, "2"), waiting)
+                    place = f"i64 {f.div(top, '2')}, i64 {first}, i64 {ready}, i64 {image}"
+                    f.line(f"call void @hand_pooled({given}, {place})")
+            given = f"ptr {sums}, i64 {a['filters']}, i64 {width}, ptr {tiles}, i64 {apart}"
+            with f.when(unpooled):
+                f.line(f"call void @join_lines({given})")
+            with f.loop("0", f.select(pooled, "0", high)) as down:
+                made = f.at(tiles, f.mul(down, apart))
+                column = f.add(f.mul(f.add(top, down), wide), run.index)
+                with f.when(handed):
+                    f.line(
+                        f"call void {a['epilogue']}(ptr {made}, i64 {a['filters']}, "
+                        f"i64 {columns}, i64 0, i64 {column}, i64 {f.add(image, a['origin'])}, "
+                        f"i64 0, ptr {a['state']})"
+                    )
+                with f.when(not_handed):
+                    to = f.at(out, f.mul(column, unit))
+                    given = f"ptr {made}, i64 {a['filters']}, i64 {columns}, ptr {to}"
+                    f.line(f"call void @store_lines({given}, i64 {channel})")
+    return f.text()

@@ -1,0 +1,535 @@
+"""Convolutions of 3 x 3 by still fewer multiplications: Winograd's F(4 x 4, 3 x 3).
+
+Squares are of 4 x 4 outputs, each of which sees 6 x 6 of the image: 36 multiplications for a
+square, channel and filter in place of 64 (see `winograd.tiles_2x2`, whose loops these functions
+serve). The six numbers of a line stand for a polynomial's values at 0, +-1/sqrt(2), +-sqrt(2) and
+infinity: of these points rounding errors are about twice those of plain sums, of 0, +-1, +-2 it
+would be five times.
+
+    void spread_panel(args, first, count, to, apart)
+    void join_whole(args, sums, line, apart, first, count)      see `winograd.pool`
+    void store_lines(tile, rows, columns, to, step)
+    void single_R(left, row, plane, right, apart, depth, out, line, sums_apart)
+
+    left + i * row, right       rows of kernels, and a panel in which one vector is of squares
+    plane, apart, sums_apart    bytes to the next place's
+
+Vectors have eight lanes or 16, and are of as many squares that may lie anywhere in an image or
+several. Of eight these are the even ones, and then the odd ones, so that two neighbours are in the
+two halves at one place, and four lines are turned within the halves; of 16 each four lanes have one
+of every four neighbours. Registers may be 16: lines and columns are transformed one by one, and are
+kept in memory in between.
+
+With 16 lanes a panel is one vector: images have few squares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from wend.base import dtypes
+from wend.compiler.kernels.conv.image_batches import pieces
+from wend.compiler.kernels.conv.winograd.tiles_2x2 import (
+    LEAST_ROWS,
+    NARROW,
+    Squares,
+    count_squares,
+    difference,
+    filled,
+    has_tiles,
+    is_large,
+    parameters,
+    pays,
+    spread_weight,
+    squares_of,
+    suited,
+    together,
+    total,
+    winograd,
+)
+from wend.compiler.kernels.matmul.macrokernel import arguments
+from wend.compiler.kernels.matmul.microkernel import (
+    LINE,
+    Shape,
+    add_products,
+    lane_mask,
+    lane_range,
+    masked_store,
+    row_places,
+)
+from wend.compiler.kernels.matmul.packing import Source, shuffled
+from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.values import literal
+
+__all__ = [
+    "FILTERS",
+    "JOINED",
+    "WIDE",
+    "WIDE_VECTORS",
+    "SquareTiles",
+    "cut",
+    "has_wide",
+    "is_wide",
+    "join_columns",
+    "join_line",
+    "panel_runs",
+    "spread_line",
+    "square_of",
+    "wide_functions",
+    "woven",
+]
+
+#: Filters of a tile.
+FILTERS = 8
+#: Vectors of a panel, at most: images have few squares.
+WIDE_VECTORS = 1
+#: Neighbours among squares whose lines are a tile's.
+_GROUP = 4
+#: Channels that are transformed along columns before they are along lines.
+_CHANNELS = 4
+# Squares that are multiplied before the next ones are transformed.
+_CHUNK = 32
+# Squares of all images, times channels, from which on this pays, and how many eighths of what
+# squares of 2 x 2 take must be left, at most: measured.
+_WORK, _EIGHTHS = 512, 7
+# The same where the weight is transformed for several convolutions, and has so many channels: of
+# fewer ones there is little to gain for more rounding errors.
+_SHARED_WORK, _SHARED_CHANNELS = 288, 32
+# With vectors of 16 lanes, channels up to which it does: of more, what a chunk of squares becomes
+# has no room beside the kernels in the second-level cache, and 2 x 2 are multiplied faster.
+_MOST = 32
+_NEAR, _FAR = 2**-0.5, 2**0.5
+
+_PANEL = "ptr args, i64 first, i64 count"
+JOINED = _PANEL.replace("args", "args, ptr sums, i64 line, i64 apart")
+
+
+def has_wide(shape: Shape, dtype: str) -> bool:
+    """Whether there are these functions for a processor."""
+    known = (2, 8) if shape.moves else (3, 16)
+    return has_tiles(shape, dtype) and (shape.vectors, shape.lanes) == known
+
+
+def cut(shape: Shape, vectors: int) -> Shape:
+    """How these functions cut what they compute: panels of no more vectors than that."""
+    if shape.vectors <= 2:
+        return shape
+    return Shape(
+        shape.element, shape.size, shape.lanes, shape.rows, vectors, shape.masks, line=shape.panel
+    )
+
+
+def square_of(shape: Shape, lane: int) -> int:
+    """Which square of a vector is in a lane: each four lanes have one of every four neighbours."""
+    return shape.lanes // 4 * (lane % 4) + lane // 4
+
+
+def woven(shape: Shape) -> tuple[list[int], list[int]]:
+    """Within each four lanes of two vectors: the first two, in turns, and the other two."""
+    low, high = (
+        [
+            start + k + side
+            for start in range(0, shape.lanes, 4)
+            for k in ks
+            for side in (0, shape.lanes)
+        ]
+        for ks in ((0, 1), (2, 3))
+    )
+    return low, high
+
+
+def is_wide(f: Routine, shape: Shape, a: dict[str, str]) -> str:
+    """Whether a convolution is computed this way, however it is cut: an i1."""
+    counts = [count_squares(f, a, a["batch"], way) for way in (WIDE, NARROW)]
+    shapes = cut(shape, WIDE_VECTORS), shape
+    multiplied = [filled(f, *pair) for pair in zip(shapes, counts, strict=True)]
+    positions = f.mul(f.mul(a["out_height"], a["out_width"]), a["batch"])
+    work = [f.mul(n, str(way.places)) for n, way in zip(multiplied, (WIDE, NARROW), strict=True)]
+    several = f.is_("ne", a["shared"], "0")
+    several = f.both(several, f.is_("sge", a["channels"], str(_SHARED_CHANNELS)))
+    enough = f.select(several, str(_SHARED_WORK), str(_WORK))
+    found = f.let(f"xor i1 {is_large(f, a)}, true")
+    if shape.masks:
+        found = f.both(found, f.is_("sle", a["channels"], str(_MOST)))
+    for relation, x, y in [
+        *suited(shapes[0], a),
+        ("eq", a["dilation_height"], "1"),
+        ("eq", a["dilation_width"], "1"),
+        ("sge", f.mul(counts[0], a["channels"]), enough),
+        pays(f, multiplied[0], positions, WIDE),
+        ("sle", f.mul(work[0], "8"), f.mul(work[1], str(_EIGHTHS))),
+    ]:
+        found = f.both(found, f.is_(relation, x, y))
+    return found
+
+
+def wide_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
+    """The functions, of a processor that has them."""
+    shape = cut(shape, WIDE_VECTORS)
+    heights = range(LEAST_ROWS, shape.rows + 1)
+    table = ", ".join(f"ptr @single_{rows}" for rows in heights)
+    return [
+        spread_weight(shape, dtype, names, WIDE),
+        _spread_panel(shape, dtype, names),
+        _store_lines(shape),
+        _join_whole(shape, names),
+        *(_single(shape, rows) for rows in heights),
+        f"@singles = internal constant [{len(heights)} x ptr] [{table}]\n",
+        winograd(shape, dtype, names, WIDE),
+    ]
+
+
+def _scaled(f: Routine, shape: Shape, x: str, factor: float) -> str:
+    return f.let(f"fmul {shape.vector} {x}, {_all(shape, factor)}")
+
+
+def _plus(f: Routine, shape: Shape, x: str, factor: float, y: str) -> str:
+    """x + factor * y"""
+    kind = shape.vector
+    many = f"{kind} {y}, {kind} {_all(shape, factor)}, {kind} {x}"
+    return f.let(f"call {kind} @llvm.fmuladd.{shape.suffix}({many})")
+
+
+def _all(shape: Shape, factor: float) -> str:
+    one = f"{shape.element} {literal(factor, dtypes.float32)}"
+    return f"<{', '.join([one] * shape.lanes)}>"
+
+
+def _spread_taps(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Three taps of a line -> six."""
+    found = [x[0]]
+    for point, over in ((_NEAR, -2 / 3), (_FAR, 1 / 6)):
+        even = _scaled(f, shape, _plus(f, shape, x[0], point * point, x[2]), over)
+        found += [_plus(f, shape, even, side * point * over, x[1]) for side in (1, -1)]
+    return [*found, x[2]]
+
+
+def spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Six numbers of a line -> their values at the points."""
+    found = [_plus(f, shape, total(f, shape, x[0], x[4]), -2.5, x[2])]
+    for point, other in ((_NEAR, _FAR), (_FAR, _NEAR)):
+        even, odd = (_plus(f, shape, x[k + 2], -other * other, x[k]) for k in (2, 1))
+        found += [_plus(f, shape, even, side * point, odd) for side in (1, -1)]
+    return [*found, _plus(f, shape, total(f, shape, x[1], x[5]), -2.5, x[3])]
+
+
+def join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Six sums -> the four neighbours that they make."""
+    even, odd = _join_even(f, shape, x[:5]), _join_odd(f, shape, x[1:])
+    return [even[0], odd[0], even[1], odd[1]]
+
+
+def _join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """The first and the third of four neighbours, of all sums but the last."""
+    near, far = total(f, shape, x[1], x[2]), total(f, shape, x[3], x[4])
+    return [
+        total(f, shape, total(f, shape, x[0], near), far),
+        _plus(f, shape, _scaled(f, shape, near, _NEAR**2), _FAR**2, far),
+    ]
+
+
+def _join_odd(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """The second and the fourth, of all sums but the first."""
+    slope, steep = difference(f, shape, x[0], x[1]), difference(f, shape, x[2], x[3])
+    return [
+        _plus(f, shape, _scaled(f, shape, slope, _NEAR), _FAR, steep),
+        _plus(f, shape, _plus(f, shape, x[4], _NEAR**3, slope), _FAR**3, steep),
+    ]
+
+
+#: Squares of 4 x 4.
+WIDE = Squares(4, "_wide", _spread_taps, _CHUNK, _CHUNK, 18, 8, True)
+
+
+@contextmanager
+def panel_runs(
+    f: Routine, a: dict[str, str], most: int
+) -> Iterator[tuple[str, str, tuple[str, str], str]]:
+    """A loop over neighbours among the squares of a panel or chunk, up to `most` at a time.
+
+    What is left of a row is shared evenly: few squares are few columns of an epilogue. Gives the
+    image that they are of, squares before, row and column of the first one, and how many they are.
+    """
+    high, wide = squares_of(f, a, WIDE.side)
+    with pieces(f, f.mul(high, wide), "%first", "%count") as (image, at, before, some):
+        top = f.div(at, wide)
+        side = f.sub(at, f.mul(top, wide))
+        with f.turns("0", some) as run:
+            y, x = run.carry("i64", top), run.carry("i64", side)
+            count = f.minimum(f.sub(wide, x), f.sub(some, run.index))
+            parts = f.ceil_div(count, most)
+            count = f.div(f.add(count, f.sub(parts, "1")), parts)
+            run.step = count
+            right = f.add(x, count)
+            over = f.is_("eq", right, wide)
+            run.become(y, f.add(y, f.let(f"zext i1 {over} to i64")))
+            run.become(x, f.select(over, "0", right))
+            yield image, f.add(before, run.index), (y, x), count
+
+
+def _turned(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+    """Within each four lanes: four vectors -> first elements of all of them, second ones, ..."""
+    n = shape.lanes
+    first, second = (
+        [start + side + k for start in range(0, n, 4) for side in (0, n) for k in ks]
+        for ks in ((0, 1), (2, 3))
+    )
+    found = []
+    for order in woven(shape):
+        pair = [shuffled(f, shape, x[k], x[k + 1], order, n) for k in (0, 2)]
+        found += [shuffled(f, shape, pair[0], pair[1], picked, n) for picked in (first, second)]
+    return found
+
+
+def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
+    """The function that transforms what `count` squares of a panel see, of all channels.
+
+    Lines are transformed first, as they lie in the image. Four numbers of each square follow those
+    of the one before, and the next two (and two more) are kept apart in the same way, so that eight
+    squares are four vectors and four more.
+    """
+    f = Routine("spread_panel", parameters(_PANEL + ", ptr to, i64 apart"), internal=True)
+    a = arguments(f, names, "input")
+    source = Source(shape, dtype)
+    unit, seen, square = shape.size, WIDE.seen, WIDE.side * shape.size
+    # Of a line: squares, those that a run may touch, and the second kind with one in front.
+    beyond = shape.lanes // WIDE.side
+    rest = (shape.panel + beyond + 4) * square
+    line = rest + (shape.panel + beyond) * square
+    each = seen * line
+    kept = f.let(f"alloca [{_CHANNELS * each} x i8], align {shape.bytes}")
+    # Lanes of no square are multiplied too: of what is in memory, denormal numbers take very long.
+    with (
+        f.when(f.is_("ne", "%count", str(shape.panel))),
+        f.loop("0", str(_CHANNELS * each), str(shape.bytes)) as at,
+    ):
+        f.store(shape.vector, "zeroinitializer", f.at(kept, at), shape.bytes)
+    image_bytes = f.mul(a["input_image"], str(unit))
+    channel, row = f.mul(a["input_channel"], str(unit)), f.mul(a["input_row"], str(unit))
+    with f.loop("0", a["channels"], str(_CHANNELS)) as block:
+        end = f.minimum(f.add(block, str(_CHANNELS)), a["channels"])
+        with panel_runs(f, a, shape.panel) as (image, before, (y, x), count):
+            top = f.sub(f.mul(y, str(WIDE.side)), a["pad_height"])
+            side = f.sub(f.mul(x, str(WIDE.side)), a["pad_width"])
+            corner = f.add(f.mul(top, row), f.mul(side, str(unit)))
+            corner = f.at(a["input"], f.add(corner, f.mul(image, image_bytes)))
+            lines = [f.at(corner, f.mul(row, str(r))) for r in range(seen)]
+            inside = [f.is_("ult", f.add(top, str(r)), a["input_height"]) for r in range(seen)]
+            within = inside[0]
+            for there in inside[1:]:
+                within = f.both(within, there)
+            vectors = f.ceil_div(f.add(f.mul(count, str(WIDE.side)), "2"), shape.lanes)
+            place = f.at(kept, f.mul(before, str(square)))
+            for opening in (True, False):
+                part = ("0", "1") if opening else ("1", vectors)
+                with f.loop(*part) as v:
+                    ahead = f.mul(v, str(shape.lanes))
+                    here = f.add(side, ahead)
+                    last = f.sub(a["input_width"], here)
+                    mask = lane_range(f, shape.lanes, f.sub("0", here), last)
+                    none = f"<{shape.lanes} x i1> zeroinitializer"
+                    chosen = [
+                        f.let(f"select i1 {i}, <{shape.lanes} x i1> {mask}, {none}") for i in inside
+                    ]
+                    into = f.at(place, f.mul(v, str(shape.bytes)))
+                    for case, masks in (
+                        (within, [mask] * seen),
+                        (f.let(f"xor i1 {within}, true"), chosen),
+                    ):
+                        with f.when(case), f.loop(block, end) as c:
+                            offset = f.add(f.mul(c, channel), f.mul(ahead, str(unit)))
+                            read = [
+                                source.vector(f, f.at(at, offset), m) for at, m in zip(lines, masks)
+                            ]
+                            to = f.at(into, f.mul(f.sub(c, block), str(each)))
+                            for k, z in enumerate(spread_line(f, shape, read)):
+                                f.store(shape.vector, z, f.at(to, k * line), square)
+                                _store_behind(f, shape, z, f.at(to, k * line + rest), opening)
+        with (
+            f.loop("0", f.ceil_div("%count", shape.lanes)) as q,
+            f.loop(block, end) as c,
+            f.loop("0", str(seen)) as down,
+        ):
+            offset = f.add(f.mul(f.sub(c, block), str(each)), f.mul(down, str(line)))
+            here = f.at(kept, f.add(offset, f.mul(q, str(shape.lanes * square))))
+            raw = [
+                [
+                    f.load(shape.vector, f.at(here, start + k * shape.bytes), shape.bytes)
+                    for k in range(WIDE.side)
+                ]
+                for start in (0, rest)
+            ]
+            numbers = _turned(f, shape, raw[0]) + _turned(f, shape, raw[1])[:2]
+            offset = f.add(f.mul(c, str(shape.panel * unit)), f.mul(q, str(shape.bytes)))
+            offset = f.add(offset, f.mul(down, f.mul("%apart", str(seen))))
+            to = f.at("%to", offset)
+            for k, z in enumerate(spread_line(f, shape, numbers)):
+                f.store(shape.vector, z, f.at(to, f.mul("%apart", str(k))), unit)
+    return f.text()
+
+
+def _store_behind(f: Routine, shape: Shape, x: str, to: str, opening: bool) -> None:
+    """Store the numbers of some squares as what follows the squares before them."""
+    if not opening:
+        return f.store(shape.vector, x, f.at(to, -WIDE.side * shape.size), shape.size)
+    # Nothing of a run follows what is before it.
+    upper = shuffled(f, shape, x, "poison", list(range(WIDE.side, shape.lanes)), shape.lanes)
+    return f.store(f"<{shape.lanes - WIDE.side} x {shape.element}>", upper, to, shape.size)
+
+
+def _store_lines(shape: Shape) -> str:
+    """The function that stores a tile without an epilogue, of up to two vectors."""
+    words = "ptr tile, i64 rows, i64 columns, ptr to, i64 step"
+    f = Routine("store_lines", parameters(words), internal=True)
+    # The last vector ends with the line, and may begin among the lanes of the first.
+    whole = f.is_("sge", "%columns", str(shape.lanes))
+    last = f.mul(f.sub("%columns", str(shape.lanes)), str(shape.size))
+    few = lane_mask(f, shape.lanes, "%columns")
+    for way, places in (
+        (whole, [("0", None), (last, None)]),
+        (f.let(f"xor i1 {whole}, true"), [("0", few)]),
+    ):
+        with f.when(way), f.loop("0", "%rows") as i:
+            source = f.at("%tile", f.mul(i, str(shape.tile_row)))
+            to = f.at("%to", f.mul(i, "%step"))
+            for offset, mask in places:
+                x = f.load(shape.vector, f.at(source, offset), shape.size)
+                masked_store(f, shape, x, f.at(to, offset), mask)
+    return f.text()
+
+
+def _single(shape: Shape, rows: int) -> str:
+    """The function of a tile of one vector, of some places at a time: as many sums as of a panel.
+
+    Each adds up in the order in which those of a whole panel do.
+    """
+    words = "ptr left, i64 row, i64 plane, ptr right, i64 apart, i64 depth, ptr out, i64 line"
+    f = Routine(f"single_{rows}", parameters(words + ", i64 sums_apart"), internal=True)
+    planes = [
+        row_places(f, f.at("%left", f.mul("%plane", str(k))), "%row", rows)
+        for k in range(together(shape))
+    ]
+    rights = [f.at("%right", f.mul("%apart", str(k))) for k in range(len(planes))]
+    kind = shape.vector
+    with f.turns("0", "%depth") as loop:
+        sums = [[loop.carry(kind, "zeroinitializer") for _ in range(rows)] for _ in planes]
+        step = f.mul(loop.index, str(shape.size))
+        line = f.mul(loop.index, str(shape.panel * shape.size))
+        for k, places in enumerate(planes):
+            b = f.load(kind, f.at(rights[k], line), shape.bytes)
+            made = add_products(f, shape, places(step), [b], sums[k])
+            for old, new in zip(sums[k], made, strict=True):
+                loop.become(old, new)
+    for k, made in enumerate(sums):
+        to = row_places(f, f.at("%out", f.mul("%sums_apart", str(k))), "%line", rows)("0")
+        for place, x in zip(to, made, strict=True):
+            f.store(kind, x, place, shape.size)
+    return f.text()
+
+
+class SquareTiles(NamedTuple):
+    """Where the lines of each square of a panel or chunk go, and the tiles that they are.
+
+    Of each group of neighbours there is a tile for each line. The first tiles are of what is no
+    square.
+
+    places: of squares, offsets in `tiles`     tile: bytes of one
+    """
+
+    places: str
+    tiles: str
+    tile: int
+
+    @staticmethod
+    def of(
+        f: Routine, shape: Shape, a: dict[str, str], most: int, group: int, side: int
+    ) -> SquareTiles:
+        """For at most so many squares, in groups of up to `group`, that become `side` x `side`."""
+        places = f.let(f"alloca [{most + group} x i64], align 8")
+        tile = FILTERS * shape.tile_row
+        tiles = f.let(f"alloca [{(most + 1) * side * tile} x i8], align {LINE}")
+        number = f.let("alloca i64, align 8")
+        with f.loop("0", str(most)) as i:
+            f.store("i64", "0", f.at(places, f.mul(i, "8")), 8)
+        f.store("i64", "0", number, 8)
+        with panel_runs(f, a, group) as (_, before, _, _):
+            here = f.add(f.load("i64", number, 8), str(side * tile))
+            f.store("i64", here, number, 8)
+            for square in range(group):
+                place = f.at(places, f.mul(f.add(before, str(square)), "8"))
+                f.store("i64", f.add(here, str(square * side * shape.size)), place, 8)
+        return SquareTiles(places, tiles, tile)
+
+    @contextmanager
+    def vectors(
+        self, f: Routine, shape: Shape, first: str, rows: str
+    ) -> Iterator[tuple[str, str, str]]:
+        """(a vector of sums, places of its squares, row of the first tile), of these filters."""
+        with f.loop("0", f.ceil_div("%count", shape.lanes)) as q, f.loop("0", rows) as i:
+            here = f.add(f.mul(f.add(first, i), "%line"), f.mul(q, str(shape.bytes)))
+            here = f.at("%sums", here)
+            squares = f.at(self.places, f.mul(q, str(8 * shape.lanes)))
+            yield here, squares, f.at(self.tiles, f.mul(i, str(shape.tile_row)))
+
+
+def join_columns(f: Routine, shape: Shape, here: str, first_line: int) -> list[list[str]]:
+    """The columns of two lines of squares, the even or the odd ones, from the sums at `here`."""
+    seen, way = WIDE.seen, (_join_even, _join_odd)[first_line]
+    columns = []
+    for k in range(seen):
+        wanted = range(first_line, first_line + seen - 1)
+        read = [f.at(here, f.mul("%apart", str(seen * j + k))) for j in wanted]
+        columns.append(way(f, shape, [f.load(shape.vector, at, shape.size) for at in read]))
+    return columns
+
+
+def _join_whole(shape: Shape, names: list[str]) -> str:
+    """The function that makes the output of `count` squares of a panel, for all filters."""
+    f = Routine("join_whole", parameters(JOINED), internal=True)
+    a = arguments(f, names, "out epilogue state")
+    unit, side = shape.size, WIDE.side
+    room = SquareTiles.of(f, shape, a, shape.panel, _GROUP, side)
+    places, tiles, tile = room.places, room.tiles, room.tile
+    kind = f"<{side} x {shape.element}>"
+    channel = f.mul(a["out_channel"], str(unit))
+    handed = f.is_("ne", a["epilogue"], "null", "ptr")
+    with f.loop("0", a["filters"], str(FILTERS)) as first:
+        rows = f.minimum(f.sub(a["filters"], first), str(FILTERS))
+        with room.vectors(f, shape, first, rows) as (here, squares, to):
+            # In 16 registers there is room for two lines of six sums.
+            for first_line in (0, 1):
+                columns = join_columns(f, shape, here, first_line)
+                for part in (0, 1):
+                    onto = f.at(to, (first_line + 2 * part) * tile)
+                    made_ = join_line(f, shape, [column[part] for column in columns])
+                    for k, z in enumerate(_turned(f, shape, made_)):
+                        for lane in range(0, shape.lanes, side):
+                            lanes = list(range(lane, lane + side))
+                            line_ = shuffled(f, shape, z, "poison", lanes, shape.lanes)
+                            square = square_of(shape, lane + k)
+                            offset = f.load("i64", f.at(squares, 8 * square), 8)
+                            f.store(kind, line_, f.at(onto, offset), unit)
+        with panel_runs(f, a, _GROUP) as (image, before, (y, x), count):
+            top, left = f.mul(y, str(side)), f.mul(x, str(side))
+            length = f.minimum(f.mul(count, str(side)), f.sub(a["out_width"], left))
+            lines = f.minimum(f.sub(a["out_height"], top), str(side))
+            made = f.at(tiles, f.load("i64", f.at(places, f.mul(before, "8")), 8))
+            with f.loop("0", lines) as down:
+                from_ = f.at(made, f.mul(down, str(tile)))
+                column = f.add(f.mul(f.add(top, down), a["out_width"]), left)
+                with f.when(handed):
+                    f.line(
+                        f"call void {a['epilogue']}(ptr {from_}, i64 {rows}, i64 {length}, "
+                        f"i64 {first}, i64 {column}, i64 {f.add(image, a['origin'])}, i64 0, "
+                        f"ptr {a['state']})"
+                    )
+                with f.when(f.let(f"xor i1 {handed}, true")):
+                    offset = f.add(f.mul(first, channel), f.mul(column, str(unit)))
+                    offset = f.add(offset, f.mul(image, f.mul(a["out_image"], str(unit))))
+                    f.line(
+                        f"call void @store_lines(ptr {from_}, i64 {rows}, i64 {length}, "
+                        f"ptr {f.at(a['out'], offset)}, i64 {channel})"
+                    )
+    return f.text()

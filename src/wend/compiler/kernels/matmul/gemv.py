@@ -1,0 +1,162 @@
+"""Products of a few rows: the right operand is read once, row after row, from one end to the other.
+
+Tiles would read it a panel at a time: a few cache lines of each of its rows, which lie pages apart.
+Here several of its rows are multiplied and added to sums that stay in the first-level cache.
+
+    void streamed(left, left_row, left_step, right, right_step, depth, first_row, last_row,
+                  first_column, last_column, out, out_row, accumulate, epilogue, state, at0, at1,
+                  scratch)
+
+The right operand's columns lie side by side. Strides are in bytes, `accumulate` is an i1.
+"""
+
+from __future__ import annotations
+
+from wend.compiler.kernels.matmul.macrokernel import LARGE, Room, narrow
+from wend.compiler.kernels.matmul.microkernel import (
+    Shape,
+    lane_mask,
+    masked_load,
+    masked_store,
+    parameters,
+    spread,
+)
+from wend.compiler.llvm_ir.function import Routine
+
+__all__ = ["streamed", "streams"]
+
+#: So many rows are few: with more, tiles do more with what they read.
+ROWS = 4
+#: With fewer columns or bytes, tiles read what is in the first-level cache.
+COLUMNS, BYTES = 64, 1 << 15
+#: Sums that stay in that cache.
+SUMS = 3072
+#: Sums over more are made by tiles, in blocks: large sums are rounded fewer times.
+DEPTH = 2048
+
+_PARAMETERS = (
+    "left left_row left_step right right_step depth first_row last_row first_column last_column "
+    "out out_row accumulate epilogue state at0 at1 scratch"
+)
+
+
+def streams(f: Routine, shape: Shape, rows: str, columns: str, depth: str, step: str) -> str:
+    """Whether a product had better be streamed (an i1), if its right operand can be.
+
+    step: bytes between the right operand's rows
+    """
+    few = f.both(f.is_("sge", rows, "1"), f.is_("sle", rows, str(ROWS)))
+    wide = f.both(f.is_("sge", columns, str(COLUMNS)), f.is_("sle", depth, str(DEPTH)))
+    least = str(BYTES)
+    if not narrow(shape):  # so many rows fill a wide tile, if what it reads stays in a cache
+        least = f.select(f.is_("eq", rows, str(ROWS)), str(LARGE), least)
+    return f.both(f.both(few, wide), f.is_("sge", f.mul(depth, step), least))
+
+
+def streamed(shape: Shape) -> str:
+    """The function."""
+    f = Routine("streamed", parameters(_PARAMETERS), internal=True)
+    room = Room.of(f, shape, "%scratch")
+    rows = f.sub("%last_row", "%first_row")
+    handed = f.is_("ne", "%epilogue", "null", "ptr")
+    left = f.at("%left", f.mul("%first_row", "%left_row"))
+    out = f.at("%out", f.mul("%first_row", "%out_row"))
+    chunk = f.mul(f.div(str(SUMS // shape.panel), rows), str(shape.panel))
+    # Sums of rows do not begin at the same place of their pages.
+    line = f.mul(f.add(chunk, str(shape.lanes)), str(shape.size))
+    line = f.select(handed, line, "%out_row")
+    clear = f.either(handed, f.let("xor i1 %accumulate, true"))
+    with f.loop("%first_column", "%last_column", chunk) as first:
+        columns = f.minimum(f.sub("%last_column", first), chunk)
+        offset = f.mul(first, str(shape.size))
+        sums = f.select(handed, room.panels, f.at(out, offset), "ptr")
+        right = f.at("%right", offset)
+        for height in range(1, ROWS + 1):
+            with f.when(f.is_("eq", rows, str(height))):
+                lefts = [f.at(left, f.mul("%left_row", str(row))) for row in range(height)]
+                totals = [f.at(sums, f.mul(line, str(row))) for row in range(height)]
+                with f.when(clear):
+                    _clear(f, shape, totals, columns)
+                _add(f, shape, lefts, right, totals, columns)
+        with f.when(handed):
+            _hand(f, shape, room, (rows, first, columns), out, line)
+    return f.text()
+
+
+def _clear(f: Routine, shape: Shape, totals: list[str], columns: str) -> None:
+    with f.loop("0", columns, str(shape.lanes)) as j:
+        mask = lane_mask(f, shape.lanes, f.sub(columns, j))
+        for total in totals:
+            place = f.at(total, f.mul(j, str(shape.size)))
+            masked_store(f, shape, "zeroinitializer", place, mask)
+
+
+def _add(
+    f: Routine, shape: Shape, lefts: list[str], right: str, totals: list[str], columns: str
+) -> None:
+    """Add the products to the sums: so many rows at once that their factors fill the registers."""
+    many = min(8, shape.rows * shape.vectors // len(lefts))
+    whole = f.mul(f.div("%depth", str(many)), str(many))
+    full = f.mul(f.div(columns, str(shape.lanes)), str(shape.lanes))
+    mask = lane_mask(f, shape.lanes, f.sub(columns, full))
+    for start, stop, count in (("0", whole, many), (whole, "%depth", 1)):
+        with f.loop(start, stop, str(count)) as k:
+            steps = [f.add(k, str(i)) for i in range(count)]
+            lines = [f.at(right, f.mul(step, "%right_step")) for step in steps]
+            places = [f.mul(step, "%left_step") for step in steps]
+            factors = [
+                [spread(f, shape, f.load(shape.element, f.at(x, at), shape.size)) for at in places]
+                for x in lefts
+            ]
+            with f.loop("0", full, str(shape.lanes)) as j:
+                _step(f, shape, factors, lines, totals, f.mul(j, str(shape.size)), None)
+            with f.when(f.is_("ne", full, columns)):
+                _step(f, shape, factors, lines, totals, f.mul(full, str(shape.size)), mask)
+
+
+def _step(
+    f: Routine,
+    shape: Shape,
+    factors: list[list[str]],
+    lines: list[str],
+    totals: list[str],
+    offset: str,
+    mask: str | None,
+) -> None:
+    """A vector of each of some rows, times factors, added to a vector of each row of sums."""
+    found = [masked_load(f, shape, f.at(line, offset), mask) for line in lines]
+    for row, total in zip(factors, totals, strict=True):
+        place = f.at(total, offset)
+        x = masked_load(f, shape, place, mask)
+        for factor, y in zip(row, found, strict=True):
+            x = f.let(
+                f"call {shape.vector} @llvm.fmuladd.{shape.suffix}"
+                f"({shape.vector} {factor}, {shape.vector} {y}, {shape.vector} {x})"
+            )
+        masked_store(f, shape, x, place, mask)
+
+
+def _hand(
+    f: Routine, shape: Shape, room: Room, part: tuple[str, str, str], out: str, line: str
+) -> None:
+    """Give the sums to the epilogue, a tile at a time. part: rows, first column, columns"""
+    rows, first, columns = part
+    with f.loop("0", columns, str(shape.panel)) as begin:
+        count = f.minimum(f.sub(columns, begin), str(shape.panel))
+        column = f.add(first, begin)
+        with f.loop("0", rows) as row, f.loop("0", count, str(shape.lanes)) as j:
+            there = f.add(f.mul(row, line), f.mul(f.add(begin, j), str(shape.size)))
+            x = f.load(shape.vector, f.at(room.panels, there), shape.size)
+            here = f.add(f.mul(row, str(shape.panel)), j)
+            to = f.at(room.tile, f.mul(here, str(shape.size)))
+            f.store(shape.vector, x, to, shape.size)
+            with f.when("%accumulate"):
+                old = f.at(out, f.mul(row, "%out_row"))
+                old = f.at(old, f.mul(f.add(column, j), str(shape.size)))
+                mask = lane_mask(f, shape.lanes, f.sub(count, j))
+                y = f.let(f"fadd {shape.vector} {x}, {masked_load(f, shape, old, mask)}")
+                f.store(shape.vector, y, to, shape.size)
+        f.line(
+            f"call void %epilogue(ptr {room.tile}, i64 {rows}, i64 {count}, i64 %first_row, "
+            f"i64 {column}, i64 %at0, i64 %at1, ptr %state)"
+        )

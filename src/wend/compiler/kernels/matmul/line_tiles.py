@@ -1,0 +1,67 @@
+"""A tile of a product whose left rows lie anywhere, and whose depth is lines of pictures.
+
+    void lines_W(a, places, a_step, a_jump, a_image, length, count, images, b, b_step, out, out_row)
+
+    a + places[i] + ...     row i of the left operand: of each image `count` lines of `length`
+                            elements, a_step bytes from one to the next, a_jump more from line to
+                            line, and a_image from image to image
+    b + k * b_step          W vectors, one after the other
+    out                     is added to; whole vectors
+
+Rows are as many as the tallest tile has. The gradient of a convolution's weight is made of these:
+a row is a channel seen through one tap of the kernel, and no patch is ever copied.
+"""
+
+from __future__ import annotations
+
+from wend.compiler.kernels.matmul.microkernel import Shape, multiply_step
+from wend.compiler.llvm_ir.function import Routine
+
+__all__ = ["line_tiles"]
+
+
+def line_tiles(shape: Shape) -> str:
+    """Functions for panels of each width, and their addresses, as `@lines`."""
+    widths = range(1, shape.vectors + 1)
+    table = ", ".join(f"ptr @lines_{width}" for width in widths)
+    texts = [_lines(shape, width) for width in widths]
+    return f"@lines = internal constant [{len(widths)} x ptr] [{table}]\n\n" + "\n".join(texts)
+
+
+def _lines(shape: Shape, width: int) -> str:
+    names = "a places a_step a_jump a_image length count images b b_step out out_row".split()
+    pointers = {"a", "places", "b", "out"}
+    parameters = [("ptr" if name in pointers else "i64", name) for name in names]
+    f = Routine(f"lines_{width}", parameters, internal=True)
+    rows = [f.at("%a", f.load("i64", f.at("%places", 8 * i), 8)) for i in range(shape.rows)]
+    sums = ["zeroinitializer"] * (shape.rows * width)
+    with f.turns("0", "%images") as images:
+        first, b = images.carry("i64", "0"), images.carry("ptr", "%b")
+        sums = [images.carry(shape.vector, x) for x in sums]
+        with f.turns("0", "%count") as lines:
+            a, b_line = lines.carry("i64", first), lines.carry("ptr", b)
+            line_sums = [lines.carry(shape.vector, x) for x in sums]
+            with f.turns("0", "%length") as steps:
+                a_now, b_now = steps.carry("i64", a), steps.carry("ptr", b_line)
+                now = [steps.carry(shape.vector, x) for x in line_sums]
+                places = [f.at(row, a_now) for row in rows]
+                for name, x in zip(now, multiply_step(f, shape, places, b_now, now, width)):
+                    steps.become(name, x)
+                steps.become(a_now, f.add(a_now, "%a_step"))
+                steps.become(b_now, f.at(b_now, "%b_step"))
+            lines.become(a, f.add(a_now, "%a_jump"))
+            lines.become(b_line, b_now)
+            for name, x in zip(line_sums, now):
+                lines.become(name, x)
+        images.become(first, f.add(first, "%a_image"))
+        images.become(b, b_line)
+        for name, x in zip(sums, line_sums):
+            images.become(name, x)
+    for i in range(shape.rows):
+        line = f.at("%out", f.mul("%out_row", str(i)))
+        for w in range(width):
+            to = f.at(line, w * shape.bytes)
+            old = f.load(shape.vector, to, shape.size)
+            x = f.let(f"fadd {shape.vector} {sums[i * width + w]}, {old}")
+            f.store(shape.vector, x, to, shape.size)
+    return f.text()

@@ -1,0 +1,127 @@
+"""What the tiles of a matrix product fetch ahead of time, for those that come later.
+
+The processor foresees neither where the next chunk of packed panels begins, nor rows of which it
+has seen but one. All fields are names of values; strides are in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from wend.compiler.kernels.matmul.microkernel import Shape
+from wend.compiler.llvm_ir.function import Routine
+
+if TYPE_CHECKING:
+    from wend.compiler.kernels.matmul.macrokernel import Block, Later, Panels
+
+__all__ = ["SOON", "Soon", "ahead"]
+
+
+class Soon(NamedTuple):
+    """What the tiles of some rows fetch: the tile of panel t begins at start + t * apart.
+
+    turns: of so many panels     bytes: to go on in a step of depth, halved so often
+    """
+
+    start: str
+    apart: str
+    turns: str
+    bytes: str
+    halved: str
+
+    def of(self, f: Routine, turn: str, place: str) -> str:
+        """The arguments of a tile."""
+        there = f.is_("slt", turn, self.turns)
+        place = f.select(there, place, self.start, "ptr")
+        return f"ptr {place}, i64 {f.select(there, self.bytes, '0')}, i64 {self.halved}"
+
+    def whole(self, f: Routine) -> str:
+        """The arguments of a strip."""
+        bytes_ = f.select(f.is_("sgt", self.turns, "0"), self.bytes, "0")
+        return (
+            f"ptr {self.start}, i64 {self.apart}, i64 {self.turns}, i64 {bytes_}, i64 {self.halved}"
+        )
+
+
+#: LLVM's names of the types of its fields.
+SOON = ("ptr", "i64", "i64", "i64", "i64")
+
+
+def ahead(
+    f: Routine,
+    shape: Shape,
+    block: Block,
+    found: Panels,
+    later: Later,
+    count: str,
+    whole: tuple[str, str],
+) -> Callable[[str, str], Soon]:
+    """What the tiles of some rows fetch, of (where later rows begin, tile).
+
+    Of whole panels those that come next, else rows of later tiles.
+    count: tiles of a panel     whole: columns and depth of the product
+    """
+    rows = _later_rows(f, shape, block, later, count)
+    if found.whole == "false":
+        return rows
+    panels = _next_panels(f, shape, block, found, count, whole)
+
+    def either(base: str, tile: str) -> Soon:
+        usual = rows(base, tile)
+        given = zip(panels(tile), usual, SOON, strict=True)
+        nearer = f.both(found.whole, f.let(f"xor i1 {later.own}, true"))
+        return Soon(*(f.select(nearer, *each) for each in given))
+
+    return either
+
+
+def _later_rows(
+    f: Routine, shape: Shape, block: Block, later: Later, count: str
+) -> Callable[[str, str], Soon]:
+    """Rows of later tiles.
+
+    Rows that lie apart are fetched line by line: for two neighbouring tiles, which find theirs
+    in one line, by all their panels, each some steps, so slowly that the loads do not wait.
+    """
+    panels = f.ceil_div(f.sub(block.last, block.first), shape.panel)
+    step = f.div(f.add(later.step, f.sub(panels, "1")), panels)
+    step = f.select(later.shared, step, later.step)
+    zeros = f.let(f"call i64 @llvm.ctlz.i64(i64 {panels}, i1 true)")
+    each = f.either(later.shared, later.own)
+    halved = f.select(each, "0", f.sub("64", zeros))  # 2 ** halved <= 2 * panels
+    parts = f.let(f"shl i64 1, {halved}")
+    turns = f.select(each, panels, parts)
+    steps = f.let(f"lshr i64 {f.add(block.depth, f.sub(parts, '1'))}, {halved}")
+
+    def rows(base: str, tile: str) -> Soon:
+        second = f.both(f.let(f"trunc i64 {tile} to i1"), f.let(f"xor i1 {each}, true"))
+        turn = f.select(second, panels, "0")
+        there = f.is_("slt", f.add(tile, later.tiles), count)
+        bytes_ = f.select(there, step, "0")
+        apart = f.select(later.own, "0", f.mul(steps, bytes_))
+        start = f.at(base, f.mul(turn, apart))
+        return Soon(start, apart, f.sub(turns, turn), bytes_, halved)
+
+    return rows
+
+
+def _next_panels(
+    f: Routine, shape: Shape, block: Block, found: Panels, count: str, whole: tuple[str, str]
+) -> Callable[[str], Soon]:
+    """The panels that take the place of these; the tiles of a panel share one."""
+    columns, depth = whole
+    share = f.div(f.add(str(shape.panel * shape.size), f.sub(count, "1")), count)
+    end = f.add(block.start, block.depth)
+    closing = f.is_("eq", end, depth)
+    later = f.select(closing, block.last, block.first)
+    offset = f.select(closing, "0", f.mul(end, str(shape.vectors * shape.bytes)))
+    start = f.at(found.base, f.add(f.mul(later, found.per_column), offset))
+    turns = f.ceil_div(f.sub(columns, later), shape.panel)
+    apart = f.mul(found.per_column, str(shape.panel))
+    part = f.mul(share, block.depth)
+
+    def panels(tile: str) -> Soon:
+        return Soon(f.at(start, f.mul(tile, part)), apart, turns, share, "0")
+
+    return panels

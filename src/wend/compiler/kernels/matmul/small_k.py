@@ -1,0 +1,282 @@
+"""Products of few steps: each row of the result is written once, from one end to the other.
+
+A tile would be set up and stored for as long as it is computed. Here elements of a few rows of the
+left operand stay in registers while rows of the right one, which are in the first-level cache, go
+by.
+
+    void outer(left, left_row, left_step, right, right_step, depth, first_row, last_row,
+               first_column, last_column, out, out_row)
+
+The right operand's columns lie side by side. Strides are in bytes.
+
+    void upright(left, left_step, right, right_step, right_column, depth, columns, first_row,
+                 last_row, out, out_row)
+
+The same for few columns, if the left operand's rows lie side by side: a vector has some rows of a
+column, which are turned in registers.
+
+    void held(left, left_row, left_step, right, right_step, depth, first_row, last_row,
+              first_column, last_column, out, out_row)
+
+As `outer`, of a few more steps: all rows go by what registers hold of the right operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wend.compiler.kernels.matmul.microkernel import (
+    Shape,
+    lane_mask,
+    masked_load,
+    masked_store,
+    parameters,
+    spread,
+)
+from wend.compiler.kernels.matmul.packing import transposed
+from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.masks import store_first
+
+__all__ = ["held", "holds", "outer", "shallow", "thin", "upright"]
+
+#: So many steps are few.
+STEPS = 6
+#: From so many vectors on a row is long.
+LONG = 4
+#: Bytes of the right operand that stay in the first-level cache.
+NEAR = 1 << 14
+#: More steps are few for vectors that stay in so many of 32 registers.
+HELD, REGISTERS = range(7, 13), 24
+#: Rows that are written a part at a time.
+ROWS = 16
+#: So many columns are few; of more steps their sums would wait for one another.
+COLUMNS, DEPTH = 4, 24
+
+_PARAMETERS = (
+    "left left_row left_step right right_step depth first_row last_row first_column last_column "
+    "out out_row"
+)
+_UPRIGHT = (
+    "left left_step right right_step right_column depth columns first_row last_row out out_row"
+)
+
+
+def shallow(f: Routine, shape: Shape, columns: str, depth: str) -> str:
+    """Whether a product of so many columns has few steps (an i1)."""
+    few = f.both(f.is_("sge", depth, "1"), f.is_("sle", depth, str(STEPS)))
+    return f.both(few, f.is_("sge", columns, str(shape.lanes)))
+
+
+def thin(f: Routine, shape: Shape, rows: str, columns: str, depth: str) -> str:
+    """Whether a product of so many rows has few steps and columns (an i1)."""
+    few = f.both(f.is_("sge", depth, "1"), f.is_("sle", depth, str(DEPTH)))
+    narrow = f.both(f.is_("sge", columns, "1"), f.is_("sle", columns, str(_square(shape))))
+    return f.both(f.both(few, narrow), f.is_("sge", rows, str(shape.lanes)))
+
+
+def holds(f: Routine, shape: Shape, rows: str, depth: str) -> str:
+    """Whether so many steps are few enough, and rows many enough, for `held` (an i1)."""
+    few = f.both(f.is_("sge", depth, str(HELD[0])), f.is_("sle", depth, str(HELD[-1])))
+    return f.both(few, f.is_("sge", rows, str(shape.lanes)))
+
+
+def held(shape: Shape) -> str:
+    """The function for products that `holds` is about, with 32 registers."""
+    f = Routine("held", parameters(_PARAMETERS), internal=True)
+    for depth in HELD:
+        with f.when(f.is_("eq", "%depth", str(depth))):
+            lines = [f.at("%right", f.mul("%right_step", str(k))) for k in range(depth)]
+            most = min(shape.vectors, REGISTERS // depth)
+            # Of a long row no more than some are written a part at a time.
+            wide = f.is_("sgt", f.sub("%last_column", "%first_column"), str(most * shape.lanes))
+            each = f.select(wide, str(ROWS), f.sub("%last_row", "%first_row"))
+            with (
+                f.loop("%first_row", "%last_row", each) as top,
+                f.turns("%first_column", "%last_column") as blocks,
+            ):
+                rows = top, f.minimum(f.add(top, each), "%last_row")
+                rest = f.sub("%last_column", blocks.index)
+                vectors = f.minimum(f.ceil_div(rest, shape.lanes), str(most))
+                blocks.step = f.mul(vectors, str(shape.lanes))
+                offset = f.mul(blocks.index, str(shape.size))
+                for count in range(1, most + 1):
+                    with f.when(f.is_("eq", vectors, str(count))):
+                        mask = lane_mask(
+                            f, shape.lanes, f.sub(rest, str((count - 1) * shape.lanes))
+                        )
+                        masks = [None] * (count - 1) + [mask]
+                        panel = [f.at(line, offset) for line in lines]
+                        _by_panel(f, shape, rows, panel, f.at("%out", offset), masks)
+    return f.text()
+
+
+def _by_panel(
+    f: Routine,
+    shape: Shape,
+    rows: tuple[str, str],
+    lines: list[str],
+    out: str,
+    masks: Sequence[str | None],
+) -> None:
+    """Some rows and vectors of columns. lines: of the right operand     masks: of each vector"""
+    panel = [
+        [masked_load(f, shape, f.at(line, w * shape.bytes), m) for w, m in enumerate(masks)]
+        for line in lines
+    ]
+    with f.loop(*rows) as row:
+        left, goal = f.at("%left", f.mul(row, "%left_row")), f.at(out, f.mul(row, "%out_row"))
+        sums = ["zeroinitializer"] * len(masks)
+        for k, vectors in enumerate(panel):
+            place = f.at(left, f.mul("%left_step", str(k)))
+            factor = spread(f, shape, f.load(shape.element, place, shape.size))
+            sums = [_more(f, shape, factor, y, x) for y, x in zip(vectors, sums, strict=True)]
+        for w, (x, mask) in enumerate(zip(sums, masks, strict=True)):
+            masked_store(f, shape, x, f.at(goal, w * shape.bytes), mask)
+
+
+def outer(shape: Shape) -> str:
+    """The function."""
+    f = Routine("outer", parameters(_PARAMETERS), internal=True)
+    for depth in range(1, STEPS + 1):
+        with f.when(f.is_("eq", "%depth", str(depth))):
+            _steps(f, shape, depth)
+    return f.text()
+
+
+def _steps(f: Routine, shape: Shape, depth: int) -> None:
+    """All of a product of that depth, by chunks of columns."""
+    most = NEAR // (depth * shape.bytes) * shape.lanes
+    height = _height(shape, depth)
+    wide = f.is_("sge", f.sub("%last_column", "%first_column"), str(LONG * shape.lanes))
+    # Rows so far apart begin at the same place of a vector.
+    lowest = f.let(f"and i64 %out_row, {f.sub('0', '%out_row')}")
+    within = f.is_("ult", f.sub(lowest, "1"), str(shape.bytes))
+    apart = f.div(str(shape.bytes), f.select(f.both(wide, within), lowest, str(shape.bytes)))
+    with f.turns("%first_column", "%last_column") as chunks:
+        last = f.add(chunks.index, str(most))
+        # None has less than a vector.
+        rest = f.is_("slt", f.sub("%last_column", last), str(shape.lanes))
+        last = f.select(rest, "%last_column", last)
+        columns = chunks.step = f.sub(last, chunks.index)
+        first = f.mul(chunks.index, str(shape.size))
+        right, out = f.at("%right", first), f.at("%out", first)
+        lines = [f.at(right, f.mul("%right_step", str(k))) for k in range(depth)]
+        # Then neighbours of those that are left over.
+        with f.turns("0", "2") as rounds:
+            start = rounds.carry("i64", "%first_row")
+            step = f.select(f.is_("eq", rounds.index, "0"), apart, "1")
+            block = f.mul(step, str(height))
+            # A power of two, as both are.
+            over = f.let(f"and i64 {f.sub('%last_row', start)}, {f.sub(block, '1')}")
+            stop = f.sub("%last_row", over)
+            with f.loop(start, stop, block) as top, f.loop("0", step) as i:
+                _rows(f, shape, lines, out, f.add(top, i), (height, step), columns, wide)
+            rounds.become(start, stop)
+        with f.loop(start, "%last_row") as row:
+            _rows(f, shape, lines, out, row, (1, "1"), columns, wide)
+
+
+def _height(shape: Shape, depth: int) -> int:
+    """Rows at once: their factors leave registers for what they are multiplied with."""
+    few = 2 if shape.rows < 8 else 6
+    return 4 if depth <= few else 2
+
+
+def _rows(
+    f: Routine,
+    shape: Shape,
+    lines: list[str],
+    out: str,
+    row: str,
+    more: tuple[int, str],
+    columns: str,
+    wide: str,
+) -> None:
+    """Some rows of the result. lines: the right operand's rows     more: how many, how far apart"""
+    count, apart = more
+
+    def places_of(base: str, line: str) -> list[str]:
+        first, step = f.at(base, f.mul(row, line)), f.mul(apart, line)
+        return [f.at(first, f.mul(step, str(i))) for i in range(count)]
+
+    lefts, goals = places_of("%left", "%left_row"), places_of(out, "%out_row")
+    places = [[f.at(x, f.mul("%left_step", str(k))) for k in range(len(lines))] for x in lefts]
+    factors = [
+        [spread(f, shape, f.load(shape.element, place, shape.size)) for place in steps]
+        for steps in places
+    ]
+
+    def vector(offset: str) -> None:
+        found = [f.load(shape.vector, f.at(line, offset), shape.size) for line in lines]
+        for steps, goal in zip(factors, goals, strict=True):
+            total = "zeroinitializer"
+            for factor, y in zip(steps, found, strict=True):
+                total = _more(f, shape, factor, y, total)
+            f.store(shape.vector, total, f.at(goal, offset), shape.size)
+
+    # The last vector ends where the columns do: some are written twice. So are some of the first
+    # one's, so that of many vectors none is stored across the end of a cache line.
+    last = f.mul(f.sub(columns, str(shape.lanes)), str(shape.size))
+    address = f.let(f"ptrtoint ptr {goals[0]} to i64")
+    over = f.let(f"and i64 {f.sub('0', address)}, {shape.bytes - 1}")
+    start = f.select(wide, over, "0")
+    with f.when(f.is_("ne", start, "0")):
+        vector("0")
+    with f.loop(start, f.add(last, str(shape.bytes)), str(shape.bytes)) as j:
+        vector(f.minimum(j, last))
+
+
+def _more(f: Routine, shape: Shape, factor: str, y: str, total: str) -> str:
+    return f.let(
+        f"call {shape.vector} @llvm.fmuladd.{shape.suffix}"
+        f"({shape.vector} {factor}, {shape.vector} {y}, {shape.vector} {total})"
+    )
+
+
+def upright(shape: Shape) -> str:
+    """The function for few columns."""
+    f = Routine("upright", parameters(_UPRIGHT), internal=True)
+    # The last rows fill a vector too: some are written twice.
+    last = f.sub("%last_row", str(shape.lanes))
+    for count in range(1, _square(shape) + 1):
+        with (
+            f.when(f.is_("eq", "%columns", str(count))),
+            f.loop("%first_row", "%last_row", str(shape.lanes)) as row,
+        ):
+            first = f.minimum(row, last)
+            left = f.at("%left", f.mul(first, str(shape.size)))
+            with f.turns("0", "%depth") as loop:
+                totals = [loop.carry(shape.vector, "zeroinitializer") for _ in range(count)]
+                x = f.load(shape.vector, f.at(left, f.mul(loop.index, "%left_step")), shape.size)
+                line = f.at("%right", f.mul(loop.index, "%right_step"))
+                for j, total in enumerate(totals):
+                    place = f.at(line, f.mul("%right_column", str(j)))
+                    factor = spread(f, shape, f.load(shape.element, place, shape.size))
+                    loop.become(total, _more(f, shape, x, factor, total))
+            _put_rows(f, shape, totals, f.at("%out", f.mul(first, "%out_row")))
+    return f.text()
+
+
+def _square(shape: Shape) -> int:
+    """Columns whose vectors are turned at once."""
+    return min(COLUMNS, shape.lanes)
+
+
+def _put_rows(f: Routine, shape: Shape, columns: list[str], goal: str) -> None:
+    """Store the rows of which these are columns, from an address on."""
+    side = _square(shape)
+    turned = transposed(f, shape, columns + ["poison"] * (side - len(columns)), shape.lanes)
+    # Vector i has rows i, side + i, 2 * side + i, ...
+    kind = f"<{side} x {shape.element}>"
+    for row in range(shape.lanes):
+        lanes = ", ".join(f"i32 {row // side * side + j}" for j in range(side))
+        part = f.let(
+            f"shufflevector {shape.vector} {turned[row % side]}, {shape.vector} poison, "
+            f"<{side} x i32> <{lanes}>"
+        )
+        place = f.at(goal, f.mul("%out_row", str(row)))
+        if len(columns) == side:
+            f.store(kind, part, place, shape.size)
+        else:
+            count = str(len(columns))
+            store_first(f, shape.element, side, [part], [place], shape.size, count)

@@ -1,0 +1,271 @@
+"""Products whose operands both lie along the depth, computed the other way round.
+
+Of left @ right, with right as a linear layer's weight lies, the right operand would have to be
+packed: all of it, for every product. The transpose, right.T @ left.T, reads the weight as it
+stands, and packs the other operand, which often is much smaller. Its tiles are turned in the end.
+
+    void turned(left, left_row, left_step, right, right_column, right_step, depth, first_row,
+                last_row, first_column, last_column, out, out_row, accumulate, epilogue, state,
+                at0, at1, scratch)
+
+Strides are in bytes, `accumulate` is an i1, the depth is at most a block's.
+
+Products of few columns, which would fill a part of a tile, go this way too, if the rows of their
+left operand lie side by side; if they lie along the depth, they are dot products (`narrow`).
+"""
+
+from __future__ import annotations
+
+from wend.base.records import Record
+from wend.compiler.kernels.matmul.gemv import streams
+from wend.compiler.kernels.matmul.macrokernel import (
+    LARGE,
+    Multiply,
+    Room,
+    direct_rows,
+    narrow,
+    panel_capacity,
+)
+from wend.compiler.kernels.matmul.microkernel import EPILOGUE, Shape, lane_mask, parameters
+from wend.compiler.kernels.matmul.operands import Matrix, Operands
+from wend.compiler.kernels.matmul.packing import SOURCES, transposed
+from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.masks import store_counted, store_lanes
+
+__all__ = ["crossed", "pays", "turn_tile", "turned"]
+
+# With more rows, packing the right operand costs little.
+_ROWS = 256
+# With fewer steps than `_LONG` turning the tiles costs more than packing panels, or with fewer than
+# `_SHORT` if the right operand, of so many elements, does not stay in the second-level cache.
+_LONG, _SHORT, _WIDE = 160, 64, 3 << 16
+# Rows of the result so many bytes apart take each other's place in the first-level cache, so that
+# storing turned tiles takes longer: there must be so many times as many steps.
+_CROWDED, _TIMES = 1 << 12, 2
+# Of operands that both lie transposed: rows that are few, steps that are many.
+_FEW, _DEEP = 64, 256
+
+_PARAMETERS = (
+    "left left_row left_step right right_column right_step depth first_row last_row "
+    "first_column last_column out out_row accumulate epilogue state at0 at1 scratch"
+)
+
+
+def pays(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> str:
+    """Whether a product had better be turned (an i1), if its operands lie along the depth."""
+    if SOURCES[dtype][0] != shape.element:
+        return "false"  # a left operand that must be widened is packed in blocks of depth
+    columns, depth = a["columns"], a["depth"]
+    full = f.mul(f.ceil_div(rows, shape.lanes), str(shape.lanes))
+    wide = f.is_("sge", f.mul(depth, columns), str(_WIDE))
+    over = f.let(f"and i64 {a['out_row']}, {_CROWDED - 1}")
+    enough = f.select(f.is_("eq", over, "0"), f.div(depth, str(_TIMES)), depth)
+    conditions = [
+        # As columns, the rows fill vectors: what is wasted is less than packing costs.
+        f.is_("sle", f.sub(full, rows), str(shape.lanes * 5 // 8)),
+        f.is_("sle", rows, str(_ROWS)),
+        f.is_("slt", f.mul(rows, "3"), f.mul(columns, "2")),
+        f.either(f.is_("sge", enough, str(_LONG)), f.both(f.is_("sge", enough, str(_SHORT)), wide)),
+    ]
+    return f.every(conditions)
+
+
+def crossed(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> str:
+    """Whether both operands lie transposed, and the transpose needs less packing (an i1).
+
+    The right one is read as it stands, and the left one's rows are moved by vectors.
+    """
+    if SOURCES[dtype][0] != shape.element:
+        return "false"
+    size = str(shape.size)
+    # Turning the tiles costs less than packing what few rows need, or turning what many steps need.
+    # Rows of narrow tiles are no whole vectors when they are turned.
+    much = "false"
+    if not narrow(shape):
+        much = f.both(f.is_("sle", rows, str(_FEW)), f.is_("sge", a["depth"], str(_FEW // 2)))
+        # Packed panels that stay near cost less, unless the rows just fill a panel.
+        wide = f.is_("sge", f.mul(a["depth"], a["columns"]), str(_WIDE))
+        much = f.both(much, f.either(wide, f.is_("eq", rows, str(shape.panel))))
+    conditions = [
+        f.is_("eq", a["left_row"], size),
+        f.is_("ne", a["left_step"], size),
+        f.is_("eq", a["right_step"], size),
+        f.is_("ne", a["right_column"], size),
+        f.either(
+            f.is_("sge", rows, str(shape.lanes)), f.is_("sge", rows, f.mul(a["columns"], "2"))
+        ),
+        f.either(much, f.is_("sge", a["depth"], str(_DEEP))),
+    ]
+    return f.every(conditions)
+
+
+def turned(shape: Shape, dtype: str) -> str:
+    """The function."""
+    f = Routine("turned", parameters(_PARAMETERS), internal=True)
+    size = str(shape.size)
+    room = Room.of(f, shape, "%scratch")
+    state = f.let("alloca [6 x i64], align 8")
+    words = [
+        ("ptr", "%out"),
+        ("i64", "%out_row"),
+        ("i64", f.let("zext i1 %accumulate to i64")),
+        ("ptr", "%epilogue"),
+        ("ptr", "%state"),
+        ("ptr", f.at(room.tile, shape.rows * shape.panel * shape.size)),
+    ]
+    for i, (kind, word) in enumerate(words):
+        f.store(kind, word, f.at(state, 8 * i), 8)
+    left = Matrix("%right", "%right_column", "%right_step")
+    right = Matrix("%left", "%left_row", "%left_step")
+    count = f.sub("%last_column", "%first_column")
+    large = f.is_("sge", f.mul("%depth", "%left_step"), str(LARGE))
+    most = str(direct_rows(shape, False))
+    few = f.is_("sle", count, f.select(large, f.minimum(str(shape.panel), most), most))
+    few = f.both(few, f.is_("eq", "%left_row", size))  # side by side: they are read as they stand
+    operands = Operands(f, shape, dtype, room, left, right, "%last_row", few)
+    # All of the depth at once, for as many columns as there is room.
+    each = f.select(f.is_("eq", "%depth", "0"), "1", "%depth")
+    columns = f.sub(f.div(str(panel_capacity(shape)), each), str(shape.lanes))
+    chunk = f.mul(f.div(columns, str(shape.panel)), str(shape.panel))
+    # For one panel the other operand is never packed.
+    chunk = f.select(f.is_("eq", "%right_step", size), chunk, str(shape.panel))
+    rows = f.sub("%last_row", "%first_row")
+    streamed = f.both(few, streams(f, shape, count, rows, "%depth", right.step))
+    with f.when(streamed):
+        f.line(
+            f"call void @streamed(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
+            f"ptr {right.base}, i64 {right.step}, i64 %depth, i64 %first_column, "
+            "i64 %last_column, i64 %first_row, i64 %last_row, ptr null, i64 0, i1 false, "
+            f"ptr @turn_tile, ptr {state}, i64 %at0, i64 %at1, ptr %scratch)"
+        )
+    f.leave_when(streamed)
+    Multiply(
+        f,
+        shape,
+        right=operands.panels,
+        left=operands.left_rows,
+        room=room,
+        part_rows=("%first_column", "%last_column"),
+        part_columns=("%first_row", "%last_row"),
+        columns="%last_row",
+        depth="%depth",
+        out="null",
+        out_row="0",
+        accumulate="false",
+        epilogue="@turn_tile",
+        state=state,
+        place=("%at0", "%at1"),
+        chunk=chunk,
+        whole=True,
+    ).write()
+    return f.text()
+
+
+def turn_tile(shape: Shape) -> str:
+    """The epilogue that turns a tile, and stores it or hands it on."""
+    f = Routine("turn_tile", EPILOGUE, internal=True)
+    f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
+    kinds = ("ptr", "i64", "i64", "ptr", "ptr", "ptr")
+    out, out_row, accumulate, epilogue, state, tile = (
+        f.load(kind, f.at("%state", 8 * i), 8) for i, kind in enumerate(kinds)
+    )
+    line = str(shape.panel * shape.size)
+    handed = f.is_("ne", epilogue, "null", "ptr")
+    place = f.add(f.mul("%column", out_row), f.mul("%row", str(shape.size)))
+    place = f.at(out, place)
+    to = f.select(handed, tile, place, "ptr")
+    to_row = f.select(handed, line, out_row)
+    more = f.is_("ne", accumulate, "0")
+    block = min(shape.lanes, 8)
+    for first in range(0, shape.rows, block):
+        with f.when(f.is_("sgt", "%rows", str(first))):
+            _turn(f, shape, block, first, (place, out_row), (to, to_row), more)
+    with f.when(handed):
+        f.line(
+            f"call void {epilogue}(ptr {tile}, i64 %columns, i64 %rows, i64 %column, i64 %row, "
+            f"i64 %batch0, i64 %batch1, ptr {state})"
+        )
+    return f.text()
+
+
+def _turn(
+    f: Routine,
+    shape: Shape,
+    block: int,
+    first: int,
+    before: tuple[str, str],
+    to: tuple[str, str],
+    more: str,
+) -> None:
+    """Turn some rows. before, to: pointer and stride of what is added if `more`, and of the goal"""
+    line = str(shape.panel * shape.size)
+    count = f.sub("%rows", str(first))
+    mask = lane_mask(f, block, count)
+    turn = _Turn(f, shape, block, first, before, to, more, count, mask)
+    last = f.sub("%rows", "1")
+    sources = [f.at("%tile", f.mul(f.minimum(str(first + i), last), line)) for i in range(block)]
+    with f.loop("0", "%columns", str(block)) as column:
+        offset = f.mul(column, str(shape.size))
+        rows = [f.load(turn.kind, f.at(source, offset), shape.size) for source in sources]
+        found = transposed(f, shape, rows)
+        few = "true"
+        if not shape.masks:  # all of them in pieces of one size
+            few = f.is_("sgt", f.add(column, str(block)), "%columns")
+            with f.when(f.let(f"xor i1 {few}, true")):
+                turn.put(found, column)
+        with f.when(few):
+            for i, x in enumerate(found):
+                row = f.add(column, str(i))
+                with f.when(f.is_("slt", row, "%columns")):
+                    turn.put([x], row)
+
+
+class _Turn(Record):
+    """Where some turned rows go: see `_turn`. count, mask: of their elements that are there"""
+
+    f: Routine
+    shape: Shape
+    block: int
+    first: int
+    before: tuple[str, str]
+    to: tuple[str, str]
+    more: str
+    count: str
+    mask: str
+
+    @property
+    def kind(self) -> str:
+        """LLVM's name of a turned row."""
+        return f"<{self.block} x {self.shape.element}>"
+
+    def put(self, values: list[str], row: str) -> None:
+        """Store neighbouring rows, the first of which is `row`."""
+        f, size = self.f, self.shape.size
+        old, new = (
+            [
+                f.at(f.at(pointer, f.mul(f.add(row, str(i)), stride)), self.first * size)
+                for i in range(len(values))
+            ]
+            for pointer, stride in (self.before, self.to)
+        )
+        # Where nothing is added nothing is read: it would wait for the row before.
+        with f.when(self.more):
+            added = [
+                f.let(
+                    f"call {self.kind} @llvm.masked.load.v{self.block}f{8 * size}.p0(ptr {place}, "
+                    f"i32 {size}, <{self.block} x i1> {self.mask}, {self.kind} zeroinitializer)"
+                )
+                for place in old
+            ]
+            pairs = zip(values, added, strict=True)
+            self._store([f.let(f"fadd {self.kind} {x}, {y}") for x, y in pairs], new)
+        with f.when(f.let(f"xor i1 {self.more}, true")):
+            self._store(values, new)
+
+    def _store(self, values: list[str], places: list[str]) -> None:
+        f, shape, block = self.f, self.shape, self.block
+        if shape.masks:
+            for x, place in zip(values, places, strict=True):
+                store_lanes(f, shape.element, block, x, (place, shape.size), self.mask, True)
+            return
+        store_counted(f, shape.element, block, values, places, shape.size, self.count)

@@ -1,0 +1,419 @@
+"""Windows as steps of a plan: the greatest element of each, and what adds windows up again.
+
+    void max_windows(ptr args)      per plane, a vector of windows side by side, tap by tap
+    void unpatches(ptr args)        per tap, a vector of windows side by side
+
+Both take run-time sizes, strides, paddings and dilations; what differs in texts is how many dims
+there are. Windows side by side lie along the last dim, their elements `stride` apart.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import cache, reduce
+from typing import Any
+
+from wend.base import dtypes
+from wend.base.dtypes import DType
+from wend.compiler.codegen.scalar_ops import convertible, identity_of, rounded_to
+from wend.compiler.ir.kernel import Kernel, Slot
+from wend.compiler.ir.layout import is_dense
+from wend.compiler.ir.loops import MAP, WINDOWS, Function, Layout, Op, Read, contiguous
+from wend.compiler.ir.symbolic_extents import ZERO, Poly, product, scale
+from wend.compiler.kernels.matmul.microkernel import lane_mask, lane_range
+from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.instructions import Value, VectorBuilder, memory_type, vector_type
+from wend.compiler.llvm_ir.jit import host
+from wend.compiler.llvm_ir.text import Module
+from wend.core.graph import Node
+from wend.ops.elementwise import widened
+
+__all__ = ["lower_max_windows", "lower_unpatches", "window_words", "windows"]
+
+#: Steps from window to window at which elements are read as neighbours; else they are gathered.
+NEAR = (1, 2)
+
+
+def lower_max_windows(low: Any, node: Node) -> bool:
+    """The greatest element of each window, and where it is."""
+    f: Function = low.function
+    x = node.inputs[0]
+    if not convertible(f.dtypes[x]):
+        return False
+    low.materialise(x)
+    layout = f.layout(x)
+    dense = is_dense(f.shape(x), layout.strides)
+    reads = [Read(x if dense else low.copy(x), tuple(range(len(f.shape(x)))))]
+    for out in node.outputs:
+        f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
+    f.ops.append(Op(WINDOWS, node, node.outputs, reads))
+    return True
+
+
+def lower_unpatches(low: Any, node: Node) -> bool:
+    """Elements of windows, each added to where it was."""
+    f: Function = low.function
+    x, out = node.inputs[0], node.outputs[0]
+    dtype = f.dtypes[x]
+    if not convertible(dtype):
+        return False
+    low.materialise(x)
+    # Sums of half floats are rounded once.
+    shape, wide = f.shape(out), widened(dtype)
+    total = out if wide is dtype else f.fresh(shape, wide)
+    f.layouts[total] = Layout(total, contiguous(shape), ZERO)
+    f.ops.append(Op(WINDOWS, node, (total,), [Read(x, tuple(range(len(f.shape(x)))))]))
+    if total != out:
+        every = tuple(range(len(shape)))
+        code = rounded_to(dtype)
+        f.ops.append(Op(MAP, node, (out,), [Read(total, every)], shape, every, code, cheap=True))
+    return True
+
+
+def window_words(f: Function, op: Op) -> list[Poly]:
+    """Kernel, stride, padding and dilation of a pooling's windows, of all dims each."""
+    sizes = _words_of(f, op)
+    return sizes[: len(sizes) // 5 * 4]
+
+
+def _words_of(f: Function, op: Op) -> list[Poly]:
+    """The same, and how many windows there are along each dim."""
+    return [f.extents.path_expr(a) for a in op.node.args]
+
+
+def windows(f: Function, op: Op, flag: int | None = None) -> Kernel:
+    """The kernel of an op on windows. flag: a value that says whether all is there already"""
+    if op.node.prim.name == "unpatches":
+        return _unpatches(f, op)
+    x, (values, indices) = op.reads[0].value, op.outputs
+    sizes = _words_of(f, op)
+    nd = len(sizes) // 5
+    front = f.shape(x)[: len(f.shape(x)) - nd]
+    used = {f.base(f.resolve(i)) for i in f.outputs}
+    used |= {f.base(read.value) for other in f.ops for read in other.reads}
+    placed = indices in used
+    dtype = f.dtypes[x]
+    text = _greatest(nd, dtype, placed, flag is not None)
+    kernel = Kernel("max_windows", text, f"max_windows {values}")
+    kernel.reads = [f.base(x)]
+    kernel.writes = [values, indices] if placed else [values]
+    kernel.slots = [
+        _address(f, x),
+        Slot("pointer", values, ZERO),
+        Slot("pointer", indices, ZERO) if placed else Slot("word", 0),
+        Slot("extent", product(front)),
+        *(Slot("extent", n) for n in f.shape(x)[len(front) :]),
+        *(Slot("extent", n) for n in sizes),
+    ]
+    if flag is not None:
+        kernel.reads.append(flag)
+        kernel.slots.append(Slot("pointer", flag, ZERO))
+    return kernel
+
+
+def _unpatches(f: Function, op: Op) -> Kernel:
+    x, out = op.reads[0].value, op.out
+    nd = len(op.node.args) // 3
+    sizes = [f.extents.path_expr(a) for a in op.node.args[nd:]]  # stride, dilation
+    shape, goal = f.shape(x), f.shape(out)
+    rank = len(goal) - nd
+    kernel = Kernel("unpatches", _adjoint(rank, nd, f.dtypes[x]), f"unpatches {out}")
+    kernel.reads, kernel.writes = [f.base(x)], [out]
+    numbers: list[Poly] = [
+        f.bytes_of(out), *shape, *f.layout(x).strides, *contiguous(goal), *sizes
+    ]  # fmt: skip
+    kernel.slots = [
+        _address(f, x),
+        Slot("pointer", out, ZERO),
+        *(Slot("extent", n) for n in numbers),
+    ]
+    return kernel
+
+
+def _address(f: Function, i: int) -> Slot:
+    layout = f.layout(i)
+    return Slot("pointer", layout.base, scale(layout.offset, f.dtypes[i].itemsize))
+
+
+def _words(f: Routine, first: int, count: int) -> list[str]:
+    return [f.load("i64", f.at("%args", 8 * (first + k)), 8) for k in range(count)]
+
+
+def _sum(f: Routine, terms: list[tuple[str, str]]) -> str:
+    """The sum of products."""
+    total = "0"
+    for x, y in terms:
+        total = f.add(total, f.mul(x, y))
+    return total
+
+
+@cache
+def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
+    """max_windows over nd dims; placed: whether indices are wanted too.
+
+    flagged: whether a word is told that says if there is anything to do
+    """
+    f, module, target = Routine("max_windows", [("ptr", "args")]), Module(), host()
+    wide = widened(dtype)
+    lanes = target.vector_bytes // max(4, wide.itemsize)
+    plain = VectorBuilder(f, module, lanes, target)
+    kind, indices = plain.type_of(wide), plain.type_of(dtypes.int64)
+    best, where = f.let(f"alloca {kind}"), f.let(f"alloca {indices}")
+    if flagged:
+        flag = f.load("ptr", f.at("%args", 8 * (4 + 6 * nd)), 8)
+        f.leave_when(f.is_("ne", f.load("i64", flag, 8), "0"))
+    x, values, places = (f.load("ptr", f.at("%args", 8 * k), 8) for k in range(3))
+    planes = _words(f, 3, 1)[0]
+    size, kernel, stride, padding, dilation, counts = (_words(f, 4 + k * nd, nd) for k in range(6))
+    area, made = "1", "1"
+    for n, m in zip(size, counts, strict=True):
+        area, made = f.mul(area, n), f.mul(made, m)
+    lowest = plain.number(identity_of("lowest", wide), wide)
+    if nd == 2 and not placed:
+        words = [*kernel, *stride, *padding, *dilation]
+        fours = "true"
+        for word, number in zip(words, (2, 2, 2, 2, 0, 0, 1, 1), strict=True):
+            fours = f.both(fours, f.is_("eq", word, str(number)))
+        for n, m in zip(size, counts, strict=True):  # no window reaches beyond the last element
+            fours = f.both(fours, f.is_("sle", f.mul(m, "2"), n))
+        with f.when(fours):
+            _of_four(f, plain, (x, values, planes, size, counts), dtype)
+            f.leave_when("true")
+    with ExitStack() as stack:
+        plane = stack.enter_context(f.loop("0", planes))
+        image = f.at(x, f.mul(f.mul(plane, area), str(dtype.itemsize)))
+        more = f.select(f.is_("slt", f.add(plane, "1"), planes), "1", "0")
+        at = [stack.enter_context(f.loop("0", n)) for n in counts[:-1]]
+        line = f.mul(plane, made)
+        step = made
+        for i, n in zip(at, counts, strict=False):
+            step = f.div(step, n)
+            line = f.add(line, f.mul(i, step))
+        first = stack.enter_context(f.loop("0", counts[-1], str(lanes)))
+        mask = lane_mask(f, lanes, f.sub(counts[-1], first))
+        f.store(kind, lowest.name, best, 4)
+        f.store(indices, plain.number(-1, dtypes.int64).name, where, 8)
+        begin = f.sub(f.mul(first, stride[-1]), padding[-1])
+        reach = f.mul(f.sub(kernel[-1], "1"), dilation[-1])
+        last = f.mul(f.sub(f.minimum(f.sub(counts[-1], first), str(lanes)), "1"), stride[-1])
+        whole = f.is_("slt", f.add(begin, f.add(last, reach)), size[-1])
+        whole = f.both(whole, f.is_("sge", begin, "0"))
+        # Lanes without a window may read what follows in memory, where something does.
+        end = f.add(f.add(begin, reach), f.mul(str(lanes), stride[-1]))
+        followed = f.is_("sle", end, f.add(size[-1], f.mul(area, more)))
+        whole = f.both(whole, followed)
+        near = [f.is_("eq", stride[-1], str(apart)) for apart in NEAR]
+        ways = [
+            (f.both(close, whole), apart, True) for apart, close in zip(NEAR, near, strict=True)
+        ]
+        part = f.let(f"xor i1 {whole}, true")
+        ways += [
+            (f.both(close, part), apart, False) for apart, close in zip(NEAR, near, strict=True)
+        ]
+        far = f.let(f"xor i1 {f.either(*near)}, true")
+        for condition, apart, is_whole in [*ways, (far, 0, False)]:
+            with f.when(condition), ExitStack() as inner:
+                row = "0"
+                for k in range(nd - 1):
+                    tap = inner.enter_context(f.loop("0", kernel[k]))
+                    place = f.add(f.mul(at[k], stride[k]), f.mul(tap, dilation[k]))
+                    place = f.sub(place, padding[k])
+                    # Below 0 is large, too.
+                    inner.enter_context(f.when(f.is_("ult", place, size[k])))
+                    row = f.add(f.mul(row, size[k]), place)
+                row = f.mul(row, size[-1])
+                tap = inner.enter_context(f.loop("0", kernel[-1]))
+                here = f.add(begin, f.mul(tap, dilation[-1]))
+                element = f.at(image, f.mul(f.add(row, here), str(dtype.itemsize)))
+                given, inside = _side_by_side(
+                    f, plain, element, here, size[-1], apart or stride[-1], dtype, is_whole
+                )
+                value = plain.convert(given, wide)
+                before = Value(f.load(kind, best, 4), wide)
+                better = plain.gt(value, before)
+                if wide.category == dtypes.FLOAT:
+                    better = plain.bitwise_or(better, plain.ne(value, value))
+                if placed:
+                    found = Value(f.load(indices, where, 8), dtypes.int64)
+                    # The first element that is not padding is taken, whatever it is.
+                    better = plain.bitwise_or(
+                        better, plain.lt(found, plain.number(0, dtypes.int64))
+                    )
+                if inside is not None:
+                    better = plain.bitwise_and(better, inside)
+                f.store(kind, plain.select(better, value, before).name, best, 4)
+                if placed:
+                    index = _places(plain, f.add(row, here), stride[-1])
+                    f.store(indices, plain.select(better, index, found).name, where, 8)
+        line = f.add(line, first)
+        out = VectorBuilder(f, module, lanes, target, None, mask)
+        result = plain.convert(Value(f.load(kind, best, 4), wide), dtype)
+        out.store(result, f.at(values, f.mul(line, str(dtype.itemsize))))
+        if placed:
+            place = f.at(places, f.mul(line, "8"))
+            out.store(Value(f.load(indices, where, 8), dtypes.int64), place)
+    return f.text() + "\n" + module.render()
+
+
+def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None:
+    """The greatest of each 2 x 2: elements of two rows, sorted into even and odd columns.
+
+    given: pointers to what is read and made, planes, the extents of one, and of what is made
+    """
+    x, values, planes, (high, wide), (down, across) = given
+    lanes, size = plain.lanes, dtype.itemsize
+    whole = f.mul(f.div(across, str(lanes)), str(lanes))
+    rest = f.sub(across, whole)
+    line, plane_bytes = f.mul(wide, str(size)), f.mul(f.mul(high, wide), str(size))
+    there = lane_mask(f, lanes, rest)
+    parts = [lane_mask(f, lanes, f.sub(f.mul(rest, "2"), k)) for k in ("0", str(lanes))]
+
+    def vector(above: str, out: str, at: str, masks: list[str | None]) -> None:
+        """A vector of windows. masks: of the two vectors of a row, and of what is made"""
+        loads = [VectorBuilder(f, plain.module, lanes, plain.target, None, m) for m in masks]
+        here = f.at(above, f.mul(at, str(2 * size)))
+        found: list[Value] = []
+        for place in (here, f.at(here, line)):
+            pair = [b.load(f.at(place, k * lanes * size), dtype) for k, b in enumerate(loads[:2])]
+            for odd in (0, 1):
+                one = _every(plain, pair, 2, odd)
+                found.append(plain.convert(one, widened(dtype)))
+        best = reduce(lambda before, value: _greater(plain, value, before), found)
+        loads[2].store(plain.convert(best, dtype), f.at(out, f.mul(at, str(size))))
+
+    with f.loop("0", planes) as plane, f.loop("0", down) as row:
+        above = f.add(f.mul(plane, plane_bytes), f.mul(f.mul(row, line), "2"))
+        above = f.at(x, above)
+        out = f.mul(f.add(f.mul(plane, down), row), f.mul(across, str(size)))
+        out = f.at(values, out)
+        with f.loop("0", whole, str(lanes)) as at:
+            vector(above, out, at, [None] * 3)
+        some = f.is_("ne", rest, "0")
+        if not plain.target.masks:
+            # A whole vector that ends with the row is quicker than a mask, where there is one.
+            room = f.is_("sge", across, str(lanes))
+            with f.when(f.both(some, room)):
+                vector(above, out, f.sub(across, str(lanes)), [None] * 3)
+            some = f.both(some, f.let(f"xor i1 {room}, true"))
+        with f.when(some):
+            vector(above, out, whole, [*parts, there])
+
+
+def _greater(b: VectorBuilder, value: Value, before: Value) -> Value:
+    """The greater one; what came before where they are equal, and NaN where there is one."""
+    found = b.select(b.gt(value, before), value, before)
+    if value.dtype.category != dtypes.FLOAT:
+        return found
+    return b.select(b.ne(value, value), value, found)
+
+
+def _side_by_side(
+    f: Routine,
+    b: VectorBuilder,
+    first: str,
+    here: str,
+    end: str,
+    apart: int | str,
+    dtype: DType,
+    whole: bool,
+) -> tuple[Value, Value | None]:
+    """The elements `apart` from each other from an address on, and which of them are in the row.
+
+    here: the column of the first, which may be before the row; end: the row's length; whole: those
+    that count are in the row, and all that lies between can be read
+    """
+    lanes = b.lanes
+    if isinstance(apart, str):
+        columns = _places(b, here, apart)
+        inside = b.bitwise_and(
+            b.ge(columns, b.number(0, dtypes.int64)), b.lt(columns, b.spread(end, dtypes.int64))
+        )
+        pointers = _apart(b, first, "0", apart, dtype)
+        masked = VectorBuilder(f, b.module, lanes, b.target, None, inside.name)
+        return masked.gather(pointers, dtype), inside
+    low = f.select(f.is_("sgt", here, "0"), "0", f.sub("0", here))
+    high = f.sub(end, here)
+    high = f.select(f.is_("sgt", high, "0"), high, "0")
+    loads = []
+    for k in range(apart):
+        there = str(k * lanes)
+        mask = None if whole else lane_range(f, lanes, f.sub(low, there), f.sub(high, there))
+        part = VectorBuilder(f, b.module, lanes, b.target, None, mask)
+        loads.append(part.load(f.at(first, k * lanes * dtype.itemsize), dtype))
+    found = _every(b, loads, apart) if apart > 1 else loads[0]
+    if whole:
+        return found, None
+    low, high = (f.ceil_div(n, apart) for n in (low, high))
+    return found, Value(lane_range(f, lanes, low, high), dtypes.bool_)
+
+
+def _every(b: VectorBuilder, pair: list[Value], apart: int, first: int = 0) -> Value:
+    """Every so-manieth element, from `first` on, of two vectors that lie one behind the other."""
+    kind = b.type_of(pair[0].dtype)
+    chosen = ", ".join(f"i32 {apart * k + first}" for k in range(b.lanes))
+    vectors = f"{kind} {pair[0].name}, {kind} {pair[1].name}"
+    mask = f"<{b.lanes} x i32> <{chosen}>"
+    return Value(b.text.let(f"shufflevector {vectors}, {mask}"), pair[0].dtype)
+
+
+def _places(b: VectorBuilder, first: str, apart: str) -> Value:
+    """first, first + apart, ..., a lane each."""
+    lane = Value(_count(b.lanes, "i64"), dtypes.int64)
+    return b.add(b.spread(first, dtypes.int64), b.mul(lane, b.spread(apart, dtypes.int64)))
+
+
+@cache
+def _adjoint(rank: int, nd: int, dtype: DType) -> str:
+    """unpatches over nd dims, `rank` in front of them."""
+    f, module, target = Routine("unpatches", [("ptr", "args")]), Module(), host()
+    wide = widened(dtype)
+    lanes = target.vector_bytes // max(4, wide.itemsize)
+    x, y = (f.load("ptr", f.at("%args", 8 * k), 8) for k in range(2))
+    size = _words(f, 2, 1)[0]
+    all_dims = rank + 2 * nd
+    shape = _words(f, 3, all_dims)
+    steps = _words(f, 3 + all_dims, all_dims)
+    goal = _words(f, 3 + 2 * all_dims, rank + nd)
+    stride = _words(f, 3 + 2 * all_dims + rank + nd, nd)
+    dilation = _words(f, 3 + 2 * all_dims + rank + 2 * nd, nd)
+    f.line(f"call void @llvm.memset.p0.i64(ptr {y}, i8 0, i64 {size}, i1 false)")
+    width, wider = str(dtype.itemsize), str(wide.itemsize)
+    with ExitStack() as stack:
+        index = [stack.enter_context(f.loop("0", n)) for n in shape[:-1]]
+        source = _sum(f, list(zip(index, steps, strict=False)))
+        to = list(zip(index, goal, strict=False))[:rank]
+        for d in range(nd):
+            unit = goal[rank + d]
+            to.append((index[rank + d], f.mul(dilation[d], unit)))
+            if d < nd - 1:
+                to.append((index[rank + nd + d], f.mul(stride[d], unit)))
+        here = f.at(x, f.mul(source, width))
+        there = f.at(y, f.mul(_sum(f, to), wider))
+        near = f.both(f.is_("eq", stride[-1], "1"), f.is_("eq", steps[-1], "1"))
+        far = f.let(f"xor i1 {near}, true")
+        for close, condition in ((True, near), (False, far)):
+            with f.when(condition), f.loop("0", shape[-1], str(lanes)) as first:
+                mask = lane_mask(f, lanes, f.sub(shape[-1], first))
+                b = VectorBuilder(f, module, lanes, target, None, mask)
+                if close:
+                    put = f.at(there, f.mul(first, wider))
+                    given = b.convert(b.load(f.at(here, f.mul(first, width)), dtype), wide)
+                    b.store(b.add(b.load(put, wide), given), put)
+                    continue
+                begin, step = f.mul(first, steps[-1]), steps[-1]
+                given = b.convert(b.gather(_apart(b, here, begin, step, dtype), dtype), wide)
+                pointers = _apart(b, there, f.mul(first, stride[-1]), stride[-1], wide)
+                b.scatter(b.add(b.gather(pointers, wide), given), pointers)
+    return f.text() + "\n" + module.render()
+
+
+def _apart(b: VectorBuilder, base: str, first: str, step: str, dtype: DType) -> str:
+    """Pointers to elements first, first + step, ..., a lane each."""
+    moved = _places(b, first, step)
+    kind = vector_type("i64", b.lanes)
+    return b.text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, {kind} {moved.name}")
+
+
+def _count(lanes: int, kind: str) -> str:
+    """The number of each lane."""
+    return f"<{', '.join(f'{kind} {i}' for i in range(lanes))}>"

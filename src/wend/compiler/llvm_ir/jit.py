@@ -1,0 +1,426 @@
+"""From LLVM's textual language to machine code in memory: the one file that names llvmlite.
+
+    library = compile_module(text, ["kernel"])      # now, in this thread
+    compile_later(text, ["kernel"], callback)       # in the background thread
+    address = library.address("kernel")             # valid as long as `library` lives
+
+Objects are kept on disk (`llvm_ir.object_cache`), keyed by the text, LLVM's version, the passes and
+the target. In the background thread only LLVM itself runs, without the interpreter lock. LLVM runs
+in one thread at a time, under `_lock`; whoever calls in here holds no other lock.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import hashlib
+import platform
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from wend.base.errors import CompileError
+from wend.base.forking import at_fork
+from wend.base.records import Record
+from wend.compiler.llvm_ir.object_cache import ObjectCache, default_directory, default_secret
+
+#: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
+#: list for its level 2 takes six times as long for the same loops.
+PASSES: Final = (
+    "always_inliner",
+    "sroa",
+    "instruction_combine",
+    "simplify_cfg",
+    "dead_code_elimination",
+    "global_dead_code_eliminate",
+)
+
+#: As `platform.machine` names those that the generator knows.
+_PROCESSORS: Final = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
+_PROBE: Final = "define i64 @probe(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y\n}\n"
+
+Callback = Callable[["Library | CompileError"], None]
+
+
+class Target(Record):
+    """A kind of processor. triple, cpu, features: in LLVM's words."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    def has(self, feature: str) -> bool:
+        """Whether the processor has this feature ("avx2", "f16c", "neon")."""
+        return f"+{feature}" in self.features.split(",")
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes in the widest vector register."""
+        return 64 if self.has("avx512f") else 32 if self.has("avx") else 16
+
+    @property
+    def registers(self) -> int:
+        """Number of vector registers."""
+        return 32 if self.has("avx512f") or self._is_arm else 16
+
+    @property
+    def masks(self) -> bool:
+        """Whether it stores some lanes of a vector as quickly as all of them."""
+        return self.has("avx512f")
+
+    @property
+    def fused(self) -> bool:
+        """Whether it multiplies and adds with one rounding."""
+        return self.has("fma") or self._is_arm
+
+    @property
+    def converts_halves(self) -> bool:
+        """Whether it converts between float16 and float32."""
+        return self.has("f16c") or self._is_arm
+
+    @property
+    def _is_arm(self) -> bool:
+        return self.triple.startswith(("aarch64", "arm64"))
+
+
+class Library:
+    """Functions in executable memory, which goes back when nobody has the library any more."""
+
+    __slots__ = ("__weakref__", "_addresses", "_tracker")
+
+    def __init__(self, addresses: dict[str, int], tracker: Any) -> None:
+        self._addresses = addresses
+        self._tracker = tracker
+
+    def address(self, name: str) -> int:
+        """Where the function starts. Raises CompileError for a name that was not asked for."""
+        try:
+            return self._addresses[name]
+        except KeyError:
+            raise CompileError(f"address: {name!r} is none of {list(self._addresses)}") from None
+
+    def function(self, name: str, *arguments: Any, result: Any = None) -> Any:
+        """A ctypes function, for tests and measurements. arguments, result: ctypes types."""
+        call: Any = ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
+        call.library = self  # the code lives as long as who may call it
+        return call
+
+    def __del__(self) -> None:
+        # Freeing needs LLVM's lock, which a compilation may hold for long: the next one frees.
+        _retired.append(self._tracker)
+
+
+@dataclass
+class Counters:
+    """What was done so far: modules compiled, loaded from disk, found in memory, failed."""
+
+    compiled: int = 0
+    loaded: int = 0
+    shared: int = 0
+    failed: int = 0
+
+
+counters: Final = Counters()
+_retired: list[Any] = []
+_lock = threading.RLock()
+_libraries: weakref.WeakValueDictionary[str, Library] = weakref.WeakValueDictionary()
+_cache: ObjectCache | None = None
+_links = 0
+
+
+# -- the processor ------------------------------------------------------------------------------
+
+
+@cache
+def _binding() -> Any:
+    import llvmlite.binding as binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+@cache
+def host() -> Target:
+    """The processor that this process runs on."""
+    binding = _binding()
+    features = binding.get_host_cpu_features()
+    return Target(
+        binding.get_process_triple(),
+        binding.get_host_cpu_name(),
+        ",".join(("+" if there else "-") + name for name, there in sorted(features.items())),
+    )
+
+
+@cache
+def _machine(target: Target) -> Any:
+    return (
+        _binding()
+        .Target.from_triple(target.triple)
+        .create_target_machine(
+            cpu=target.cpu,
+            features=target.features,
+            opt=2,
+            reloc="pic",  # code may lie far from what it calls
+            codemodel="small",
+        )
+    )
+
+
+@cache
+def _builder(target: Target) -> Any:
+    binding = _binding()
+    return binding.create_pass_builder(
+        _machine(target), binding.create_pipeline_tuning_options(speed_level=2)
+    )
+
+
+@cache
+def _linker() -> Any:
+    return _binding().create_lljit_compiler(_machine(host()))
+
+
+@cache
+def _versions() -> str:
+    import llvmlite
+
+    return f"{llvmlite.__version__} {_binding().llvm_version_info} {' '.join(PASSES)}"
+
+
+@cache
+def obstacle() -> str | None:
+    """Why no machine code can be made and run here; None if it can. Found out once."""
+    machine = platform.machine().lower()
+    if machine not in _PROCESSORS or sys.byteorder != "little" or sys.maxsize < 1 << 32:
+        return f"no code is generated for this processor ({machine or 'unknown'})"
+    try:
+        library = compile_module(_PROBE, ["probe"])
+        if library.function("probe", ctypes.c_int64, result=ctypes.c_int64)(41) == 42:
+            return None
+    except ImportError as fault:
+        return f"llvmlite cannot be imported ({fault})"
+    except Exception as fault:  # whatever the platform refuses: code in memory, say
+        return f"{type(fault).__name__}: {fault}"
+    return "generated code does not run as it should"
+
+
+# -- compiling ----------------------------------------------------------------------------------
+
+
+def compile_module(text: str, names: Iterable[str], target: Target | None = None) -> Library:
+    """Machine code of a module in LLVM's textual language.
+
+    names: the functions to be called from outside     target: `host()` unless given; what is
+    compiled for another one must still run here. Raises CompileError if LLVM refuses the text.
+    """
+    target = host() if target is None else target
+    names = list(names)
+    described = "\0".join((text, " ".join(names), _versions(), *_words(target)))
+    key = hashlib.sha256(described.encode()).hexdigest()
+    with _lock:
+        _retired.clear()
+        library = _libraries.get(key)
+        if library is not None:
+            counters.shared += 1
+            return library
+        objects = _object_cache()
+        found = objects.get(key)
+        if found is None:
+            found = _translate(text, target)
+            objects.put(key, found)
+            counters.compiled += 1
+        else:
+            counters.loaded += 1
+        library = _libraries[key] = _link(found, names)
+        return library
+
+
+def assembly(text: str, target: Target | None = None) -> str:
+    """What a module becomes, in the processor's assembly language: for people and tests."""
+    target = host() if target is None else target
+    with _lock:
+        return str(_machine(target).emit_assembly(_optimized(text, target)))
+
+
+def _words(target: Target) -> tuple[str, str, str]:
+    return target.triple, target.cpu, target.features
+
+
+def _object_cache() -> ObjectCache:
+    global _cache
+    if _cache is None:
+        _cache = ObjectCache(default_directory(), secret=default_secret())
+    return _cache
+
+
+def use_cache(objects: ObjectCache | None) -> None:
+    """Keep objects there from now on; None: where the environment says."""
+    global _cache
+    with _lock:
+        _cache = objects
+
+
+def _optimized(text: str, target: Target) -> Any:
+    binding = _binding()
+    machine = _machine(target)
+    try:
+        # A context of its own: the common one would keep every type and constant for ever.
+        module = binding.parse_assembly(text, context=binding.create_context())
+        module.triple = target.triple
+        module.data_layout = str(machine.target_data)
+        module.verify()
+    except RuntimeError as fault:
+        counters.failed += 1
+        raise CompileError(f"compile_module: LLVM refuses the text: {fault}") from fault
+    passes = binding.create_new_module_pass_manager()
+    for name in PASSES:
+        getattr(passes, f"add_{name}_pass")()
+    passes.run(module, _builder(target))
+    return module
+
+
+def _translate(text: str, target: Target) -> bytes:
+    return bytes(_machine(target).emit_object(_optimized(text, target)))
+
+
+def _link(found: bytes, names: list[str]) -> Library:
+    global _links
+    _links += 1
+    builder = _binding().JITLibraryBuilder().add_object_img(found).add_current_process()
+    for name in names:
+        builder.export_symbol(name)
+    try:
+        tracker = builder.link(_linker(), f"wend{_links}")
+        addresses = {name: int(tracker[name]) for name in names}
+    except (RuntimeError, KeyError) as fault:
+        counters.failed += 1
+        raise CompileError(f"compile_module: cannot link {names}: {fault}") from fault
+    return Library(addresses, tracker)
+
+
+# -- in the background --------------------------------------------------------------------------
+
+
+class _Background:
+    """A queue of modules and the daemon thread that compiles them, started when first needed."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.queue: deque[tuple[str, list[str], Callback]] = deque()
+        self.running = 0
+        self.thread: threading.Thread | None = None
+
+    def add(self, text: str, names: list[str], callback: Callback) -> None:
+        with self.changed:
+            self.queue.append((text, names, callback))
+            self._wake()
+
+    def _wake(self) -> None:
+        if self.thread is None or not self.thread.is_alive():
+            self.thread = threading.Thread(target=self._work, name="wend-compiler", daemon=True)
+            self.thread.start()
+        self.changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self.changed:
+                while not self.queue:
+                    self.changed.wait()
+            # LLVM's lock first: a fork or the end of the process waits for it, and must then
+            # find a job either whole in the queue or done.
+            with _lock:
+                with self.changed:
+                    if not self.queue:
+                        continue
+                    text, names, callback = self.queue.popleft()
+                    self.running += 1
+                try:
+                    callback(_compiled(text, names))
+                finally:
+                    with self.changed:
+                        self.running -= 1
+                        self.changed.notify_all()
+
+    def drain(self, timeout: float | None) -> bool:
+        with self.changed:
+            if self.queue:
+                self._wake()
+            return self.changed.wait_for(lambda: not self.queue and not self.running, timeout)
+
+
+def _compiled(text: str, names: list[str]) -> Library | CompileError:
+    try:
+        return compile_module(text, names)
+    except CompileError as fault:
+        return fault
+    except Exception as fault:  # it would end the thread, and nobody would be told
+        return CompileError(f"compile_later: {type(fault).__name__}: {fault}")
+
+
+_background = _Background()
+#: What has more to compile calls `compile_later` in functions that hang here, when it is asked to.
+before_rest: list[Callable[[], None]] = []
+
+
+def compile_later(text: str, names: Iterable[str], callback: Callback) -> None:
+    """Compile in the background thread, which then calls `callback` with the Library.
+
+    If it fails, with the CompileError. The callback must be short (it holds the interpreter lock
+    in another thread than the user's), take no lock that is ever held while calling in here, and
+    not raise. Modules are compiled in the order in which they came.
+    """
+    _background.add(text, list(names), callback)
+
+
+def pending() -> int:
+    """How many modules wait to be compiled, the one at work included."""
+    with _background.changed:
+        return len(_background.queue) + _background.running
+
+
+def drain(timeout: float | None = None) -> bool:
+    """Wait until all that was given to `compile_later` is compiled and its callbacks have run.
+
+    timeout: in seconds. False if it ran out. Not to be called from a callback.
+    """
+    for finish in before_rest:
+        finish()
+    return _background.drain(timeout)
+
+
+# -- forks and the end --------------------------------------------------------------------------
+
+
+def _before_fork() -> None:
+    _lock.acquire()
+    _background.changed.acquire()
+
+
+def _after_fork_in_parent() -> None:
+    _background.changed.release()
+    _lock.release()
+
+
+def _after_fork_in_child() -> None:
+    # No thread of the parent's is here. What it had queued is compiled when somebody next asks.
+    global _lock
+    _lock = threading.RLock()
+    _background.changed = threading.Condition()
+    _background.running = 0
+    _background.thread = None
+
+
+@atexit.register
+def _stop() -> None:
+    # The background thread must not be inside LLVM while the process takes it down: it waits for
+    # the lock, which is not given back.
+    _background.queue.clear()
+    _lock.acquire()
+
+
+at_fork(_before_fork, _after_fork_in_parent, _after_fork_in_child)

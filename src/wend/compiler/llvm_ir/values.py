@@ -1,0 +1,67 @@
+"""Values in LLVM's text: names and constants, and how types are written in registers and memory.
+
+bool is i1 in registers and a byte in memory.  float16 and bfloat16 are kept in registers as the
+float32 that equals them.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from wend.base import dtypes
+from wend.base.dtypes import BOOL, FLOAT, INT, DType
+from wend.base.errors import CompileError
+from wend.compiler.llvm_ir import half_floats as halves
+
+HALVES = (dtypes.float16, dtypes.bfloat16)
+_BITS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+
+
+class Value(NamedTuple):
+    """A name (or a constant) in LLVM's text, and the type of its elements."""
+
+    name: str
+    dtype: DType
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is a literal, which is no NaN unless it says so."""
+        return not self.name.startswith("%")
+
+
+def register_type(dtype: DType) -> str:
+    """LLVM's name of one element in a register. Raises CompileError for complex types."""
+    if dtype.category == BOOL:
+        return "i1"
+    if dtype.category == INT:
+        return _BITS[dtype.itemsize]
+    if dtype.category == FLOAT:
+        return "double" if dtype is dtypes.float64 else "float"
+    raise CompileError(f"no instruction takes {dtype}")
+
+
+def memory_type(dtype: DType) -> str:
+    """LLVM's name of one element in memory."""
+    if dtype.category == BOOL:
+        return "i8"
+    return "i16" if dtype in HALVES else register_type(dtype)
+
+
+def vector_type(element: str, lanes: int) -> str:
+    """`lanes` of an LLVM type: itself, or a vector of it."""
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def literal(value: float, dtype: DType) -> str:
+    """A number as LLVM writes it, rounded or wrapped to the dtype."""
+    if dtype.category == BOOL:
+        return "true" if value else "false"
+    if dtype.category == INT:
+        bits = 8 * dtype.itemsize
+        whole = int(value) & (1 << bits) - 1
+        return str(whole - (whole >> bits - 1 << bits))
+    number = float(value)
+    if dtype is not dtypes.float64:
+        number = halves.rounded(number, dtype)
+    return "0x" + struct.pack(">d", number).hex().upper()

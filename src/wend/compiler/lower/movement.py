@@ -1,0 +1,133 @@
+"""Lowering of the ops that move elements: pad, cat, roll, flip."""
+
+from __future__ import annotations
+
+from itertools import product as pairs_of
+from typing import TYPE_CHECKING, Any
+
+from wend.base import dtypes
+from wend.base.shapes import normalize_dim, normalize_dims
+from wend.compiler.ir.loops import MAP, Layout, Op, Read, View
+from wend.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, mul, scale, sub
+from wend.compiler.kernels.concat import lower_join
+from wend.core.graph import Node
+
+if TYPE_CHECKING:
+    from wend.compiler.lower.lowering import Lowering
+
+#: Tensors that are joined, and parts that are rolled, by reading each wherever it may be.
+MAX_PARTS = 16
+
+
+def flip(low: Lowering, node: Node) -> bool:
+    """The elements of the operand, read backwards."""
+    f = low.function
+    source, out = node.inputs[0], node.outputs[0]
+    if source in f.uniform:
+        low.spread(node, *f.uniform[source])
+        return True
+    shape, layout = f.shape(source), f.layout(source)
+    if not shape or not low.kernel_types(node):
+        return low.alias(node, source) if not shape else False
+    strides, offset = list(layout.strides), layout.offset
+    for d in normalize_dims(node.prim.dims, len(shape), "flip"):
+        last = sub(shape[d], ONE)
+        offset = add(offset, mul(last, strides[d]))
+        strides[d] = scale(strides[d], -1)
+    f.views[out] = View(out, source, node)
+    f.layouts[out] = Layout(layout.base, tuple(strides), low.extents.canonical(offset))
+    return True
+
+
+def pad(low: Lowering, node: Node) -> bool:
+    """The operand with numbers around it."""
+    f = low.function
+    x, out = node.inputs[0], node.outputs[0]
+    n = len(node.args) - 1
+    if not low.kernel_types(node) or node.prim.categories[-1] == dtypes.COMPLEX:
+        return False
+    shape = f.shape(x)
+    rank = len(shape)
+    sizes = [low.extents.canonical(low.extents.path_expr(e)) for e in node.args[:n]]
+    shifts = tuple(
+        (rank - 1 - k, sizes[2 * k], shape[rank - 1 - k])
+        for k in range(n // 2)
+        if sizes[2 * k] != ZERO or sizes[2 * k + 1] != ZERO
+    )
+    if not shifts:
+        return low.alias(node, x)
+    dtype = f.dtypes[out]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        return b.select(code.inside(0), operands[0], b.convert(code.number(n), dtype))
+
+    every = tuple(range(rank))
+    reads = [Read(x, every, shifts)]
+    f.ops.append(Op(MAP, node, node.outputs, reads, f.shape(out), every, emit, node.args))
+    return True
+
+
+def cat(low: Lowering, node: Node) -> bool:
+    """Tensors one behind the other: each is read where the loop has come to it, or copied."""
+    f = low.function
+    out = node.outputs[0]
+    space, dtype = f.shape(out), f.dtypes[out]
+    rank = len(space)
+    inputs = [i for i in node.inputs if len(f.shape(i)) == rank]
+    if not low.kernel_types(node) or not inputs:
+        return False
+    if len(inputs) < len(node.inputs):
+        return False  # one of them has no elements, of which nothing is known here
+    dim = normalize_dim(node.prim.dim, rank, "cat")
+    if len(inputs) > MAX_PARTS:
+        return lower_join(low, node, inputs)
+    every = tuple(range(rank))
+    reads, first = [], ZERO
+    for i in inputs:
+        shape = f.shape(i)
+        if any(n != m for d, (n, m) in enumerate(zip(shape, space)) if d != dim):
+            return False
+        reads.append(Read(i, every, ((dim, first, shape[dim]),)))
+        first = add(first, shape[dim])
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        found = b.convert(operands[-1], dtype)
+        for k in reversed(range(len(operands) - 1)):
+            found = b.select(code.inside(k), b.convert(operands[k], dtype), found)
+        return found
+
+    f.ops.append(Op(MAP, node, node.outputs, reads, space, every, emit))
+    return True
+
+
+def roll(low: Lowering, node: Node) -> bool:
+    """Each dim in two parts, which change places."""
+    f = low.function
+    x = node.inputs[0]
+    shape = f.shape(x)
+    rank = len(shape)
+    dims = [normalize_dim(d, rank, "roll") for d in node.prim.dims or ()]
+    if not dims and rank == 1:
+        dims = [0]
+    if not dims or len(set(dims)) < len(dims) or 2 ** len(dims) > MAX_PARTS:
+        return False
+    if not low.kernel_types(node):
+        return False
+    choices: list[list[tuple[int, Poly, Poly]]] = []
+    for d, expr in zip(dims, node.args, strict=True):
+        shift = low.extents.path_expr(expr)
+        first = low.extents.remainder(shift, shape[d])
+        choices.append([(d, first, shape[d]), (d, sub(first, shape[d]), shape[d])])
+    every = tuple(range(rank))
+    reads = [Read(x, every, shifts) for shifts in pairs_of(*choices)]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        found = operands[-1]
+        for k in reversed(range(len(operands) - 1)):
+            found = code.b.select(code.inside(k), operands[k], found)
+        return found
+
+    f.ops.append(Op(MAP, node, node.outputs, reads, shape, every, emit))
+    return True

@@ -1,0 +1,374 @@
+"""Kernels in parts that threads can take: how many, and where they begin.
+
+How a kernel is cut depends on its sizes alone, so that results do not depend on the number of
+threads. Loops are cut along one axis; a product into rows, after its right operand has been packed
+(in parts as well), or columns, or products of a batch; a convolution into images, channels, or
+positions. The outcome is a `Form`, which says nothing of sizes, and the edges of the parts; what is
+called for a form is the matter of `parallel.tasks`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from itertools import pairwise
+from math import prod
+from typing import Any, NamedTuple
+
+from wend.base.errors import CompileError
+from wend.compiler.ir.kernel import Kernel, Slot
+from wend.compiler.ir.symbolic_extents import Poly, constant, product
+from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.kernels.matmul import matmul
+from wend.compiler.kernels.matmul.macrokernel import LARGE
+from wend.compiler.kernels.matmul.small_n import MOST
+
+__all__ = ["WHOLE", "Cut", "Cutter", "Form", "Words", "copied_folds", "cutter", "operand_sizes"]
+
+#: What one of two threads may have of the work before it is cut in another way.
+EVEN = 0.51
+#: A left operand up to this size stays in the second-level cache.
+LEFT_BYTES = 1 << 20
+#: Nanoseconds per multiplication and addition, per cheap op on an element, per dear one, per byte
+#: read or written, per element packed.
+FMA, CHEAP, DEAR, BYTE, PACKED = 0.02, 0.04, 0.4, 0.06, 0.5
+#: Estimated nanoseconds: kernels below WORTH, as all products of fewer multiplications than MOST,
+#: run in one piece, parts take about PART.
+WORTH, PART = round(MOST * FMA), 120_000
+MOST_PARTS = 16
+#: Elements at whose multiples the loop along vectors is cut.
+GRAIN = 64
+#: Rows of a product for which it pays to pack the other operand once more.
+ROWS = 320
+#: Channels for which it pays to transform the gradient of a convolution's output once more.
+CHANNELS = 256
+#: A fold's copies may have so many elements per element of the loops.
+COPIES = 1 / 16
+
+
+class Form(NamedTuple):
+    """How a kernel is cut, whatever the sizes.
+
+    how: "loops" (along `axis`), "batches" (axis 0 or 1), "rows" (the right operand packed first, in
+    `before` parts), "columns" and "images" (weights turned first, in `before` parts), "channels"
+    """
+
+    how: str
+    parts: int = 1
+    axis: int = 0
+    before: int = 0
+
+
+class Cut(NamedTuple):
+    """A form, and for certain sizes the edges of its parts, then of the parts that come before."""
+
+    form: Form
+    edges: list[int]
+
+
+WHOLE = Form("whole")
+_WHOLE = Cut(WHOLE, [])
+
+#: What decides how a product is cut, and a convolution.
+PRODUCT = (
+    "rows", "columns", "depth", "batch0", "batch1", "left_step", "right_step", "right_column",
+    "packed",
+)  # fmt: skip
+_SIZES_OF_PRODUCT = 5
+_CONVOLUTION = (
+    "images", "groups", "filters", "channels", "kernel_height", "kernel_width",
+    "out_height", "out_width",
+)  # fmt: skip
+
+#: What cutters have found, by what they are besides numbers: kernels of like layers share it.
+_KNOWN: dict[Any, dict[tuple[int, ...], Cut]] = {}
+#: How many answers each of these keeps, and how many there are of them.
+_ANSWERS, _CUTTERS = 1024, 4096
+
+
+class Cutter:
+    """How a kernel is cut, as a function of a few numbers.
+
+    polys: what these numbers are     kind: what else the answer depends on
+    decide: finds the answer for numbers not met lately
+    leading, cost: it takes about the product of so many of the numbers times `cost` nanoseconds;
+    whoever knows that this is less than WORTH need not ask
+    adds: whether sums are cut, whose last bits depend on that: where they are not, and nobody is
+    there to share the parts, the kernel may as well stay whole
+    """
+
+    __slots__ = ("adds", "cost", "decide", "known", "leading", "polys")
+
+    def __init__(
+        self,
+        polys: list[Poly],
+        kind: Any,
+        decide: Callable[[tuple[int, ...]], Cut],
+        leading: int,
+        cost: float,
+        adds: bool,
+    ) -> None:
+        self.polys, self.decide = polys, decide
+        self.leading, self.cost, self.adds = leading, cost, adds
+        if len(_KNOWN) >= _CUTTERS:
+            _KNOWN.clear()
+        self.known = _KNOWN.setdefault(kind, {})
+
+    def cut(self, numbers: tuple[int, ...]) -> Cut:
+        """How the kernel is cut where the polynomials have these values."""
+        found = self.known.get(numbers)
+        if found is None:
+            if len(self.known) >= _ANSWERS:
+                self.known.clear()
+            found = self.decide(numbers)
+            if found.form.parts < 2 and not found.form.before:
+                found = _WHOLE
+            self.known[numbers] = found
+        return found
+
+
+def cutter(kernel: Kernel) -> Cutter | None:
+    """What decides how a kernel is cut; None if it always stays whole."""
+    if kernel.nest is not None:
+        return _loops(kernel)
+    words = Words(kernel)
+    dtype = words.dtype
+    if kernel.name == "product":
+        return Cutter(
+            [words.poly(name) for name in PRODUCT],
+            ("product", dtype),
+            lambda numbers: _product(dtype, *numbers),
+            _SIZES_OF_PRODUCT,
+            FMA,
+            False,
+        )
+    if kernel.name in conv.WORDS:
+        name = kernel.name
+        return Cutter(
+            [words.poly(name) for name in _CONVOLUTION],
+            (name, dtype),
+            lambda numbers: _convolution(name, dtype, *numbers),
+            len(_CONVOLUTION),
+            FMA,
+            name == "convolve_weight",
+        )
+    return None
+
+
+def _pieces(cost: float) -> int:
+    """In how many parts work of so many nanoseconds is cut: few numbers, so that forms are few."""
+    if cost < WORTH:
+        return 1
+    pieces = 2
+    while pieces < MOST_PARTS and cost >= 1.5 * pieces * PART:
+        pieces *= 2
+    return pieces
+
+
+def _power(parts: int) -> int:
+    """The largest power of 2 up to a number: few numbers of parts make few forms."""
+    return 1 << (max(parts, 1).bit_length() - 1)
+
+
+def _edges(extent: int, parts: int, grain: int) -> list[int]:
+    """The edges of up to `parts` ranges of about the same length, cut at multiples of grain."""
+    blocks = -(-extent // grain)
+    parts = _power(min(parts, blocks))
+    return [min(extent, blocks * p // parts * grain) for p in range(parts + 1)]
+
+
+# -- loops --------------------------------------------------------------------------------------
+
+
+def copied_folds(nest: Any, axis: int) -> list[Any]:
+    """The folds of which each part along an axis has a copy: parts share what they add up to."""
+    return [op for op in nest.late_folds() if not nest.stores[op.out].strides[axis]]
+
+
+def _loops(kernel: Kernel) -> Cutter:
+    """A nest: along its outermost loop, or along the vectors."""
+    nest: Any = kernel.nest
+    shape = nest.function.shape
+    polys = [nest.extents[a] for a in (*nest.outer, *nest.inner)]
+    n = len(polys)
+    ops = sum(CHEAP if op.cheap or op.kind != "map" else DEAR for op in nest.region.ops)
+    cost = float(ops + BYTE * sum(a.dtype.itemsize for a in nest.accesses()))
+    axes: list[tuple[int, int, int, int]] = []  # (axis, grain, place of its extent, next one's)
+    for axis in nest.cut_axes():
+        grain = GRAIN if axis == nest.inner[-1] else 1
+        first = len(polys)
+        copies = [product(shape(op.out)) for op in copied_folds(nest, axis)]
+        polys += [nest.extents[axis], *copies]  # elements of each fold that has copies
+        axes.append((axis, grain, first, len(polys)))
+    kind = ("loops", n, cost, *axes)
+    adds = any(end > first + 1 for _, _, first, end in axes)
+    return Cutter(
+        polys, kind, lambda numbers: _cut_loops(cost, numbers[:n], axes, numbers), n, cost, adds
+    )
+
+
+def _cut_loops(cost: float, extents: Any, axes: Any, numbers: tuple[int, ...]) -> Cut:
+    turns = prod(extents)
+    parts = _pieces(turns * cost)
+    if parts < 2:
+        return _WHOLE
+    best = _WHOLE
+    for axis, grain, first, end in axes:
+        edges = _edges(numbers[first], parts, grain)
+        elements = sum(numbers[first + 1 : end])
+        if elements * (len(edges) - 1) > COPIES * turns:
+            edges = _edges(numbers[first], max(1, int(COPIES * turns / elements)), grain)
+        if len(edges) - 1 > best.form.parts:
+            best = Cut(Form("loops", len(edges) - 1, axis), edges)
+    return best
+
+
+# -- products and convolutions --------------------------------------------------------------------
+
+
+class Words:
+    """The words of a routine's argument block, by name."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        if not kernel.places:
+            kernel.places = {name: k for k, name in enumerate(kernel.words)}
+        self.dtype: str = kernel.source
+
+    def __getitem__(self, name: str) -> int:
+        slot = self.slot(name)
+        if slot.kind != "word":
+            raise CompileError(f"{self.kernel.name}: {name} is no number")
+        return int(slot.a)
+
+    def slot(self, name: str) -> Slot:
+        """A slot of the block."""
+        return self.kernel.slots[self.kernel.places[name]]
+
+    def poly(self, name: str) -> Poly:
+        """A word as a polynomial."""
+        slot = self.slot(name)
+        return constant(slot.a) if slot.kind == "word" else slot.a
+
+
+def _product(
+    dtype: str, rows: int, columns: int, depth: int, batch0: int, batch1: int,
+    left_step: int, right_step: int, right_column: int, packed: int,
+) -> Cut:  # fmt: skip
+    """A product: by batch, by rows, or by columns."""
+    parts = _pieces(rows * columns * depth * batch0 * batch1 * FMA)
+    if parts < 2:
+        return _WHOLE
+    if batch0 * batch1 > 1:
+        axis = 0 if batch0 >= batch1 else 1
+        edges = _edges(batch0 if axis == 0 else batch1, parts, 1)
+        return Cut(Form("batches", len(edges) - 1, axis), edges)
+    unit = operand_sizes(dtype, packed)["left"]
+    stands = left_step == 1
+    along = stands and right_step == 1 and not packed
+    turned = along and rows * 3 < columns * 2
+    # Parts by columns read a weight once. Each reads all of the left operand, from a cache; what
+    # it packs of that pays for some panels, and so does what it turns (see `matmul.transposed`).
+    across = min(parts, len(matmul.column_cuts(columns, dtype)) + 1)
+    across = across if stands else min(across, columns // (4 * matmul.tile_columns(dtype)))
+    if turned:
+        across = min(across, max(1, columns // (4 * rows)))
+    # A left operand that has to be packed is so for each chunk of columns, in each part again.
+    again = not stands and depth * columns * unit <= 2 * LEFT_BYTES
+    edges = _columns(columns, max(1, across), dtype)
+    by_columns = Cut(Form("columns", len(edges) - 1), edges)
+    if rows < 64:
+        return by_columns
+    if across < 2 or again or rows * depth * unit > LEFT_BYTES:
+        if turned and rows <= 256:
+            return _WHOLE
+        return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
+    many = rows > matmul.unpacked_rows(dtype)  # others read the right operand as it stands
+    # Few panels make unequal parts, and each part reads all rows.
+    if turned or not (_busier(edges) > EVEN or (many and 2 * rows >= columns)):
+        return by_columns
+    if many:
+        return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
+    if packed or (right_column == 1 and depth * right_step * unit < LARGE):
+        edges = _edges(rows, min(parts, rows // 32), 8)
+        return Cut(Form("rows", len(edges) - 1), edges)
+    return by_columns
+
+
+def _busier(edges: list[int]) -> float:
+    """The share of the work that one of two threads has at least, if each takes part after part."""
+    loads = [0, 0]
+    for first, last in pairwise(edges):
+        loads[loads[1] < loads[0]] += last - first
+    return max(loads) / sum(loads)
+
+
+def _columns(columns: int, parts: int, dtype: str) -> list[int]:
+    """The edges of up to `parts` ranges of about as many columns, cut where products may be cut."""
+    cuts = [0, *matmul.column_cuts(columns, dtype), columns]
+    panels = len(cuts) - 1
+    parts = _power(min(parts, panels))
+    found = [0]
+    for p in range(1, parts):
+        k = bisect_left(cuts, columns * p / parts)
+        k -= cuts[k - 1] + cuts[k] > 2 * columns * p / parts  # the nearer one
+        found.append(min(max(k, found[-1] + 1), panels - parts + p))
+    return [cuts[k] for k in found] + [columns]
+
+
+def operand_sizes(dtype: str, packed: int) -> dict[str, int]:
+    """Bytes of the elements of a product's operands and its result."""
+    wide = 8 if matmul.accumulator(dtype) == "float64" else 4
+    narrow = {"float64": 8, "float32": 4}.get(dtype, 2)
+    return {"left": narrow, "right": wide if packed else narrow, "out": wide}
+
+
+def _rows(dtype: str, packed: int, rows: int, columns: int, depth: int, parts: int) -> Cut:
+    """Rows of a product; what they all read is packed first."""
+    edges = _edges(rows, parts, 8)
+    parts = len(edges) - 1
+    if packed:
+        return Cut(Form("rows", parts), edges)
+    pieces = max(2, _pieces(PACKED * depth * columns))  # what comes behind waits for it
+    packs = _columns(columns, pieces, dtype)
+    return Cut(Form("rows", parts, 0, len(packs) - 1), edges + packs)
+
+
+def _convolution(
+    name: str, dtype: str, images: int, groups: int, filters: int, channels: int,
+    kernel_height: int, kernel_width: int, out_height: int, out_width: int,
+) -> Cut:  # fmt: skip
+    """A convolution: by images; one image by positions; a large weight's gradient by channels."""
+    area = out_height * out_width
+    taps = kernel_height * kernel_width
+    weight = groups * filters * channels * taps
+    parts = _pieces(images * weight * area * FMA)
+    if parts < 2:
+        return _WHOLE
+    if name == "convolve_weight" and images * area < 2 * channels * taps and groups == 1:
+        # Each part packs the gradient of the output, which is small, or transforms it.
+        fit = channels // CHANNELS if taps == 9 else channels * taps // ROWS
+        parts = min(parts, max(2, fit))
+        edges = _edges(channels, parts, 8)
+        return Cut(Form("channels", len(edges) - 1), edges)
+    turns: list[int] = []
+    # All parts read the weight with its taps turned, or transformed.
+    if name == "convolve_input" or (name == "convolve" and taps == 9):
+        turns = _edges(filters, _pieces(PACKED * weight), 16)
+    before = max(0, len(turns) - 1)
+    if images == 1:
+        if name != "convolve":
+            return _WHOLE
+        # All of the weight is read for each chunk of panels.
+        parts = max(1, min(parts, area // (4 * matmul.tile_columns(dtype))))
+        edges = _columns(area, parts, dtype)
+        if len(edges) < 3:
+            return _WHOLE
+        return Cut(Form("columns", len(edges) - 1, 0, before), edges + turns)
+    if name != "convolve_weight":
+        # Images that are one product stay together, but for two parts that threads can share.
+        fit = max(1, conv.bundle_columns(dtype) // max(1, area))
+        while parts > 2 and parts // 2 * fit >= images:
+            parts //= 2
+    edges = _edges(images, parts, 1)
+    return Cut(Form("images", len(edges) - 1, 0, before), edges + turns)

@@ -1,0 +1,393 @@
+"""The recipe of a plan: kernels and host steps in order, where values live, what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from wend.base.collecting import CollectionPaused
+from wend.compiler.codegen.nest import NestCode
+from wend.compiler.ir.kernel import Kernel, Slot
+from wend.compiler.ir.layout import is_dense
+from wend.compiler.ir.loops import ATTENTION, CONTRACT, CONVOLVE, JOIN, SCAN, WINDOWS, Function, Op
+from wend.compiler.ir.symbolic_extents import ONE, ZERO, Poly, constant, known, product, scale
+from wend.compiler.kernels.attention.lowering import attention
+from wend.compiler.kernels.concat import join
+from wend.compiler.kernels.conv.lowering import convolution, tell_shared
+from wend.compiler.kernels.conv.pooled import Pooled
+from wend.compiler.kernels.matmul import matmul
+from wend.compiler.kernels.matmul.epilogue import NAME, EpilogueCode
+from wend.compiler.kernels.pooling import windows
+from wend.compiler.kernels.scan import scan
+from wend.compiler.lower.lowering import Lowering
+from wend.compiler.schedule.buffer_reuse import Life, operand_for, shared_places
+from wend.compiler.schedule.epilogue_ops import Tail, head_of
+from wend.compiler.schedule.fuse import Fusion
+from wend.compiler.schedule.fusion_group import Region
+from wend.compiler.schedule.loop_order import Nest
+from wend.compiler.verifier import Pass, Watch
+from wend.core.graph import PathGraph
+
+
+class Result:
+    """A value that outlives the plan: an array of its own, or one that shows another's elements."""
+
+    __slots__ = ("base", "dtype", "offset", "owns", "shape", "strides", "value")
+
+    def __init__(self, value: int, base: int, owns: bool, function: Function) -> None:
+        source = function.resolve(value)
+        layout = function.layout(source)
+        self.value = value
+        self.base = base
+        self.owns = owns
+        self.shape = function.shape(source)
+        self.strides = layout.strides
+        self.offset = layout.offset
+        self.dtype = function.dtypes[source]
+
+
+class Recipe:
+    """What a plan does, for all sizes.
+
+    watch: called with each pass and the recipe when the pass is done
+    sliced: whether the caller does the work, by going through `rest`
+    """
+
+    function: Function
+    regions: list[Region]
+
+    def __init__(
+        self,
+        path: PathGraph,
+        needed: frozenset[int],
+        watch: Watch | None = None,
+        sliced: bool = False,
+    ) -> None:
+        self.path = path
+        self.needed = needed
+        self.nests: dict[int, Nest] = {}  # by number of the region
+        self.steps: list[Kernel | Op] = []
+        self.nonempty: list[tuple[Poly, ...]] = []  # extents of which none may be 0
+        self.rest = self.work(watch)
+        if not sliced:
+            with CollectionPaused():
+                for _ in self.rest:
+                    pass
+
+    def work(self, watch: Watch | None) -> Iterator[None]:
+        """Do all passes, in slices of an op, a nest or a kernel."""
+        for one in PASSES:
+            yield from one.run(self) or ()
+            if watch is not None:
+                watch(one, self)
+
+    # -- passes -----------------------------------------------------------------------------
+
+    def lower(self) -> Iterator[None]:
+        """Nodes become loops; equal ones are one, views are strides."""
+        lowering = Lowering(self.path, self.needed)
+        yield from lowering.work()
+        self.function = lowering.function
+        self.nonempty += self.function.nonempty
+
+    def fuse(self) -> Iterator[None]:
+        """Ops are sorted into regions."""
+        fusion = Fusion(self.function)
+        yield from fusion.work()
+        self.regions = fusion.ordered
+
+    def arrange(self) -> Iterator[None]:
+        """Regions become nests."""
+        for region in self.regions:
+            if region.kind == "nest" and region.ops:
+                self.nests[region.number] = Nest(self.function, region)
+                yield
+
+    def emit(self) -> Iterator[None]:
+        """Nests and products become kernels."""
+        self.pooled = Pooled(self.function, self.regions)
+        for region in self.regions:
+            step = self.step(region)
+            if step is not None:
+                self.steps.append(step)
+            yield
+        tell_shared({k: step for k, step in enumerate(self.steps) if isinstance(step, Kernel)})
+
+    def place(self) -> None:
+        """Lifetimes, and whose memory results take."""
+        self.results = self.find_results()
+        self.homes, self.lifetimes = shared_places(self.steps, self.find_lifetimes())
+        self.last_read = self.find_last_reads()
+        self.donations, self.barrier = self.find_donations()
+        self.find_streamed()
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def step(self, region: Region) -> Kernel | Op | None:
+        """A region as a kernel or a host step."""
+        if region.kind == "nest" and not region.ops:
+            return None
+        op = region.ops[0]
+        if region.kind == "nest":
+            kernel = self.nest(region)
+        elif region.kind == CONVOLVE:
+            kernel = convolution(self.function, head_of(region))
+            self.pooled.add(kernel, region, self.add_tail(kernel, region))
+        elif region.kind == CONTRACT:
+            kernel = self.multiply(head_of(region))
+            self.add_tail(kernel, region)
+        elif op.kind == ATTENTION:
+            kernel = attention(self.function, op)
+        elif op.kind == SCAN:
+            kernel = scan(self.function, op)
+        elif op.kind == JOIN:
+            kernel = join(self.function, op)
+        elif op.kind == WINDOWS:
+            kernel = windows(self.function, op, self.pooled.flags.get(op.outputs[0]))
+        else:
+            return op
+        kernel.ops = list(region.ops)
+        return kernel
+
+    def nest(self, region: Region) -> Kernel:
+        """A region of elementwise ops and folds."""
+        nest = self.nests[region.number]
+        names = " ".join(op.name for op in region.ops)
+        for out in nest.stores:
+            if out in nest.row_folds or out in region.late:
+                continue
+            present = {a for a in nest.loops[out] if a >= 0}
+            missing = [a for a in nest.outer + nest.inner if a not in present]
+            if nest.is_row[out]:
+                missing = [a for a in missing if a in nest.outer]
+            if missing:
+                self.nonempty.append(tuple(nest.extents[a] for a in missing))
+        # An index that is out of range is noted, and row 0 taken instead: there has to be one.
+        accesses = (*nest.loads.values(), *nest.stores.values())
+        self.nonempty += [(access.row_extent,) for access in accesses if access.row >= 0]
+        kernel = NestCode(nest).write(names)
+        kernel.nest = nest
+        return kernel
+
+    def add_tail(self, kernel: Kernel, region: Region) -> Tail | None:
+        """Hand the finished tiles of a product to what is computed from them, if anything is."""
+        if len(region.ops) == 1:
+            return None
+        f = self.function
+        tail = Tail(f, region)
+        code, words = EpilogueCode(tail, region.outputs).compose()
+        head = tail.head.out
+        kernel.epilogue = code
+        kernel.what += "".join(f" {op.name}" for op in tail.ops)
+        kernel.reads += sorted({a.base for a in tail.loads.values()} - set(kernel.reads))
+        kernel.writes = list(region.outputs)
+        names = kernel.words
+        out = kernel.slots[names.index("out")]
+        if head not in region.outputs:
+            # Sums over a part of the depth lie where a result will.
+            mine = f.layout(head)
+            places = [
+                i
+                for i in region.outputs
+                if f.dtypes[i] is f.dtypes[head] and f.layout(i).strides == mine.strides
+            ]
+            if places:
+                out = Slot("pointer", places[0], ZERO)
+            else:
+                out = Slot("scratch", f.bytes_of(head), "partial")
+        given = {
+            "out": out,
+            "epilogue": Slot("function", code, NAME),
+            "state": Slot("block", len(names)),
+        }
+        kernel.slots = [given.get(*pair) for pair in zip(names, kernel.slots, strict=True)]
+        kernel.slots += words
+        return tail
+
+    def multiply(self, op: Op) -> Kernel:
+        """A matrix product."""
+        f = self.function
+        p = op.product
+        dtype = f.dtypes[op.out]
+        kernel = Kernel("product", "", f"contract {op.out}")
+        kernel.source = dtype.name
+        kernel.reads = [p.x.base, p.y.base]
+        kernel.writes = [op.out]
+
+        def at(layout: Any) -> Slot:
+            return Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
+
+        def number(p: Poly) -> Slot:
+            return Slot("extent", p)
+
+        batch = [*p.batch]
+        while len(batch) < 2:
+            batch.insert(0, type(p.m)(ONE, ZERO, ZERO, ZERO))
+        outer, inner = batch
+        zero, one = Slot("word", 0), Slot("word", 1)
+        words = {
+            "left": at(p.x), "right": at(p.y), "out": at(p.out),
+            "rows": number(p.m.extent), "columns": number(p.n.extent),
+            "depth": number(p.k.extent),
+            "left_row": number(p.m.x), "left_step": number(p.k.x),
+            "right_step": number(p.k.y), "right_column": number(p.n.y),
+            "packed": zero, "out_row": number(p.m.out),
+            "batch0": number(outer.extent), "batch1": number(inner.extent),
+            "left0": number(outer.x), "left1": number(inner.x),
+            "right0": number(outer.y), "right1": number(inner.y),
+            "out0": number(outer.out), "out1": number(inner.out),
+            "first_row": zero, "last_row": number(p.m.extent),
+            "first_column": zero, "last_column": number(p.n.extent),
+            "accumulate": zero, "epilogue": zero, "state": zero,
+            "scratch": Slot("scratch", constant(matmul.scratch_bytes(dtype.name)), "product"),
+            "origin0": zero, "origin1": zero,
+        }  # fmt: skip
+        del one
+        kernel.words = tuple(matmul.PRODUCT)
+        kernel.slots = [words[name] for name in kernel.words]
+        # What has a row for each member of a group is read once, and no value of its own.
+        outside = p.y.base in f.inputs and p.y.base not in self.path.same
+        kernel.packable = outside and outer.y == inner.y == ZERO
+        return kernel
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def find_results(self) -> list[Result]:
+        """How each needed value is handed out."""
+        f = self.function
+        made = {o for step in self.steps if isinstance(step, Kernel) for o in step.writes}
+        owned: set[int] = set()
+        results = []
+        for i in f.outputs:
+            value = f.resolve(i)
+            layout = f.layout(value)
+            owns = layout.base in made and layout.base not in owned
+            if owns:
+                owned.add(layout.base)
+                assert is_dense(f.shape(value), layout.strides), f"%{i} is not dense"
+            results.append(Result(i, layout.base, owns, f))
+        return results
+
+    def find_lifetimes(self) -> dict[int, Life]:
+        """Temporaries of kernels, as if each had memory of its own."""
+        f = self.function
+        owned = {r.base for r in self.results if r.owns}
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for k, step in enumerate(self.steps):
+            if isinstance(step, Kernel):
+                for value in step.writes:
+                    first.setdefault(value, k)
+                used = step.reads + step.writes
+            else:
+                used = [f.base(r.value) for r in step.reads]
+            for value in used:
+                last[value] = k
+        return {
+            value: (f.bytes_of(value), k, last[value])
+            for value, k in first.items()
+            if value not in owned
+        }
+
+    def find_last_reads(self) -> dict[int, int]:
+        """The last step that reads a value."""
+        last: dict[int, int] = {}
+        for k, step in enumerate(self.steps):
+            if isinstance(step, Kernel):
+                used = step.reads
+            else:
+                used = [self.function.base(r.value) for r in step.reads]
+            last.update(dict.fromkeys(used, k))
+        return last
+
+    def find_streamed(self) -> None:
+        """Which results may be written past the caches: what is handed out, and not read again."""
+        f = self.function
+        owned = {r.base for r in self.results if r.owns}
+        for k, step in enumerate(self.steps):
+            if not isinstance(step, Kernel):
+                continue
+            for j, slot in enumerate(step.slots):
+                if slot.kind == "streamed":
+                    may = slot.a in owned and not self.reads_much(slot.a, k)
+                    step.slots[j] = Slot("extent", f.bytes_of(slot.a)) if may else Slot("word", 0)
+
+    def reads_much(self, i: int, k: int) -> bool:
+        """Whether a step behind step k reads more of a value than a few elements."""
+        f = self.function
+        for step in self.steps[k + 1 : self.last_read.get(i, -1) + 1]:
+            for op in step.ops if isinstance(step, Kernel) else [step]:
+                for read in op.reads:
+                    if f.base(read.value) == i and known(product(f.shape(read.value))) is None:
+                        return True
+        return False
+
+    def find_donations(self) -> tuple[dict[int, int], int]:
+        """(result -> leaf in whose memory it may be written, first step that does so).
+
+        Only what runs after all that can fail: a flush either happens or leaves no trace.  Whether
+        nobody else has the leaf's memory is seen when the plan runs.
+        """
+        safe = 0
+        for k, step in enumerate(self.steps):
+            if not isinstance(step, Kernel) or step.faults:
+                safe = k + 1
+        free = set(self.function.inputs) - {r.base for r in self.results} - self.needed
+        donations: dict[int, int] = {}
+        barrier = len(self.steps)
+        owned = {r.base: r for r in self.results if r.owns}
+        for k, step in enumerate(self.steps[safe:], safe):
+            if not isinstance(step, Kernel) or step.nest is None:
+                continue
+            for out in step.writes:
+                if out not in owned:
+                    continue
+                # An array that is handed over is the result as it is, in the shape that it has.
+                leaf = operand_for(step.nest, out, owned[out].shape, free)
+                if leaf is not None and self.last_read[leaf] == k:
+                    free.discard(leaf)
+                    donations[owned[out].value] = leaf
+                    barrier = min(barrier, k)
+        return donations, barrier
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.steps))
+
+    def show_memory(self) -> str:
+        """Lifetimes and donations, for people."""
+        show = self.function.extents.show
+        lines = [
+            f"%{i}: {show(size)} bytes, steps {first} to {last}"
+            for i, (size, first, last) in self.lifetimes.items()
+        ]
+        lines += [f"%{out} in the memory of %{i}" for out, i in self.homes.items()]
+        lines += [f"%{r.value}: an array of its own" for r in self.results if r.owns]
+        lines += [f"%{out} may take the memory of %{i}" for out, i in self.donations.items()]
+        return "\n".join(lines)
+
+
+PASSES = (
+    Pass(
+        "inline",
+        "what was recorded, composites and backward passes expanded",
+        lambda recipe: None,
+        lambda recipe: "\n".join(map(repr, recipe.path.nodes[: recipe.path.n_nodes])),
+    ),
+    Pass(
+        "lower",
+        "loops; equal ops merged; views as strides",
+        Recipe.lower,
+        lambda r: f"{r.function!r}",
+    ),
+    Pass(
+        "fuse", "ops that share a loop nest", Recipe.fuse, lambda r: "\n".join(map(repr, r.regions))
+    ),
+    Pass(
+        "nest",
+        "order of loops, phases of rows",
+        Recipe.arrange,
+        lambda recipe: "\n".join(map(repr, recipe.nests.values())),
+    ),
+    Pass("emit", "kernels and host steps", Recipe.emit, repr),
+    Pass("memory", "lifetimes, donation", Recipe.place, Recipe.show_memory),
+)

@@ -1,0 +1,36 @@
+"""Regions: ops that run as one step of a plan."""
+
+from __future__ import annotations
+
+from wend.compiler.ir.loops import Op
+from wend.compiler.ir.symbolic_extents import Poly
+
+
+class Region:
+    """Ops that run as one step: a loop nest over `axes`, a contraction, or a host op."""
+
+    def __init__(self, number: int, kind: str) -> None:
+        self.number = number
+        self.kind = kind
+        self.ops: list[Op] = []
+        self.axes: list[Poly] = []
+        self.loops: dict[int, tuple[int, ...]] = {}  # result of an op -> axis of each of its loops
+        self.places: dict[int, tuple[int, ...]] = {}  # value -> axis of each of its dims, or -1
+        self.inner: frozenset[int] | None = None
+        self.late: dict[int, frozenset[int]] = {}  # folds not used in here -> axes they fold
+        self.indexed: set[int] = set()  # axes along which rows are looked up: no inner ones
+        self.before = 0  # regions that this one needs, as bits
+        self.outputs: list[int] = []  # values that are stored
+        self.repeated: set[int] = set()  # values that another region computes as well
+
+    def loops_alone(self, number: int) -> Region:
+        """Another region of the same ops and loops, of which nothing else is known."""
+        found = Region(number, self.kind)
+        found.ops, found.axes = list(self.ops), list(self.axes)
+        found.loops, found.places = dict(self.loops), dict(self.places)
+        found.inner, found.late, found.indexed = self.inner, dict(self.late), set(self.indexed)
+        return found
+
+    def __repr__(self) -> str:
+        names = " ".join(op.node.prim.name for op in self.ops)
+        return f"region {self.number} {self.kind} after {bin(self.before)}: {names}"
