@@ -23,7 +23,8 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 CORE = Path("src") / "wend" / "core"
-RUNTIME = Path("src") / "wend" / "runtime"
+COMPILED = Path("src") / "wend" / "runtime" / "compiled"
+BATCHING = Path("src") / "wend" / "runtime" / "batching"
 # Python's own flags ask for debug information, which would be six sevenths of the libraries, and
 # for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
 # No exception passes through this code: it needs no tables for unwinding, a fourteenth of it.
@@ -103,49 +104,44 @@ def extensions() -> list[Any]:
         extra_compile_args=[] if os.name == "nt" else COMPILE,
         extra_link_args=LINK,
     )
+    # The launcher and the binder, which know plans; the grouper and the slabs, which know flushes.
+    runtime = [str(CORE), str(COMPILED), str(BATCHING)]
     launcher = Extension(
-        "wend.runtime._launch",
-        [str(RUNTIME / "_launch.py")],
-        include_dirs=[str(CORE), str(RUNTIME)],
+        "wend.runtime.compiled._launch",
+        [str(COMPILED / "_launch.py")],
+        include_dirs=runtime,
         depends=[
-            str(RUNTIME / name)
-            for name in (
-                "_launch.pxd",
-                "_launch_shim.h",
-                "_sort_shim.h",
-                "_arrays.h",
-                "_blocks.h",
-                "_lots.h",
-                "_pool.h",
-            )
+            *map(str, sorted(COMPILED.glob("_*.h"))),
+            str(COMPILED / "_launch.pxd"),
+            str(BATCHING / "_grouper_shim.h"),
         ],
         extra_compile_args=core.extra_compile_args,
         extra_link_args=LINK if os.name == "nt" else [*LINK, "-pthread"],
     )
-    sorter = Extension(
-        "wend.runtime._sort",
-        [str(RUNTIME / "_sort.py")],
-        include_dirs=[str(CORE), str(RUNTIME)],
-        depends=[str(RUNTIME / "_sort.pxd"), str(RUNTIME / "_sort_shim.h")],
+    grouper = Extension(
+        "wend.runtime.batching._grouper",
+        [str(BATCHING / "_grouper.py")],
+        include_dirs=runtime,
+        depends=[str(BATCHING / "_grouper.pxd"), str(BATCHING / "_grouper_shim.h")],
         extra_compile_args=core.extra_compile_args,
         extra_link_args=LINK,
     )
     slabs = Extension(
-        "wend.runtime._slabs",
-        [str(RUNTIME / "_slabs.py")],
-        include_dirs=[str(CORE), str(RUNTIME)],
+        "wend.runtime.batching._slabs",
+        [str(BATCHING / "_slabs.py")],
+        include_dirs=runtime,
         depends=[
-            str(RUNTIME / name)
-            for name in ("_slabs.pxd", "_slabs_shim.h", "_sort.pxd", "_launch.pxd")
+            *(str(BATCHING / name) for name in ("_slabs.pxd", "_slabs_shim.h", "_grouper.pxd")),
+            str(COMPILED / "_launch.pxd"),
         ],
         extra_compile_args=core.extra_compile_args,
         extra_link_args=launcher.extra_link_args,
     )
     binding = Extension(
-        "wend.runtime._bind",
-        [str(RUNTIME / "_bind.py")],
-        include_dirs=[str(RUNTIME)],
-        depends=[str(RUNTIME / "_bind.pxd"), str(RUNTIME / "_slabs_shim.h")],
+        "wend.runtime.compiled._bind",
+        [str(COMPILED / "_bind.py")],
+        include_dirs=runtime,
+        depends=[str(COMPILED / "_bind.pxd"), str(BATCHING / "_slabs_shim.h")],
         # What runs once for new sizes: a quarter smaller.
         extra_compile_args=[*core.extra_compile_args, *([] if os.name == "nt" else ["-Os"])],
         extra_link_args=LINK,
@@ -160,7 +156,7 @@ def extensions() -> list[Any]:
     # Nobody asks for help on the other four: their docstrings would be 25 kB. Cython takes this for
     # all that it is given at once.
     Options.docstrings = False
-    return [*found, *cythonize([launcher, sorter, slabs, binding], **shared)]
+    return [*found, *cythonize([launcher, grouper, slabs, binding], **shared)]
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})

@@ -221,14 +221,16 @@ def leaves_sorting() -> bool:
     """Whether the lines timed before were too new: Wend sorts nothing for some flushes then."""
     if "+wend" not in torch.__version__:
         return False
-    return importlib.import_module("wend.runtime.structure").BOOK.pause > 0
+    return importlib.import_module("wend.runtime.batching.signatures").BOOK.pause > 0
 
 
 def scheduling(loss: Any) -> float:
     """Nanoseconds in which Wend sorts into groups what is pending; 0 for PyTorch."""
     if "+wend" not in torch.__version__:
         return 0.0
-    hot, execution = map(importlib.import_module, ("wend.core._hot", "wend.runtime.execution"))
+    hot, execution = map(
+        importlib.import_module, ("wend.core._hot", "wend.runtime.batching.forward")
+    )
     trace, at = hot.current_trace(), hot.value_of(loss).index
     batch = hot.Batch(trace.states, trace.values, trace.args, None, None, 0, [], None)
     start = clock()
@@ -308,7 +310,7 @@ class Executing:
         if "wend" not in torch.__version__:
             return
         from wend.core import _hot
-        from wend.runtime import plans
+        from wend.runtime import flush as plans
 
         def execute(batch: Any, live: list[int]) -> None:
             start = clock()

@@ -88,8 +88,8 @@ def under_way() -> dict[str, float]:
 def planning(turns: int, gradient: bool) -> dict[str, float]:
     """Microseconds an op to plan a loop, and a kernel to bind the plan to new sizes."""
     from wend.base import config
-    from wend.runtime import cpu
-    from wend.runtime.recent import RECENT
+    from wend.runtime.compiled import plan as cpu
+    from wend.runtime.flush_log import RECENT
 
     with config.override(compile=True, wait=True):
         visit(turns, gradient)
@@ -116,7 +116,7 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
 
 def new_sizes(name: str) -> dict[str, float]:
     """Of an inference whose sizes never come twice: how the first visits of sizes compare."""
-    from wend.runtime import cpu
+    from wend.runtime.compiled import plan as cpu
 
     workload = getattr(importlib.import_module(name), name.upper())()
     for _ in range(workload.warm_up):

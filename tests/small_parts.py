@@ -9,7 +9,7 @@ tested at the sizes of all tests.
 
 import wend
 from wend.compiler.parallel import partition as split
-from wend.runtime import cpu
+from wend.runtime.compiled import plan as cpu
 
 #: Nanoseconds: see `wend.compiler.parallel.partition`.
 split.WORTH = cpu.WORTH = 200

@@ -8,7 +8,7 @@ from typing import Any
 
 import wend
 from wend.core import _hot
-from wend.runtime import plans
+from wend.runtime import flush as plans
 
 #: A root that has gained so much takes no new children.
 SEALED = 1 << 40

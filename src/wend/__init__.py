@@ -20,7 +20,7 @@ from wend.core._hot import PublicModule as _PublicModule
 from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC as _PUBLIC
 from wend import ops as _ops
-from wend.runtime import plans as _plans
+from wend.runtime import flush as _plans
 from wend.frontend import aliasing as _aliasing
 from wend.frontend import tensor as _tensor
 from wend.frontend import layout as _layout

@@ -8,7 +8,7 @@ import wend as torch
 import wend.nn.functional as F
 from wend.base import config
 from wend.compiler.ir.kernel import Kernel
-from wend.runtime.arena import place_all
+from wend.runtime.compiled.arena import place_all
 
 attend = F.scaled_dot_product_attention
 

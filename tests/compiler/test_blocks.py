@@ -10,7 +10,8 @@ from tests.tries import own_trie
 import wend as torch
 from wend.base import config
 from wend.compiler.llvm_ir import jit as llvm
-from wend.runtime import heap, tiers
+from wend.runtime import tiers
+from wend.runtime.compiled import malloc_trim as heap
 from wend.runtime.launcher import LARGE, launcher, maker
 
 compiled = pytest.mark.skipif(

@@ -10,7 +10,6 @@ import sys
 import pytest
 
 import wend
-from wend.compiler.llvm_ir import jit as llvm
 from wend.compiler.llvm_ir.object_cache import ObjectCache, default_secret
 
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes of files")

@@ -127,7 +127,7 @@ def test_regions_that_fail_are_left_to_others_with_one_warning():
         BROKEN
         + """
 from wend.core import _hot
-from wend.runtime import regions
+from wend.runtime.batching import executor as regions
 _hot.current_trace().root.gained = 1 << 40  # what is new leaves the trie at once
 asked = []
 

@@ -17,7 +17,7 @@ from wend.compiler.ir.symbolic_extents import (
     sub,
 )
 from wend.core import symbolic
-from wend.runtime import _bind_select
+from wend.runtime.compiled import _bind_select
 from wend.runtime.launcher import launcher
 
 binding = _bind_select.select()

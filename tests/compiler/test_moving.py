@@ -5,7 +5,7 @@ import pytest
 
 import wend as torch
 from wend.base import config
-from wend.runtime.recent import RECENT
+from wend.runtime.flush_log import RECENT
 
 RNG = np.random.default_rng(0)
 ROWS, WEIGHT = RNG.normal(size=(60, 8)), RNG.normal(size=(8, 8))

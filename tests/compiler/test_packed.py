@@ -9,7 +9,9 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
-from wend.runtime import execution, families, packed
+from wend.runtime.batching import forward as execution
+from wend.runtime.batching import slabs as families
+from wend.runtime.compiled import packed_weights as packed
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from wend.compiler.pipeline import PASSES, Recipe
 from wend.compiler.schedule.fuse import Fusion
 from wend.compiler.schedule.fusion_group import Region
 from wend.compiler.verifier import CHECKS, check
-from wend.runtime.recent import last_step
+from wend.runtime.flush_log import last_step
 
 
 def network(x, weight, bias):

@@ -15,7 +15,7 @@ from wend.compiler.llvm_ir import jit as llvm
 from wend.compiler.pipeline import Recipe
 from wend.core import _hot
 from wend.core.primitive import ops
-from wend.runtime import plans
+from wend.runtime import flush as plans
 from wend.runtime.launcher import launcher
 
 

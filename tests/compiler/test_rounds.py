@@ -14,7 +14,7 @@ from wend.base import config
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.parallel.tasks import Schedule, Stage
 from wend.compiler.parallel.wavefronts import accesses, rounds
-from wend.runtime import skeleton
+from wend.runtime.compiled import argument_layout as skeleton
 
 
 def kernel(reads, writes):

@@ -11,9 +11,10 @@ from wend.base import config
 from wend.compiler.llvm_ir import jit as llvm
 from wend.compiler.pipeline import Recipe
 from wend.compiler.schedule.fuse import MOST_OPS
-from wend.runtime import arena, tiers
+from wend.runtime import tiers
+from wend.runtime.compiled import arena
+from wend.runtime.flush_log import RECENT
 from wend.runtime.launcher import launcher
-from wend.runtime.recent import RECENT
 from wend.transforms import quick
 
 

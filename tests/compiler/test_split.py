@@ -14,10 +14,10 @@ from wend.base import config
 from wend.compiler.kernels.conv.forward import keeps_turned
 from wend.compiler.kernels.matmul.matmul import tile_columns
 from wend.compiler.parallel.partition import MOST_PARTS
-from wend.runtime import cpu
+from wend.runtime.compiled import plan as cpu
+from wend.runtime.compiled.threads import default_threads
+from wend.runtime.flush_log import RECENT
 from wend.runtime.launcher import launcher
-from wend.runtime.pool import default_threads
-from wend.runtime.recent import RECENT
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from wend.compiler.kernels.conv.forward import keeps_turned
 from wend.core.primitive import ops
 from wend.nn import functional as F
 from wend.runtime import tiers
-from wend.runtime.cpu import CompiledPlan
+from wend.runtime.compiled.plan import CompiledPlan
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from wend.runtime import structure
+from wend.runtime.batching import signatures as structure
 
 
 @pytest.fixture(autouse=True)

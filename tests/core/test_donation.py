@@ -9,7 +9,9 @@ import pytest
 
 import wend as torch
 from wend.base import config
-from wend.runtime import donation, reference, runners
+from wend.runtime import donation
+from wend.runtime.numpy_executor import plan as reference
+from wend.runtime.numpy_executor import runners
 
 ROWS, WIDTH = 5, 4
 

@@ -14,7 +14,8 @@ from wend.base import config, defects
 from wend.base.errors import DefectError, KernelFailure
 from wend.compiler.llvm_ir import jit as llvm
 from wend.ops.transcendental import Tanh
-from wend.runtime import runners, structure
+from wend.runtime.batching import signatures as structure
+from wend.runtime.numpy_executor import runners
 
 F = nn.functional
 
@@ -120,28 +121,28 @@ def assert_same(found, expected):
 
 #: What fails, as "module:class.function": parts of all executors, of planning and of compiling.
 PLACES = """
-runtime.reference:ReferencePlan.compute
-runtime.reference:ReferencePlan.prepare
-runtime.runners:Step.call
-runtime.plans:find_plan
-runtime.plans:note_flush
-runtime.plans:run_in_parts
+runtime.numpy_executor.plan:ReferencePlan.compute
+runtime.numpy_executor.plan:ReferencePlan.prepare
+runtime.numpy_executor.runners:Step.call
+runtime.flush:find_plan
+runtime.flush:note_flush
+runtime.flush:run_in_parts
 runtime.tiers:TieredPlan.compile
-runtime.cpu:CompiledPlan.find
-runtime.cpu:CompiledPlan.run
-runtime.cpu:Bound.__init__
-runtime.execution:Forward.forward
-runtime.execution:Forward.finish
-runtime.regions:sorted_out
-runtime.templates:Function.__call__
-runtime.strands:Kin.weave
+runtime.compiled.plan:CompiledPlan.find
+runtime.compiled.plan:CompiledPlan.run
+runtime.compiled.plan:Bound.__init__
+runtime.batching.forward:Forward.forward
+runtime.batching.forward:Forward.finish
+runtime.batching.executor:sorted_out
+runtime.batching.templates:Function.__call__
+runtime.fibers.lanes:Kin.weave
 """.split()
 #: The same, where machine code is waited for.
 PLACES_OF_CODE = """
-runtime.cpu:compile_plan
-runtime.cpu:CompiledPlan.run
-runtime.cpu:Bound.__init__
-runtime.execution:Forward.forward
+runtime.compiled.plan:compile_plan
+runtime.compiled.plan:CompiledPlan.run
+runtime.compiled.plan:Bound.__init__
+runtime.batching.forward:Forward.forward
 compiler.llvm_ir.jit:compile_module
 """.split()
 
@@ -210,7 +211,7 @@ def updated(weight):
 def test_a_repaired_flush_undoes_nothing(planted_failure, monkeypatch):
     weight = torch.ones(3)
     torch.synchronize()
-    Plant(monkeypatch, "runtime.reference:ReferencePlan.compute", 1, True)
+    Plant(monkeypatch, "runtime.numpy_executor.plan:ReferencePlan.compute", 1, True)
     with tries.own_trie(), config.override(compile=False), pytest.warns(RuntimeWarning) as told:
         updated(weight)
     assert weight.tolist() == [3.0] * 3
@@ -324,7 +325,7 @@ def test_a_user_function_that_raises_is_no_defect():
 def test_a_kernel_that_refuses_what_the_rules_take_is_a_defect(planted_failure, monkeypatch):
     """Whoever computes by rules finds nothing wrong: then the kernel was."""
     monkeypatch.setattr(
-        "wend.runtime.cpu.CompiledPlan.run",
+        "wend.runtime.compiled.plan.CompiledPlan.run",
         lambda self, batch: setattr(batch, "fault", KernelFailure("a kernel noted a failure")),
     )
     with tries.own_trie(), config.override(wait=True, compile=True), pytest.warns(RuntimeWarning):
@@ -369,7 +370,7 @@ def test_where_an_exception_came_from():
     with pytest.raises(AttributeError) as found:
         runners.run_plainly(None, [], [])
     assert defects.came_from_inside(found.value)
-    assert defects.part_of(found.value) == "wend.runtime.runners.run_plainly"
+    assert defects.part_of(found.value) == "wend.runtime.numpy_executor.runners.run_plainly"
 
 
 class Users(nn.Module):

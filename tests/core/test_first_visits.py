@@ -8,7 +8,7 @@ import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
 from wend.core import graph
-from wend.runtime.recent import last_step
+from wend.runtime.flush_log import last_step
 
 STEPS = 5
 

@@ -8,7 +8,8 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import cpu, structure
+from wend.runtime.batching import signatures as structure
+from wend.runtime.compiled import plan as cpu
 
 SIZES = (3, 9, 5, 40, 2, 17, 70, 4, 12, 33, 8)
 

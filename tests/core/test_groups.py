@@ -10,8 +10,9 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.core import _hot
-from wend.runtime import groups, plans
-from wend.runtime.reference import ReferencePlan
+from wend.runtime import flush as plans
+from wend.runtime.batching import levels as groups
+from wend.runtime.numpy_executor.plan import ReferencePlan
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,14 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import fibers, frames, later, plans, regions, strands, structure, unravel
+from wend.runtime import flush as plans
+from wend.runtime.batching import deferred_backward as later
+from wend.runtime.batching import executor as regions
+from wend.runtime.batching import signatures as structure
+from wend.runtime.compiled import argument_block as frames
+from wend.runtime.fibers import fibers
+from wend.runtime.fibers import lane_backward as unravel
+from wend.runtime.fibers import lanes as strands
 
 Params = dict[str, "torch.Tensor"]
 

@@ -13,7 +13,7 @@ from tries import own_trie
 from wend import nn
 from wend.core import _hot
 from wend.core.provenance import Site
-from wend.runtime import structure
+from wend.runtime.batching import signatures as structure
 
 
 def run(cell, sizes, grad=True):

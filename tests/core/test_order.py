@@ -9,7 +9,8 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.runtime import execution, structure
+from wend.runtime.batching import forward as execution
+from wend.runtime.batching import signatures as structure
 
 WIDTH = 5
 

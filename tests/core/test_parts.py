@@ -7,7 +7,9 @@ import wend as torch
 from tries import own_trie
 from wend import nn
 from wend.base import config
-from wend.runtime import parts, plans, regions
+from wend.runtime import flush as plans
+from wend.runtime.batching import executor as regions
+from wend.runtime.batching import split_flush as parts
 
 
 @pytest.fixture

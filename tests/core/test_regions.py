@@ -13,18 +13,16 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import (
-    _launch_select,
-    _sort_select,
-    alone,
-    execution,
-    families,
-    later,
-    packed,
-    plans,
-    regions,
-    structure,
-)
+from wend.runtime import flush as plans
+from wend.runtime.batching import _grouper_select
+from wend.runtime.batching import deferred_backward as later
+from wend.runtime.batching import executor as regions
+from wend.runtime.batching import forward as execution
+from wend.runtime.batching import per_op as alone
+from wend.runtime.batching import signatures as structure
+from wend.runtime.batching import slabs as families
+from wend.runtime.compiled import _launch_select
+from wend.runtime.compiled import packed_weights as packed
 
 Params = dict[str, "torch.Tensor"]
 
@@ -638,7 +636,7 @@ def test_rows_of_a_table_are_summed_whatever_dims_they_were_given(dims, ran):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_gradients_of_any_length_are_added(dtype):
-    sort, address_of = _sort_select.select(), _launch_select.select().address_of
+    sort, address_of = _grouper_select.select(), _launch_select.select().address_of
     for n in (0, 1, 7, 8, 9, 31, 128, 1003):
         x, y = (np.random.default_rng(seed).normal(size=n).astype(dtype) for seed in (n, n + 1))
         total = x + y

@@ -7,7 +7,7 @@ import wend as torch
 from tries import own_trie
 from wend.base import config
 from wend.base.errors import DefectError
-from wend.runtime import cpu
+from wend.runtime.compiled import plan as cpu
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,13 @@ import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
 from wend.core import _hot
-from wend.runtime import _slabs_select, fibers, later, strands, structure, unravel, weaving
+from wend.runtime.batching import _slabs_select
+from wend.runtime.batching import deferred_backward as later
+from wend.runtime.batching import signatures as structure
+from wend.runtime.fibers import fibers
+from wend.runtime.fibers import flush_lanes as weaving
+from wend.runtime.fibers import lane_backward as unravel
+from wend.runtime.fibers import lanes as strands
 
 slabs = _slabs_select.select()
 

@@ -9,7 +9,10 @@ from wend import nn
 from wend.base import config
 from wend.base.errors import DefectError
 from wend.nn import functional as F
-from wend.runtime import later, regions, unravel, verified
+from wend.runtime.batching import deferred_backward as later
+from wend.runtime.batching import executor as regions
+from wend.runtime.fibers import lane_backward as unravel
+from wend.runtime.numpy_executor import verify_flush as verified
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from wend.base import config
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core import _hot
 from wend.frontend.weighing import FIRST_PAUSE, TRIALS, Weighing, weighing_of
-from wend.runtime import fibers
+from wend.runtime.fibers import fibers
 
 WAYS = [True, False]
 

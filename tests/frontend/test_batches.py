@@ -9,7 +9,7 @@ import wend as torch
 from tries import own_trie
 from wend.base import config
 from wend.debug import batches
-from wend.runtime import structure
+from wend.runtime.batching import signatures as structure
 
 
 @pytest.fixture(autouse=True)

@@ -77,7 +77,7 @@ _patch = pytest.MonkeyPatch()
 
 def signaling_flush(y, real):
     """Let the next step of the reference send this process a signal, once."""
-    from wend.runtime import runners
+    from wend.runtime.numpy_executor import runners
 
     call = runners.Step.call
 
@@ -178,7 +178,7 @@ def test_an_op_without_memory_can_be_read_later(monkeypatch):
     p = torch.zeros(3)
     y = torch.exp(x)
     p += y
-    from wend.runtime import reference
+    from wend.runtime.numpy_executor import plan as reference
 
     plain, short = reference.run_plainly, reference.launcher.in_lots
 

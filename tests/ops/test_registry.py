@@ -9,7 +9,7 @@ from wend.base import dtypes
 from wend.base.errors import DTypeError
 from wend.core.primitive import NO_GRADIENT, Composite
 from wend.ops.builder import Builder
-from wend.runtime.numpy_builder import NumpyBuilder
+from wend.runtime.numpy_executor.numpy_builder import NumpyBuilder
 
 needs_torch = pytest.mark.skipif(not harness.HAS_TORCH, reason="PyTorch is not installed")
 

@@ -19,7 +19,7 @@ import wend as torch
 from tries import own_trie
 from wend.base import config
 from wend.core import _hot, _select
-from wend.runtime import plans
+from wend.runtime import flush as plans
 
 COMPILED = _select.is_compiled(_hot)
 SOURCES = Path(torch.__file__).parent.parent

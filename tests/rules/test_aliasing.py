@@ -17,7 +17,7 @@ import wend as torch
 from tries import own_trie
 from wend.core import _hot
 from wend.frontend import aliasing, aliasing_memory
-from wend.runtime import runners
+from wend.runtime.numpy_executor import runners
 
 # -- views, detach, .data, parameters -------------------------------------------------------
 

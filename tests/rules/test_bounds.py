@@ -17,7 +17,7 @@ import wend as torch
 from tries import own_trie
 from wend.base.devices import CPU
 from wend.core import _hot
-from wend.runtime import plans
+from wend.runtime import flush as plans
 
 # -- structure that never repeats -----------------------------------------------------------
 

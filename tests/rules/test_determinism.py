@@ -14,7 +14,7 @@ import wend as torch
 from tries import own_trie
 from wend.ops.random import Uniform
 from wend.ops.reduce import Sum
-from wend.runtime import structure
+from wend.runtime.batching import signatures as structure
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.core import _hot
-from wend.runtime import plans
+from wend.runtime import flush as plans
 from wend.transforms import hooks
 
 

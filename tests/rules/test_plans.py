@@ -11,7 +11,7 @@ from disabling import plans_made, slot_replaced
 import wend as torch
 from tries import own_trie
 from wend.core import _hot
-from wend.runtime import plans
+from wend.runtime import flush as plans
 
 OUTPUTS = 12
 

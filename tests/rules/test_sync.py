@@ -8,7 +8,7 @@ import wend as torch
 from tries import own_trie
 from wend.core import _hot
 from wend.frontend.optim import optimizer
-from wend.runtime import plans
+from wend.runtime import flush as plans
 
 # -- back to the root -----------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ import wend as torch
 from tries import own_trie
 from wend.core import _hot
 from wend.core._select import is_compiled
-from wend.runtime import reference, runners
+from wend.runtime.numpy_executor import plan as reference
+from wend.runtime.numpy_executor import runners
 
 BAD = 9  # an index that the table below does not have
 

@@ -23,28 +23,30 @@ def build(tmp_path):
     core = tmp_path / "src" / "wend" / "core"
     core.mkdir(parents=True)
     runtime = core.parent / "runtime"
-    runtime.mkdir()
-    for folder in (core.parent, core, runtime):
+    compiled, batching = runtime / "compiled", runtime / "batching"
+    for folder in (runtime, compiled, batching):
+        folder.mkdir()
+    for folder in (core.parent, core, runtime, compiled, batching):
         (folder / "__init__.py").touch()
     shutil.copy(ROOT / "src" / "wend" / "version.py", core.parent)
     (core / "_hot.py").write_text("x = 3\n")
     (core / "_hot.pxd").touch()
     (core / "_shim.h").touch()
-    (runtime / "_launch.py").write_text("x = 4\n")
-    (runtime / "_launch.pxd").touch()
-    (runtime / "_launch_shim.h").touch()
-    (runtime / "_arrays.h").touch()
-    (runtime / "_blocks.h").touch()
-    (runtime / "_lots.h").touch()
-    (runtime / "_pool.h").touch()
-    (runtime / "_sort.py").write_text("x = 5\n")
-    (runtime / "_sort.pxd").touch()
-    (runtime / "_sort_shim.h").touch()
-    (runtime / "_slabs.py").write_text("x = 6\n")
-    (runtime / "_slabs.pxd").touch()
-    (runtime / "_slabs_shim.h").touch()
-    (runtime / "_bind.py").write_text("x = 7\n")
-    (runtime / "_bind.pxd").touch()
+    (compiled / "_launch.py").write_text("x = 4\n")
+    (compiled / "_launch.pxd").touch()
+    (compiled / "_launch_shim.h").touch()
+    (compiled / "_arrays.h").touch()
+    (compiled / "_blocks.h").touch()
+    (compiled / "_huge_pages.h").touch()
+    (compiled / "_pool.h").touch()
+    (batching / "_grouper.py").write_text("x = 5\n")
+    (batching / "_grouper.pxd").touch()
+    (batching / "_grouper_shim.h").touch()
+    (batching / "_slabs.py").write_text("x = 6\n")
+    (batching / "_slabs.pxd").touch()
+    (batching / "_slabs_shim.h").touch()
+    (compiled / "_bind.py").write_text("x = 7\n")
+    (compiled / "_bind.pxd").touch()
 
     def run(*command, **environment):
         return subprocess.run(
@@ -57,7 +59,7 @@ def build(tmp_path):
             timeout=120,
         ), sorted(
             path.name
-            for folder in (core, runtime)
+            for folder in (core, compiled, batching)
             for path in folder.iterdir()
             if path.suffix in (".so", ".c")
         )
@@ -94,7 +96,7 @@ def test_installers_find_no_python_beside_a_compiled_module(build, tmp_path, pur
     assert done.returncode == 0, done.stderr
     found = [path for path in (tmp_path / "out").rglob("_[!_]*") if path.suffix != ".pxd"]
     copied = {path.stem: path.suffix for path in found}
-    assert copied == dict.fromkeys(["_hot", "_launch", "_sort", "_slabs", "_bind"], ending)
+    assert copied == dict.fromkeys(["_hot", "_launch", "_grouper", "_slabs", "_bind"], ending)
     for path in found:
         loader = PlainLoader(path.stem, str(path.with_suffix(".py")))
         source = tmp_path / "src" / path.relative_to(tmp_path / "out").with_suffix(".py")

@@ -175,7 +175,8 @@ class PathGraph:
         "types",
     )
 
-    later: Any = None  # how the backward pass runs, if not node by node (`runtime.later`)
+    #: How the backward pass runs, if not node by node: see `batching.deferred_backward`.
+    later: Any = None
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.frontend.interop_memory import is_array
-from wend.runtime import pool
+from wend.runtime.compiled import threads as pool
 
 __all__ = [
     "are_deterministic_algorithms_enabled",

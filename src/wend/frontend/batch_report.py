@@ -6,7 +6,7 @@ from html import escape
 
 from wend.base.errors import ArgumentError
 from wend.core import _hot
-from wend.runtime.batches import NOTED, Flushed, Grouped, Noted, flushed
+from wend.runtime.batching.report import NOTED, Flushed, Grouped, Noted, flushed
 
 __all__ = ["Batches", "batches"]
 

@@ -72,7 +72,7 @@ def run_calls(
     fn: Callable[..., Any], calls: Sequence[Callable[[], Any]], own: Sequence[RandomState]
 ) -> list[Any]:
     """Results of the calls of `fn`: as fibers, or one after the other."""
-    from wend.runtime import fibers  # needs greenlet, which most programs do not
+    from wend.runtime.fibers import fibers  # needs greenlet, which most programs do not
 
     habits, trace = weighing_of(fn), _hot.current_trace()
     before = trace.ops_before + trace.ops

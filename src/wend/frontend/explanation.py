@@ -7,7 +7,7 @@ from html import escape
 
 from wend.base import defects
 from wend.core import _hot
-from wend.runtime.recent import last_step
+from wend.runtime.flush_log import last_step
 from wend.runtime.report import FlushReport, PassText, StepReport, passes_of, report
 
 __all__ = ["Explanation", "explain"]

@@ -26,7 +26,7 @@ from wend.frontend.aliasing_versions import count_write, keep_count, leave_memor
 from wend.frontend.interop_memory import common_dtype, is_array
 from wend.frontend.strides import may_repeat, repeats
 from wend.ops import indexing, subscript
-from wend.runtime import plans as _plans  # noqa: F401  (fills the core's slots)
+from wend.runtime import flush as _plans  # noqa: F401  (fills the core's slots)
 
 # -- modes ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from wend.base import defects
 from wend.base.errors import DefectError
 from wend.core._hot import Batch
 from wend.core.provenance import last_site
-from wend.runtime.reference import ReferencePlan, undo
+from wend.runtime.numpy_executor.plan import ReferencePlan, undo
 
 
 def run_instead(run: Callable[[], object], batch: Batch, wanted: Iterable[int]) -> None:

@@ -14,8 +14,8 @@ from wend.compiler.pipeline import Recipe
 from wend.compiler.verifier import Pass
 from wend.core._hot import LeafPrimitive
 from wend.core.provenance import Site
+from wend.runtime.flush_log import Flush
 from wend.runtime.launcher import launcher
-from wend.runtime.recent import Flush
 from wend.runtime.tiers import THIRD, TieredPlan
 
 __all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]

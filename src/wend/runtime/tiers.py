@@ -16,11 +16,11 @@ from wend.base.interrupts import is_interrupt
 from wend.core._hot import Batch
 from wend.core.graph import PathGraph
 from wend.core.provenance import Site, last_site
-from wend.runtime.heap import give_back
+from wend.runtime.compiled.malloc_trim import give_back
 from wend.runtime.launcher import launcher
-from wend.runtime.reference import ReferencePlan
+from wend.runtime.numpy_executor.plan import ReferencePlan
+from wend.runtime.numpy_executor.verify import verify
 from wend.runtime.repair import run_instead
-from wend.runtime.shadow import verify
 
 #: The flush of a path with which its compilation begins.
 THIRD = 3
@@ -148,7 +148,7 @@ class TieredPlan:
         """Compile now, or begin to, or take what is ready; on a failure stay with the reference."""
         with CollectionPaused():  # of what the first time loads nothing is garbage
             from wend.compiler.llvm_ir import jit as llvm
-            from wend.runtime.cpu import Compilation, compile_plan
+            from wend.runtime.compiled.plan import Compilation, compile_plan
 
             if finish_planning not in llvm.before_rest:
                 llvm.before_rest.append(finish_planning)

@@ -518,7 +518,7 @@ def _add_composites(path: PathGraph, extents: Extents) -> None:
 
 
 def _add_known(path: PathGraph, extents: Extents) -> None:
-    """What is known of a path that was not recorded as it stands (see `runtime.templates`).
+    """What is known of a path that was not recorded as it stands (see `batching.templates`).
 
     Leaves of as many rows; and what ops asked of leaves, in which dim d is now dim d + shift.
     """

@@ -1,0 +1,115 @@
+"""Chooses between the compiled and the uncompiled sorter, and gives the latter its C helpers."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import sys
+from types import ModuleType
+from typing import Any
+
+from wend.core._select import compiled, load_plain
+
+
+def copy(target: int, source: int, n: int) -> None:
+    """Copy bytes."""
+    ctypes.memmove(int(target), int(source), int(n))
+
+
+def clear(target: int, n: int) -> None:
+    """Write zeros."""
+    ctypes.memset(int(target), 0, int(n))
+
+
+def copy_line(target: int, source: int, size: int, n: int, step: int) -> None:
+    """Copy n elements of `size` bytes that lie `step` bytes apart, one behind the other."""
+    for k in range(n):
+        copy(target + k * size, source + k * step, size)
+
+
+def _add(
+    of: type[ctypes.c_float] | type[ctypes.c_double], target: int, source: int, n: int
+) -> None:
+    t = (of * int(n)).from_address(int(target))
+    s = (of * int(n)).from_address(int(source))
+    for k in range(int(n)):
+        t[k] += s[k]
+
+
+def add32(target: int, source: int, n: int) -> None:
+    """Add float32 numbers to others."""
+    _add(ctypes.c_float, target, source, n)
+
+
+def add64(target: int, source: int, n: int) -> None:
+    """Add float64 numbers to others."""
+    _add(ctypes.c_double, target, source, n)
+
+
+def behind(table: Any, n: int) -> Any:
+    """The words of a table that lie n words behind its first."""
+    return table[n:]
+
+
+def fill(table: Any, n: int, number: int) -> None:
+    """Write a number to the first n words of a table."""
+    table[:n] = number
+
+
+def role_at(values: list[Any], i: int, region: int) -> int:
+    """`Sorter.role` of a value in a list that is of this region."""
+    value = values[i]
+    outside = 0 if region != -1 else 2 if value.leaf is None else 6
+    return (1 if value.requires_grad else 0) + outside
+
+
+def inner_child(nodes: list[Any], i: int, step: Any) -> bool:
+    """Whether an op that reads its own region only may go on to the node met last behind node i."""
+    node = nodes[i].child
+    return (
+        node is not None
+        and node.inner
+        and node.prim is step.prim
+        and node.n_in == step.n_in
+        and node.grad == step.requires_grad
+        and node.joins
+    )
+
+
+def child_ref(nodes: list[Any], i: int, k: int) -> int:
+    """Which value of the region operand k of that op is."""
+    node = nodes[i].child
+    return int((node.ref0, node.ref1, node.ref2)[k])
+
+
+def to_child(nodes: list[Any], i: int) -> None:
+    """Go on to it."""
+    nodes[i] = nodes[i].child
+
+
+def select() -> ModuleType:
+    """The sorter that this process uses, registered as `wend.runtime.batching._grouper`."""
+    name = "wend.runtime.batching._grouper"
+    stand_ins = {
+        "copy": copy,
+        "clear": clear,
+        "add32": add32,
+        "add64": add64,
+        "ask_ahead": lambda items, i: 0,
+        "put": list.__setitem__,
+        "prim_of": lambda prim: prim,
+        "type_of": lambda values, i: values[i].type,
+        "role_at": role_at,
+        "rows_at": lambda values, i: values[i].type.row[0],
+        "was_seen": lambda seen, k, values, i: seen[k] is values[i].type,
+        "table_of": lambda array: array,
+        "behind": behind,
+        "address": lambda table: table.ctypes.data,
+        "fill": fill,
+        "inner_child": inner_child,
+        "child_ref": child_ref,
+        "values_of": lambda nodes, i: nodes[i].n_values,
+        "to_child": to_child,
+        **dict.fromkeys(("record_at", "value_at", "node_at", "type_at"), operator.getitem),
+    }
+    return sys.modules.get(name) or compiled(name) or load_plain(name, stand_ins)

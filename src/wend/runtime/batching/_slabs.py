@@ -1,0 +1,1516 @@
+# mypy: ignore-errors
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
+"""Runs groups of regions on addresses: the native part of `families`.
+
+Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on the stand-ins of
+`_slabs_select`.
+"""
+
+from weakref import proxy
+
+from wend.core._hot import Segment, Value, ensure, fresh_serial, refreshed, slim
+from wend.runtime.batching._grouper import OFFSETS, add_bytes, copy_bytes
+from wend.runtime.compiled._launch import address_of, launch_at, new_array, part_at, row_at
+
+ALIGNMENT = 64
+MOST_RECENT = 8  # groups of strands that the next ones are compared with
+WORDS = 2  # of a place: address, bytes a row (0: the same for all)
+NOTHING = frozenset()
+NOT_YET = object()
+
+
+class Group:
+    """Members of one structure that run together.
+
+    at, count  where their numbers are in the sorter's sequence     leader     the first one
+    alone      one member, or members that are one     by_rows: see `Sorter.nodes`
+    n          rows, or places on the stack            lift: places on the stack, 0 for none
+    seeds      arrays in which gradients of its values are collected
+    seed       address of such an array, for what joins (0 for none)     wide: it is of float64
+
+    What ran it, if that was machine code on addresses: `family`, its `first` row there, the `call`
+    of its backward pass.  Else: `template`, run-time `numbers`, `types` of the operands, and
+    `arrays` that the backward pass reads.
+    """
+
+    def __init__(self, node, at, count, leader, sorter):
+        self.node = node
+        self.at = at
+        self.count = count = int(count)
+        self.leader = int(leader)
+        self.seeds = ()
+        self.seed = 0
+        self.wide = False
+        self.family = None
+        self.call = None
+        # Members that all read the same are one.
+        self.alone = count == 1 or False not in node.shared
+        self.by_rows = node.rows
+        if self.by_rows:
+            self.n = int(sorter.total(at, count))
+        else:
+            self.n = 1 if self.alone else count
+        self.lift = 0 if self.by_rows or self.alone else self.n
+
+
+class Room:
+    """Memory of one flush, handed out from one end to the other."""
+
+    def __init__(self):
+        self.blocks = []
+        self.at = 0
+        self.end = 0
+
+    def take(self, size):
+        """The address of so many bytes, without a content."""
+        size = (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        if self.at + size > self.end:
+            self.at, self.end = self.add_block(size)
+        found = self.at
+        self.at += size
+        return found
+
+
+class Shape:
+    """What groups of one structure need, whatever their numbers of rows: see `families.Layout`.
+
+    n_slabs    values: operands, results, gradients of results, what the backward pass makes
+    n_results  of these
+    at_sizes   address of three words of each, as `Rows.lay_out` takes them
+    order      of the values in a backward call: their places
+    exported   (number of the value in its region, place) of each that others read
+    given      the same, of the gradients of those
+    scattered  (operand, its gradient in the backward table, bytes a row, whether float64)
+    added      (operand, place) of each gradient of what is the same for all
+    waits      whether gradients of parameters are put off
+    """
+
+
+class Rows:
+    """Groups of one kind in a flush: where their values lie, and how they run there.
+
+    entry      what runs the structure (`families.Entry`), and its `template`, `numbers`, `layout`
+    run        the flush     node     of the groups     sources     the operands of the first one
+    places     address of WORDS words for each value
+    table      address of a word for each value that a call reads or makes
+    calls      by number of rows: (forward, backward or None), each (frame, made, numbers, words)
+    packable   per operand its value, if that may be packed for products; for both passes
+    waiting    whether gradients of parameters are put off until all groups have run
+    order, exported, given, scattered, added: see `Shape`
+    """
+
+    def __init__(self, run, group, entry, rows, most):
+        """rows: of all groups     most: of one group"""
+        self.begin(run, group, entry, rows, most)
+
+    def begin(self, run, group, entry, rows, most):
+        """See `__init__`."""
+        layout = entry.layout
+        sorter = run.sorter
+        room = run.room
+        values = run.values
+        first = group.leader
+        self.run = proxy(run)  # it leads here: all that was pending would not go by itself
+        self.sorter = sorter
+        self.entry = entry
+        self.layout = layout
+        self.template = entry.template
+        self.numbers = entry.numbers
+        self.calls = entry.calls
+        self.node = group.node
+        self.by_rows = group.by_rows
+        self.sources = sources = sorter.operands_of(first)
+        self.n_operands = len(sources)
+        self.n_results = layout.n_results
+        self.used = 0  # rows
+        self.order = layout.order
+        self.exported = layout.exported
+        self.given = layout.given
+        self.scattered = layout.scattered
+        self.added = layout.added
+        self.waiting = layout.waits and sorter.reached[first]
+        n = layout.n_slabs
+        self.places = room.take(8 * (WORDS * n + len(self.order)))
+        self.lay_out(room, layout.at_sizes, n, rows, most)
+        self.packable = packable = [None] * (self.n_operands + n)
+        for k in range(self.n_operands):
+            i = sources[k]
+            if get(layout.at_sizes + 24 * k) < 0 and sorter.region[i] == -1:
+                packable[k] = v = values[i]
+                if rows > most and type(v.packed) is not dict and type(v.packed) is not int:
+                    v.packed = 1  # several groups use it: that is worthwhile at once
+
+    def lay_out(self, room, slabs, n, rows, most):
+        """Find memory for n values of so many rows, of all groups and of one, and note where.
+
+        slabs: address of three words each: bytes a row (0: the same for all; -1: and from
+        outside), bytes of an example, whether all groups have rows of their own
+        """
+        sorter = self.sorter
+        at = self.places
+        for k in range(n):
+            size = get(slabs)
+            step = 0
+            if size < 0:
+                i = self.sources[k]
+                address = sorter.data[sorter.root[i]] + sorter.offset[i]
+            elif size == 0:
+                address = room.take(get(slabs + 8))
+            elif get(slabs + 16) == 0:
+                address = room.take(size * most)
+            else:
+                address = room.take(size * rows)
+                step = size
+            put(at, address)
+            put(at + 8, step)
+            at += 16
+            slabs += 24
+        self.table = at
+
+    def forward(self, group):
+        """Gather what a group reads and compute its values; False if it has not been done."""
+        pair = self.calls.get(group.n)
+        if pair is None:
+            pair = self.entry.calls_for(group.n)
+            if pair is None:
+                return False
+        sorter = self.sorter
+        start = group.at
+        count = group.count
+        first = self.used
+        at = self.places
+        word = self.table
+        for k in range(self.n_operands + self.n_results):
+            address = get(at)
+            size = get(at + 8)
+            if size != 0:
+                address += first * size
+                if k < self.n_operands:
+                    sorter.gather(start, count, k, size, address, self.by_rows)
+            put(word, address)
+            at += 16
+            word += 8
+        frame, made, numbers, words = pair[0]
+        if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
+            return False
+        for local, k in self.exported:
+            at = self.places + 16 * k
+            size = get(at + 8)
+            address = get(at) + first * size
+            sorter.place(start, count, local, size, address, self.by_rows, False)
+        for local, k in self.given:
+            at = self.places + 16 * k
+            size = get(at + 8)
+            address = get(at) + first * size + 1  # see `put_first`
+            sorter.place(start, count, local, size, address, self.by_rows, True)
+        self.used += group.n
+        group.family = self
+        group.first = first
+        group.call = pair[1]
+        return True
+
+    def backward(self, group):
+        """Push the gradients of a group's values back to what it read."""
+        sorter = self.sorter
+        start = group.at
+        count = group.count
+        for local, k in self.given:
+            size = get(self.places + 16 * k + 8)
+            sorter.settle(start, count, local, size, self.by_rows)
+        if group.call is None:
+            return
+        first = group.first
+        word = self.table
+        for k in self.order:
+            at = self.places + 16 * k
+            put(word, get(at) + first * get(at + 8))
+            word += 8
+        frame, made, numbers, words = group.call
+        if launch_at(frame, made, self.table, self.packable, numbers, words) != 1:
+            raise RuntimeError("a backward kernel noted a failure")
+        for k, pick, size, wide in self.scattered:
+            source = get(self.table + 8 * pick)
+            sorter.scatter(start, count, k, size, self.run, source, self.by_rows, wide)
+        if self.added:
+            self.add_shared()
+
+    def address(self, place):
+        """Where a value lies, of all groups."""
+        return get(self.places + 16 * place)
+
+    def clear(self, group):
+        """Forget the gradients that a backward pass has left in a group."""
+        for _, k in self.given:
+            at = self.places + 16 * k
+            size = get(at + 8)
+            clear(get(at) + group.first * size, group.n * size)
+
+
+def lay(group, sorter, room, values, is_wide):
+    """Lay what a region joins one behind the other, and find memory for its gradient.
+
+    is_wide: see `families`
+    """
+    i = group.leader
+    at = sorter.made[sorter.made_at[i]]
+    v = values[at]
+    size = v.type.nbytes
+    address = room.take(size)
+    sorter.data[at] = address
+    sorter.lay(i, values, address)
+    if sorter.reached[i] and group.node.flows and v.type.dtype.category >= 2:
+        group.wide = is_wide(v.type.dtype.numpy)
+        group.seed = room.take(size)
+        sorter.gradient[at] = group.seed
+        clear(group.seed, size)
+
+
+def share_out(group, sorter, run):
+    """Push the gradient of what was joined back to its parts.  run: an `Execution`"""
+    if group.seed != 0:
+        sorter.share_out(group.leader, run, group.seed, group.wide)
+
+
+class Kind:
+    """Groups of one kind in a flush: their rows, and the most that one of them has.
+
+    lone, many     what runs those of one row, and the others: a `Rows`, None, or NOT_YET
+    """
+
+    def __init__(self):
+        self.rows = 0
+        self.most = 0
+        self.lone = NOT_YET
+        self.many = NOT_YET
+
+
+def run_groups(run, sorter, groups, order, is_wide):
+    """Make the groups of a flush (a `Forward`) and compute their values.
+
+    groups: takes them     order: a `Sequence` of the sorter     is_wide: see `families`
+    """
+    nodes = sorter.nodes
+    room = run.room
+    values = run.values
+    kinds = []
+    known = {}
+    at = 0
+    for k in range(order.n):
+        number = order.kinds[k]
+        first = order.members[at]
+        group = Group(nodes[first], at, order.ends[k] - at, first, sorter)
+        at = order.ends[k]
+        groups.append(group)
+        kind = None
+        if not group.node.joined:
+            kind = known.get(number)
+            if kind is None:
+                kind = known[number] = Kind()
+            kind.rows += group.n
+            if group.n > kind.most:
+                kind.most = group.n
+        kinds.append(kind)
+    for k in range(len(groups)):
+        group = groups[k]
+        kind = kinds[k]
+        if kind is None:
+            lay(group, sorter, room, values, is_wide)
+            continue
+        family = kind.lone if group.n == 1 else kind.many
+        if family is NOT_YET:
+            other = kind.many if group.n == 1 else kind.lone
+            if other is NOT_YET:
+                other = None
+            family = run.family_of(group, other, kind.rows, kind.most)
+            if group.n == 1:
+                kind.lone = family
+            else:
+                kind.many = family
+        if family is not None:
+            rows = family
+            if rows.forward(group):
+                continue
+        run.run(group)
+
+
+def are_reached(groups, reached):
+    """Per group, whether gradients flow through its members.  reached: by region"""
+    return [reached[group.leader] for group in groups]
+
+
+def push_back(run, sorter, groups, through):
+    """Run the backward functions of some groups, the last one first: see `Execution.push_back`.
+
+    Returns what runs these groups, in the order of their first ones.
+    """
+    families = {}  # in order: sums are the same from run to run
+    for k in range(len(groups)):
+        group = groups[k]
+        if through[k] and group.family is not None:
+            families[group.family] = None
+    for k in range(len(groups) - 1, -1, -1):
+        group = groups[k]
+        if group.family is not None:
+            # What waits for all groups of a family is made by each of them.
+            if group.family in families:
+                rows = group.family
+                rows.backward(group)
+        elif through[k]:
+            if group.node.joined:
+                share_out(group, sorter, run)
+            elif group.template.n_given:
+                run.back(group)
+    return list(families)
+
+
+def told(groups):
+    """Of each group the node, how many members, `n`, `alone`, the first member and its place."""
+    found = []
+    for group in groups:
+        found.append((group.node, group.count, group.n, group.alone, group.leader, group.at))
+    return found
+
+
+def uneven(sorter, groups):
+    """By region, if its results depend on different operands: `Template.flows`."""
+    flows = {}
+    family = None  # of the group before, which was even
+    for group in groups:
+        if group.node.joined or (group.family is not None and group.family is family):
+            continue
+        template = group.template if group.family is None else group.family.template
+        if template.even:
+            family = group.family
+        else:
+            members = sorter.members_of(group.at, group.count)
+            flows.update(dict.fromkeys(members, template.flows))
+    return flows
+
+
+def told_apart(sorter, flows, seeds, ends):
+    """Of the values in the set `ends`, those that gradients of these come to.
+
+    flows: by region, if its results depend on different operands: their numbers, by that of the
+    result
+    """
+    doubtful = set(ends)
+    stack = []
+    seen = set()
+    for at in seeds:
+        at = sorter.root[at]
+        stack.append(at)
+        seen.add(at)
+    while stack and doubtful:
+        at = stack.pop()
+        i = sorter.region[at]
+        if i < 0:
+            doubtful.discard(at)
+        elif sorter.reached[i]:
+            start = sorter.reads_at[i]
+            known = flows.get(i)
+            if known is not None:
+                known = known.get(sorter.local[at], ())
+            for k in range(sorter.n_reads[i]):
+                if known is None or k in known:
+                    at = sorter.root[sorter.pool[start + k]]
+                    if at not in seen:
+                        seen.add(at)
+                        stack.append(at)
+    return ends - doubtful
+
+
+def types_of(values):
+    """The types of values: of all of a flush, most of which are not in cache."""
+    found = []
+    for i in range(len(values)):
+        ask_ahead(values, i)
+        v = values[i]
+        found.append(v.type)
+    untrack(found)  # long, and types are part of no cycle
+    return found
+
+
+def set_zero(address, n):
+    """Fill n bytes with zeros."""
+    clear(address, n)
+
+
+# -- strands (see `strands`): members are batches of one path, each of which has a row
+
+
+class Source:
+    """What running strands asks of an operand from outside: see `strands.Entry`."""
+
+    def __init__(self, *given):
+        """given: index, leaf, leaves, role, prim, arg0, n_args, picks"""
+        (
+            self.index, self.leaf, self.leaves, self.role, self.prim, self.arg0, self.n_args,
+            self.picks,
+        ) = given  # fmt: skip
+
+
+class Path:
+    """What running strands asks of what those of one path have in common: see `strands.Pattern`."""
+
+
+def sort_strands(batches, lives, least, key, new):
+    """Strands by what they have in common, and those that have others to run them.
+
+    least: how often a path must have been taken     key: where a state keeps its patterns
+    new: makes the `Pattern` of a batch and what is wanted of it
+    Returns ({(kin, signature): {pattern: members}}, [(batch, what is wanted)])
+    """
+    groups = {}
+    rest = []
+    recent = []  # (state, what is wanted, first member, its indices, its places, members)
+    for k in range(len(batches)):
+        batch = batches[k]
+        live = lives[k]
+        if not live:
+            continue
+        state = batch.state
+        members = None
+        for row in recent:
+            if row[0] is not state or row[1] != live or batch.extra is not None:
+                continue
+            if is_like(batch, row[2], row[3], row[4]):
+                members = row[5]
+                break
+        if members is not None:
+            members.append(batch)
+            continue
+        if state is None or state.passed < least or batch.extra is not None:
+            rest.append((batch, live))
+            continue
+        plans = state.plans
+        if plans is None:
+            plans = state.plans = {}
+        known = plans.get(key)
+        if known is None:
+            known = plans[key] = {}
+        wanted = tuple(live)
+        pattern = known.get(wanted)
+        if pattern is None:
+            pattern = known[wanted] = new(batch, live)
+        if not pattern.suited:
+            rest.append((batch, live))
+            continue
+        name = pattern.kin, signature_of(batch, pattern.indices, pattern.args)
+        parts = groups.get(name)
+        if parts is None:
+            parts = groups[name] = {}
+        members = parts.get(pattern)
+        if members is None:
+            members = parts[pattern] = []
+        members.append(batch)
+        if len(recent) < MOST_RECENT:
+            recent.append((state, live, batch, pattern.indices, pattern.args, members))
+    return groups, rest
+
+
+def is_like(batch, other, indices, places):
+    """Whether strands of one path have the same signature, as far as a quick look shows."""
+    values = batch.values
+    others = other.values
+    for i in indices:
+        v = values[i]
+        w = others[i]
+        if v.type is not w.type:
+            return False
+    for k in places:
+        number = batch.args[k]
+        known = other.args[k]
+        if number is not known and (
+            type(number) is not int or type(known) is not int or number != known
+        ):
+            return False
+    return True
+
+
+def signature_of(batch, indices, places):
+    """What tells strands of one path apart: the types of these values, and these numbers."""
+    values = batch.values
+    found = []
+    for i in indices:
+        v = values[i]
+        found.append(v.type)
+    if not places:
+        return tuple(found)
+    numbers = []
+    whole = True
+    for k in places:
+        number = batch.args[k]
+        whole = whole and type(number) is int
+        numbers.append(number)
+    # Keys compare exact bits: 0.0 == -0.0, and 1 == 1.0 == True.
+    found.append(tuple(numbers) if whole else repr(numbers))
+    return tuple(found)
+
+
+def shared_by(parts):
+    """Of each operand, whether it is the same value for all members of these parts.
+
+    parts: (pattern, members)
+    """
+    found = []
+    part = parts[0]
+    pattern, members = part
+    batch = members[0]
+    first = batch.values
+    begun = pattern.single
+    for n in range(len(begun)):
+        i = begun[n]
+        on = i >= 0
+        if on:
+            v = first[i]
+            for part in parts:
+                pattern, members = part
+                i = pattern.single[n]
+                if i < 0:
+                    on = False
+                    break
+                for batch in members:
+                    if batch.values[i] is not v:
+                        on = False
+                        break
+                if not on:
+                    break
+        found.append(on)
+    return tuple(found)
+
+
+class Kernel:
+    """A function of a template in machine code, for operands of certain types.
+
+    frame, made, numbers, fit     see `launch_at`     makes: (make, shape, dtype) of what it makes
+    picks     which of operands and these are its results
+    words     an array for the addresses of all     show: fills in results that lie in others
+    inner     per array that it makes: where in one block `run_in_block` puts it, (offset, shape,
+              dtype, strides), or None if it is an array of its own     room: of the block (make,
+              shape, dtype)
+    """
+
+    def __init__(self, frame, made, numbers, fit, makes, picks, words, show, inner, room):
+        self.frame = frame
+        self.made = made
+        self.numbers = numbers
+        self.fit = fit
+        self.makes = makes
+        self.picks = picks
+        self.words = words
+        self.show = show
+        self.inner = inner
+        self.room = room
+
+    def run(self, operands):
+        """The results for arrays, held values, or None for what is not used.
+
+        None if it has not been done: an array is not dense, or a kernel noted a failure.
+        """
+        outs = []
+        for kind in self.makes:
+            make, shape, dtype = kind
+            outs.append(new_array(make, shape, dtype))
+        if (
+            call_with(self.frame, self.made, self.numbers, self.fit, operands, outs, self.words)
+            != 1
+        ):
+            return None
+        table = operands + outs
+        if self.show is not None:
+            self.show(self, table)
+        found = []
+        for k in self.picks:
+            found.append(table[k])
+        return found
+
+    def run_in_block(self, operands, rows, gathered):
+        """As `run`; returns (results, block): what lies there is None among the results.
+
+        rows, gathered: where the operands lie that are None, see `gather_operands`
+        """
+        make, shape, dtype = self.room
+        if self.show is not None or shape[0] == 0:
+            return self.run(as_arrays(operands, rows, gathered)), None
+        block = new_array(make, shape, dtype)
+        inside = address_of(block)
+        first = address_of(gathered)
+        start = at = address_of(self.words)
+        values = []
+        for k in range(len(operands)):
+            x = operands[k]
+            if x is None:
+                values.append(None)
+                place = rows[k]
+                data = place[0]
+                data += first
+            else:
+                v = x if isinstance(x, Value) else None
+                values.append(v)
+                data = address_of(x if v is None else v.buffer)
+                if data == -1:
+                    return None, None
+            put(at, data)
+            at += 8
+        given = len(values)
+        outs = []
+        for k in range(len(self.makes)):
+            place = self.inner[k]
+            values.append(None)
+            if place is None:
+                kind = self.makes[k]
+                make, shape, dtype = kind
+                x = new_array(make, shape, dtype)
+                outs.append(x)
+                put(at, address_of(x))
+            else:
+                outs.append(None)
+                offset = place[0]
+                put(at, inside + offset)
+            at += 8
+        if launch_at(self.frame, self.made, start, values, self.numbers, self.fit) != 1:
+            return None, None
+        found = []
+        for k in self.picks:
+            x = outs[k - given] if k >= given else operands[k]
+            if x is None and k < given:
+                x = own_operand(rows, k, gathered)
+            found.append(x)
+        return found, block
+
+    def run_back(self, left, seeds):
+        """As `run`, for what strands have left (a `Left`) and gradients of these results.
+
+        Nor is it done where results lie in others.
+        """
+        if self.show is not None:
+            return None
+        start = at = address_of(self.words)
+        values = []
+        inside = 0 if left.saved is None else address_of(left.saved)
+        gathered = address_of(left.gathered)
+        n = len(left.operands)
+        for k in range(n + len(left.results)):
+            x = left.operands[k] if k < n else left.results[k - n]
+            v = x if isinstance(x, Value) else None
+            values.append(v)
+            if x is not None:
+                data = address_of(x if v is None else v.buffer)
+            else:
+                place = left.place_of(k)
+                data = place + (gathered if k < n else inside)
+            if data == -1:
+                return None
+            put(at, data)
+            at += 8
+        for i in seeds:
+            left.marks_of(i)
+            slot = left.slots[i]
+            place = slot[0]
+            values.append(None)
+            put(at, left.start + place)
+            at += 8
+        given = len(values)
+        outs = []
+        for kind in self.makes:
+            make, shape, dtype = kind
+            x = new_array(make, shape, dtype)
+            outs.append(x)
+            values.append(None)
+            put(at, address_of(x))
+            at += 8
+        if launch_at(self.frame, self.made, start, values, self.numbers, self.fit) != 1:
+            return None
+        found = []
+        for k in self.picks:
+            found.append(outs[k - given] if k >= given else left.read(k, seeds))
+        return found
+
+
+def gather_operands(parts, at, dense):
+    """The operands of strands: values that are the same for all, or None for strands' own.
+
+    parts: (pattern, members)     at: of `Weave.bound`     dense: a copy of an array that is
+    C-contiguous
+    Returns (operands, what they were: a value, or those of all strands; offsets in these; the
+    block that strands' own lie in)
+    """
+    rows = at.rows
+    make, shape, dtype = at.gathered
+    block = new_array(make, shape, dtype)
+    start = address_of(block)
+    operands = []
+    sources = []
+    places = []
+    for k in range(len(rows)):
+        row = rows[k]
+        offsets = None
+        if row is None:
+            part = parts[0]
+            pattern, members = part
+            i = pattern.single[k]
+            batch = members[0]
+            v = batch.values[i]
+            sources.append(v)
+            # What is seen from outside may change: a backward pass reads what it was.
+            operands.append(v if v.extra is None else dense(v.buffer).copy())
+        else:
+            offset = row[0]
+            target = start + offset
+            size = row[1]
+            found = []
+            for part in parts:
+                pattern, members = part
+                entry = pattern.entries[k]
+                if entry.prim is None:
+                    gather_rows(members, entry.leaves, target, dense, found)
+                    if offsets is not None:
+                        offsets.extend([0] * len(members))
+                else:
+                    if offsets is None:
+                        offsets = [0] * len(found)
+                    gather_parts(members, entry.leaf, entry, size, target, dense, found, offsets)
+                target += size * len(members)
+            operands.append(None)
+            sources.append(found)
+        places.append(offsets)
+    return operands, sources, places, block
+
+
+def own_operand(rows, k, block):
+    """An operand of strands that is their own, as an array."""
+    row = rows[k]
+    return part_at(block, row[2], row[3], row[0], row[4])
+
+
+def as_arrays(operands, rows, block):
+    """Operands of strands, none of them None: see `gather_operands`."""
+    found = []
+    for k in range(len(operands)):
+        x = operands[k]
+        found.append(own_operand(rows, k, block) if x is None else x)
+    return found
+
+
+def gather_rows(members, leaves, target, dense, found):
+    """Copy these values of each member to an address, one behind the other.
+
+    found: takes the values     dense: a copy of an array that is C-contiguous
+    """
+    for batch in members:
+        for i in leaves:
+            v = batch.values[i]
+            size = v.type.nbytes
+            source = address_of(v.buffer)
+            if source == -1:
+                kept = dense(v.buffer)
+                source = address_of(kept)
+            copy_bytes(target, source, size)
+            target += size
+            found.append(v)
+
+
+def gather_parts(members, i, entry, size, target, dense, found, offsets):
+    """As `gather_rows`, of what an `Entry` shows of one value: `size` bytes.
+
+    offsets: takes where the parts begin, in bytes
+    """
+    for batch in members:
+        v = batch.values[i]
+        source = address_of(v.buffer)
+        if source == -1:
+            kept = dense(v.buffer)
+            source = address_of(kept)
+        place = place_in(entry, v, batch.args)
+        copy_bytes(target, source + place, size)
+        target += size
+        found.append(v)
+        offsets.append(place)
+
+
+def place_in(entry, v, args):
+    """From which byte of a value a view (an `Entry`) shows it."""
+    arg0 = entry.arg0
+    if entry.picks:
+        number = args[arg0]
+        if type(number) is int:
+            n = v.type.dims[0]
+            at = number
+            return (at if at >= 0 else at + n) * (v.type.nbytes // n)
+    place = OFFSETS.get((entry.prim, v.type, tuple(args[arg0 : arg0 + entry.n_args])))
+    return entry.place(v, args) if place is None else place
+
+
+def hand_out(parts, results):
+    """Give the members of these parts, (pattern, members), their rows of what was made."""
+    part = parts[0]
+    pattern = part[0]
+    for k in range(len(pattern.made)):
+        first = 0
+        for part in parts:
+            pattern, members = part
+            i = pattern.made[k]
+            hand_rows(members, i, results[k], first)
+            first += len(members)
+
+
+def hand_rows(members, i, array, first):
+    """Give the value i of each member a row of an array, from row `first` on."""
+    r = first
+    for batch in members:
+        v = batch.values[i]
+        v.buffer = row_at(array, r)
+        r += 1
+
+
+def run_strands(weave, parts, n, dense):
+    """Compute the wanted values of n strands; None if others have to.
+
+    parts: (pattern, members)     dense: a copy of an array that is C-contiguous
+    Returns what a backward pass reads: see `leave`.
+    """
+    at = weave.bound.get(n)
+    if at is None:
+        at = weave.bound_to(n)
+    operands, sources, places, block = gather_operands(parts, at, dense)
+    rows = at.rows
+    kernel = at.kernel
+    if kernel is None:
+        kernel = at.ready(weave)
+    if kernel is None:
+        results, saved = weave.compute(at, as_arrays(operands, rows, block))
+    else:
+        code = kernel
+        results, saved = code.run_in_block(operands, rows, block)
+    if results is None:
+        return None
+    hand_out(parts, results)
+    first = 0
+    for row in parts:
+        pattern, members = row
+        if pattern.views:
+            for i, entry in pattern.views.items():
+                place = pattern.places.get(i)
+                if place is not None:
+                    x = operands[place]
+                    if x is None:
+                        x = own_operand(rows, place, block)
+                    hand_rows(members, i, x, first)
+                    continue
+                for batch in members:
+                    v = batch.values[i]
+                    v.buffer = entry.shown(batch)
+        first += len(members)
+    return at, operands, sources, places, block, results, saved
+
+
+def leave(weave, parts, n, done, kind, lazy):
+    """Let a later backward pass find its way from the wanted values of n strands.
+
+    done: what `run_strands` has returned     kind: of `Left`
+    lazy: makes a path that waits for that
+    """
+    at = done[0]
+    if at.slots is None:
+        at.find_slots(weave, done[5])
+    woven = kind(weave, parts, n, at, done)
+    segment = Segment(fresh_serial(), lazy(woven))
+    segment.inputs = Inputs(woven)
+    segment.saved = {}
+    given = weave.given
+    first = 0
+    for row in parts:
+        pattern, members = row
+        found = pattern.opens.get(given)
+        if found is None:
+            found = pattern.open_from(given)
+        leave_rows(members, segment, found, woven.stride, first)
+        first += len(members) * woven.stride
+    batch = members[len(members) - 1]
+    segment.origin = batch.serial
+    if woven.goes_on_from_spent():
+        woven.note_depth(segment, batch)
+
+
+def leave_rows(members, segment, given, stride, first):
+    """Note in the values `given` that they are results of a segment.
+
+    first: number of the first value of the first member
+    """
+    at = first
+    for batch in members:
+        values = batch.values
+        for i in given:
+            v = values[i]
+            v.segment = segment
+            v.seg_index = at + i
+        at += stride
+
+
+def park(trace):
+    """Let the running fiber of a trace wait until everything pending has been computed.
+
+    False where that cannot be (another thread, a cancelled call, nobody to wait for).
+    """
+    fiber = trace.fiber
+    if fiber.cancelled or fiber.last or fiber.here() is not fiber.greenlet:
+        return False
+    fiber.leave()
+    return True
+
+
+class Inputs:
+    """What strands that ran as one have read, and gradients may flow to: `Segment.inputs`.
+
+    left: the strands' `Left` until nothing can be computed from it any more     parts: of that
+    columns: per part, by index of a leaf, its value, if that is the same for all strands of the
+    part, or a list of theirs; None until somebody asks
+    """
+
+    def __init__(self, left):
+        self.left = left
+        self.stride = left.stride
+        self.parts = left.parts
+        self.columns = None
+
+    def column(self, row, part):
+        """What the strands of one part have read.  row: of `Pattern.reads`"""
+        _, k, each, at = row
+        left = self.left
+        first = part[0]
+        end = part[1]
+        if k < 0:
+            source = left.leaves
+            pattern = part[2]
+            each = len(pattern.leaves)
+            start = part[3]
+            start -= first * each
+        else:
+            source = left.sources[k]
+            start = 0
+            if not isinstance(source, list) or (each == 1 and end - first == left.n):
+                return source
+        return source[start + first * each + at : start + end * each : each]
+
+    def all_columns(self):
+        """See `columns`."""
+        if self.columns is None:
+            found = []
+            for part in self.parts:
+                pattern = part[2]
+                columns = {}
+                for row in pattern.reads:
+                    columns[row[0]] = self.column(row, part)
+                found.append(columns)
+            self.columns = found
+        return self.columns
+
+    def find(self, number):
+        """A value, or None."""
+        r = number // self.stride
+        known = self.all_columns()
+        for k in range(len(known)):
+            part = self.parts[k]
+            if r < part[1]:
+                first = part[0]
+                columns = known[k]
+                column = columns.get(number % self.stride)
+                return column[r - first] if isinstance(column, list) else column
+        return None
+
+    def __getitem__(self, number):
+        found = self.find(number)
+        if found is None:
+            raise KeyError(number)
+        return found
+
+    def __contains__(self, number):
+        return self.find(number) is not None
+
+    def items(self):
+        """(number, value) of all strands."""
+        found = []
+        known = self.all_columns()
+        for k in range(len(known)):
+            part = self.parts[k]
+            first = part[0]
+            end = part[1]
+            columns = known[k]
+            for r in range(first, end):
+                for i, column in columns.items():
+                    v = column[r - first] if isinstance(column, list) else column
+                    found.append((r * self.stride + i, v))
+        return found
+
+    def slim_down(self):
+        """Keep of values what a gradient finds its way by: the values, without data."""
+        known = self.columns
+        found = []  # new ones: the lists are others' too
+        for k in range(len(self.parts)):
+            part = self.parts[k]
+            pattern = part[2]
+            kept = {}
+            for row in pattern.reads:
+                column = self.column(row, part) if known is None else known[k][row[0]]
+                if isinstance(column, list):
+                    values = []
+                    last = None
+                    thin = None
+                    for v in column:
+                        if v is not last:
+                            last = v
+                            thin = slim(last)
+                        values.append(thin)
+                    kept[row[0]] = values
+                else:
+                    kept[row[0]] = slim(column)
+            found.append(kept)
+        self.columns = found
+        self.left = None
+
+
+def call_with(frame, made, numbers, fit, operands, outs, words):
+    """Run a frame on arrays, or held values (None for what is not used); see `launch_at`.
+
+    words: an array for the addresses     Returns 0 as well if an array is not dense.
+    """
+    start = at = address_of(words)
+    values = []
+    for x in operands:
+        if isinstance(x, Value):
+            v = x
+            values.append(v)
+            data = address_of(v.buffer)
+        else:
+            values.append(None)
+            data = 0 if x is None else address_of(x)
+        if data == -1:
+            return 0
+        put(at, data)
+        at += 8
+    for x in outs:
+        values.append(None)
+        put(at, address_of(x))
+        at += 8
+    return launch_at(frame, made, start, values, numbers, fit)
+
+
+class Left:
+    """What strands that ran as one leave for a backward pass, and the gradients that come to them.
+
+    stride    numbers that each strand's values have     n     strands
+    weave     how they were run     operands, results     what its functions read
+    gathered, rows     the block that the operands lie in that are None, and where each of them does
+    saved, inner     as these, of the results
+    sources, places     what the operands were, see `gather_operands`
+    slots     by result, where its gradients are, a row for each strand: (place, bytes of a row,
+              shape, dtype, strides, whether of float64: None if others have to add to it)
+    block     all of them, of which `room` is (make, shape, dtype)
+    marks     by result: which rows have a gradient     marked     the same, None for none
+    owner     the pass that is to come by
+    spent     nodes that passes through all strands have used up     spent_in     and through some
+
+    parts     (first strand, end, pattern, where its leaves begin, types): types are those of the
+              first strand; the others differ in those of leaves, and of loose views
+    args      numbers, by strand
+    leaves    of all strands, also those of which nothing but extents is read
+    loose     types of loose views, by strand if it has any
+    """
+
+    def __init__(self, weave, parts, n, at, done):
+        """at: of `Weave.bound`     done: what `run_strands` returns"""
+        self.weave = weave
+        self.n = n
+        self.slots = at.slots
+        self.room = at.room
+        self.inner = at.inner
+        self.rows = at.rows
+        (
+            _, self.operands, self.sources, self.places, self.gathered, self.results, self.saved,
+        ) = done  # fmt: skip
+        self.marks = {}
+        self.marked = None
+        self.block = None
+        self.owner = None
+        self.start = 0
+        self.stride = 0
+        self.spent = NOTHING
+        self.spent_in = {}
+        self.args = []
+        self.leaves = []
+        self.loose = {}
+        self.parts = []
+        self.take(parts)
+
+    def take(self, parts):
+        """Take over what the strands of these parts, (pattern, members), are told apart by."""
+        first = 0
+        entered = self.leaves
+        for part in parts:
+            pattern, members = part
+            end = first + len(members)
+            batch = members[0]
+            types = types_of(batch.values)
+            self.parts.append((first, end, pattern, len(entered), types))
+            self.stride = max(self.stride, pattern.stride)
+            for batch in members:
+                values = batch.values
+                self.args.append(batch.args)
+                for i in pattern.leaves:
+                    entered.append(values[i])
+                if pattern.loose:
+                    shown = []
+                    for i in pattern.loose:
+                        v = values[i]
+                        shown.append(v.type)
+                    self.loose[first] = shown
+                first += 1
+
+    def part_of(self, r):
+        """The part of a strand: see `parts`."""
+        part = None
+        for part in self.parts:
+            end = part[1]
+            if r < end:
+                break
+        return part
+
+    def goes_on_from_spent(self):
+        """Whether some operands are results of a flush that a backward pass has run through."""
+        last = None
+        for k in range(len(self.sources)):
+            source = self.sources[k]
+            v = source[0] if isinstance(source, list) else source
+            segment = v.segment
+            if segment is None or segment is last:
+                continue
+            last = segment
+            if left_of(segment) is None and segment.structure.later is None:
+                return True
+        return False
+
+    def shown(self, i, r):
+        """What a view of strand r shows, and from which byte on."""
+        part = self.part_of(r)
+        first = part[0]
+        pattern = part[2]
+        at = part[3]
+        shown = pattern.shows[i]
+        entry, k = shown
+        v = self.leaves[at + (r - first) * len(pattern.leaves) + k]
+        return v, place_in(entry, v, self.args[r])
+
+    def marks_of(self, i):
+        """Which rows of a result have a gradient; its memory is there from now on."""
+        if self.block is None:
+            make, shape, dtype = self.room
+            self.block = new_array(make, shape, dtype)
+            self.start = address_of(self.block)
+            clear(self.start, shape[0])
+            self.marked = [None] * len(self.slots)
+        found = self.marked[i]
+        if found is None:
+            found = self.marked[i] = self.marks[i] = bytearray(self.n)
+        return found
+
+    def seed(self, i):
+        """The gradients of a result, a row for each strand."""
+        self.marks_of(i)
+        slot = self.slots[i]
+        return part_at(self.block, slot[2], slot[3], slot[0], slot[4])
+
+    def add_row(self, slot, i, r, g):
+        """Add an array to the gradient of a result of strand r; False if others have to."""
+        row = slot[1]
+        source = address_of(g)
+        if source == -1 or g.nbytes != row:
+            return False
+        marks = self.marks_of(i)
+        marks[r] = 1
+        place = slot[0]
+        add_bytes(self.start + place + r * row, source, row, slot[5])
+        return True
+
+    def accept(self, owner, number, g):
+        """Add to the gradient of a value of a strand."""
+        r = number // self.stride
+        i = number - r * self.stride
+        found = self.number_of(r, i)
+        if found >= 0:
+            slot = self.slots[found]
+            if slot[5] is not None and self.add_row(slot, found, r, g):
+                return
+        self.accept_apart(owner, r, i, found, g)
+
+    def number_of(self, r, i):
+        """The number of value i of strand r, if it is a result; -1 if not."""
+        part = self.part_of(r)
+        pattern = part[2]
+        return pattern.number_at[i]
+
+    def reached(self):
+        """The strands that a gradient has come to."""
+        found = []
+        rows = list(self.marks.values())
+        for r in range(self.n):
+            for marks in rows:
+                if marks[r] != 0:
+                    found.append(r)
+                    break
+        return found
+
+    def forget(self):
+        """Part from the gradients."""
+        self.marks = {}
+        self.marked = None
+        self.block = None
+        self.owner = None
+
+    def pass_on(self, owner, segment, seeds):
+        """Push gradients of results back to what the strands read; False if nodes are needed."""
+        weave = self.weave
+        if segment.hooks or is_hooked(self.sources, weave.leafy) or not owner.plain():
+            self.unravel(segment, seeds)
+            return False
+        if owner.ledger is None:
+            owner.ledger = self.new_ledger(owner, segment, seeds)
+        for number, handle in seeds.items():
+            self.accept(owner, number, ensure(refreshed(handle)))
+        if owner.ledger.account is not None:
+            self.check_in(owner, segment)
+        known = None
+        if self.marks and not self.spent and not self.spent_in:
+            known = weave.backward.get(frozenset(self.marks))
+            if known is not None and not self.goes_on_alike(known.smooth):
+                known = None
+        if known is None:
+            self.pass_in_parts(owner, segment)
+        else:
+            self.push(owner, known, None, None)
+            if not owner.retain:
+                self.spent = known.nodes
+                if len(self.spent) == weave.n_differentiable:
+                    self.let_go(segment)
+        self.forget()
+        return True
+
+    def goes_on_alike(self, smooth):
+        """Whether all strands can be run, and have what to hand on.
+
+        smooth: by result, whether a gradient of 0 gives gradients of 0
+        """
+        uneven = False
+        for k, marks in self.marks.items():
+            if 0 in marks:
+                if not smooth[k]:
+                    return False
+                uneven = True
+        return not uneven or len(self.reached()) == self.n
+
+    def read(self, k, seeds):
+        """What the backward function reads: operands, results, gradients of these results."""
+        n = len(self.operands)
+        if k < n:
+            found = self.operands[k]
+            return own_operand(self.rows, k, self.gathered) if found is None else found
+        k -= n
+        n = len(self.results)
+        if k >= n:
+            return self.seed(seeds[k - n])
+        found = self.results[k]
+        if found is None and self.saved is not None:
+            slot = self.inner[k]
+            return part_at(self.saved, slot[1], slot[2], slot[0], slot[3])
+        return found
+
+    def place_of(self, k):
+        """Where an operand begins in `gathered`, or a result in `saved`, that lies there."""
+        n = len(self.operands)
+        row = self.rows[k] if k < n else self.inner[k - n]
+        return row[0]
+
+    def push(self, owner, known, rows, reached):
+        """Run the backward function for some strands; hand on what it finds for those reached.
+
+        known: how gradients flow     rows, reached: numbers of strands, None for all of them
+        """
+        weave = self.weave
+        template = known.template
+        numbers = weave.numbers
+        seeds = known.seeds
+        n = self.n if rows is None else len(rows)
+        call = known.calls.get(n)
+        if call is None or call[1] is None:
+            call = known.bound_to(weave, n)
+        types, kernel = call
+        read = None
+        found = None
+        if kernel is not None and rows is None:
+            found = kernel.run_back(self, seeds)
+        if found is None:
+            read = []
+            for k in range(len(self.operands) + len(self.results) + len(seeds)):
+                read.append(self.read(k, seeds))
+            if rows is not None:
+                read = self.some(read, rows, types)
+            found = known.compute(read, types, numbers, kernel)
+        targets = known.targets
+        if rows is None and reached is None:
+            left = self.hand_back(owner, targets, found, weave.sizes)
+        else:
+            left = []
+            for k in range(len(targets)):
+                left.append((targets[k][0], found[k], None))
+        for k, g, parts in left:
+            self.hand_on(owner, k, g, rows, reached, parts)
+        late = template.late
+        if not late:
+            return
+        made = len(targets)
+        kept = []
+        for i in template.border:
+            if i < 0:
+                kept.append(found[made])
+                made += 1
+            else:
+                kept.append(self.read(i, seeds) if read is None else read[i])
+        if known.name is None:
+            known.find_name(kept, numbers)
+        whole = []
+        key = [known.name]
+        for source in self.sources:
+            if not isinstance(source, list):
+                whole.append(source)
+                key.append(id(source))
+        ledger = owner.ledger
+        name = tuple(key)
+        entry = ledger.tails.get(name)
+        if entry is None:
+            values = []
+            for k in late:
+                values.append(self.sources[k])
+            ledger.wait_for(name, template, kept, values, numbers, whole)
+            return
+        slabs = entry[1]
+        for k in range(len(kept)):
+            slabs[k].append(kept[k])
+
+    def hand_back(self, owner, targets, found, sizes):
+        """Add gradients of operands, a row for each strand, to those of what they show.
+
+        targets: (operand, whether its gradient is of float64; None if others have to add it)
+        Returns what is left to others: (operand, gradient, None, or rows as `scatter_rows` does).
+        """
+        left = []
+        number = 0
+        for target in targets:
+            k, wide = target
+            g = found[number]
+            number += 1
+            source = self.sources[k]
+            if wide is None or not isinstance(source, list):
+                left.append((k, g, None))
+                continue
+            data = address_of(g)
+            if data == -1:
+                left.append((k, g, None))
+                continue
+            rows = scatter_rows(source, self.places[k], sizes[k], data, wide, owner)
+            if rows:
+                left.append((k, g, rows))
+        return left
+
+
+def left_of(segment):
+    """What the strands of a segment wait with for a backward pass; None if that is not so."""
+    inputs = segment.inputs
+    if isinstance(inputs, Inputs):
+        given = inputs
+        return given.left
+    return None
+
+
+def scatter_rows(values, offsets, size, source, wide, owner):
+    """Add gradients, which lie one behind the other, to those of these values.
+
+    offsets: where in the value a part of `size` bytes begins; None if each is a whole value
+    owner: the pass, which comes by where gradients come to
+    Returns what is left to others: (bytes before it, bytes, value, offset in that).
+    """
+    left = []
+    start = source
+    n = size
+    last = None
+    woven = None
+    for k in range(len(values)):
+        v = values[k]
+        at = 0
+        if offsets is None:
+            n = v.type.nbytes
+        else:
+            at = offsets[k]
+        while True:
+            segment = v.segment
+            if segment is None:
+                if v.leaf is not None and v.requires_grad:
+                    left.append((source - start, n, v, at))
+                break
+            if segment is not last:
+                last = segment
+                woven = left_of(segment)
+                if woven is not None and woven.owner is not owner:
+                    owner.come_by(segment)
+                    woven.owner = owner
+            if woven is None:
+                left.append((source - start, n, v, at))
+                break
+            r = v.seg_index // woven.stride
+            i = v.seg_index - r * woven.stride
+            number = woven.number_of(r, i)
+            if number < 0:  # it shows rows of another
+                v, more = woven.shown(i, r)
+                at += more
+                continue
+            slot = woven.slots[number]
+            marks = woven.marks_of(number)
+            marks[r] = 1
+            place = slot[0]
+            row = slot[1]
+            add_bytes(woven.start + place + r * row + at, source, n, wide)
+            break
+        source += n
+    return left
+
+
+def gather_tail(slabs, grows, keeps, join):
+    """What gradients of parameters read: (arrays or held values, what tells their sizes apart).
+
+    slabs: of each, from one flush or several     join: makes one array of those
+    grows: whether each has rows     keeps: see `flat`, which of its dims are none
+    """
+    arrays = []
+    sizes = []
+    for k in range(len(slabs)):
+        slab = slabs[k]
+        x = slab[0]
+        if keeps[k] is not None or (grows[k] and len(slab) > 1):
+            x = join(slab, keeps[k])
+        arrays.append(x)
+        if isinstance(x, Value):
+            v = x
+            sizes.append(v.type)
+        else:
+            sizes.append(x.shape)
+    return arrays, tuple(sizes)
+
+
+def is_hooked(sources, leafy):
+    """Whether users' code wants to see the gradient of a leaf among these operands."""
+    for k in leafy:
+        source = sources[k]
+        for v in source if isinstance(source, list) else (source,):
+            value = v
+            leaf = value.leaf
+            if leaf.hooks or leaf.post_hooks or leaf.node:
+                return True
+    return False

@@ -1,0 +1,267 @@
+"""The backward pass of a flush off the trie, group by group in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from wend.base import defects
+from wend.core.provenance import current_site
+from wend.runtime.batching import _grouper_select, _slabs_select
+from wend.runtime.batching.deferred_backward import Ledger, apart_from, run_tail
+from wend.runtime.batching.forward import Forward, dense
+from wend.runtime.batching.slabs import Unsuited, is_wide
+from wend.runtime.batching.templates import Template
+from wend.runtime.compiled import _launch_select
+
+_sort: Any = _grouper_select.select()
+_launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
+
+
+class Execution(Forward):
+    """One flush, and the gradients that flow through it."""
+
+    def share_out(self, group: Any) -> None:
+        """Push the gradient of what was joined back to its parts."""
+        _slabs.share_out(group, self.sorter, self)
+
+    def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
+        """Gradients of values from outside, for those of the roots (None for ones)."""
+        self.push_back(seeds, _slabs.are_reached(self.groups, self.sorter.reached))
+        for tail in self.tails.values():
+            self.finish_tail(*tail)
+        found = self.sums()
+        ends = self.ends_of(seeds, {i for i, _ in found})
+        return [row for row in found if row[0] in ends]
+
+    def push_back(self, seeds: dict[int, Any], through: list[bool]) -> None:
+        """Run the backward functions, of some groups; what gradients of parameters read is left."""
+        for i, seed in seeds.items():
+            self.add_seed(i, seed)
+        for family in _slabs.push_back(self, self.sorter, self.groups, through):
+            if family.used and family.waiting:
+                self.put_off(
+                    family.node, family.template, family.sources, family.numbers, family.kept()
+                )
+
+    def sums(self) -> list[tuple[int, Any]]:
+        """Gradients of values from outside."""
+        found = []
+        with np.errstate(all="ignore"):
+            for i, parts in sorted(self.totals.items()):
+                total = parts[0]
+                for part in parts[1:]:
+                    total = total + part
+                found.append((i, dense(total)))
+        return found
+
+    def forget(self, group: Any) -> None:
+        """Forget the gradients that a backward pass has left in a group."""
+        if group.family is not None:
+            group.family.clear(group)
+        for seed in group.seeds:
+            seed.fill(0)
+        if group.seed:
+            (at,) = self.sorter.made_of(group.leader)
+            _slabs.set_zero(group.seed, self.values[at].type.nbytes)
+
+    def reach(self, seeds: list[int]) -> tuple[set[int], set[int]] | None:
+        """The regions that gradients of these values flow through, and the values from outside
+        that they come to; None if that is not told.
+
+        Where a derivative may be infinite, a gradient of 0 is not the same as none.
+        """
+        marks, ends = self.sorter.flow(seeds)
+        ends.update(base for base in (int(self.root[i]) for i in seeds) if self.is_outside(base))
+        rough: dict[Any, set[bool]] = {}
+        for group in self.groups:
+            if not group.node.smooth:
+                key = group.family or group
+                members = self.sorter.members_of(group.at, group.count)
+                rough.setdefault(key, set()).update([marks[i] for i in members])
+        if any(len(found) > 1 for found in rough.values()):
+            return None
+        return {i for i, on in enumerate(marks) if on}, self.ends_of(seeds, ends)
+
+    def ends_of(self, seeds: Iterable[int], regions_tell: set[int]) -> set[int]:
+        """The values from outside that gradients of these come to, of those that regions tell.
+
+        These are all of them if all results of a region depend on the same operands. Else a leaf
+        that nothing of the pass depends on would be found to have a gradient of 0, and has none.
+        """
+        flows = _slabs.uneven(self.sorter, self.groups)
+        if not flows:
+            return regions_tell
+        found: set[int] = _slabs.told_apart(self.sorter, flows, seeds, regions_tell)
+        return found
+
+    def push_again(self, seeds: dict[int, Any], reached: set[int]) -> None:
+        """As `push_back`, perhaps not for the first time."""
+        if self.passed:
+            for group in self.groups:
+                self.forget(group)
+        members_of = self.sorter.members_of
+        each = [members_of(group.at, group.count) for group in self.groups]
+        self.push_back(seeds, [not reached.isdisjoint(members) for members in each])
+
+    def backward_again(
+        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Ledger
+    ) -> list[tuple[int, Any]] | None:
+        """As `backward`, through some regions, of a flush that is kept: leaves go to the ledger.
+
+        reached, ends: see `reach`.  None, and nothing in the ledger, if it cannot be done so.
+        """
+        self.totals = {}
+        for i in self.sorter.leaves:
+            self.gradients[i] = 0
+        try:
+            self.push_again(seeds, reached)
+        except Unsuited:
+            raise
+        except Exception as fault:
+            if self.passed:  # then nodes cannot be made any more: a part has been passed
+                raise
+            defects.note(fault, site=current_site())
+            return None
+        self.passed = True
+        ledger.put_off(self, ends)
+        found = []
+        for i, g in self.sums():
+            value = self.values[i]
+            if i not in ends:
+                continue  # of members of the groups that no gradient flows through
+            if value.leaf is None:
+                found.append((i, g))
+            else:
+                ledger.add(value, g)
+        return found
+
+    def covers(self, roots: list[int]) -> bool:
+        """Whether the backward pass goes through all that these values depend on."""
+        region, root, reached = self.region, self.root, self.sorter.reached
+        for i in roots:
+            g = region[root[i]]
+            if g < 0 or not reached[g]:
+                return False
+        return True
+
+    def check_gradients(self) -> None:
+        """Raises Unsuited if a later backward pass would add gradients of a type that it cannot."""
+        made_of = self.sorter.made_of
+        results = [at for group in self.groups for at in made_of(group.leader)]
+        for i in (*results, *self.sorter.leaves):
+            value = self.values[i]
+            if value.requires_grad:
+                is_wide(value.type.dtype.numpy)
+
+    def add_seed(self, i: int, seed: Any) -> None:
+        """Add the gradient of a root to where gradients of it are collected."""
+        type_ = self.values[i].type
+        base = int(self.root[i])
+        if self.is_outside(base):  # a view of what the flush began with
+            self.make_leaf_gradient(base)
+        target = self.target_of(base)
+        if target == 0:
+            return
+        if seed is None:
+            seed = ones(type_)
+        else:
+            seed = dense(np.asarray(seed))
+        _sort.add_bytes(
+            target + int(self.offset[i]), _launch.address_of(seed), seed.nbytes, is_wide(seed.dtype)
+        )
+
+    def back(self, group: Any) -> None:
+        """Push the gradients of a group's values back to what it read."""
+        template, sorter = group.template, self.sorter
+        if not template.gives:
+            return
+        types = template.gradient_types(group.types, group.numbers)
+        arrays = group.arrays + group.seeds
+        found: list[Any] = []
+        if template.backward is not None:
+            found = template.backward(arrays, types, group.numbers)
+        operands = sorter.operands_of(group.leader)
+        for k, g in zip(template.targets, found):
+            g = dense(g)
+            if template.grows[k] and not group.alone:
+                size = g.nbytes // group.n
+                wide = is_wide(g.dtype)
+                address, by_rows = _launch.address_of(g), group.by_rows
+                sorter.scatter(group.at, group.count, k, size, self, address, by_rows, wide)
+            else:
+                self.add_to(operands[k], apart_from(arrays, g))
+        if template.late:
+            made = iter(found[len(template.targets) :])
+            kept = [arrays[i] if i >= 0 else next(made) for i in template.border]
+            self.put_off(group.node, template, operands, group.numbers, kept)
+
+    def put_off(
+        self, node: Any, template: Template, operands: list[int], numbers: Any, kept: list[Any]
+    ) -> None:
+        """Keep what the gradients of parameters read, for the operands of one of the members."""
+        shared = tuple([at for at, on in zip(operands, template.grows, strict=True) if not on])
+        key = (node, template, shared)
+        entry = self.tails.get(key)
+        if entry is None:
+            targets = [operands[k] for k in template.late]
+            entry = self.tails[key] = (template, [[] for _ in kept], targets, numbers)
+        for slab, array in zip(entry[1], kept, strict=True):
+            slab.append(array)
+
+    def finish_tail(
+        self, template: Any, slabs: Any, targets: list[int], numbers: list[Any]
+    ) -> None:
+        """The gradients of parameters, over the rows of all groups."""
+        for at, g in zip(targets, run_tail(template, slabs, numbers), strict=True):
+            self.add_to(at, g)
+
+    def add_to(self, at: int, g: Any) -> None:
+        """Add to the gradient of one value."""
+        base = int(self.root[at])
+        if self.is_outside(base):
+            if base == at:
+                g = dense(g)
+                if self.room.holds(_launch.address_of(g)) is not None:
+                    g = g.copy()  # that memory goes to the next flush
+                self.totals.setdefault(base, []).append(g)
+                return
+            self.make_leaf_gradient(base)
+        target = self.target_of(base)
+        if target:
+            g = dense(g)
+            at_byte = target + int(self.offset[at])
+            _sort.add_bytes(at_byte, _launch.address_of(g), g.nbytes, is_wide(g.dtype))
+
+    def target_of(self, base: int) -> int:
+        """Where gradients of a value are added up; 0 for nowhere."""
+        target = int(self.gradients[base])
+        if target & 1:  # see `_sort.Sorter.put_first`
+            target -= 1
+            _slabs.set_zero(target, self.values[base].type.nbytes)
+            self.gradients[base] = target
+        return target
+
+    def make_leaf_gradient(self, base: int) -> None:
+        """Memory for the gradient of a value from outside."""
+        if self.gradients[base] == 0 and self.values[base].requires_grad:
+            type_ = self.values[base].type
+            made = np.zeros(type_.dims, type_.dtype.numpy)
+            self.totals.setdefault(base, []).append(made)
+            self.gradients[base] = _launch.address_of(made)
+
+
+_ONES: dict[Any, Any] = {}  # of one element, by dtype
+
+
+def ones(type_: Any) -> Any:
+    """The gradient of a root that is given none."""
+    if type_.dims:
+        return np.ones(type_.dims, type_.dtype.numpy)
+    found = _ONES.get(type_.dtype)
+    if found is None:
+        found = _ONES[type_.dtype] = np.ones((), type_.dtype.numpy)
+    return found

@@ -1,0 +1,180 @@
+"""Functions of templates as machine code on addresses, for operands of whatever numbers of rows."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from wend.base import config, defects
+from wend.core import _hot
+from wend.runtime.backend import NoMachineCode
+from wend.runtime.batching import _slabs_select
+from wend.runtime.compiled import _launch_select
+from wend.runtime.compiled.arena import aligned
+from wend.runtime.launcher import maker_of
+
+_launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
+
+BYTES = np.dtype(np.uint8)
+
+
+def bound(
+    function: Any, types: list[Any], numbers: list[Any], shows: bool = False
+) -> tuple[Any, Any, Any]:
+    """A function of a template for operands of certain types, as `launch_at` takes it.
+
+    shows: whether results may lie in others, or in operands
+    Raises NoMachineCode if there is no machine code (yet), or a part of it is none.
+    """
+    compiled = getattr(function.plan, "compiled", None)
+    if compiled is None:
+        raise NoMachineCode
+    types = [*types, *function.made_types(types, numbers)]
+    found = compiled.find([_hot.held(t, None) for t in types], numbers)
+    if found is None:
+        raise NoMachineCode
+    frame = found.frame
+    made, _, _, shown = _launch.sources()
+    if any(step[0] == 1 for step in frame.steps) or (frame.shows and not shows):
+        raise NoMachineCode
+    if any(source not in (made, shown) for _, source, _ in frame.gives):
+        raise NoMachineCode
+    return frame, found.plan.made, words_of(frame, types, numbers)
+
+
+def fitted(
+    function: Any, types: list[Any], numbers: list[Any], made: list[Any] | None = None
+) -> tuple[Any, Any, Any, Any]:
+    """As `bound`, for any number of rows by one frame; and what the frame has to hold for these.
+
+    made: the types of what the function makes, if they are known
+    """
+    compiled = getattr(function.plan, "compiled", None)
+    if compiled is None or not compiled.on_addresses:
+        raise NoMachineCode
+    types = [*types, *(function.made_types(types, numbers) if made is None else made)]
+    found, words = compiled.fitted(types, numbers)
+    values = words_of(found.frame, types, numbers, words is None)
+    return found.frame, found.plan.made, values, words
+
+
+def words_of(
+    frame: Any, types: list[Any], numbers: list[Any], moving: bool = True
+) -> tuple[Any, ...]:
+    """The numbers that a frame's blocks need in each run, as `launch_at` takes them.
+
+    moving: with the words that depend on moving args
+    """
+    moves = frame.moves if moving else ()
+    if not (frame.numbers or moves):
+        return ()
+    evaluated = [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
+    return (*evaluated, *[(row[0], _launch.moved(row, numbers), 1) for row in moves])
+
+
+def run_at_once(
+    function: Any, operands: list[Any], types: list[Any], numbers: list[Any]
+) -> list[Any] | None:
+    """The results of a function of a template; None if its plan has to run.
+
+    operands: arrays, held values, or None for what is not used
+    """
+    if config.settings.deterministic:
+        return None
+    asked = tuple(types), repr(numbers) if numbers else ""  # exact bits of numbers
+    try:
+        last = function.last
+        if last is not None and last[0] == asked:  # once more: what is bound to these is kept
+            if last[1] is None:
+                last[1] = kernel_of(function, types, numbers)
+            return last[1].run(operands)  # type: ignore[no-any-return]
+        made_types = function.made_types(types, numbers)
+        frame, places, values, words = fitted(function, types, numbers, made_types)
+    except NoMachineCode:
+        return None
+    function.last = [asked, None]
+    made = [make(*kind) for make, *kind in map(kind_of, made_types)]
+    table = np.empty(len(operands) + len(made), np.int64)
+    if _slabs.call_with(frame, places, values, words, operands, made, table) != 1:
+        return None
+    made = operands + made
+    return [made[k] for k in function.picks]
+
+
+def kernel_if_ready(
+    function: Any, types: list[Any], numbers: list[Any], own: int | None = None
+) -> Any:
+    """As `kernel_of`; None if there is no machine code, or making a kernel of it has failed."""
+    try:
+        return kernel_of(function, types, numbers, own)
+    except NoMachineCode:
+        return None
+    except Exception as fault:
+        defects.note(fault)
+        return None
+
+
+def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | None = None) -> Any:
+    """A function of a template in machine code, for operands of certain types: a `Kernel`.
+
+    own: how many of the results have arrays of their own in any case; None for all
+    Raises NoMachineCode if there is no machine code (yet), or a part of it is none.
+    """
+    show: Any = None
+    fit: Any = None
+    made_types = function.made_types(types, numbers)
+    try:
+        frame, made, words, fit = fitted(function, types, numbers, made_types)
+    except NoMachineCode:
+        frame, made, words = bound(function, types, numbers, shows=True)
+        shown = _launch.sources()[3]
+        #: Results that lie in others, or in operands: (number, which of what the frame shows).
+        found = [(i, k) for i, source, k in frame.gives if source == shown]
+        if found:
+            show = functools.partial(fill_in, found, types)
+    makes = tuple(map(kind_of, made_types))
+    table = np.empty(len(types) + len(makes), np.int64)
+    picks = tuple(function.picks)
+    if own is None:
+        inner = (None,) * len(makes)
+        return _slabs.Kernel(frame, made, words, fit, makes, picks, table, show, inner, NO_BLOCK)
+    apart = set(picks[:own])
+    offsets: list[Any] = []
+    space = 0
+    for k, (_, shape, dtype) in enumerate(makes, len(types)):
+        if k in apart:
+            offsets.append(None)
+            continue
+        array = np.empty(shape, dtype)
+        offsets.append((space, shape, dtype, array.strides))
+        space += aligned(array.nbytes)
+    return _slabs.Kernel(
+        frame, made, words, fit, makes, picks, table, show, tuple(offsets), block_of(space)
+    )
+
+
+def kind_of(type_: Any) -> tuple[Any, Any, Any]:
+    """(make, shape, dtype) of an array of a type."""
+    return maker_of(type_.nbytes), type_.dims, type_.dtype.numpy
+
+
+def block_of(space: int) -> tuple[Any, ...]:
+    """(make, shape, dtype) of so many bytes."""
+    return maker_of(space), (space,), BYTES
+
+
+#: Of no bytes.
+NO_BLOCK = block_of(0)
+
+
+def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:
+    """Results that lie in other arrays of a kernel's table."""
+    values = [
+        x if type(x) is _hot.Value else _hot.held(t, x) for x, t in zip(table, types, strict=False)
+    ]
+    arrays = _launch.show(kernel.frame, values, [table[i] for i in kernel.made])
+    for i, k in shown:
+        table[i] = np.ascontiguousarray(arrays[k]).reshape(arrays[k].shape)

@@ -1,0 +1,348 @@
+"""A flush that ran by groups of regions, and whose backward pass comes later, or in parts.
+
+Its segment keeps the `Execution`: the slabs that the groups' backward functions read.  A pass that
+only gives values their gradients runs through it group by group, as one over what is pending does.
+Gradients of parameters are put off once more, over all flushes that the pass goes through.  Other
+passes (hooks, `create_graph`, `grad` to certain inputs) need single nodes: what they read is then
+computed again, from the values that the flush began with.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from wend.base import config
+from wend.base.collecting import CollectionPaused
+from wend.base.errors import GraphError
+from wend.core import _hot
+from wend.core._hot import Batch, Segment, Value
+from wend.core.graph import PathGraph
+from wend.runtime.batching import _slabs_select
+from wend.runtime.batching.calls import kernel_if_ready
+from wend.runtime.batching.flat_rows import flat
+from wend.runtime.batching.templates import Template
+from wend.runtime.numpy_executor.plan import ReferencePlan
+from wend.runtime.numpy_executor.verify_flush import Account, Shadow
+from wend.transforms.differentiate import FREED
+from wend.transforms.hooks import has_hooks
+
+_slabs: Any = _slabs_select.select()
+
+#: Numbers of rows of which a template keeps what they make of the code for parameters' gradients.
+MOST_TAILS = 128
+
+
+class LazyPath(PathGraph):
+    """The path of a flush that ran by groups; its nodes are made when somebody asks for them."""
+
+    def __init__(self, content: Callable[[], tuple[list[Any], list[Any], list[Any]]]) -> None:
+        """content: gives the steps, the types of all values, and the run-time args"""
+        self.known: list[Any] = []
+        self._made = content
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in PathGraph.__slots__ or "_made" not in self.__dict__:
+            raise AttributeError(name)
+        states, types, args = self.__dict__.pop("_made")()
+        super().__init__(states, [_hot.held(t, None) for t in types], args)
+        if self.later is None:
+            self.spent = {node.outputs[0] for node in self.nodes if node.grad}
+        return getattr(self, name)
+
+    def wait(self, later: Any) -> None:
+        """The backward pass has not run yet."""
+        self.later = later
+        self.spent = set()
+
+    def spend(self) -> None:
+        """The backward pass has run through all of it."""
+        self.later = None
+        if "_made" in self.__dict__:
+            del self.spent  # told when the nodes are made
+        else:
+            self.spent = {node.outputs[0] for node in self.nodes if node.grad}
+
+
+def lazy_path_of(batch: Batch, types: list[Any]) -> LazyPath:
+    """The path of one flush.  types: of its values"""
+    states, args = batch.states, batch.args
+    return LazyPath(lambda: (states, types, args))
+
+
+def is_off(step: Any) -> bool:
+    """Whether a step hangs nowhere on the trie."""
+    return not step.linked
+
+
+def late_path_of(batch: Batch, leaves: list[int], types: list[Any]) -> LazyPath:
+    """As `lazy_path_of`, where steps off the trie know the types of what they have made.
+
+    Those on it know the types of what they have made last, and so are asked now.
+    leaves: the values from outside     types: gets those of all values with the nodes
+    """
+    states, args, n = batch.states, batch.args, len(batch.values)
+    first = bisect_left(states, True, key=is_off)  # a trace that has left the trie stays away
+    begun = _slabs.types_of(batch.values[: states[first].first if first < len(states) else n])
+    entered = _slabs.types_of([batch.values[i] for i in leaves])
+
+    def content() -> tuple[list[Any], list[Any], list[Any]]:
+        found: list[Any] = [None] * n  # stays so for what steps made that were left out
+        for step in states:
+            if step.many:
+                found[step.first : step.first + step.n_out] = step.outs
+            elif step.out_type is not None:
+                found[step.first] = step.out_type
+        found[: len(begun)] = begun
+        for i, type_ in zip(leaves, entered, strict=True):
+            found[i] = type_
+        types[:] = found
+        return states, types, args
+
+    return LazyPath(content)
+
+
+class Later:
+    """The backward pass of one flush, as its segment keeps it (`PathGraph.later`)."""
+
+    def __init__(self, execution: Any, roots: list[int], leaves: dict[int, Value]) -> None:
+        self.execution = execution
+        self.roots = roots
+        self.leaves = leaves
+        self.spent: set[int] = set()  # regions that a pass has gone through
+
+    def pass_on(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> bool:
+        """Push gradients of the flush's results back to what it read; False if nodes are needed.
+
+        seeds: gradients by id     owner: the `Pass`
+        """
+        execution = self.execution
+        arrays = {i: _hot.ensure(_hot.value_of(g)) for i, g in seeds.items()}
+        way = None
+        if owner.plain() and not segment.hooks and not self.is_hooked():
+            way = execution.reach(list(seeds))
+        if way is None or self.too_few(way[0]):
+            self.resolve(segment)
+            return False
+        reached, ends = way
+        if not self.spent.isdisjoint(reached):
+            raise GraphError(FREED)
+        if owner.ledger is None:
+            owner.ledger = Ledger(owner.pending | {-segment.serial: seeds})
+        if owner.ledger.account is not None:
+            values = dict(self.leaves)
+            path: PathGraph = segment.structure
+            leaves = {i: _hot.ensure(v) for i, v in values.items()}
+            shadow = Shadow(path, leaves, segment.types, path.args)
+            owner.ledger.account.pass_by(segment, shadow, arrays, values)
+        with CollectionPaused(), np.errstate(all="ignore"):
+            found = execution.backward_again(arrays, reached, ends, owner.ledger)
+        if found is None:
+            self.resolve(segment)
+            return False
+        if not owner.retain:
+            self.spent.update(reached)
+            if len(self.spent) == execution.n_reached:
+                segment.structure.spend()
+        for i, g in found:
+            owner.ledger.hand_on(owner, segment.inputs[i], g)
+        return True
+
+    def is_hooked(self) -> bool:
+        """Whether users' code wants to see a leaf's gradient as soon as it is complete."""
+        leaves = [value.leaf for value in self.leaves.values() if value.requires_grad]
+        return any(has_hooks(leaf) for leaf in leaves if leaf is not None)
+
+    def too_few(self, reached: set[int]) -> bool:
+        """Whether a pass concerns so few members of the groups that single nodes are quicker."""
+        return not self.spent and 8 * len(reached) < self.execution.n_reached
+
+    def resolve(self, segment: Segment) -> None:
+        """Compute once more, node by node, what the segment has to keep for its nodes.
+
+        Raises GraphError if a pass has gone through a part of it.
+        """
+        if self.spent:
+            raise GraphError(FREED)
+        values = []
+        for i, type_ in enumerate(segment.types):
+            value = self.leaves.get(i)
+            if value is None:
+                value = _hot.held(type_, None)
+            values.append(value)
+        compute_again(segment, values, self.roots)
+
+
+def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> None:
+    """Compute a segment's path node by node, so that it keeps what its nodes need.
+
+    values: of the path, of which leaves have data     roots: those that a pass may begin with
+    """
+    path = segment.structure
+    for i in roots:
+        values[i].requires_grad = True
+    plan = ReferencePlan(path, frozenset(roots), frozenset(roots))
+    plan.run(Batch(path.states, values, path.args, None, segment.sites, 0, [], None))
+    segment.saved = values[roots[0]].segment.saved
+    path.later = None
+
+
+class Ledger:
+    """What one pass over several flushes has found so far for leaves and parameters."""
+
+    def __init__(self, pending: dict[int, dict[int, Any]]) -> None:
+        """pending: gradients that segments have from elsewhere, by negative serial and id"""
+        self.account = Account(pending) if config.settings.verify else None
+        self.tails: dict[Any, Any] = {}
+        self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, type, array, own]
+        self.sums: dict[int, Any] = {}  # gradients of earlier flushes' results that are its own
+
+    def put_off(self, execution: Any, ends: set[int]) -> None:
+        """Take over what the gradients of parameters read.  ends: the values that have some"""
+        values, root = execution.values, execution.root
+        for (node, template, shared), (_, slabs, targets, numbers) in execution.tails.items():
+            # What is not from outside belongs to this flush alone.
+            known = tuple([values[at] if execution.is_outside(at) else execution for at in shared])
+            key = (node, template, tuple(map(id, known)))
+            found = [values[at] if int(root[at]) in ends else None for at in targets]
+            have = self.tails.get(key)
+            if have is None:
+                self.tails[key] = template, slabs, found, numbers, known
+                continue
+            pairs = zip(have[2], found, strict=True)
+            have[2][:] = [old if new is None else new for old, new in pairs]
+            for slab, more in zip(have[1], slabs, strict=True):
+                slab.extend(more)
+        execution.tails = {}
+
+    def wait_for(
+        self,
+        key: tuple[Any, ...],
+        template: Template,
+        arrays: list[Any],
+        targets: list[Value],
+        numbers: list[Any],
+        known: list[Value],
+    ) -> None:
+        """Put off gradients of parameters, the first of their kind: `Left.push` adds more rows.
+
+        key: `Backward.name`, and the ids of `known`: values that are the same for all members
+        arrays: what they read, of one run
+        """
+        slabs = [[array] for array in arrays]
+        self.tails[key] = template, slabs, targets, numbers, tuple(known)
+
+    def add(self, value: Value, g: Any) -> None:
+        """Add to the gradient of a leaf."""
+        have = self.totals.get(id(value.leaf))
+        if have is None:
+            self.totals[id(value.leaf)] = [value.leaf, value.type, g, False]
+        elif have[3]:
+            np.add(have[2], g, out=have[2])
+        else:  # the first may be part of something else
+            have[2:] = [np.asarray(have[2] + g), True]
+
+    def hand_on(self, owner: Any, value: Value, g: Any, at: int | None = None) -> None:
+        """Add to the gradient of a result of an earlier flush: at once, nothing is recorded.
+
+        at: number of the element that g begins with; None if it is all of them
+        """
+        segment = value.segment
+        if segment is None:
+            return
+        have = owner.pending.get(-segment.serial, {}).get(value.seg_index)
+        fresh = id(have) not in self.sums
+        if not fresh:
+            total = self.sums[id(have)].value.buffer
+        elif at is None:
+            total = np.array(g)
+        else:
+            total = np.zeros(value.type.dims, g.dtype)
+        if at is not None:
+            part = total.reshape(-1)[at : at + g.size]
+            np.add(part, g.reshape(-1), out=part)
+        elif not fresh:
+            np.add(total, g, out=total)
+        if fresh:
+            mine = _hot.wrap(_hot.held(value.type, total))
+            owner.contribute(value, mine)
+            if have is None:
+                self.sums[id(mine)] = mine
+
+    def close(self) -> list[tuple[Any, Any]]:
+        """(leaf, gradient) of all leaves."""
+        for template, slabs, targets, numbers, _ in self.tails.values():
+            for value, g in zip(targets, run_tail(template, slabs, numbers), strict=True):
+                if value is not None:
+                    self.add(value, g)
+        self.tails = {}
+        found = [(leaf, _hot.wrap(_hot.held(t, g))) for leaf, t, g, _ in self.totals.values()]
+        self.totals = {}
+        if self.account is not None:
+            self.account.close(found)
+        return found
+
+
+def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
+    """The gradients of parameters, over the rows of all groups that put them off."""
+    arrays, sizes = _slabs.gather_tail(
+        slabs, template.border_grows, template.border_keeps, one_behind_the_other
+    )
+    settings = config.settings
+    if not settings.deterministic:
+        key = (sizes, repr(numbers)) if numbers else sizes  # exact bits, as in `Backward.find_name`
+        kernel = template.tails.get(key, template)
+        if kernel is template:
+            kernel = tail_kernel(template, arrays, key, numbers)
+        found: list[Any] | None = None if kernel is None else kernel.run(arrays)
+        if found is not None:
+            return found
+    found = template.tail(arrays, tail_types(template, arrays), numbers)  # type: ignore[misc]
+    return [apart_from(arrays, g) for g in found]
+
+
+def one_behind_the_other(slab: list[Any], kept: Any) -> Any:
+    """The rows of several flushes as one array.  kept: dims of each that are no rows, see `flat`"""
+    each = [x.buffer if type(x) is Value else x for x in slab]
+    if kept is not None:
+        each = [x.reshape(flat(x.shape, kept)) for x in each]
+    return np.concatenate(each) if len(each) > 1 else each[0]
+
+
+def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
+    """The types of what the gradients of parameters read."""
+    return [
+        x.type if type(x) is Value else _hot.intern_type(x.shape, t.dtype, t.device)
+        for x, t in zip(arrays, template.tail_types, strict=True)
+    ]
+
+
+def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[Any]) -> Any:
+    """Machine code that makes these gradients in memory of their own; None if there is none.
+
+    key: what it is known by, among `tails`
+    """
+    known = template.tails
+    found = kernel_if_ready(template.tail, tail_types(template, arrays), numbers)
+    if found is None:
+        return None
+    if found.show is not None or min(found.picks) < len(arrays):
+        found = None
+    if len(known) >= MOST_TAILS:
+        known.clear()
+    known[key] = found
+    return found
+
+
+def apart_from(arrays: list[Any], g: Any) -> Any:
+    """A gradient in memory of its own, not in that of the arrays it was made from.
+
+    These may be memory of the flush, which another pass through it writes to.
+    """
+    for array in arrays:
+        if type(array) is np.ndarray and np.may_share_memory(array, g):
+            return np.array(g)
+    return g

@@ -1,0 +1,217 @@
+"""Runs what is pending off the trie by groups of regions, forward and backward.
+
+A flush of structure that does not come back is sorted natively (see `_sort.py`).  Each group then
+gathers the rows that it reads from outside, and runs its structure's functions once.  A backward
+pass over what is pending runs at once, group by group in reverse: no node is looked at in Python.
+What is not covered here (writes in place, users' functions, a graph that is kept) is left to
+others: `Unsuited` is raised before anything has been changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wend.base import config
+from wend.base.collecting import CollectionPaused
+from wend.base.interrupts import is_interrupt
+from wend.core import _hot
+from wend.core._hot import Batch, LeafPrimitive, PrimitiveBase, Value
+from wend.runtime.batching.backward import Execution
+from wend.runtime.batching.per_op import Alone
+from wend.runtime.batching.report import note
+from wend.runtime.batching.signatures import BOOK, SINGLES
+from wend.runtime.batching.slabs import SMALL, Unsuited
+from wend.runtime.numpy_executor.verify_flush import check_gradients
+from wend.transforms.hooks import retaining
+
+#: A path of so many ops is run by groups when it is met for the first time, as if off the trie.
+LONG = 200
+#: Backward passes that flushes are to do: (execution, seeds, what it finds), by the id of the
+#: values of the flush, and how many these were. While one waits for its turn, another thread or
+#: fiber may come first, or record more.
+_ASKED: dict[int, Any] = {}
+
+
+def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+    """As `run_backward`, with all that is pending in memory: nothing of it is garbage before."""
+    with CollectionPaused():
+        return run_backward(trace, seeds)
+
+
+def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+    """Compute what is pending and the gradients that flow from the seeds (slot of `grad`).
+
+    seeds: gradients (None for ones) by index.  Returns (value from outside, gradient) pairs; None
+    if nothing was done, because another executor has to run this.
+    """
+    if trace.eager or not allowed() or not once_only(trace.state, trace.states):
+        return None
+    given = {}
+    for i, g in seeds.items():
+        if g is not None and _hot.value_of(g).buffer is None:
+            return None
+        given[i] = None if g is None else _hot.value_of(g).buffer
+    batch = Batch(trace.states, trace.values, trace.args, trace.state, trace.sites, 0, [], None)
+    values = trace.values
+    live = _hot.wanted(trace)
+    try:
+        execution = execution_of(batch, (*live, *given))
+    except Unsuited:
+        return None
+    execution.mark(live, list(given))
+    if not execution.covers(open_among(values, live)):
+        return None
+    found: list[Any] = []
+    number = id(values)
+    _ASKED[number] = len(values), (execution, given, found)
+    trace.live, trace.n_live = live, len(values)
+    del batch, values, execution  # the flush lets go of what is in memory for it alone
+    try:
+        _hot.flush(trace)
+    finally:
+        asked = _ASKED.get(number)
+        if asked is not None and asked[1][2] is found:  # not another list's, of the same address
+            _ASKED.pop(number, None)
+    if not found:
+        return None
+    return [(value, _hot.wrap(_hot.held(value.type, g))) for value, g in found[0]]
+
+
+def open_among(values: list[Value], live: list[int]) -> list[int]:
+    """The results of a flush that a later backward pass may begin at."""
+    return [i for i in live if values[i].requires_grad and values[i].leaf is None]
+
+
+def execution_of(batch: Batch, read: Sequence[int]) -> Execution:
+    """What computes the values that are read, and more if it can.  Raises Unsuited."""
+    try:
+        return sorted_out(batch)
+    except Unsuited:
+        lean = without_unread_steps(batch, read)
+        if lean is None:
+            raise
+        return sorted_out(lean)
+
+
+def without_unread_steps(batch: Batch, read: Sequence[int]) -> Batch | None:
+    """A flush without the steps of backward passes whose gradients nobody has or reads any more.
+
+    None if there are none.  What reads such gradients, and is not read, goes as well.
+    """
+    used, kept, found = set(read), [], False
+    for k in range(len(batch.states) - 1, -1, -1):
+        state = batch.states[k]
+        prim = state.prim
+        if type(prim) is not LeafPrimitive:
+            step = state.is_step
+            known = isinstance(state.prim, PrimitiveBase)
+            silent = step or (known and not prim.calls_user)
+            if silent and used.isdisjoint(range(state.first, state.first + state.n_out)):
+                found = found or step
+                continue
+            used.update(state.operand_indices())
+        kept.append(k)
+    if not found:
+        return None
+    kept.reverse()
+    sites = batch.sites or {}
+    return Batch(
+        [batch.states[k] for k in kept], batch.values, batch.args, batch.state,
+        {new: sites[k] for new, k in enumerate(kept) if k in sites},
+        batch.serial, batch.touched, batch.extra,
+    )  # fmt: skip
+
+
+def sorted_out(batch: Batch) -> Execution:
+    """Regions, or single ops where regions do not come back.  Raises Unsuited."""
+    if BOOK.begin():
+        try:
+            return Execution(batch)
+        except Unsuited:
+            if batch.state is not None:
+                raise
+    if batch.state is not None or not SINGLES.begin():
+        raise Unsuited
+    return Alone(batch)
+
+
+def once_only(state: Any, states: list[Any]) -> bool:
+    """Whether a path may never come back: one off the trie, and a long one that is new there.
+
+    To find out how to run a path by itself takes far longer than running it by groups, once.
+    """
+    return state is None or (state.passed == 0 and len(states) >= LONG)
+
+
+def allowed() -> bool:
+    """Whether work may be batched, in an order that depends on what else there is."""
+    settings = config.settings
+    return settings.autobatch and not settings.deterministic
+
+
+def run_regions(batch: Batch, live: list[int]) -> bool:
+    """Compute the live values of a flush by groups; False if another executor has to.
+
+    Where groups have failed, `batch.fault` says why: an error of an op has no line yet.
+    """
+    whole = batch
+    if not allowed() or not once_only(batch.state, batch.states):
+        return False
+    values = batch.values
+    n, asked = _ASKED.pop(id(values), (0, None))
+    if n != len(values):
+        asked = None
+    open_roots = open_among(values, live)
+    if asked is None and open_roots and (batch.extra is not None or retaining()):
+        return False  # a later backward pass needs to know of single nodes
+    with CollectionPaused():
+        try:
+            if asked is None:
+                execution = execution_of(batch, live)
+                batch = execution.batch
+                seeds = dict.fromkeys(open_roots)
+                if open_roots:
+                    execution.take_snapshots()
+                    execution.room.block = SMALL
+                execution.mark(live, list(seeds))
+            else:
+                execution, seeds, found = asked
+                execution.batch = batch
+            with execution.quiet():
+                execution.forward()
+                if asked is None and open_roots:
+                    execution.check_gradients()
+                if asked is not None:
+                    gradients = execution.backward(seeds)
+                    if config.settings.verify:
+                        check_gradients(whole, seeds, gradients)
+                execution.finish(live)
+            groups, owners = execution.told()
+            note(batch.states, batch.sites, groups, owners=owners)
+            if asked is None and open_roots:
+                execution.leave_open(live)
+                return True
+            execution.room.free()
+            if asked is not None:
+                execution.leave_spent(live)
+                found.append([(values[i], g) for i, g in gradients])
+            return True
+        except Unsuited:
+            return False
+        except Exception as fault:
+            if is_interrupt(fault):
+                raise
+            whole.fault = fault
+            for i in live:  # who takes over computes them with what a backward pass needs
+                values[i].buffer = values[i].segment = None
+            return False
+
+
+def follow_settings() -> None:
+    """Tell the core whether more work should wait so that it runs together."""
+    _hot.set_autobatch(config.settings.autobatch)
+
+
+config.settings.on_change(follow_settings)
+follow_settings()

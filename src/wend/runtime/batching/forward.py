@@ -1,0 +1,389 @@
+"""A flush off the trie, run by groups: forward, and what comes of it.
+
+Each group gathers the rows that it reads from outside, and runs its structure's functions once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from wend.base.collecting import CollectionPaused
+from wend.core import _hot
+from wend.core._hot import Batch, Segment, Value
+from wend.runtime.backend import NoMachineCode
+from wend.runtime.batching import _grouper_select, _slabs_select
+from wend.runtime.batching.deferred_backward import Later, LazyPath, late_path_of, lazy_path_of
+from wend.runtime.batching.report import Groups
+from wend.runtime.batching.signatures import BOOK, TERM, ops_of
+from wend.runtime.batching.slabs import Entry, Family, Layout, Room, Unsuited, is_ready, is_wide
+from wend.runtime.batching.templates import Template
+from wend.runtime.compiled import _launch_select
+from wend.transforms.history import note_history
+
+_sort: Any = _grouper_select.select()
+_launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
+#: A region of which a flush has one is run like those that there are more of, by native code, if it
+#: reads no more than so many bytes: these are copied.
+MOST_COPIED = 1 << 14
+
+
+class Forward:
+    """One flush: what is computed in it, and what it leaves to others."""
+
+    book = BOOK
+
+    def __init__(self, batch: Batch) -> None:
+        book = self.book
+        self.batch = batch
+        self.values = batch.values
+        n, self.n_steps = len(self.values), len(batch.states)
+        self.words = words = np.empty(_sort.words_for(n, self.n_steps), np.int64)
+        self.sorter = _sort.Sorter(words, n, self.n_steps)
+        self.region = words[:n]
+        self.root, self.offset = words[2 * n : 3 * n], words[3 * n : 4 * n]
+        self.data, self.gradients = words[4 * n : 5 * n], words[5 * n : 6 * n]
+        self.held: dict[int, Any] = {}  # arrays of values that have one of their own
+        self.kept: list[Any] = []  # what addresses lead to
+        self.groups: list[Any] = []
+        self.totals: dict[int, list[Any]] = {}  # gradients of leaves, to be added up
+        self.tails: dict[Any, Any] = {}
+        self.passed = False  # whether a pass has left gradients in memory
+        self.n_reached = 0
+        self.with_gradients = False  # whether a backward pass follows
+        self.room = Room()
+        before = book.n
+        if not self.sorter.scan(book.root, batch.states, self.values, batch.args):
+            raise Unsuited
+        if not book.learn(book.n - before, len(batch.states), batch.state is not None):
+            raise Unsuited
+        for i in self.sorter.leaves:
+            array = self.values[i].buffer
+            address = _launch.address_of(array)
+            if address == -1:
+                array = dense(array)
+                address = _launch.address_of(array)
+            self.held[i] = array
+            self.data[i] = address
+
+    def mark(self, wanted: list[int], roots: list[int]) -> None:
+        """Say what is to be computed: these values, and what backward from the roots reads."""
+        self.sorter.mark((*wanted, *roots), roots)
+        self.with_gradients = bool(roots)
+
+    def quiet(self) -> AbstractContextManager[Any]:
+        """Where NumPy does not warn of infinities."""
+        return np.errstate(all="ignore")
+
+    def forward(self) -> None:
+        """Compute what is marked."""
+        order = self.sorter.order(self.book.flushes // TERM)
+        _slabs.run_groups(self, self.sorter, self.groups, order, is_wide)
+
+    def family_of(self, group: Any, other: Family | None, rows: int, most: int) -> Family | None:
+        """What runs groups of this kind on addresses; None if there is no machine code for it.
+
+        other: what runs groups of this kind that have one row, or those that have more
+        rows: of all groups     most: of one
+        """
+        node = group.node
+        if False not in node.shared or group.n == 0:
+            return None
+        stacked = node.rows or group.lift
+        if stacked and group.alone and rows == group.n:
+            return None  # the only one: it reads all of it where it lies
+        entry = self.entry_of(group, None) if stacked else self.entry_of_several(group)
+        if entry is None:
+            return None
+        if entry.layout is None:
+            if not is_ready(entry.template):
+                return None
+            try:
+                entry.layout = Layout(entry, self.types_of(group), group.n)
+            except NoMachineCode:
+                entry.layout = False
+        if not entry.layout or entry.calls_for(group.n) is None:
+            return None
+        if other is not None and other.template is entry.template:
+            return other
+        return Family(self, group, entry, rows, most)
+
+    def entry_of_several(self, group: Any) -> Entry | None:
+        """What runs more members like a group's only one, if it may run this one: a stack of one.
+
+        None if there have been no more, or its operands are better read where they lie.
+        """
+        node, first = group.node, group.leader
+        found: Entry | None = (node.template or {}).get(self.traits_of(group, False))
+        if found is None or type(found.layout) is not Layout:
+            return None
+        types = [self.values[at].type for at in self.sorter.operands_of(first)]
+        copied = [t.nbytes for t, same in zip(types, node.shared, strict=True) if not same]
+        return found if sum(copied) <= MOST_COPIED else None
+
+    def traits_of(self, group: Any, few: bool) -> tuple[bool, int, bool]:
+        """What tells a node's entries apart."""
+        node, first = group.node, group.leader
+        mask = node.mask if node.smooth or node.single else self.mask_of(first)
+        return few, mask, self.sorter.reached[first]
+
+    def types_of(self, group: Any) -> list[Any]:
+        """The types of what a group reads, of all its members together."""
+        node, found = group.node, []
+        for k, at in enumerate(self.sorter.operands_of(group.leader)):
+            type_ = self.values[at].type
+            if not (node.shared[k] or group.alone):
+                shape = (group.n, *type_.dims[1:]) if group.by_rows else (group.n, *type_.dims)
+                type_ = _hot.intern_type(shape, type_.dtype, type_.device)
+            found.append(type_)
+        return found
+
+    def entry_of(self, group: Any, types: list[Any] | None) -> Entry:
+        """What runs a group's structure.  A node keeps those it has used, by what tells them apart.
+
+        types: see `types_of`, if they are known
+        """
+        node = group.node
+        short = self.traits_of(group, group.n == 1 if group.by_rows else group.lift == 0)
+        if node.template is None:
+            node.template = {}
+        found: Entry | None = node.template.get(short)
+        if found is None:
+            template = make_template(group, types or self.types_of(group), *short[1:], self)
+            numbers = [a for op in ops_of(node) for a in op.args]
+            found = node.template[short] = Entry(template, numbers)
+        return found
+
+    def take_snapshots(self) -> None:
+        """Copy what somebody else may write to before the backward pass reads it."""
+        for i in self.sorter.leaves:
+            value = self.values[i]
+            if value.extra is not None:
+                if self.values is self.batch.values:
+                    self.values = list(self.values)
+                array = self.held[i] = np.array(value.buffer, order="C")
+                self.data[i] = _launch.address_of(array)
+                self.values[i] = same = _hot.slim(value)
+                same.buffer, same.requires_grad = array, value.requires_grad
+
+    def run(self, group: Any) -> None:
+        """Gather what a group reads and compute its values.  Raises Unsuited if it has no rows."""
+        if group.n == 0:
+            raise Unsuited
+        sorter, node, members = self.sorter, group.node, (group.at, group.count)
+        alone, by_rows = group.alone, group.by_rows
+        arrays, types = [], self.types_of(group)
+        for k, at in enumerate(sorter.operands_of(group.leader)):
+            if node.shared[k] or alone:
+                # A value from outside may have been packed for products.
+                array = self.values[at] if self.is_outside(at) else self.array(at)
+            else:
+                array = np.empty(types[k].dims, types[k].dtype.numpy)
+                size = array.nbytes // group.n
+                sorter.gather(*members, k, size, _launch.address_of(array), by_rows)
+            arrays.append(array)
+        entry = self.entry_of(group, types)
+        template, group.numbers = entry.template, entry.numbers
+        group.template = template
+        group.types = types
+        results = template.forward(arrays, types, group.numbers)
+        for k, local in enumerate(template.exported):
+            result = results[k] = dense(results[k])
+            size = 0 if alone else result.nbytes // group.n
+            sorter.place(*members, local, size, _launch.address_of(result), by_rows, False)
+            if alone:
+                for i in sorter.members_of(*members):
+                    self.held[sorter.made_of(i)[local]] = result
+            else:
+                self.kept.append(result)
+        if template.gives:
+            everything = arrays + results
+            group.arrays = [x if i in template.keeps else None for i, x in enumerate(everything)]
+            self.make_seeds(group, results)
+
+    def lay(self, group: Any) -> None:
+        """Lay the operands of a region that joins one behind the other."""
+        _slabs.lay(group, self.sorter, self.room, self.values, is_wide)
+
+    def make_seeds(self, group: Any, results: list[Any]) -> None:
+        """Memory for the gradients of a group's values."""
+        template = group.template
+        group.seeds = []
+        for k, on in enumerate(template.given):
+            if on:
+                seed = np.zeros(results[k].shape, results[k].dtype)
+                group.seeds.append(seed)
+                size = 0 if group.alone else seed.nbytes // group.n
+                self.sorter.place(
+                    group.at,
+                    group.count,
+                    template.exported[k],
+                    size,
+                    _launch.address_of(seed),
+                    group.by_rows,
+                    True,
+                )
+
+    def mask_of(self, i: int) -> int:
+        """Which values of a region are read outside of it."""
+        return int(self.sorter.mask_of(i))
+
+    def address(self, at: int) -> int:
+        """Where a value lies."""
+        return int(self.data[self.root[at]] + self.offset[at])
+
+    def array(self, at: int) -> Any:
+        """A value as an array."""
+        base = int(self.root[at])
+        array = self.held.get(base)
+        if base == at and array is not None:
+            return array
+        address, type_ = self.address(at), self.values[at].type
+        if self.room.holds(address) is None:
+            return self.copy_of(at)
+        return self.room.view(address, type_.dims, type_.dtype.numpy)
+
+    def is_outside(self, at: int) -> bool:
+        """Whether a value has entered the trace."""
+        return bool(self.region[at] == -1)
+
+    # -- what comes of it ------------------------------------------------------------------
+
+    def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
+        """What says later what was grouped, and which group makes a value (`batches.Noted`)."""
+        groups, members = _slabs.told(self.groups), self.sorter.sequence.words
+        n, m = len(self.region), self.n_steps + 1
+        made, starts = self.words[7 * n : 8 * n].copy(), self.words[8 * n + 5 * m :][:m].copy()
+        return partial(groups_told, groups, made, starts), partial(
+            owners_told, groups, members[2 * len(members) // 3 :], made, starts
+        )
+
+    def finish(self, wanted: list[int]) -> None:
+        """Hand the wanted values their arrays."""
+        results = {}
+        for i in wanted:
+            value = self.values[i]
+            if value.buffer is None:
+                array = self.held.get(i)
+                if array is None or array.base is not None or value.extra is not None:
+                    array = self.copy_of(i)
+                results[i] = array
+        for i, array in results.items():
+            self.values[i].buffer = array
+
+    def copy_of(self, i: int) -> Any:
+        """A value as an array of its own."""
+        type_ = self.values[i].type
+        made = np.empty(type_.dims, type_.dtype.numpy)
+        _sort.copy_bytes(_launch.address_of(made), self.address(i), made.nbytes)
+        return made
+
+    def leave_spent(self, wanted: list[int]) -> None:
+        """A second backward pass from what is left finds the graph freed."""
+        roots = self.open_roots(wanted)
+        if roots:
+            types: list[Any] = []
+            self.leave_segment(roots, late_path_of(self.batch, self.sorter.leaves, types), types)
+
+    def leave_open(self, wanted: list[int]) -> None:
+        """Let a later backward pass find the way on from here."""
+        roots = self.open_roots(wanted)
+        types = _slabs.types_of(self.values)
+        path = lazy_path_of(self.batch, types)
+        self.n_reached = sum(self.sorter.reached)
+        self.values = values = list(self.values)
+        path.wait(Later(self, roots, {i: values[i] for i in self.sorter.leaves}))
+        segment = self.leave_segment(roots, path, types)
+        note_history(segment, self.batch)
+        for i in roots:  # they lead here: what they lead to must not lead back
+            values[i] = _hot.held(values[i].type, None)
+        del self.batch  # its values lead here as well
+
+    def open_roots(self, wanted: list[int]) -> list[int]:
+        """Those of the values that a later backward pass may begin with."""
+        values = self.values
+        return [i for i in wanted if values[i].requires_grad and values[i].leaf is None]
+
+    def leave_segment(self, roots: list[int], path: LazyPath, types: list[Any]) -> Any:
+        """Mark the roots, of which there are some, as results of a segment; returns it.
+
+        types: of all values, once the nodes of the path are there
+        """
+        batch, values = self.batch, self.values
+        segment = Segment(_hot.fresh_serial(), path)
+        segment.origin = batch.serial
+        segment.types = types
+        segment.args = batch.args
+        segment.inputs = {}
+        for i in self.sorter.leaves:
+            value = values[i]
+            if value.requires_grad:
+                segment.inputs[i] = _hot.slim(value)
+        segment.saved = {}
+        segment.sites = batch.sites
+        for i in roots:
+            values[i].segment = segment
+            values[i].seg_index = i
+        return segment
+
+
+def groups_told(groups: list[Any], made: Any, starts: Any) -> list[Any]:
+    """The groups of a flush (`batches.Noted`); see `Forward.told`."""
+    return [
+        (node, count, n, alone, int(made[starts[leader]]))
+        for node, count, n, alone, leader, _ in groups
+    ]
+
+
+def owners_told(groups: list[Any], members: Any, made: Any, starts: Any) -> dict[int, int]:
+    """Which of the groups makes a value; see `Forward.told`."""
+    return {
+        int(i): k
+        for k, (_, count, _, _, _, at) in enumerate(groups)
+        for r in members[at : at + count]
+        for i in made[starts[r] : starts[r + 1]]
+    }
+
+
+def dense(array: Any) -> Any:
+    """A C-contiguous, aligned array of the same elements (or those of a value)."""
+    if type(array) is Value:
+        array = array.buffer
+    if type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.require(array, None, ("C", "A", "E"))
+
+
+def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forward) -> Template:
+    """A template, or the one that another node of the same structure has."""
+    node = group.node
+    nodes = ops_of(node)
+    if group.lift:
+        types = [run.values[at].type for at in run.sorter.operands_of(group.leader)]
+    key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
+    templates = run.book.templates
+    found: Template | None = templates.get(key)
+    if found is None:
+        with CollectionPaused():
+            found = templates[key] = Template(node, types, group.lift, mask, grad)
+    return found
+
+
+def structure_key(nodes: list[Any], types: list[Any]) -> Any:
+    """What two regions of one structure have in common, whatever their sizes."""
+    concrete: dict[int, Any] = dict(enumerate(types))
+    parts: list[Any] = []
+    n = 0
+    for op in nodes:
+        ins = [concrete[ref - (1 << 20)] if ref >= 0 else concrete[-1 - ref] for ref in op.refs]
+        program, outs = op.prim.typed(ins, list(op.args))
+        parts.append((program, op.refs, op.kinds, tuple([type(a) for a in op.args]), op.grad))
+        for out in outs:
+            concrete[n - (1 << 20)] = out
+            n += 1
+    return tuple(parts)

@@ -1,0 +1,153 @@
+"""Flushes of which a few ops can only be run by another executor, and the others by regions.
+
+The first step of a program initialises its parameters, in place.  These ops and what they depend on
+are run as a flush of their own; its results enter the rest, which is run by regions, from outside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.core import _hot
+from wend.core._hot import Batch, LeafPrimitive, PrimitiveBase, Record
+from wend.core.graph import PathGraph
+from wend.runtime.batching import _grouper_select
+from wend.runtime.batching import executor as regions
+from wend.runtime.batching.levels import GroupedPlan
+from wend.runtime.batching.signatures import code
+from wend.runtime.repair import run_instead
+from wend.transforms.hooks import retaining
+
+_sort: Any = _grouper_select.select()
+_PLAIN, _LEAF, _NODE, _INFERENCE = range(4)  # kinds of leaves, as `LeafPrimitive.grad`
+#: One of so many ops at most may be in the first part.
+RARE = 4
+
+
+def first_part(batch: Batch) -> set[int]:
+    """Positions of the ops to be run first, leaves not among them; empty if it is all one part."""
+    states = batch.states
+    if len(states) < regions.LONG or batch.extra is not None or retaining():
+        return set()
+    if not regions.allowed() or not regions.once_only(batch.state, states):
+        return set()
+    begin = [k for k, state in enumerate(states) if _is_unsuited(state)]
+    if not begin or RARE * len(begin) > len(states):
+        return set()
+    unsuited = begin.copy()
+    made_by: list[int] = [0] * len(batch.values)
+    for k, state in enumerate(states):
+        for i in range(state.first, state.first + state.n_out):
+            made_by[i] = k
+    found: set[int] = set()
+    while unsuited:
+        k = unsuited.pop()
+        state = states[k]
+        prim = state.prim
+        if k in found or type(prim) is LeafPrimitive:
+            continue
+        # Users' functions stay in their place; whose results a failure takes, only one plan knows.
+        known = isinstance(state.prim, PrimitiveBase)
+        if not known or prim.calls_user or prim.fallible:
+            return set()
+        found.add(k)
+        unsuited += [made_by[i] for i in state.operand_indices()]
+    if RARE * len(found) > len(states):
+        return set()
+    # What they overwrite in place from outside, nobody may read after them.
+    read = {i for k, s in enumerate(states) if k not in found for i in s.operand_indices()}
+    for k in begin:
+        for i in states[k].operand_indices():
+            if i in read and type(states[made_by[i]].prim) is LeafPrimitive:
+                return set()
+    return found
+
+
+def _is_unsuited(state: Any) -> bool:
+    prim = state.prim
+    if type(prim) is LeafPrimitive:
+        return False
+    if state.is_step or state.mode.recompute != 0 or not isinstance(prim, PrimitiveBase):
+        return True
+    if prim.region_code == 0:
+        prim.region_code = code(prim, state) + 1
+    return bool(prim.region_code - 1 == _sort.UNSUITED)
+
+
+def run_in_parts(batch: Batch, live: list[int]) -> bool:
+    """Compute the live values of a flush in two parts; False if that does not help."""
+    chosen = first_part(batch)
+    if not chosen:
+        return False
+    states, values, args, serial = batch.states, batch.values, batch.args, batch.serial
+    wanted, read = set(live), set()
+    first: list[Any] = []
+    rest: list[Any] = []
+    made: set[int] = set()
+    sites: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
+    for k, state in enumerate(states):
+        if k not in chosen:
+            read.update(state.operand_indices())
+    for k, state in enumerate(states):
+        site = batch.sites.get(k) if batch.sites else None
+        leaf = type(state.prim) is LeafPrimitive
+        if leaf or k in chosen:
+            if site is not None:
+                sites[0][len(first)] = site
+            first.append(state)
+        if leaf or k not in chosen:
+            if site is not None:
+                sites[1][len(rest)] = site
+            rest.append(state)
+            continue
+        for i in range(state.first, state.first + state.n_out):
+            made.add(i)
+            if i in read:
+                rest.append(leaf_record(values[i], i))
+    kept = sorted(made & (read | wanted))
+    run_grouped(Batch(first, values, args, None, sites[0], serial, batch.touched, None), kept)
+    later = [i for i in live if i not in made]
+    failed = [values[i].error for i in kept if values[i].buffer is None]
+    if failed:
+        for i in later:
+            values[i].error = failed[0]
+    elif later:
+        second = Batch(rest, values, args, None, sites[1], serial, [], None)
+        if not regions.run_regions(second, later):
+            run_instead(lambda: run_grouped(second, later), second, later)
+    return True
+
+
+def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+    """As `regions.backward_at_once`; what has two parts is computed before, at least."""
+    found = regions.backward_at_once(trace, seeds)
+    if found is None and trace.n and not trace.eager:
+        batch = Batch(trace.states, trace.values, trace.args, trace.state, None, 0, [], trace.extra)
+        if first_part(batch):
+            _hot.flush(trace)
+    return found
+
+
+def run_grouped(batch: Batch, live: list[int]) -> None:
+    """Compute the live values of a part op by op, or by groups of ops."""
+    values, wanted = batch.values, frozenset(live)
+    roots = frozenset(i for i in wanted if values[i].requires_grad and values[i].leaf is None)
+    GroupedPlan(PathGraph(batch.states, values, batch.args), wanted, roots).run(batch)
+
+
+def leaf_record(value: Any, i: int) -> Record:
+    """The step by which a value of the first part enters the rest, under its number."""
+    kind = _PLAIN
+    if value.requires_grad:
+        kind = _NODE if value.leaf is None else _LEAF
+    elif value.inference:
+        kind = _INFERENCE
+    found = Record.__new__(Record)
+    found.prim = value.type.kind.leaves[kind]
+    found.i0 = found.i1 = found.i2 = -1
+    found.first, found.n_out = i, 1
+    found.requires_grad = kind in (_LEAF, _NODE)
+    return found
+
+
+_hot.set_slot("backward_at_once", backward_at_once)

@@ -1,0 +1,574 @@
+"""What a group of regions runs: its structure as functions forward and backward, made once.
+
+The functions are plans like those of paths: the reference runs them until machine code is there.
+Gradients of leaves that are the same for all members are put off: what they read is kept, group by
+group, and they are computed once, over the rows of all groups.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from wend.base import defects
+from wend.base.devices import CPU
+from wend.core import _hot
+from wend.core._hot import Batch, Value
+from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
+from wend.core.symbolic import ARG, DIM, Expr, args_in, substitute
+from wend.runtime.batching.calls import run_at_once
+from wend.runtime.batching.flat_rows import KEPT, Kept, flat_type, flattened
+from wend.runtime.batching.signatures import LEAF_GRAD, ops_of
+from wend.runtime.tiers import TieredExecutor
+from wend.transforms.batch import batch_graph
+from wend.transforms.rows import with_rows
+from wend.transforms.whole import gradient_graph, read_later
+
+_NONE: frozenset[int] = frozenset()
+Ids = dict[int, int]
+
+
+class Function:
+    """Some values of a path as a plan: called with the arrays of its operands, it gives theirs.
+
+    types, numbers: of the operands and run-time args, once, as an example
+    """
+
+    def __init__(
+        self, path: PathGraph, outputs: Sequence[int], types: list[Any], numbers: list[Any]
+    ) -> None:
+        n = len(types)
+        self.n = n
+        made = list(dict.fromkeys(i for i in outputs if i < 0))
+        self.picks = [i if i >= 0 else n + made.index(i) for i in outputs]
+        self.rows = [(extents(path.shapes, i), dtype_of(path.shapes[i])) for i in made]
+        self.sized = sorted({k for exprs, _ in self.rows for e in exprs for k in args_in(e)})
+        self.known: dict[Any, list[Any]] = {}
+        #: Types and numbers of the last run, and what is bound to them: see `run_at_once`.
+        self.last: list[Any] | None = None
+        self.plan: Any = None
+        if not made:
+            return
+        names = {i: n + k for k, i in enumerate(made)}
+        own = PathGraph([], [], [])
+        own.types = [*types, *self.made_types(types, numbers)]
+        own.nodes = [renamed(node, names) for node in live_nodes(path.nodes, set(made))]
+        own.shapes = path.shapes
+        own.inner = path.inner
+        own.asked, own.same = path.asked, path.same
+        settle(own)
+        own.leaves = [(i, 0) for i in range(n)]
+        self.plan = TieredExecutor().plan(own, frozenset(names.values()), _NONE)
+
+    def made_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
+        """The types of what the plan makes."""
+        # Regions that only differ by a slice's bounds, say, share a template.
+        key = (*types, *[numbers[k] for k in self.sized])
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) > 256:
+                self.known.clear()
+            found = self.known[key] = []
+            for exprs, dtype in self.rows:
+                shape = tuple([_hot.evaluate(e, types, numbers) for e in exprs])
+                found.append(_hot.intern_type(shape, dtype, CPU))
+        return found
+
+    def out_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
+        """The types of the results."""
+        table = [*types, *self.made_types(types, numbers)]
+        return [table[k] for k in self.picks]
+
+    def run_at_once(
+        self, arrays: list[Any], types: list[Any], numbers: list[Any]
+    ) -> list[Any] | None:
+        """The outputs by machine code that is ready; None if the plan has to run."""
+        try:
+            return run_at_once(self, arrays, types, numbers)
+        except Exception as fault:
+            defects.note(fault)
+            return None
+
+    def __call__(self, arrays: list[Any], types: list[Any], numbers: list[Any]) -> list[Any]:
+        """The arrays of the outputs, for arrays or held values (None for what is not used)."""
+        found = None if self.plan is None else self.run_at_once(arrays, types, numbers)
+        if found is None:
+            table = arrays
+            if self.plan is not None:
+                values = [
+                    a if type(a) is Value else _hot.held(t, a)
+                    for t, a in zip(types, arrays, strict=True)
+                ]
+                outs = [_hot.held(t, None) for t in self.made_types(types, numbers)]
+                self.plan.run(Batch([], values + outs, numbers, None, None, 0, [], None))
+                table = arrays + [v.buffer for v in outs]
+            found = [table[k] for k in self.picks]
+        return [x.buffer if type(x) is Value else x for x in found]
+
+
+def renamed(node: Node, names: Ids) -> Node:
+    """A node with other ids."""
+    return Node(
+        node.prim,
+        node.program,
+        tuple([names.get(i, i) for i in node.inputs]),
+        tuple([names.get(i, i) for i in node.outputs]),
+        node.args,
+        node.grad,
+    )
+
+
+def settle(path: PathGraph) -> None:
+    """Note where the nodes of a path are."""
+    path.n_nodes = len(path.nodes)
+    path.producer = {o: k for k, node in enumerate(path.nodes) for o in node.outputs}
+
+
+def expanded(graph: Graph, types: list[Any], n_args: int) -> tuple[PathGraph, list[Any]]:
+    """A graph as a path over operands of these types; and its outputs there."""
+    path = PathGraph([], [], [])
+    path.types = list(types)
+    expander = Expander(0, path.shapes)
+    args: tuple[Expr, ...] = tuple([(ARG, k) for k in range(n_args)])
+    outputs = expander.expand(graph, tuple(range(len(types))), args, True)
+    path.nodes, path.inner = expander.nodes, expander.inner
+    settle(path)
+    return path, outputs
+
+
+def read_by(producers: dict[int, Node], value: int) -> set[int]:
+    """The operands of a region that gradients of a value of it flow to."""
+    seen, stack = {value}, [value]
+    while stack:
+        node = producers.get(stack.pop())
+        if node is not None and node.grad:
+            fresh = set(node.inputs) - seen
+            seen |= fresh
+            stack += fresh
+    return {i for i in seen if i >= 0}
+
+
+def region_path(nodes: list[Any], types: list[Any]) -> tuple[PathGraph, list[int]]:
+    """The ops of a region as a path over operands of these types; and the ids of its values."""
+    path = PathGraph([], [], [])
+    path.types = list(types)
+    expander = Expander(0, path.shapes)
+    values: list[int] = []
+    at = 0
+    concrete: dict[int, Any] = dict(enumerate(types))
+    for op in nodes:
+        prim = op.prim
+        ins = tuple([values[ref] if ref >= 0 else -1 - ref for ref in op.refs])
+        program, outs = prim.typed([concrete[i] for i in ins], list(op.args))
+        args: tuple[Expr, ...] = tuple([(ARG, at + k) for k in range(len(op.args))])
+        at += len(op.args)
+        if prim.is_composite:
+            path.asked.append(guards_of(program, ins, args, expander, len(types)))
+            made: list[Any] = expander.expand(program.graph, ins, args, op.grad)
+        else:
+            made = [
+                expander.temporary(row, dtype)
+                for row, dtype in placed(program, ins, args, expander)
+            ]
+            grad = op.grad and program.differentiable
+            expander.nodes.append(Node(prim, program, ins, tuple(made), args, grad))
+        for i, type_ in zip(made, outs, strict=True):
+            assert i is not None
+            values.append(i)
+            concrete[i] = type_
+    path.nodes, path.inner = expander.nodes, expander.inner
+    settle(path)
+    return path, values
+
+
+def guards_of(
+    program: Any, ins: tuple[int, ...], args: Any, expander: Expander, n: int
+) -> tuple[Any, ...]:
+    """What a composite asked of extents, as `PathGraph.asked` has it: over n operands of a path."""
+
+    def dim_of(k: int, axis: int) -> Expr:
+        i = ins[k]
+        return (0, i, axis) if i >= 0 else extents(expander.shapes, i)[axis]
+
+    guards = [
+        (op, substitute(a, dim_of, args.__getitem__), substitute(b, dim_of, args.__getitem__), on)
+        for op, a, b, on in program.guards
+    ]
+    every = tuple([e for guard in guards for e in (*args_in(guard[1]), *args_in(guard[2]))])
+    known = tuple([(ARG, k) for k in range(max(every, default=-1) + 1)])
+    return guards, tuple(range(n)), (0,) * n, known
+
+
+def placed(program: Any, ins: tuple[int, ...], args: Any, expander: Expander) -> list[Any]:
+    """(extents, dtype) of a primitive's results, over the extents of a path's operands."""
+
+    def dim_of(k: int, axis: int) -> Expr:
+        i = ins[k]
+        return (0, i, axis) if i >= 0 else extents(expander.shapes, i)[axis]
+
+    return [
+        (tuple([substitute(e, dim_of, args.__getitem__) for e in row]), dtype)
+        for row, dtype in program.outs
+    ]
+
+
+def stacked(
+    path: PathGraph, outputs: list[int], flags: list[bool], n: int, numbers: list[Any]
+) -> tuple[PathGraph, list[Any], list[Any]]:
+    """A region's path over a leading dim of n of the flagged operands: (path, outputs, types)."""
+    types = path.types
+    lifted = [
+        _hot.intern_type((n, *t.dims), t.dtype, t.device) if on else t
+        for t, on in zip(types, flags, strict=True)
+    ]
+    names: Ids = {}
+    moved = []
+    for node in path.nodes:
+        for o in node.outputs:
+            names[o] = len(types) + len(names)
+        moved.append(renamed(node, names))
+    graph = Graph(len(types), moved, [names.get(i, i) for i in outputs], {})
+    program = batch_graph(graph, tuple(flags), lifted, numbers)
+    wide, results = expanded(program.graph, lifted, len(numbers))
+    wide.asked = [
+        (guards, ins, tuple([int(flags[i]) for i in ins]), args)
+        for guards, ins, _, args in path.asked
+    ]
+    return wide, results, lifted
+
+
+class Template:
+    """A region's structure, for operands of certain kinds.
+
+    types      of its operands, once; those that `grows` flags have a row, or a place in a stack,
+               for each member
+    exported   the values of the region that are read outside of it
+    given      which of those can have a gradient     needs: which operands want one
+    """
+
+    def __init__(
+        self,
+        node: Any,
+        types: list[Any],
+        lift: int,
+        mask: int,
+        grad: bool,
+        at_once: bool = True,
+    ) -> None:
+        """lift: how many members are stacked, 0 for none.
+
+        at_once: False if the backward functions are those of `seeded` templates
+        """
+        nodes = ops_of(node)
+        self.numbers: list[Any] = [a for op in nodes for a in op.args]
+        self.exported = [k for k in range(node.n_values) if mask >> k & 1]
+        self.grows = [not flag and (node.rows or lift > 0) for flag in node.shared]
+        path, values = region_path(nodes, types)
+        results: list[Any] = [values[k] for k in self.exported]
+        producers = {o: node for node in path.nodes for o in node.outputs} if grad else {}
+        reads = {k: read_by(producers, values[k]) for k in self.exported}
+        if lift:
+            path, results, types = stacked(path, results, self.grows, lift, self.numbers)
+        path.same = [k for k, on in enumerate(self.grows) if on]
+        self.types = list(types)
+        flows = [op.grad for op in nodes for _ in range(op.n_out)]
+        # A result may be an operand as it is.
+        dtypes = [types[i].dtype if i >= 0 else dtype_of(path.shapes[i]) for i in results]
+        self.given = tuple(
+            [
+                grad and flows[k] and dtype.category >= 2
+                for k, dtype in zip(self.exported, dtypes, strict=True)
+            ]
+        )
+        roles = roles_of(nodes)
+        self.needs = tuple([grad and bool(role & 1) for role in roles])
+        #: Per exported value that can have a gradient, the operands that this one flows to; and
+        #: whether all of them have the same.
+        self.flows = {
+            k: frozenset(i for i in reads[k] if self.needs[i])
+            for k, on in zip(self.exported, self.given, strict=True)
+            if on
+        }
+        self.even = len(set(self.flows.values())) <= 1
+        self.backward: Function | None = None
+        self.tail: Function | None = None
+        self.tails: dict[Any, Any] = {}  # see `later.tail_kernel`
+        self.keeps: frozenset[int] = _NONE
+        self.gives = False  # whether a backward pass has anything to hand on
+        self.targets: list[int] = []
+        self.late: list[int] = []
+        self.border: list[int] = []
+        self.n_given = sum(self.given)
+        seeds = [i for i, on in zip(results, self.given, strict=True) if on]
+        active = [i for i, on in enumerate(self.needs) if on]
+        if seeds and active:
+            results += sorted(read_later(path, seeds, active) - set(results), reverse=True)
+        self.n_results = len(results)
+        self.forward = Function(path, results, self.types, self.numbers)
+        self.body: Any = None
+        self.variants: dict[frozenset[int], Template] = {}
+        if seeds and active:
+            may_wait = [
+                flag and role & LEAF_GRAD == LEAF_GRAD
+                for flag, role in zip(node.shared, roles, strict=True)
+            ]
+            self.body = path, tuple(results), may_wait
+            if at_once:
+                self.divide()
+
+    def seeded(self, on: frozenset[int]) -> Template:
+        """The same structure, whose backward function begins with some of its results.
+
+        on: numbers of values of the region, of those that are `exported` and `given`
+        """
+        found = self.variants.get(on)
+        if found is not None:
+            return found
+        found = copy.copy(self)
+        flags = zip(self.exported, self.given, strict=True)
+        found.given = tuple([given and k in on for k, given in flags])
+        found.n_given = sum(found.given)
+        found.divide()
+        self.variants[on] = found
+        return found
+
+    def divide(self) -> None:
+        """Divide the gradient's graph: what runs per group, and what can wait for all groups."""
+        body, results, may_wait = self.body
+        given = (*self.given, *[False] * (len(results) - len(self.given)))
+        graph = gradient_graph(body, results, self.needs, given)
+        asked = body.asked
+        types = self.gradient_types(self.types, self.numbers)
+        path, outputs = expanded(graph, types, len(self.numbers))
+        growing = self.which_grow(path, list(range(len(types))), types) or self.grows
+        path.asked, path.same = asked, [k for k, on in enumerate(growing) if on]
+        targets = [k for k, i in enumerate(outputs) if i is not None]
+        late = [k for k in targets if may_wait[k]] if True in self.grows else []
+        now = [k for k in targets if k not in late]
+        self.tail_types = []
+        head = live_nodes(path.nodes, {outputs[k] for k in now})
+        made = {o for node in head for o in node.outputs}
+        rest = live_nodes(path.nodes, {outputs[k] for k in late})
+        rest = [node for node in rest if node.outputs[0] not in made]
+        rest, kept = self.flattened(path, rest, [outputs[k] for k in late], types)
+        inside = {o for node in rest for o in node.outputs}
+        read = {i for node in rest for i in node.inputs} | {outputs[k] for k in late}
+        border: list[int] = sorted(i for i in read if i is not None and i not in inside)
+        border += unseen(path, rest, border, kept)
+        flags = self.which_grow(path, border, types)
+        if late and border and flags is not None:
+            self.late = late
+            self.border, self.border_grows = border, flags
+            self.border_keeps = [kept.get(i) for i in border]
+            self.tail_types = [
+                flat_type(type_at(path, i, types, self.numbers), kept.get(i)) for i in border
+            ]
+            results = [outputs[k] for k in late]
+            self.tail = tail_of(path, rest, border, results, self.tail_types, self.numbers, kept)
+        else:
+            now, border = targets, []
+        self.targets = now
+        #: Of the border, what the backward function makes.
+        self.carried = [i for i in border if i < 0]
+        wanted: list[Any] = [outputs[k] for k in now] + self.carried
+        n = len(self.types) + self.n_results
+        used = {i for i in border if 0 <= i < n + self.n_given}
+        if wanted:
+            self.backward = Function(path, wanted, types, self.numbers)
+            nodes = live_nodes(path.nodes, set(wanted))
+            used |= {i for node in nodes for i in node.inputs if i >= 0}
+            used |= {i for i in wanted if i >= 0}
+        self.keeps = frozenset(used)
+        self.gives = bool(self.targets or self.late)
+
+    def flattened(
+        self, path: PathGraph, nodes: list[Node], outputs: list[int], types: list[Any]
+    ) -> tuple[list[Node], Kept]:
+        """As `flat.flattened`, where no other node asks how many rows a run has."""
+        body, results, _ = self.body
+        # Operands of the gradient behind the region's own: results, and gradients of some.
+        shown = [*results, *[i for i, on in zip(results, self.given, strict=False) if on]]
+        n = len(self.types)
+
+        def extents_of(i: int) -> Any:
+            return shape_at(path, i) if i < n else shape_at(body, shown[i - n])
+
+        def typed(node: Node, ins: tuple[int, ...]) -> Any:
+            each = [type_at(path, i, types, self.numbers) for i in ins]
+            args = [_hot.evaluate(e, types, self.numbers) for e in node.args]
+            return node.prim.typed(list(map(flat_type, each, KEPT)), args)[0]
+
+        found, kept = flattened(nodes, outputs, extents_of, typed)
+        inputs = {i for node in found for i in node.inputs}
+        border = sorted(inputs - {o for node in found for o in node.outputs})
+        grow = self.which_grow(path, list(kept), types) or [False]
+        if all(grow) and kept.keys().isdisjoint(unseen(path, found, border, kept)):
+            return found, kept
+        return nodes, {}
+
+    def gradient_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
+        """The types of the gradient's operands: operands, results, gradients of results."""
+        results = self.forward.out_types(types, numbers)
+        seeds = [t for t, on in zip(results, self.given, strict=False) if on]
+        return [*types, *results, *seeds]
+
+    def widened(self, types: list[Any], n: int) -> list[Any]:
+        """The types of operands of n rows."""
+        return [with_rows(t, n) if on else t for t, on in zip(types, self.grows, strict=True)]
+
+    def which_grow(self, path: PathGraph, ids: list[int], types: list[Any]) -> list[bool] | None:
+        """Which of these values have a row per member; None if one depends on them otherwise."""
+        n = (
+            next(t.dims[0] for t, on in zip(self.types, self.grows, strict=True) if on)
+            if True in self.grows
+            else 0
+        )
+        if not n:
+            return None
+        wider = self.gradient_types(self.widened(self.types, more(n)), self.numbers)
+        found = []
+        for i in ids:
+            if i >= 0:
+                a, b = types[i].dims, wider[i].dims
+            else:
+                exprs = extents(path.shapes, i)
+                a = tuple([_hot.evaluate(e, types, self.numbers) for e in exprs])
+                b = tuple([_hot.evaluate(e, wider, self.numbers) for e in exprs])
+            if a != b and (a[0] != n or b[0] != more(n) or a[1:] != b[1:]):
+                return None
+            found.append(a != b)
+        return found
+
+
+def more(n: int) -> int:
+    """Another number of rows than n."""
+    return 2 * n + 1
+
+
+def tail_of(
+    path: PathGraph,
+    nodes: list[Node],
+    border: list[int],
+    outputs: list[Any],
+    types: list[Any],
+    numbers: list[Any],
+    kept: Kept,
+) -> Function:
+    """The nodes as a function of the border.  types: of the border, flat where `kept` says so"""
+    places = {i: k for k, i in enumerate(border)}
+    made = list(dict.fromkeys(o for node in nodes for o in node.outputs))
+    names = {**places, **{o: -1 - k for k, o in enumerate(made)}}
+    own = PathGraph([], [], [])
+    own.types = list(types)
+    rows: dict[Any, Expr] = {}
+    for i, k in reversed(places.items()):
+        for axis, e in shown_by(path, i, kept):
+            rows[e] = (0, k, axis)
+
+    def over_border(e: Expr) -> Expr:
+        if type(e) is not tuple or e in rows:
+            return rows.get(e, e)
+        if e[0] == 1:
+            return e
+        return (e[0], *[over_border(x) for x in e[1:]])
+
+    def is_shown(e: Expr) -> bool:
+        if type(e) is not tuple or e in rows or e[0] == ARG:
+            return True
+        return e[0] != DIM and all(is_shown(x) for x in e[1:])
+
+    own.nodes = [
+        Node(
+            node.prim,
+            node.program,
+            tuple([names[i] for i in node.inputs]),
+            tuple([names[o] for o in node.outputs]),
+            tuple([over_border(e) for e in node.args]),
+            False,
+        )
+        for node in nodes
+    ]
+    own.inner = len(made)
+    own.same = [k for k, i in enumerate(border) if i in path.same and i not in kept]
+    shown = [
+        (op, over_border(a), over_border(b), on)
+        for op, a, b, on in asked_of(path)
+        if is_shown(a) and is_shown(b)
+    ]
+    every = range(max((k for _, a, b, _ in shown for k in args_in(a) | args_in(b)), default=-1) + 1)
+    n = len(border)
+    own.asked = [(shown, tuple(range(n)), (0,) * n, tuple([(ARG, k) for k in every]))]
+    for o in made:
+        exprs = tuple([over_border(e) for e in extents(path.shapes, o)])
+        own.shapes[names[o]] = (exprs, dtype_of(path.shapes[o]))
+    settle(own)
+    return Function(own, [names[i] for i in outputs], own.types, numbers)
+
+
+def asked_of(path: PathGraph) -> list[tuple[Any, ...]]:
+    """What composites asked of extents, over those of the path's operands."""
+    found = []
+    for guards, ins, shifts, args in path.asked:
+
+        def dim_of(k: int, axis: int, ins: Any = ins, shifts: Any = shifts) -> Expr:
+            return (DIM, ins[k], axis + shifts[k])
+
+        for op, a, b, on in guards:
+            pair = [substitute(e, dim_of, args.__getitem__) for e in (a, b)]
+            found.append((op, *pair, on))
+    return found
+
+
+def type_at(path: PathGraph, i: int, types: list[Any], numbers: list[Any]) -> Any:
+    """The type of a value."""
+    if i >= 0:
+        return types[i]
+    shape = tuple([_hot.evaluate(e, types, numbers) for e in extents(path.shapes, i)])
+    return _hot.intern_type(shape, dtype_of(path.shapes[i]), CPU)
+
+
+def unseen(path: PathGraph, nodes: list[Node], border: list[int], kept: Kept) -> list[int]:
+    """Operands whose extents nodes depend on, and which the border does not show."""
+    known = {e for i in border for _, e in shown_by(path, i, kept)}
+    found: list[int] = []
+    stack: list[Any] = [e for node in nodes for e in node.args]
+    stack += [e for node in nodes for o in node.outputs for e in extents(path.shapes, o)]
+    while stack:
+        e = stack.pop()
+        if type(e) is not tuple or e in known or e[0] == 1:
+            continue
+        if e[0] == 0:
+            if e[1] not in found:
+                found.append(e[1])
+        else:
+            stack.extend(e[1:])
+    return found
+
+
+def shape_at(path: PathGraph, i: int) -> tuple[Expr, ...]:
+    """Extents of a value as expressions."""
+    if i >= 0:
+        return tuple([(0, i, axis) for axis in range(len(path.types[i].dims))])
+    return extents(path.shapes, i)
+
+
+def shown_by(path: PathGraph, i: int, kept: Kept) -> list[tuple[int, Expr]]:
+    """Extents of a value of the border, by axis: of one that is flat, those that stay."""
+    shape = shape_at(path, i)
+    if i not in kept:
+        return list(enumerate(shape))
+    return list(enumerate(shape[len(shape) - kept[i] :], 1))
+
+
+def roles_of(nodes: list[Any]) -> list[int]:
+    """Per operand from outside its gradient role."""
+    found: dict[int, int] = {}
+    for op in nodes:
+        for ref, kind, type_ in zip(op.refs, op.kinds, op.types, strict=True):
+            if type_ is not None:
+                found[-1 - ref] = kind >> 2
+    return [found[k] for k in range(len(found))]
+
+
+__all__ = ["Function", "Template"]

@@ -1,0 +1,30 @@
+"""Chooses between the compiled and the uncompiled binding, and gives the latter its C helpers."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from wend.core._select import compiled, is_compiled, load_plain
+from wend.runtime.compiled import _launch_select
+
+_LIMIT = 1 << 63
+
+
+def put(address: int, word: int) -> None:
+    """Write a 64-bit word.  Raises OverflowError, as C does, if it is none."""
+    if not -_LIMIT <= word < _LIMIT:
+        raise OverflowError(f"{word} does not fit into 64 bits")
+    _launch_select.put(address, word)
+
+
+def select() -> ModuleType:
+    """The binding that this process uses, registered as `wend.runtime.compiled._bind`."""
+    name = "wend.runtime.compiled._bind"
+    if name in sys.modules:
+        return sys.modules[name]
+    module = compiled(name)
+    if module is not None and is_compiled(_launch_select.select()):
+        _launch_select.use_arrays(module)
+        return module
+    return load_plain(name, _launch_select.STAND_INS | {"put": put})

@@ -1,0 +1,579 @@
+"""Plans of machine code for the CPU.
+
+A `CompiledPlan` holds for all sizes.  For the sizes of a visit it is *bound*: extents, strides and
+places in the arena are worked out, argument blocks filled.  A visit with sizes seen before finds
+its bound plan by comparing types, fills in addresses and run-time numbers, and runs.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+import weakref
+from collections.abc import Iterable
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from wend.base import config
+from wend.base.collecting import CollectionPaused
+from wend.base.errors import CompileDeclined, CompileError
+from wend.compiler.ir.dynamic_offsets import Moving
+from wend.compiler.ir.extent_program import NONE
+from wend.compiler.ir.kernel import Kernel
+from wend.compiler.ir.symbolic_extents import Poly, known
+from wend.compiler.kernels.matmul import matmul
+from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.parallel.partition import WHOLE, WORTH, Cutter, Form, cutter
+from wend.compiler.pipeline import Recipe
+from wend.compiler.verifier import check
+from wend.core._hot import Batch
+from wend.runtime.backend import NoMachineCode
+from wend.runtime.compiled import _bind_select
+from wend.runtime.compiled import packed_weights as packed
+from wend.runtime.compiled import threads as pool
+from wend.runtime.compiled.arena import Placing
+from wend.runtime.compiled.argument_block import RELEASE_BYTES, Visit, frame_of, weights_of
+from wend.runtime.compiled.argument_layout import Skeleton
+from wend.runtime.launcher import LARGE
+from wend.runtime.launcher import launcher as _launch
+from wend.runtime.numpy_executor.plan import ReferencePlan
+
+WORD = np.dtype(np.int64)
+#: Bound plans that one plan keeps.
+MAX_BOUND = 128
+#: Skeletons that are told apart natively.
+MOST_KNOWN = 8
+#: A frame that serves many sizes has so many times the memory of those that it was made for.
+ROOMY = 2
+#: A leaf of more elements is written to in place, by the reference, where a part of it changes.
+MOST_COPIED = 1 << 15
+
+_bind: Any = _bind_select.select()
+#: Plans that have been bound: when there are more threads to share the parts, they are anew.
+_BOUND: weakref.WeakSet[CompiledPlan] = weakref.WeakSet()
+
+
+def unbind_all() -> None:
+    """Forget how plans are bound; what runs goes on in the frame that it has."""
+    for plan in list(_BOUND):
+        plan.bound.clear()
+        plan.track.frames.clear()
+        plan.track.frame = None
+    _BOUND.clear()
+
+
+pool.on_change.append(unbind_all)
+
+
+class Unbound(Exception):
+    """These sizes are better left to the reference."""
+
+
+class CompiledPlan:
+    """Kernels and host steps in order; computes what its reference plan computes."""
+
+    def __init__(self, reference: ReferencePlan, recipe: Recipe, libraries: dict[str, Any]) -> None:
+        self.reference = reference
+        self.recipe = recipe
+        self.libraries = libraries
+        function = recipe.function
+        # Also those of which only extents are read: a plan is bound to the types of all of these.
+        self.leaves = (*function.inputs, *shown_only(recipe))
+        self.bound: dict[Any, Bound | None] = {}
+        self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
+        self.program = np.empty(0, np.int64), 0  # see `tabulate.Row.program`
+        found = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(self.kernels)]
+        cutters = [(n, k, step.packable, c) for n, k, step, c in found if c is not None]
+        adding = [row for row in cutters if row[3].adds]
+        packing = [row for row in cutters if row[2] and not row[3].adds]
+        #: What is asked how it is cut: by one thread, and by several.
+        self.ways = (
+            [self.way(adding, WORTH), self.way(packing, sys.maxsize)], [self.way(cutters, WORTH)]
+        )  # fmt: skip
+        self.nonempty = self.places(
+            {p for together in recipe.nonempty for p in together if not known(p)}
+        )
+        #: Of each result its shape and, if it lies in another array, strides and offset.
+        self.layouts = [
+            part
+            for r in recipe.results
+            for part in ((r.shape,) if r.owns else (r.shape, r.strides, (r.offset,)))
+        ]
+        self.counts = tuple(map(len, self.layouts))
+        #: Of the results that are arrays of their own: their values, by base the place among them.
+        self.made = tuple([r.value for r in recipe.results if r.owns])
+        self.shown = [r for r in recipe.results if not r.owns]
+        owners = [r.base for r in recipe.results if r.owns]
+        self.out_of_base = {base: k for k, base in enumerate(owners)}
+        #: What `_bind.outs_of` asks of these.
+        starts = accumulate([1 if r.owns else 3 for r in recipe.results], initial=0)
+        arrays = [
+            (at, r.dtype.numpy, r.dtype.itemsize, r.value not in recipe.donations)
+            for at, r in zip(starts, recipe.results, strict=False)
+            if r.owns
+        ]
+        self.results = arrays, np.empty, _launch.large, LARGE
+        #: Of those that may take the memory of a leaf: which it is, the leaf, place in a table.
+        self.donated = tuple(
+            [
+                (k, recipe.donations[i], 8 * (1 + len(self.leaves) + k))
+                for k, i in enumerate(self.made)
+                if i in recipe.donations
+            ]
+        )
+        self.gathered = self.places([p for part in self.layouts for p in part])
+        self.moving = Moving(recipe, [p for *_, c in cutters for p in c.polys])
+        self.skeletons: dict[Any, Skeleton] = {}
+        self.placings: dict[Any, Placing] = {}  # by the lifetimes of what is in the arena
+        self.homes: dict[Skeleton, Bound] = {}  # see `fitted`
+        #: The last of them, whether there were several threads then, and its `Bound.fit`.
+        self.last: tuple[Bound, bool, Any] | None = None
+        #: Whether all of it is kernels that write where they are told.
+        self.on_addresses = len(self.kernels) == len(recipe.steps) and all(
+            result.owns for result in recipe.results
+        )
+        self.wanted = reference.wanted
+        self.saved = reference.saved
+        self.given = [r.value for r in recipe.results if r.value in self.wanted]
+        self.sizers: dict[bool, Any] = {}  # see `know`; by whether there are several threads
+        self.track = _launch.Track(
+            reference.path,
+            tuple(sorted(reference.roots)),
+            tuple(reference.grad_leaves),
+        )
+
+    def places(self, polys: Iterable[Poly]) -> np.ndarray:
+        """Where the row of `numbers` has these."""
+        place = self.recipe.function.extents.row.place
+        return np.array([place(p) for p in polys], np.int64)
+
+    def way(self, rows: list[Any], worth: int) -> tuple[list[Cutter], np.ndarray]:
+        """What `_bind.cut_kernels` asks; worth: nanoseconds from which on a kernel is cut.
+
+        rows: (which of the kernels, step, packable, cutter)
+        """
+        words: list[int] = []
+        for n, k, packs, c in rows:
+            least = min(math.ceil(worth / c.cost), sys.maxsize) if c.cost else sys.maxsize
+            words += (n, k, least, packs, c.leading, len(c.polys), *self.places(c.polys).tolist())
+        return [row[3] for row in rows], np.array(words, np.int64)
+
+    def address(self, kernel: Kernel, function: str) -> int:
+        """Where a function of a kernel's module is."""
+        text = kernel.text or matmul.core_text(kernel.source)
+        return int(self.libraries[text].address(function))
+
+    def up_to_date(self) -> tuple[np.ndarray, int]:
+        """The program that computes all polynomials that were asked for, and their number."""
+        row = self.recipe.function.extents.row
+        if self.program[1] < len(row.polynomials):
+            words, n = row.program()
+            self.program = np.array(words, np.int64), n
+        return self.program
+
+    def know(self, skeleton: Skeleton, several: bool) -> Any:
+        """What finds a skeleton's numbers for other sizes, natively; several: threads."""
+        sizer = self.sizers.get(several)
+        known = [] if sizer is None else sizer.known
+        if any(row[0] is skeleton for row in known):
+            return sizer
+        forms = {n: skeleton.forms[k] for n, (k, _) in enumerate(self.kernels)}
+        forms = {n: form for n, form in forms.items() if form is not WHOLE}
+        many = 0 if skeleton.cut else -(-RELEASE_BYTES // 4)
+        row = skeleton, forms, list(skeleton.place_of_weight), many
+        extents = self.recipe.function.extents
+        ways = list(self.ways[several])
+        small = self.places(self.recipe.function.small)
+        asked = self.places({p for cutters, _ in ways for c in cutters for p in c.polys})
+        sizer = self.sizers[several] = _bind.Sizer(
+            program=self.up_to_date(),
+            n_atoms=len(extents.atoms),
+            nonempty=self.nonempty,
+            small=small,
+            most=MOST_COPIED,
+            asked=asked,
+            ways=ways,
+            most_rows=packed.MAX_ROWS,
+            known=[(*row, skeleton.tables), *known[: MOST_KNOWN - 1]],
+            empty=np.empty,
+            word=WORD,
+            gathered=self.gathered,
+            counts=self.counts,
+            results=self.results,
+            frame_like=_launch.frame_like,
+        )
+        return sizer
+
+    def numbers(self, types: Any, args: list[Any]) -> np.ndarray:
+        """The row of all polynomials that were asked for before, see `ir.extent_program`.
+
+        Raises OverflowError if a factor of one does not fit into 64 bits.
+        """
+        extents = self.recipe.function.extents
+        program, n = self.up_to_date()
+        numbers = np.empty(n + len(extents.atoms), np.int64)
+        address = _launch.address_of(numbers)
+        code = _launch.address_of(program)
+        _bind.evaluate(code, len(program), types, args, address, address + 8 * n)
+        return numbers[:n]
+
+    def find(self, values: list[Any], args: list[Any]) -> Bound | None:
+        """The plan bound to these sizes; None if they are left to the reference."""
+        key = self.key(values, args)
+        if key in self.bound:
+            return self.bound[key]
+        if len(self.bound) >= MAX_BOUND:
+            oldest = next(iter(self.bound), key)
+            self.bound.pop(oldest, None)
+            self.track.frames.pop(oldest, None)
+        found = self.bound[key] = self.bind_to(values, args, *key)
+        _BOUND.add(self)
+        if found is not None:
+            self.track.frames[key] = found.frame
+        return found
+
+    def fitted(self, types: list[Any], args: list[Any]) -> tuple[Bound, Any]:
+        """The plan bound to some sizes, and what its frame has to hold for these (`_launch.fit`).
+
+        One frame serves all for which kernels are cut alike: there may be any number of rows.
+        Raises NoMachineCode if these sizes are left to the reference.
+        """
+        several, last = pool.threads() > 1, self.last
+        try:
+            if last is not None and last[1] == several:
+                words = last[2].find(types, args)
+                if words is not None:
+                    return last[0], words
+            sized = Sized(self, types, args)
+            home = self.homes.get(sized.skeleton)
+            words = None if home is None else sized.words_for(home)
+            if home is None or words is None:
+                key = tuple([types[i] for i in self.leaves])
+                among = _launch.sizes_among(self.moving.places, args)
+                home = Bound(self, types, args, key, among, ROOMY)
+                words = home.words_for(home)
+                if words is not None:
+                    if len(self.homes) >= MAX_BOUND:
+                        self.homes.clear()
+                    self.homes[home.skeleton] = home
+            if words is not None:
+                fit = home.fits.get(several)
+                if fit is None:
+                    fit = home.fits[several] = home.fit(words)
+                self.last = home, several, fit
+        except (Unbound, OverflowError, ZeroDivisionError):
+            raise NoMachineCode from None
+        return home, words
+
+    def bind(self, values: list[Any], args: list[Any]) -> Bound | None:
+        """As `find`, for somebody who keeps it."""
+        return self.bind_to(values, args, *self.key(values, args))
+
+    def key(self, values: list[Any], args: list[Any]) -> tuple[Any, Any]:
+        """What tells bound plans apart: the types of the leaves, and the sizes among the args."""
+        types = tuple([values[i].type for i in self.leaves])
+        return types, _launch.sizes_among(self.moving.places, args)
+
+    def bind_to(self, values: list[Any], args: list[Any], types: Any, sizes: Any) -> Bound | None:
+        """As `bind`.  types, sizes: see `key`"""
+        try:
+            return Bound(self, [v.type for v in values], args, types, sizes)
+        except (Unbound, OverflowError, ZeroDivisionError):
+            return None
+
+    def run(self, batch: Batch) -> bool:
+        """Compute; False if the reference has to (a kernel noted a failure, say)."""
+        outcome = _launch.run(self.track, batch)
+        if outcome == 0:
+            bound = self.find(batch.values, batch.args)
+            if bound is None:
+                return False
+            frame = bound.frame
+            while outcome == 0:
+                if frame.busy:  # in another thread
+                    frame = frame_of(bound)
+                self.track.frame = frame
+                outcome = _launch.run_bound(self.track, frame, batch, batch.values, batch.args)
+        return bool(outcome == 1)
+
+    def execute(self, values: list[Any], args: list[Any]) -> dict[int, Any] | None:
+        """The arrays of all results, handed to nobody; None if the reference has to run."""
+        bound = self.find(values, args)
+        if bound is None:
+            return None
+        frame = frame_of(bound)
+        address = _launch.take_arena(frame)
+        try:
+            made = _launch.launch(frame, values, [v.type for v in values], args, address, None)
+            return (
+                None if made is None else _launch.owner_of(frame).environment(frame, values, made)
+            )
+        finally:
+            frame.arena.free()
+
+
+def shown_only(recipe: Recipe) -> list[int]:
+    """The leaves of which nothing but extents is read."""
+    inputs = set(recipe.function.inputs)
+    atoms = recipe.function.extents.atoms
+    return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
+
+
+class Sized(Visit):
+    """What the sizes of a visit come to: numbers, and how kernels are cut.  Raises Unbound.
+
+    terms: what argument blocks need; there may be more behind them
+    """
+
+    whole = False  # whether there is
+
+    def __init__(self, plan: CompiledPlan, types: list[Any], args: list[Any]) -> None:
+        self.plan = plan
+        several = pool.threads() > 1
+        sizer = plan.sizers.get(several)
+        if sizer is not None:
+            found = sizer.find(types, args, self.whole)
+            if found is not None:
+                self.skeleton, self.row, self.terms, self.release = found
+                self.asked = types, args, self.row, sizer.n
+                return
+        self.row = plan.numbers(types, args)
+        self.asked = types, args, self.row, len(self.row)
+        self.check()
+        self.find_form(several)
+
+    def check(self) -> None:
+        """Raise Unbound where these sizes are left to the reference."""
+        plan, recipe, value = self.plan, self.plan.recipe, self.value
+        row, places = _launch.address_of(self.row), _launch.address_of(plan.nonempty)
+        least = _bind.least_of(row, places, len(plan.nonempty))
+        if least == NONE:
+            least = min([value(n) for together in recipe.nonempty for n in together])
+        if least <= 0:
+            raise Unbound
+        if any(value(n) > MOST_COPIED for n in recipe.function.small):
+            raise Unbound
+
+    def find_form(self, several: bool) -> None:
+        """How kernels are cut, and all numbers that argument blocks need; several: threads."""
+        plan = self.plan
+        forms: dict[int, Form] = {}
+        edges: list[int] = []
+        packable: list[int] = []
+        # Where nobody shares the parts, forms of all kinds of sizes are one.
+        for cutters, words in plan.ways[several]:
+            _bind.cut_kernels(
+                cutters, _launch.address_of(words), _launch.address_of(self.row), packed.MAX_ROWS,
+                self.value, forms, edges, packable,
+            )  # fmt: skip
+        key = (tuple(forms.items()), tuple(packable))
+        skeleton = plan.skeletons.get(key)
+        if skeleton is None:
+            if len(plan.skeletons) >= MAX_BOUND:
+                plan.skeletons.clear()
+                plan.placings.clear()
+            by_step = {k: forms.get(n, WHOLE) for n, (k, _) in enumerate(plan.kernels)}
+            skeleton = plan.skeletons[key] = Skeleton(plan, by_step, tuple(packable))
+        else:  # it comes back
+            plan.know(skeleton, several)
+        self.skeleton = skeleton
+        self.terms = skeleton.evaluate(self.row, edges, self.value)
+        written = skeleton.tables.total(_launch.address_of(self.terms))
+        self.release = skeleton.cut or 4 * written >= RELEASE_BYTES
+
+    def words_for(self, home: Bound) -> Any:
+        """What a frame bound to other sizes has to hold for these: see `_launch.fit`.
+
+        None if it does not serve them: there is too little memory.  Words that move are among them.
+        """
+        skeleton = self.skeleton
+        terms = self.terms[: skeleton.n_terms]
+        memory = skeleton.memory_terms
+        if (terms[memory] > ROOMY * home.terms[memory]).any():
+            return None
+        self.words, at = home.words, _launch.address_of(terms)
+        places = home.at + skeleton.at_places
+        return (
+            skeleton.tables.fill,
+            at,
+            places,
+            bool(self.release),
+            weights_of(self, terms, at, places),
+            (terms, home.words),
+        )
+
+
+class Bound(Sized):
+    """A plan for certain sizes.
+
+    words: terms, places and a frame's memory (see `_bind.Tables`)     at: their address
+    layouts: as those of the plan     rest: see `_launch.frame_like`
+    """
+
+    whole = True
+
+    def __init__(
+        self, plan: CompiledPlan, types: list[Any], args: list[Any], key: Any, sizes: Any,
+        room: int = 1,
+    ) -> None:  # fmt: skip
+        """room: how many times the memory that these sizes take"""
+        sizer = plan.sizers.get(pool.threads() > 1) if room == 1 else None
+        found = None if sizer is None else sizer.bind(plan, types, args, key, sizes)
+        self.types = key
+        self.sizes = sizes
+        self.fits: dict[bool, Any] = {}  # see `fit`; by whether there are several threads
+        if found is None:
+            super().__init__(plan, types, args)
+            self.words = self.terms
+            self.at = _launch.address_of(self.words)
+            outs = self.find_results()
+            self.rest = outs, self.release, self.find_memory(room)
+            self.frame: Any = None
+        else:
+            self.plan = plan
+            (
+                self.skeleton, self.words, self.at, self.asked, self.layouts, self.rest, self.frame,
+            ) = found  # fmt: skip
+        if self.frame is None:
+            if self.skeleton.moving:  # what moving args were
+                self.moved = {k: int(args[k]) for k in plan.moving.moves}
+            self.frame = frame_of(self, self.words, self.at + self.skeleton.at_memory)
+
+    def fit(self, words: Any) -> Any:
+        """What finds such words for other sizes that are cut alike, natively.
+
+        words: what `words_for` found for some sizes
+        """
+        skeleton, terms = self.skeleton, words[5][0]
+        return _bind.Fit(
+            self.plan.know(skeleton, pool.threads() > 1),
+            skeleton,
+            self.words,
+            self.at + skeleton.at_places,
+            [(k, ROOMY * int(self.terms[k])) for k in skeleton.memory_terms.tolist()],
+            words[4],
+            [(k, int(terms[k])) for k in skeleton.packed_terms],
+            partial(weights_of, self),
+        )
+
+    def find_memory(self, room: int) -> tuple[int, int, int]:
+        """Find places in the arena; where scratch memory is, its bytes, bytes in all."""
+        skeleton = self.skeleton
+        if room > 1:
+            sizes = self.words[skeleton.memory_terms]
+            self.words[skeleton.memory_terms] = room * sizes
+        found = skeleton.place(self.words, self.at)
+        if room > 1:
+            self.words[skeleton.memory_terms] = sizes
+        return found
+
+    def find_results(self) -> Any:
+        """Which arrays are made."""
+        plan = self.plan
+        row, places = _launch.address_of(self.row), _launch.address_of(plan.gathered)
+        found = _bind.gather(row, places, plan.counts)
+        if found is None:
+            value = self.value
+            found = [tuple([value(p) for p in part]) for part in plan.layouts]
+        self.layouts = found
+        return _bind.outs_of(found, plan.results)
+
+
+class Compilation:
+    """A plan in the making: planned in slices, its kernels compiled in the background."""
+
+    def __init__(self, reference: ReferencePlan) -> None:
+        self.reference = reference
+        self.recipe = begin_recipe(reference, None, sliced=True)
+        self.libraries: dict[str, Any] = {}
+        self.failure: CompileError | None = None
+        self.planned = False
+        self.left: set[str] = set()
+
+    def plan(self, seconds: float) -> None:
+        """Go on planning for about this long, but a slice at least.  Raises CompileError."""
+        if self.planned:
+            return
+        stop = time.perf_counter() + seconds
+        with CollectionPaused():
+            for _ in self.recipe.rest:
+                if time.perf_counter() >= stop:
+                    return
+        self.planned = True
+        check_recipe(self.recipe)
+        texts = kernel_texts(self.recipe)
+        self.left.update(texts)
+        for text, names in texts.items():
+            llvm.compile_later(text, names, self.receiver(text))
+
+    def receiver(self, text: str) -> Any:
+        """What takes one kernel's machine code."""
+
+        def receive(library: Any) -> None:
+            if isinstance(library, CompileError):
+                self.failure = library
+            else:
+                self.libraries[text] = library
+            self.left.discard(text)
+
+        return receive
+
+    @property
+    def ready(self) -> bool:
+        """Whether every kernel is there."""
+        return self.planned and not self.left
+
+    def finish(self) -> CompiledPlan:
+        """The plan.  Raises CompileError if a kernel could not be compiled."""
+        if self.failure is not None:
+            raise self.failure
+        return CompiledPlan(self.reference, self.recipe, self.libraries)
+
+
+def begin_recipe(
+    reference: ReferencePlan, needed: frozenset[int] | None, sliced: bool = False
+) -> Recipe:
+    """The recipe for what a reference plan computes; sliced: the passes are left to the caller."""
+    watch = check if config.settings.verify else None
+    return Recipe(reference.path, needed or reference.wanted | reference.saved, watch, sliced)
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Raise CompileDeclined if the recipe would take more memory than the reference."""
+    if any(not isinstance(step, Kernel) and step.node.prim.donates for step in recipe.steps):
+        # The reference writes in place where it may; host steps do not.
+        raise CompileDeclined("an op that writes into its operand has no kernel")
+
+
+def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
+    """The modules that a recipe needs, and the functions wanted of each."""
+    texts: dict[str, list[str]] = {}
+    for step in recipe.steps:
+        if isinstance(step, Kernel):
+            if step.text:
+                texts[step.text] = [step.name, *step.helpers]
+            else:
+                texts[matmul.core_text(step.source)] = ["product", "pack"]
+            if step.epilogue:
+                texts[step.epilogue] = ["epilogue"]
+    return texts
+
+
+def compile_plan(reference: ReferencePlan, needed: frozenset[int] | None = None) -> CompiledPlan:
+    """The plan for what a reference plan computes, compiled now.  Raises CompileError.
+
+    needed: the values to compute, if they are not the wanted and saved ones
+    """
+    recipe = begin_recipe(reference, needed)
+    check_recipe(recipe)
+    libraries = {
+        text: llvm.compile_module(text, names) for text, names in kernel_texts(recipe).items()
+    }
+    return CompiledPlan(reference, recipe, libraries)
+
+
+__all__ = ["Compilation", "CompiledPlan", "compile_plan"]

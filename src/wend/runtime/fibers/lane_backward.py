@@ -1,0 +1,433 @@
+"""The backward pass of strands that ran as one (see `strands`): as one, too.
+
+Each run leaves one segment for all of its strands; value i of strand r has the number
+r * stride + i there, whichever of the paths that ran as one the strand took.  Gradients between
+the runs of different flushes are rows added to rows: nothing is recorded for them.  Those of
+parameters are put off, and computed once over the rows of all flushes.  Passes that need single
+nodes get them: the paths of all strands, one behind the other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from wend.base import defects
+from wend.base.collecting import CollectionPaused
+from wend.base.errors import GraphError
+from wend.core import _hot
+from wend.core._hot import Batch, Record, Segment, Value
+from wend.runtime.batching import _slabs_select
+from wend.runtime.batching.calls import kernel_if_ready
+from wend.runtime.batching.deferred_backward import LazyPath, Ledger, compute_again
+from wend.runtime.batching.flat_rows import row_of
+from wend.runtime.batching.signatures import ops_of
+from wend.runtime.batching.slabs import MOST_CALLS
+from wend.runtime.compiled import _launch_select
+from wend.runtime.fibers.lanes import Pattern, Weave
+from wend.runtime.numpy_executor.verify_flush import Shadow
+from wend.transforms.differentiate import FREED
+from wend.transforms.history import note_history
+from wend.transforms.rows import is_smooth
+
+_launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
+
+
+class Backward:
+    """How gradients flow back from some of the results, for any number of strands."""
+
+    def __init__(self, weave: Weave, seeded: frozenset[int]) -> None:
+        """seeded: numbers of the results"""
+        self.template = weave.template.seeded(seeded)
+        self.seeds = [k for k in weave.given if k in seeded]
+        #: What `Left.hand_back` is told of the gradients that it finds.
+        self.targets = tuple([(k, weave.wide(k)) for k in self.template.targets])
+        self.calls: dict[int, list[Any]] = {}
+        self.name: Any = None  # of what waits for other flushes, see `Ledger.wait_for`
+        #: Nodes that a pass from these results uses up.
+        self.nodes = reached_nodes(weave, seeded)
+        #: By result, whether a gradient of 0 for it gives gradients of 0.
+        self.smooth = {k: self.is_smooth(weave, k) for k in self.seeds}
+
+    def is_smooth(self, weave: Weave, k: int) -> bool:
+        """See `smooth`."""
+        ops = ops_of(weave.node)
+        nodes = reached_nodes(weave, frozenset([k]))
+        return all(is_smooth(ops[at].prim, weave.programs[at]) for at in nodes)
+
+    def bound_to(self, weave: Weave, n: int) -> list[Any]:
+        """[types of all that it reads, machine code if it is there] for n strands."""
+        found = self.calls.get(n)
+        template = self.template
+        function = template.backward
+        if found is None:
+            if len(self.calls) >= MOST_CALLS:
+                self.calls.clear()
+            types = template.gradient_types(weave.lifted(n), weave.numbers)
+            found = self.calls[n] = [types, None]
+        if found[1] is None and function is not None and function.plan is not None:
+            found[1] = kernel_if_ready(function, found[0], weave.numbers)
+        return found
+
+    def compute(self, read: list[Any], types: list[Any], numbers: list[Any], kernel: Any) -> Any:
+        """The arrays that the backward function makes."""
+        found = None
+        if kernel is not None:
+            try:
+                found = kernel.run(read)
+            except Exception as fault:
+                defects.note(fault)
+        if found is None:
+            function = self.template.backward
+            with np.errstate(all="ignore"):
+                found = [] if function is None else function(list(read), types, numbers)
+        return found
+
+    def find_name(self, kept: list[Any], numbers: list[Any]) -> None:
+        """What only flushes with like rows of what gradients of parameters read have in common.
+
+        One template serves all sizes and numbers, but only rows of one size go together.
+        """
+        sizes = tuple(map(row_of, kept, self.template.border_keeps))
+        # Keys compare exact bits, hence as text.
+        self.name = self.template, sizes, repr(numbers) if numbers else None
+
+
+def reached_nodes(weave: Weave, seeded: frozenset[int]) -> frozenset[int]:
+    """Which ops gradients of these values flow through."""
+    found: set[int] = set()
+    needed = set(seeded)
+    first = weave.node.n_values
+    ops = ops_of(weave.node)
+    for at in range(len(ops) - 1, -1, -1):
+        op = ops[at]
+        first -= op.n_out
+        if op.grad and not needed.isdisjoint(range(first, first + op.n_out)):
+            found.add(at)
+            needed.update(op.refs)
+    return frozenset(found)
+
+
+class Woven(_slabs.Left):  # type: ignore[misc]
+    """What the strands of one run leave for the backward pass (`PathGraph.later`).
+
+    Results go by their local numbers (`Pattern.locals`), values of a strand by their indices.
+    """
+
+    spent: frozenset[int]
+    spent_in: dict[int, set[int]]
+
+    def note_depth(self, segment: Segment, batch: Batch) -> None:
+        """Warn of a history that grows through flushes whose backward pass has run."""
+        note_history(segment, batch)
+
+    def accept_apart(self, owner: Any, r: int, i: int, k: int, g: Any) -> None:
+        """Add to the gradient of value i of strand r: of result k, or (-1) of what a view shows."""
+        if k < 0:
+            value, at = self.shown(i, r)
+            self.give(owner, value, g, at)
+            return
+        seed = self.seed(k)[r, ...]
+        with np.errstate(all="ignore"):
+            np.add(seed, g, out=seed)
+        self.marks[k][r] = 1
+
+    def new_ledger(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> Ledger:
+        """Of a pass that comes by a run of strands for the first time."""
+        return Ledger(owner.pending | {-segment.serial: seeds})
+
+    def check_in(self, owner: Any, segment: Segment) -> None:
+        """Have the gradients that have come noted, and what the reference makes of them."""
+        values, seeds = {}, {}
+        stride = self.stride
+        for r, pattern, _, leaves in strands_of(self.parts, self.leaves):
+            for i, value in zip(pattern.leaves, leaves, strict=True):
+                values[r * stride + i] = value
+            for k, marks in self.marks.items():
+                if marks[r]:
+                    seeds[r * stride + pattern.numbers[k]] = np.array(self.seed(k)[r, ...])
+        path = segment.structure
+        held = {i: value.buffer for i, value in values.items()}
+        shadow = Shadow(path, held, path.types, path.args)
+        owner.ledger.account.pass_by(segment, shadow, seeds, values)
+
+    def unravel(self, segment: Segment, seeds: dict[int, Any]) -> None:
+        """Let single nodes be passed."""
+        self.give_back(seeds)
+        self.resolve(segment)
+
+    def pass_in_parts(self, owner: Any, segment: Segment) -> None:
+        """Push gradients back, where not all strands go on alike, or some have been passed."""
+        parts = self.ways()
+        for _, reached, known in parts:
+            if not self.spent.isdisjoint(known.nodes) or any(
+                not nodes.isdisjoint(known.nodes)
+                for r, nodes in self.spent_in.items()
+                if reached is None or r in reached
+            ):
+                raise GraphError(FREED)
+        for rows, reached, known in parts:
+            self.push(owner, known, rows, reached)
+            if not owner.retain:
+                self.use_up(segment, known.nodes, reached)
+
+    def ways(self) -> list[tuple[Any, Any, Backward]]:
+        """The strands that gradients have come to, by how they go on.
+
+        (those to run, those of them that gradients have come to, how), None for all strands:
+        others may be computed with zeros, where that gives zeros
+        """
+        marks = self.marks
+        if not marks:
+            return []
+        known = self.backward(frozenset(marks))
+        reached = self.reached()
+        uneven = [k for k, m in marks.items() if 0 in m]
+        if 2 * len(reached) > self.n and all(known.smooth[k] for k in uneven):
+            return [(None, None if len(reached) == self.n else reached, known)]
+        found: dict[frozenset[int], list[int]] = {}
+        for r in reached:
+            seeded = frozenset([k for k, m in marks.items() if m[r]])
+            found.setdefault(seeded, []).append(r)
+        return [(rows, rows, self.backward(seeded)) for seeded, rows in found.items()]
+
+    def backward(self, seeded: frozenset[int]) -> Backward:
+        """How gradients flow back from these results."""
+        found: Backward | None = self.weave.backward.get(seeded)
+        if found is None:
+            with CollectionPaused():
+                found = self.weave.backward[seeded] = Backward(self.weave, seeded)
+        return found
+
+    def give_back(self, seeds: dict[int, Any]) -> None:
+        """Gradients as handles, by number."""
+        stride = self.stride
+        strands = list(strands_of(self.parts, self.leaves))
+        for k, marks in self.marks.items():
+            array = self.seed(k)
+            for r, on in enumerate(marks):
+                if on:
+                    g = np.array(array[r, ...])
+                    _, pattern, types, _ = strands[r]
+                    i = pattern.numbers[k]
+                    like = types[i]
+                    type_ = _hot.intern_type(g.shape, like.dtype, like.device)
+                    number, fresh = r * stride + i, _hot.wrap(_hot.held(type_, g))
+                    seeds[number] = seeds[number] + fresh if number in seeds else fresh
+        self.forget()
+
+    def use_up(self, segment: Segment, nodes: frozenset[int], rows: list[int] | None) -> None:
+        """A second pass through these nodes of some strands, or all, finds them gone."""
+        if rows is None or len(rows) == self.n:
+            self.spent = self.spent | nodes
+        else:
+            for r in rows:
+                self.spent_in.setdefault(r, set()).update(nodes)
+        everything = self.weave.n_differentiable
+        if len(self.spent) == everything or (
+            len(self.spent_in) == self.n
+            and all(len(self.spent | own) == everything for own in self.spent_in.values())
+        ):
+            self.let_go(segment)
+
+    def let_go(self, segment: Segment) -> None:
+        """Nothing can be computed from here any more."""
+        path = segment.structure
+        path.spend()
+        segment.types, segment.args = path.numbers_later()
+        segment.inputs.slim_down()
+
+    def some(self, read: list[Any], rows: list[int], types: list[Any]) -> list[Any]:
+        """Of what the backward function reads, the rows of some strands.  types: of these"""
+        return [
+            x[rows]
+            if type(x) is np.ndarray and t.dims[:1] == (len(rows),) and x.shape != t.dims
+            else x
+            for x, t in zip(read, types, strict=True)
+        ]
+
+    def hand_on(
+        self, owner: Any, k: int, g: Any, rows: Any, reached: Any, left: list[Any] | None
+    ) -> None:
+        """Add to the gradient of what operand k shows.
+
+        g: a row for each of the strands `rows`     reached: see `push`
+        left: what `scatter_rows` has left of it; None if nothing has been done
+        """
+        source = self.sources[k]
+        if type(source) is not list:
+            self.give(owner, source, np.asarray(g))
+            return
+        offsets = self.places[k]
+        if rows is None and reached is not None:
+            g = g[reached]
+        rows = range(self.n) if reached is None else reached
+        if len(rows) < self.n:
+            each = len(source) // self.n
+            source = [v for r in rows for v in source[r * each : (r + 1) * each]]
+            offsets = offsets and [offsets[r] for r in rows]
+        g = np.ascontiguousarray(g)
+        size, wide = g.nbytes // len(rows), self.weave.wide(k)
+        if left is None and wide is None:
+            start, left = 0, []
+            for j, v in enumerate(source):
+                n = size if offsets else v.type.nbytes
+                if v.requires_grad:
+                    left.append((start, n, v, offsets[j] if offsets else 0))
+                start += n
+        elif left is None:
+            data = _launch.address_of(g)
+            left = _slabs.scatter_rows(source, offsets, size, data, wide, owner)
+        elements = g.reshape(-1)
+        for start, n, v, at in left or ():
+            part = elements[start // g.itemsize : (start + n) // g.itemsize]
+            self.give(owner, v, part, None if n == v.type.nbytes else at)
+
+    def give(self, owner: Any, value: Any, g: Any, at: int | None = None) -> None:
+        """Add to the gradient of a value from outside.
+
+        at: the byte of it that g begins with; None if g is all of it
+        """
+        with np.errstate(all="ignore"):
+            self.add(owner, value, g, at)
+
+    def add(self, owner: Any, value: Value, g: Any, at: int | None) -> None:
+        """As `give`."""
+        segment, leaf = value.segment, value.leaf
+        if segment is None and leaf is None:
+            return
+        later = None if segment is None else segment.structure.later
+        place = None if at is None else at // g.itemsize
+        if leaf is None and type(later) is not Woven:
+            g = g if at is not None else g.reshape(value.type.dims)
+            owner.ledger.hand_on(owner, value, g, place)
+            return
+        if place is not None:
+            whole = np.zeros(value.type.dims, g.dtype)
+            whole.reshape(-1)[place : place + g.size] = g.reshape(-1)
+            g = whole
+        g = g.reshape(value.type.dims)
+        if leaf is not None:
+            owner.ledger.add(value, g)
+        else:
+            later.accept(owner, value.seg_index, g)  # type: ignore[union-attr]
+            owner.come_by(segment)
+
+    def resolve(self, segment: Segment) -> None:
+        """Compute once more, node by node, what the segment has to keep for its nodes.
+
+        Raises GraphError if a pass has gone through a part of it.
+        """
+        if self.spent or self.spent_in:
+            raise GraphError(FREED)
+        path = segment.structure
+        stride = self.stride
+        values = [_hot.held(t, None) for t in path.types]
+        roots = []
+        for r, pattern, _, leaves in strands_of(self.parts, self.leaves):
+            for i, value in zip(pattern.leaves, leaves, strict=True):
+                values[r * stride + i] = value
+            roots += [r * stride + i for i in pattern.open_from(self.weave.given)]
+        segment.types, segment.args = path.types, path.args
+        segment.inputs = dict(segment.inputs.items())
+        compute_again(segment, values, roots)
+
+
+class Paths(LazyPath):
+    """The paths of all strands of a run, which waits there."""
+
+    def __init__(self, woven: Woven) -> None:
+        # It leads to the run until that is spent; a way back from there would be a cycle.
+        super().__init__(
+            functools.partial(
+                content_of, woven.parts, woven.stride, woven.args, woven.leaves, woven.loose
+            )
+        )  # fmt: skip
+        self.wait(woven)
+
+    def numbers_later(self) -> tuple[list[Any], list[Any]]:
+        """The types of all values and the run-time args, which are there once the nodes are."""
+        if "_made" not in self.__dict__:
+            return self.types, self.args
+        types: list[Any] = []
+        args: list[Any] = []
+        self._made = functools.partial(filled, self._made, types, args)
+        return types, args
+
+
+def filled(
+    content: Callable[[], tuple[list[Any], list[Any], list[Any]]],
+    types: list[Any],
+    args: list[Any],
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The content of a path, whose types and args are these lists from now on."""
+    states, types[:], args[:] = content()
+    return states, types, args
+
+
+def strands_of(
+    parts: list[tuple[Any, ...]], leaves: list[Value]
+) -> Iterator[tuple[int, Pattern, list[Any], list[Value]]]:
+    """Of each strand its number, pattern, types and leaves.  parts, leaves: see `_slabs.Left`"""
+    for first, end, pattern, at, types in parts:
+        n = len(pattern.leaves)
+        for r in range(first, end):
+            yield r, pattern, types, leaves[at + (r - first) * n : at + (r - first + 1) * n]
+
+
+def content_of(
+    parts: list[tuple[Any, ...]],
+    stride: int,
+    args: list[list[Any]],
+    leaves: list[Value],
+    loose: dict[int, list[Any]],
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The content of the paths of several strands, one behind the other: see `_slabs.Left`."""
+    found, patterns = [], []
+    for r, pattern, types, entered in strands_of(parts, leaves):
+        own = list(types)
+        for i, value in zip(pattern.leaves, entered, strict=True):
+            own[i] = value.type
+        for i, type_ in zip(pattern.loose, loose.get(r, ()), strict=True):
+            own[i] = type_
+        found += own
+        found += own[:1] * (stride - len(own))  # of numbers that nothing has
+        patterns.append(pattern)
+    return copies_of(patterns, stride, args), found, flat(args)
+
+
+def flat(rows: list[list[Any]]) -> list[Any]:
+    """What is in several lists."""
+    return [x for row in rows for x in row]
+
+
+COPIED = (
+    "prim", "mode", "out_type", "code", "program", "outs", "lasti", "within", "n_in", "n_out",
+    "requires_grad", "many",
+)  # fmt: skip
+
+
+def copies_of(patterns: list[Pattern], stride: int, args: list[list[Any]]) -> list[Any]:
+    """The steps of the paths of several strands, one behind the other."""
+    found = []
+    at = arg0 = 0
+    for pattern, own in zip(patterns, args, strict=True):
+        for state in pattern.states:
+            copy = Record.__new__(Record)
+            for name in COPIED:
+                setattr(copy, name, getattr(state, name))
+            copy.first = state.first + at
+            copy.arg0 = state.arg0 + arg0
+            for name in ("i0", "i1", "i2"):
+                i = getattr(state, name)
+                setattr(copy, name, i if i < 0 else i + at)
+            if state.rest is not None:
+                copy.rest = tuple([i + at for i in state.rest])
+            found.append(copy)
+        at += stride
+        arg0 += len(own)
+    return found

@@ -1,0 +1,482 @@
+"""Turns of many fibers, run together: those that took the same path are one batch.
+
+What a fiber records between two stops is a path of its own, a *strand*, and hangs in the trie as
+any other.  Strands that end in one state did the same, on operands of the same types: a `Weave`
+runs them as one, the path put over an axis of strands by the batching rules.  To find it is one
+lookup per strand, whatever the number of ops.  What is the same for all (parameters) is read where
+it lies.
+
+Paths may do the same and differ only in where operands come from: a constant in one is a row of
+an earlier turn's result in the other, or a row that a view shows.  Their patterns are *kin*: they
+have their weaves in common, and their strands run as one, part by part behind each other.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from typing import Any
+
+import numpy as np
+
+from wend.base.collecting import CollectionPaused
+from wend.core import _hot
+from wend.core._hot import Batch, LeafPrimitive
+from wend.ops.slicing import Select
+from wend.runtime.batching import _grouper_select, _slabs_select
+from wend.runtime.batching.calls import block_of, kernel_if_ready
+from wend.runtime.batching.forward import structure_key
+from wend.runtime.batching.signatures import (
+    BOOK,
+    LARGEST_OPERAND,
+    SHARED,
+    STACK,
+    code,
+    offset,
+    ops_of,
+)
+from wend.runtime.batching.slabs import MOST_CALLS, wideness
+from wend.runtime.batching.templates import Template
+from wend.runtime.compiled import _launch_select
+from wend.runtime.compiled.arena import aligned
+from wend.transforms.rows import batches as has_batching_rules
+
+_sort: Any = _grouper_select.select()
+_launch: Any = _launch_select.select()
+_slabs: Any = _slabs_select.select()
+
+#: How often a path must have been taken before: what never comes back is not worth a weave.
+PASSED = 8
+#: What a state keeps its weaves under, among its plans.
+KEY = "weaves"
+#: The role of a parameter: it is held, requires grad, and is a user's.
+PARAMETER = 7
+#: Structures of one kin (by types, sizes, what is shared) that are kept.
+MOST_WEAVES = 64
+#: What is larger (bytes) and the same for all strands of a part is not repeated for each of them.
+MOST_REPEATED = 1 << 12
+
+#: The strands of one path that run together with others.
+Part = tuple["Pattern", list[Batch]]
+
+
+class Entry(_slabs.Source):  # type: ignore[misc]
+    """An operand from outside: a leaf, rows of one that a view shows, or leaves joined by an op.
+
+    What a view shows is an address, and what an op lays one behind the other is copied there.
+    picks: whether it is one of the rows, whose number is an arg
+    """
+
+    __slots__ = ()
+
+    def __init__(self, index: int, leaves: tuple[int, ...], role: int, view: Any = None) -> None:
+        if view is None:
+            super().__init__(index, leaves[0], leaves, role, None, 0, 0, False)
+            return
+        n_args = len(view.prim.size_mask)
+        picks = isinstance(view.prim, Select) and n_args == 1
+        super().__init__(index, leaves[0], leaves, role, view.prim, view.arg0, n_args, picks)
+
+    def place(self, value: Any, args: list[Any]) -> int:
+        """From which byte of a leaf's value the view shows it; -1 if it is not dense."""
+        key = (self.prim, value.type, tuple(args[self.arg0 : self.arg0 + self.n_args]))
+        found = _sort.OFFSETS.get(key)
+        return offset(key) if found is None else int(found)
+
+    def shown(self, batch: Batch) -> Any:
+        """The rows as an array."""
+        value = batch.values[self.leaf]
+        if value.extra is not None:
+            value = _hot.held(value.type, np.array(value.buffer, order="C"))
+        type_ = batch.values[self.index].type
+        base = np.ascontiguousarray(value.buffer)
+        at = self.place(value, batch.args) // type_.dtype.itemsize
+        count = type_.nbytes // type_.dtype.itemsize
+        return base.reshape(-1)[at : at + count].reshape(type_.dims)
+
+
+class Pattern(_slabs.Path):  # type: ignore[misc]
+    """A path, and the values of it that are wanted: what its strands have in common but types.
+
+    locals     of the values that are made, by index: their numbers in weaves     numbers: back
+    """
+
+    def __init__(self, batch: Batch, live: list[int]) -> None:
+        self.live = live
+        self.states = batch.states
+        self.stride = len(batch.values)
+        self.ops: list[Any] = []
+        self.entries: list[Entry] = []
+        self.args: list[int] = []  # places of the run-time args that are not part of an address
+        self.views: dict[int, Entry] = {}  # that are wanted, by index
+        self.locals: dict[int, int] = {}
+        self.opens: dict[tuple[int, ...], tuple[int, ...]] = {}
+        self.suited = self._read(batch, set(live))
+        #: Whether a backward pass may start from what a strand leaves.
+        self.open = any(batch.values[i].requires_grad for i in live)
+        if self.suited:
+            self.kin = kin_of(self)
+
+    def _read(self, batch: Batch, live: set[int]) -> bool:
+        """Sort the steps into operands and ops; False if others have to run them."""
+        leaves: list[int] = []
+        roles: dict[int, int] = {}
+        views: dict[int, Entry] = {}
+        entered: set[int] = set()
+        for state in self.states:
+            prim, first = state.prim, state.first
+            if isinstance(prim, LeafPrimitive):
+                value = batch.values[first]
+                leaves.append(first)
+                roles[first] = 2 | value.requires_grad | (4 if value.leaf is not None else 0)
+                continue
+            if state.is_step or state.mode.recompute or code(prim, state) == _sort.UNSUITED:
+                return False
+            ins = state.operand_indices()
+            if ins and ins[0] in roles and is_leading(prim):
+                view = Entry(first, (ins[0],), roles[ins[0]] & 3, state)
+                if view.place(batch.values[ins[0]], batch.args) >= 0:
+                    views[first] = view
+                    if first in live:
+                        self.views[first] = view
+                    continue
+            if first not in live and all(i in roles for i in ins) and lays_out(state, batch):
+                role = 2 | any(roles[i] & 1 for i in ins)
+                views[first] = Entry(first, tuple(ins), role)
+                continue
+            if not has_batching_rules(prim, state.program):
+                return False
+            for i in ins:
+                if i in entered or (i not in roles and i not in views):
+                    continue
+                entered.add(i)
+                self.entries.append(views.get(i) or Entry(i, (i,), roles[i]))
+            self.ops.append(state)
+            self.args.extend(range(state.arg0, state.arg0 + len(prim.size_mask)))
+            for k in range(state.n_out):
+                self.locals[first + k] = len(self.locals)
+        self.numbers = list(self.locals)
+        #: As `locals`, by index; -1 for the others.
+        self.number_at = [self.locals.get(i, -1) for i in range(self.stride)]
+        #: The values that are wanted, in the order in which weaves give them.
+        self.made = [i for i in self.numbers if i in live]
+        self.indices = tuple([entry.index for entry in self.entries])
+        self.places = {i: k for k, i in enumerate(self.indices)}
+        self.leaves = tuple(leaves)
+        #: Views that nothing of the path reads: strands may differ in their types.
+        self.loose = tuple([i for i in views if i not in self.places])
+        self.roles = tuple([entry.role for entry in self.entries])
+        #: Of the entries, those that may be the same for all.
+        self.single = tuple(
+            [e.leaf if e.prim is None and e.index == e.leaf else -1 for e in self.entries]
+        )
+        #: Leaves that gradients may flow to: (index, entry that gathers it, how many this joins,
+        #: which of these it is), or (index, -1, 1, place among the leaves).
+        self.reads: list[tuple[int, int, int, int]] = []
+        known: set[int] = set()
+        for k, e in enumerate((*self.entries, *self.views.values())):
+            for at, i in enumerate(e.leaves):
+                if e.role & 1 and i not in known:
+                    known.add(i)
+                    gathered = k < len(self.entries)
+                    self.reads.append(
+                        (i, k, len(e.leaves), at) if gathered else (i, -1, 1, leaves.index(i))
+                    )
+        #: Of each view (view, number of what it shows among the leaves), by index.
+        self.shows = {i: (e, leaves.index(e.leaf)) for i, e in self.views.items()}
+        #: The views that a gradient may come to.
+        self.open_views = tuple([i for i in self.views if batch.values[i].requires_grad])
+        #: The first value of the first op.
+        self.begins = self.ops[0].first if self.ops else -1
+        return bool(self.made)
+
+    def open_from(self, given: tuple[int, ...]) -> tuple[int, ...]:
+        """The values of a strand that a backward pass may begin with, by index.
+
+        given: those of what is made, by number
+        """
+        found = self.opens.get(given)
+        if found is None:
+            found = self.opens[given] = (*[self.numbers[k] for k in given], *self.open_views)
+        return found
+
+    def references(self) -> list[tuple[int, ...]]:
+        """The operands of each op: numbers of what is made, or -1 - number of an entry."""
+        locals_, places = self.locals, self.places
+        return [
+            tuple([locals_[i] if i in locals_ else -1 - places[i] for i in op.operand_indices()])
+            for op in self.ops
+        ]
+
+
+class Kin:
+    """Patterns that compute the same, wherever their operands come from, and how they are run."""
+
+    def __init__(self) -> None:
+        self.weaves: dict[Any, Weave | None] = {}
+        #: The one asked for before: its key, itself, and its row of `large`.
+        self.last: tuple[Any, ...] = (None, None, None, None, ())
+        self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature and roles
+        #: Large operands that are repeated for each strand, by signature and what is shared.
+        self.large: dict[Any, list[int]] = {}
+
+    def weave(self, signature: Any, parts: list[Part]) -> Weave | None:
+        """How these strands are run; None if others have to, or each part by itself."""
+        pattern, members = parts[0]
+        roles = pattern.roles
+        for other, _ in parts[1:]:
+            if other.roles != roles:
+                roles = tuple(map(operator.or_, roles, other.roles))
+        if len(parts) == 1 and len(members) == 1:  # all would be the same for all
+            shared = self.usual.get((signature, roles))
+            if shared is None:
+                flags = zip(pattern.single, roles, strict=True)
+                shared = tuple([at >= 0 and role == PARAMETER for at, role in flags])
+        else:
+            shared = _slabs.shared_by(parts)
+        last = self.last  # is compared in much less time than a key is hashed
+        known = last[0] == signature and last[1] == roles and last[2] == shared
+        large = last[4] if known else self.large_of(signature, shared)
+        if large and len(parts) > 1 and repeats_much(large, parts):
+            return None
+        if known:
+            return last[3]  # type: ignore[no-any-return]
+        key = (signature, roles, shared)
+        found = self.weaves.get(key, self)
+        if found is self:
+            if len(self.weaves) >= MOST_WEAVES:
+                self.weaves.clear()
+                self.usual.clear()
+            with CollectionPaused():
+                found = self.weaves[key] = make_weave(pattern, members, roles, shared)
+            self.usual[signature, roles] = shared
+        self.last = (*key, found, large)
+        return found  # type: ignore[return-value]
+
+    def large_of(self, signature: Any, shared: tuple[bool, ...]) -> list[int]:
+        """The operands of strands' own that are large."""
+        large = self.large.get((signature, shared))
+        if large is None:
+            if len(self.large) >= MOST_WEAVES:
+                self.large.clear()
+            pairs = zip(signature, shared, strict=False)
+            large = [k for k, (t, on) in enumerate(pairs) if not on and t.nbytes > MOST_REPEATED]
+            self.large[signature, shared] = large
+        return large
+
+
+def repeats_much(large: list[int], parts: list[Part]) -> bool:
+    """Whether running these parts as one copies much that each of them reads in place."""
+    for part in parts:
+        if len(part[1]) > 1:
+            own = _slabs.shared_by([part])
+            if any(own[k] for k in large):
+                return True
+    return False
+
+
+#: By what their patterns have in common, as long as one of these is there.
+KINS: weakref.WeakValueDictionary[Any, Kin] = weakref.WeakValueDictionary()
+
+
+def kin_of(pattern: Pattern) -> Kin:
+    """The patterns that compute the same as this one, on operands of the same kinds.
+
+    A kind tells leaves of users from the rest, and how many values lie behind each other; not
+    whether a gradient is wanted.
+    """
+    ops = zip(pattern.ops, pattern.references(), strict=True)
+    key = (
+        tuple([(op.prim, op.program, op.mode, op.requires_grad, refs) for op, refs in ops]),
+        tuple([pattern.locals[i] for i in pattern.made]),
+        tuple([(e.role if e.role & 4 else 0, len(e.leaves)) for e in pattern.entries]),
+    )
+    found = KINS.get(key)
+    if found is None:
+        found = KINS[key] = Kin()
+    return found
+
+
+def is_leading(prim: Any) -> bool:
+    """Whether an op shows some rows of its operand."""
+    return bool(prim.is_view) and getattr(prim, "dim", None) == 0
+
+
+def lays_out(state: Any, batch: Batch) -> bool:
+    """Whether an op does nothing but to lay its operands one behind the other."""
+    values, prim = batch.values, state.prim
+    out = values[state.first].type
+    types = [values[i].type for i in state.operand_indices()]
+    if any(t.dtype is not out.dtype for t in types) or sum(t.nbytes for t in types) != out.nbytes:
+        return False
+    if not prim.is_composite:
+        return bool(prim.joins_rows())
+    graph = state.program.graph
+    *shaped, last = graph.nodes
+    names = {i: i for i in range(graph.n_inputs)}
+    for node in shaped:
+        if not (node.prim.is_view and node.prim.checks_strides):
+            return False
+        names[node.outputs[0]] = names.get(node.inputs[0], -1)
+    return bool(last.prim.joins_rows()) and [names.get(i, -1) for i in last.inputs] == list(
+        range(graph.n_inputs)
+    )
+
+
+def make_weave(
+    pattern: Pattern, members: list[Batch], roles: tuple[int, ...], shared: tuple[bool, ...]
+) -> Weave | None:
+    """A weave of new structure."""
+    values = members[0].values
+    for entry, on in zip(pattern.entries, shared, strict=True):
+        type_ = values[entry.index].type
+        if type_.nbytes == 0 or (not on and type_.nbytes > LARGEST_OPERAND):
+            return None
+    if False not in shared or any(values[i].type.nbytes == 0 for i in pattern.live):
+        return None
+    return Weave(pattern, members[0], roles, shared, len(members))
+
+
+class Bound:
+    """A weave for a certain number of strands."""
+
+    def __init__(self, weave: Weave, n: int) -> None:
+        self.types = weave.lifted(n)
+        #: Where operands lie in one block: (offset, bytes of each strand, shape, dtype, strides),
+        #: None for what is the same for all.
+        self.rows: list[Any] = []
+        space = 0
+        for t, on, size in zip(self.types, weave.shared, weave.sizes, strict=True):
+            if on:
+                self.rows.append(None)
+                continue
+            like = np.empty(t.dims, t.dtype.numpy)
+            self.rows.append((space, size, like.shape, like.dtype, like.strides))
+            space += aligned(like.nbytes)
+        #: The block: (make, shape, dtype).
+        self.gathered = block_of(space)
+        self.kernel: Any = None
+        self.inner: tuple[Any, ...] = ()  # of results that may lie in a block, see `Kernel`
+        self.slots: Any = None  # see `_slabs.Left`, as for the next
+        self.room: Any = None
+
+    def find_slots(self, weave: Weave, results: list[Any]) -> None:
+        """Where gradients of results will be."""
+        self.slots = [None] * (max(weave.given, default=-1) + 1)
+        space = 0
+        for k, array in zip(weave.exported, results, strict=False):
+            if k not in weave.given:
+                continue
+            row = array.nbytes // array.shape[0]
+            wide = wideness(array.dtype)
+            self.slots[k] = space, row, array.shape, array.dtype, array.strides, wide
+            space += aligned(array.nbytes)
+        self.room = block_of(space)
+
+    def ready(self, weave: Weave) -> Any:
+        """The machine code, once it is there."""
+        if self.kernel is None:
+            forward, own = weave.template.forward, len(weave.exported)
+            self.kernel = kernel_if_ready(forward, self.types, weave.numbers, own)
+            if self.kernel is None:
+                return None
+            n, inner = len(self.types), self.kernel.inner
+            self.inner = tuple([inner[k - n] if k >= n else None for k in self.kernel.picks])
+        return self.kernel
+
+
+class Weave:
+    """Strands of one structure, run as one.  Values that are made go by their local numbers.
+
+    exported   the values that are wanted, in the order of the template's results
+    given      those of them that a gradient may come to
+    leafy      the operands that are users' leaves
+    """
+
+    def __init__(
+        self,
+        pattern: Pattern,
+        batch: Batch,
+        roles: tuple[int, ...],
+        shared: tuple[bool, ...],
+        n: int,
+    ) -> None:
+        self.shared = shared
+        self.node = region_of(pattern, batch, roles, shared)
+        self.programs = [state.program for state in pattern.ops]
+        self.types = [batch.values[entry.index].type for entry in pattern.entries]
+        self.leafy = [k for k, role in enumerate(roles) if role & 4]
+        self.exported = [pattern.locals[i] for i in pattern.made]
+        mask = sum(1 << k for k in self.exported)
+        grad = any(batch.values[i].requires_grad for i in pattern.made)
+        nodes = ops_of(self.node)
+        self.numbers = [a for op in nodes for a in op.args]
+        key = ("strands", structure_key(nodes, self.types), shared, mask, grad)
+        found: Template | None = BOOK.templates.get(key)
+        if found is None:
+            # For 1, dims that are always 1 would be taken to be the number of strands.
+            found = BOOK.templates[key] = Template(
+                self.node, self.types, max(n, 2), mask, grad, at_once=False
+            )
+        self.template = found
+        given = zip(self.exported, self.template.given, strict=True)
+        self.given = tuple([k for k, on in given if on and self.template.body is not None])
+        self.n_differentiable = sum(op.grad for op in nodes)
+        self.bound: dict[int, Bound] = {}
+        self.backward: dict[frozenset[int], Any] = {}
+        self.sizes = [t.nbytes for t in self.types]
+
+    def wide(self, k: int) -> bool | None:
+        """Whether gradients of operand k are added as float64; None if not by native code."""
+        return wideness(self.types[k].dtype.numpy)
+
+    def lifted(self, n: int) -> list[Any]:
+        """The types of the operands of n strands."""
+        return [
+            t if on else _hot.intern_type((n, *t.dims), t.dtype, t.device)
+            for t, on in zip(self.types, self.shared, strict=True)
+        ]
+
+    def bound_to(self, n: int) -> Bound:
+        """What depends on the number of strands."""
+        found = self.bound.get(n)
+        if found is None:
+            if len(self.bound) >= MOST_CALLS:
+                self.bound.clear()
+            found = self.bound[n] = Bound(self, n)
+        return found
+
+    def compute(self, at: Bound, operands: list[Any]) -> tuple[list[Any] | None, Any]:
+        """As `Kernel.run_in_block`, as long as there is no machine code."""
+        with np.errstate(all="ignore"):
+            found: list[Any] = self.template.forward(operands, at.types, self.numbers)
+        return [np.ascontiguousarray(a).reshape(a.shape) for a in found], None
+
+
+def region_of(
+    pattern: Pattern, batch: Batch, roles: tuple[int, ...], shared: tuple[bool, ...]
+) -> Any:
+    """A path as the region that templates are made of."""
+    node = _sort.Node(None, None, (), (), (), (), False, 0)
+    entered: set[int] = set()
+    for state, refs in zip(pattern.ops, pattern.references(), strict=True):
+        kinds: list[int] = []
+        types: list[Any] = []
+        for i, ref in zip(state.operand_indices(), refs, strict=True):
+            if ref >= 0 or ref in entered:
+                kinds.append(0)
+                types.append(None)
+                continue
+            entered.add(ref)
+            k = -1 - ref
+            kinds.append((SHARED if shared[k] else STACK) | roles[k] << 2)
+            types.append(batch.values[i].type)
+        args = batch.args[state.arg0 : state.arg0 + len(state.prim.size_mask)]
+        node = _sort.Node(
+            node, state.prim, refs, tuple(kinds), tuple(types), tuple(args),
+            state.requires_grad, state.n_out,
+        )  # fmt: skip
+        node.n_operands = len(entered)
+        node.smooth = True
+    node.shared = shared
+    return node

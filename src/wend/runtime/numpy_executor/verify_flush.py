@@ -1,0 +1,282 @@
+"""WEND_VERIFY=1: each flush, and each backward pass through it, beside the reference.
+
+What runs is what runs without it: plans of machine code in their frames, groups off the trie,
+weaves of strands, writes into donated memory. Before a flush its leaves are copied; the reference
+computes from the copies what the flush is to give, and what has come is compared behind it.
+Gradients that no flush computes are compared where they are handed over:
+
+- a backward pass that runs at once with its flush: all that it gives (`check_gradients`);
+- one that goes through what earlier flushes left: what each of these should hand on is kept in an
+  `Account` of the pass, and compared with what the next one begins with, and with the leaves' sums.
+
+Not compared: a flush that calls users' functions, which must not run twice, or that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from wend.base import config
+from wend.base.dtypes import from_numpy
+from wend.base.errors import DefectError
+from wend.core import _hot
+from wend.core._hot import Batch, Segment, Value
+from wend.core.graph import PathGraph
+from wend.core.provenance import last_site, locate
+from wend.runtime.numpy_executor.plan import ReferencePlan
+from wend.runtime.numpy_executor.runners import graph_runner
+from wend.runtime.numpy_executor.verify import (
+    agree,
+    bytes_of_dtype,
+    evaluate,
+    magnitude,
+    narrowest,
+    terms_of_sums,
+    verify,
+)
+from wend.transforms.differentiate import segment_step
+from wend.transforms.quick import NOTHING, Whole
+
+#: Gradients by id of what they belong to.
+Gradients = dict[int, Any]
+
+
+class Shadow:
+    """What the reference makes of a path, from copies of its leaves."""
+
+    def __init__(self, path: PathGraph, leaves: dict[int, Any], types: list[Any], args: list[Any]):
+        self.path = path
+        self.leaves = leaves
+        self.types = types
+        self.args = args
+        #: Bytes of the narrowest float of all: what is computed from it has its rounding.
+        self.width = min([bytes_of_dtype(t.dtype.numpy) for t in types if t is not None], default=8)
+
+    def run(self, wanted: frozenset[int], roots: frozenset[int]) -> Any:
+        """(plan, all values) of what is wanted and what gradients of `roots` need; None if not."""
+        plan = ReferencePlan(self.path, wanted, roots)
+        if any(node.prim.calls_user for node in self.path.nodes):
+            return None
+        if any(self.leaves.get(i) is None for i in plan.leaves):
+            return None
+        env = evaluate(plan, self.leaves, self.types, self.args)
+        return None if env is None else (plan, env)
+
+    def gradients(self, seeds: Gradients) -> Gradients | None:
+        """Gradients of the leaves, by id, from those of results (None for ones); None if not."""
+        roots = frozenset(seeds)
+        done = self.run(roots, roots)
+        order = tuple(sorted(seeds))
+        part = Whole(self.path, order, ()).part
+        if done is None or part is None:
+            return None if done is None else {}
+        env = done[1]
+        given = [np.ones_like(env[i]) if seeds[i] is None else np.array(seeds[i]) for i in order]
+        step = segment_step(self.path, part, order, False, NOTHING)
+        args = [_hot.evaluate(e, self.types, self.args) for e in step.args]
+        operands = given + [env[i] for i in step.inputs]
+        types = [
+            _hot.intern_type(a.shape, from_numpy(a.dtype), self.types[0].device) for a in operands
+        ]
+        with np.errstate(all="ignore"):
+            found = graph_runner(step.graph)(operands, types, args)
+        return {i: np.array(g) for i, g in zip(step.targets, found, strict=True) if g is not None}
+
+
+# -- flushes ------------------------------------------------------------------------------------
+
+#: Shadows of the flushes under way, by the id of their list of values.
+_shadows: dict[int, Shadow] = {}
+
+
+def shadow_of(batch: Batch) -> Shadow:
+    """Copies of what a flush begins with."""
+    path = PathGraph(batch.states, batch.values, batch.args)
+    leaves = {i: batch.values[i].buffer for i, _ in path.leaves}
+    copies = {i: None if a is None else np.array(a) for i, a in leaves.items()}
+    return Shadow(path, copies, [v.type for v in batch.values], list(batch.args))
+
+
+def execute(batch: Batch, live: list[int]) -> None:
+    """Compute the live values of a flush, and raise DefectError if they are not the reference's."""
+    shadow = shadow_of(batch)
+    done = shadow.run(frozenset(live), frozenset())
+    number = id(batch.values)
+    _shadows[number] = shadow
+    try:
+        verify_plan(batch, live)
+        _plain["execute"](batch, live)
+    finally:
+        _shadows.pop(number, None)
+    if done is not None:
+        compare(batch, live, shadow, *done)
+
+
+def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
+    """As `execute`, for what several fibers have pending."""
+    shadows = [shadow_of(batch) for batch in batches]
+    done = [s.run(frozenset(live), frozenset()) for s, live in zip(shadows, lives, strict=True)]
+    _plain["execute_many"](batches, lives)
+    for batch, live, shadow, row in zip(batches, lives, shadows, done, strict=True):
+        if row is not None:
+            compare(batch, live, shadow, *row)
+
+
+def verify_plan(batch: Batch, live: list[int]) -> None:
+    """Hold the plan that the launcher is going to run against the reference: it names the op."""
+    plans = None if batch.state is None else batch.state.plans
+    plan = None if plans is None else plans.get(tuple(live))
+    compiled = getattr(plan, "compiled", None)
+    if compiled is not None and batch.state.passed > 0:
+        verify(compiled, batch)
+
+
+def compare(batch: Batch, live: list[int], shadow: Shadow, plan: Any, env: list[Any]) -> None:
+    """Raise DefectError, with the user's line, for the first value that is another one."""
+    terms, widths = terms_of_sums(plan, env, batch), narrowest(plan, env)
+    for i in sorted(live):
+        found = batch.values[i].buffer
+        if found is None or agree(found, env[i], terms.get(i, 0.0), widths.get(i, 8)):
+            continue
+        node = next((n for n in shadow.path.nodes if i in n.outputs), None)
+        name = "a value from outside" if node is None else node.prim.name
+        fault = DefectError(
+            f"{name}: what was computed and the reference differ{apart(found, env[i])}; "
+            "this is a defect of Wend"
+        )
+        raise locate(fault, name, batch, i, shadow.path)
+
+
+def apart(found: Any, expected: Any) -> str:
+    """How far two arrays are apart, for a message."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        kinds = [f"{a.dtype}{list(a.shape)}" for a in (found, expected)]
+        return f" ({kinds[0]}, not {kinds[1]})"
+    if found.dtype.kind == "c" or not found.size:
+        return ""
+    far = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+    at = np.unravel_index(np.argmax(np.nan_to_num(far, nan=np.inf)), far.shape)
+    return f" ({found[at]}, not {expected[at]}, at {[int(k) for k in at]})"
+
+
+# -- backward passes ----------------------------------------------------------------------------
+
+
+def check_gradients(batch: Batch, seeds: Gradients, found: Iterable[tuple[int, Any]]) -> None:
+    """Raise DefectError if a backward pass that ran with its flush gave other gradients."""
+    shadow = _shadows.get(id(batch.values))
+    expected = None if shadow is None else shadow.gradients(seeds)
+    if shadow is None or expected is None:
+        return
+    given = dict(found)
+    scale = scale_of([*seeds.values(), *expected.values()])
+    for i in sorted(expected.keys() | given.keys()):
+        value = batch.values[i]
+        if value.leaf is not None and not value.leaf.requires_grad:
+            continue
+        if not same_gradient(given.get(i), expected.get(i), shadow.width, scale):
+            raise differing(given.get(i), expected.get(i), last_site(batch.states, batch.sites))
+
+
+def scale_of(gradients: Iterable[Any]) -> float:
+    """The largest element of some gradients: what adds up to nothing is rounded on its scale."""
+    return max([magnitude(np.asarray(g)) for g in gradients if g is not None], default=0.0)
+
+
+def same_gradient(found: Any, expected: Any, width: int, scale: float) -> bool:
+    """Whether two gradients agree; None is one of zeros.
+
+    width: see `Shadow`     scale: of what was added up
+    """
+    if found is None or expected is None:
+        some = expected if found is None else found
+        return some is None or not np.any(np.asarray(some))
+    found, expected = np.asarray(found), np.asarray(expected)
+    return found.size == expected.size and agree(
+        found.reshape(expected.shape), expected, max(magnitude(expected), scale), width
+    )
+
+
+def differing(found: Any, expected: Any, site: Any) -> DefectError:
+    """The error of a gradient that is another one."""
+    if found is None or expected is None:
+        how = " (none was given)" if found is None else " (there should be none)"
+    else:
+        how = apart(found, expected)
+    fault = DefectError(
+        f"backward: a gradient and the reference's differ{how}; this is a defect of Wend"
+    )
+    fault.site = site
+    return fault
+
+
+class Account:
+    """What the flushes that a backward pass goes through should give, by the reference."""
+
+    def __init__(self, pending: dict[int, dict[int, Any]]) -> None:
+        """pending: gradients that segments have before, by negative serial and id"""
+        self.leaves: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, sum, site]
+        self.seeds: dict[tuple[int, int], Any] = {}  # by segment and id
+        self.width = 8  # of all shadows
+        self.scale = 0.0  # of all gradients
+        for key, table in pending.items():
+            for i, g in table.items():
+                self.seeds[key, i] = np.array(_hot.ensure(_hot.refreshed(g)))
+
+    def pass_by(
+        self, segment: Segment, shadow: Shadow, seeds: Gradients, values: dict[int, Value]
+    ) -> None:
+        """Note what a segment should hand on; raises DefectError if it begins with something else.
+
+        values: the leaves of its path
+        """
+        site = last_site(shadow.path.states, segment.sites)
+        self.width = min(self.width, shadow.width)
+        for i, g in seeds.items():
+            expected = self.seeds.get((-segment.serial, i))
+            if expected is not None and not same_gradient(g, expected, self.width, self.scale):
+                raise differing(g, expected, site)
+        handed_on = shadow.gradients(seeds) or {}
+        self.scale = max(self.scale, scale_of([*seeds.values(), *handed_on.values()]))
+        for i, g in handed_on.items():
+            value = values[i]
+            if value.leaf is not None:
+                row = self.leaves.setdefault(id(value.leaf), [value.leaf, 0, site])
+                row[1] = row[1] + g
+            elif value.segment is not None:
+                place = (-value.segment.serial, value.seg_index)
+                self.seeds[place] = self.seeds.get(place, 0) + g
+
+    def close(self, found: list[tuple[Any, Any]]) -> None:
+        """Raise DefectError if leaves get something else.  found: (leaf, gradient)"""
+        given = {id(leaf): g for leaf, g in found}
+        for key, (leaf, expected, site) in self.leaves.items():
+            g = given.get(key)
+            g = None if g is None else _hot.ensure(_hot.refreshed(g))
+            if leaf.requires_grad and not same_gradient(g, expected, self.width, self.scale):
+                raise differing(g, expected, site)
+
+
+# -- switching it on ----------------------------------------------------------------------------
+
+_VERIFYING = {"execute": execute, "execute_many": execute_many}
+_plain: dict[str, Any] = {}
+
+
+def install(name: str, function: Any) -> None:
+    """Fill a slot of the core that computes flushes; they go through here while verified."""
+    _plain[name] = function
+    follow_settings()
+
+
+def follow_settings() -> None:
+    """Put what verifies in the place of what computes, or take it out."""
+    for name, function in _plain.items():
+        _hot.set_slot(name, _VERIFYING[name] if config.settings.verify else function)
+
+
+config.settings.on_change(follow_settings)
