@@ -23,7 +23,7 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 CORE = Path("src") / "wend" / "core"
-COMPILED = Path("src") / "wend" / "runtime" / "compiled"
+NATIVE = Path("src") / "wend" / "runtime" / "native"
 BATCHING = Path("src") / "wend" / "runtime" / "batching"
 # Python's own flags ask for debug information, which would be six sevenths of the libraries, and
 # for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
@@ -105,14 +105,14 @@ def extensions() -> list[Any]:
         extra_link_args=LINK,
     )
     # The launcher and the binder, which know plans; the grouper and the slabs, which know flushes.
-    runtime = [str(CORE), str(COMPILED), str(BATCHING)]
+    runtime = [str(CORE), str(NATIVE), str(BATCHING)]
     launcher = Extension(
-        "wend.runtime.compiled._launch",
-        [str(COMPILED / "_launch.py")],
+        "wend.runtime.native._launch",
+        [str(NATIVE / "_launch.py")],
         include_dirs=runtime,
         depends=[
-            *map(str, sorted(COMPILED.glob("_*.h"))),
-            str(COMPILED / "_launch.pxd"),
+            *map(str, sorted(NATIVE.glob("_*.h"))),
+            str(NATIVE / "_launch.pxd"),
             str(BATCHING / "_grouper_shim.h"),
         ],
         extra_compile_args=core.extra_compile_args,
@@ -132,16 +132,16 @@ def extensions() -> list[Any]:
         include_dirs=runtime,
         depends=[
             *(str(BATCHING / name) for name in ("_slabs.pxd", "_slabs_shim.h", "_grouper.pxd")),
-            str(COMPILED / "_launch.pxd"),
+            str(NATIVE / "_launch.pxd"),
         ],
         extra_compile_args=core.extra_compile_args,
         extra_link_args=launcher.extra_link_args,
     )
     binding = Extension(
-        "wend.runtime.compiled._bind",
-        [str(COMPILED / "_bind.py")],
+        "wend.runtime.native._bind",
+        [str(NATIVE / "_bind.py")],
         include_dirs=runtime,
-        depends=[str(COMPILED / "_bind.pxd"), str(BATCHING / "_slabs_shim.h")],
+        depends=[str(NATIVE / "_bind.pxd"), str(BATCHING / "_slabs_shim.h")],
         # What runs once for new sizes: a quarter smaller.
         extra_compile_args=[*core.extra_compile_args, *([] if os.name == "nt" else ["-Os"])],
         extra_link_args=LINK,

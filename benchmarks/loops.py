@@ -9,8 +9,8 @@ from typing import Any
 from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.compiler import mathlib
+from wend.compiler.codegen.instructions import VectorBuilder
 from wend.compiler.llvm_ir import jit as llvm
-from wend.compiler.llvm_ir.instructions import VectorBuilder
 from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.llvm_ir.text import Module, Text
 

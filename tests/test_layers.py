@@ -18,6 +18,15 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "wend"
 LAYERS = ("base", "core", "ops", "transforms", "compiler", "runtime", "frontend", "tools")
 
+# The rooms of two layers, lowest first: a module imports its own room or a lower one, for type
+# checkers too. A room is a folder or a single module.
+ROOMS = """
+compiler: ir llvm_ir mathlib schedule codegen lower kernels.matmul kernels kernels.conv
+    kernels.attention parallel pipeline verifier
+runtime: backend donation flush_log native numpy_executor repair compiled verify tiers batching
+    fibers report flush
+"""
+
 # Which files may name a library; paths relative to the package. Nobody else may name torch.
 ALLOWED = {
     "numpy": [
@@ -128,6 +137,46 @@ def upward_imports(graph):
                 yield f"{path.name}:{line}: {module} ({LAYERS[own]}) imports {target}"
 
 
+def rooms():
+    """{layer: its rooms, lowest first}."""
+    found = {}
+    for word in ROOMS.split():
+        if word.endswith(":"):
+            found[word[:-1]] = order = []
+        else:
+            order.append(word)
+    return found
+
+
+def room_of(module, order=None):
+    """(layer, rank, room) of a module in a layer with rooms; rank -1 if it is in none of them."""
+    _, layer, *inner = (*module.split("."), "", "")
+    known = order or rooms()
+    if layer not in known or not any(inner):
+        return None
+    fits = [
+        (len(room), rank, room)
+        for rank, room in enumerate(known[layer])
+        if f"{'.'.join(inner)}.".startswith(room + ".")
+    ]
+    _, rank, room = max(fits, default=(0, -1, ""))
+    return layer, rank, room
+
+
+def imports_between_rooms(graph):
+    """Imports of a higher room of the same layer, and modules without a room."""
+    for module, (path, imports) in graph.items():
+        own = room_of(module)
+        if own is None:
+            continue
+        if own[1] < 0:
+            yield f"{module} is in no room: see ROOMS"
+        for line, target, _ in imports:
+            other = room_of(target) if target in graph else None
+            if other is not None and other[0] == own[0] and other[1] > own[1]:
+                yield f"{path.name}:{line}: {module} ({own[2]}) imports {target} ({other[2]})"
+
+
 def cycles(graph):
     """Cycles between modules, `if TYPE_CHECKING` and the package's own __init__ aside."""
     edges = {
@@ -178,6 +227,15 @@ def test_imports_point_down(graph):
     assert list(upward_imports(graph)) == []
 
 
+def test_imports_between_rooms_point_down(graph):
+    assert list(imports_between_rooms(graph)) == []
+
+
+def test_every_room_is_there(graph):
+    found = {room_of(module)[::2] for module in graph if room_of(module)}
+    assert found == {(layer, room) for layer, order in rooms().items() for room in order}
+
+
 def test_no_cycles(graph):
     assert list(cycles(graph)) == []
 
@@ -225,6 +283,23 @@ def test_an_upward_import_is_seen(tmp_path, text):
     files = {"core/low.py": text, "ops/math.py": "", "nn/__init__.py": ""}
     graph, _ = made_package(tmp_path, files)
     assert len(list(upward_imports(graph))) == 1
+
+
+def test_an_import_of_a_higher_room_is_seen(tmp_path):
+    """Also where only a type checker sees it; and a module in no room."""
+    text = "import typing\nif typing.TYPE_CHECKING:\n    from wend.compiler.kernels import scan"
+    files = {
+        "compiler/ir/loops.py": text,
+        "compiler/kernels/scan.py": "from wend.compiler.kernels.matmul import matmul",
+        "compiler/kernels/matmul/matmul.py": "from wend.compiler.kernels.scan import x",
+        "compiler/stray.py": "",
+    }
+    graph, _ = made_package(tmp_path, files)
+    assert [found.partition(" ")[0] for found in imports_between_rooms(graph)] == [
+        "loops.py:3:",
+        "matmul.py:1:",
+        "wend.compiler.stray",
+    ]
 
 
 def test_a_downward_import_is_fine(tmp_path):

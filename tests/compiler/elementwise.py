@@ -5,8 +5,8 @@ import ctypes
 import numpy as np
 
 from wend.base import dtypes
+from wend.compiler.codegen.instructions import Faults, VectorBuilder
 from wend.compiler.llvm_ir import jit as llvm
-from wend.compiler.llvm_ir.instructions import Faults, VectorBuilder
 from wend.compiler.llvm_ir.text import Module, Text
 
 

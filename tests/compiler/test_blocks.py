@@ -12,7 +12,7 @@ from wend.base import config
 from wend.compiler.llvm_ir import jit as llvm
 from wend.runtime import tiers
 from wend.runtime.compiled import malloc_trim as heap
-from wend.runtime.launcher import LARGE, launcher, maker
+from wend.runtime.native.launcher import LARGE, launcher, maker
 
 compiled = pytest.mark.skipif(
     not launcher.__file__.endswith((".so", ".pyd")), reason="the launcher is not compiled"

@@ -17,7 +17,7 @@ import wend as torch
 from wend.base import config
 from wend.compiler.llvm_ir import jit as llvm
 from wend.runtime import tiers
-from wend.runtime.launcher import launcher
+from wend.runtime.native.launcher import launcher
 
 def steps(count, depth=1):
     for _ in range(count):

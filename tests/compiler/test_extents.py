@@ -17,8 +17,8 @@ from wend.compiler.ir.symbolic_extents import (
     sub,
 )
 from wend.core import symbolic
-from wend.runtime.compiled import _bind_select
-from wend.runtime.launcher import launcher
+from wend.runtime.native import _bind_select
+from wend.runtime.native.launcher import launcher
 
 binding = _bind_select.select()
 

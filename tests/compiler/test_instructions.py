@@ -10,8 +10,8 @@ from harness import ELEMENTWISE, by_dtype, report, snippet
 
 from wend.base import dtypes
 from wend.base.errors import CompileError
+from wend.compiler.codegen.instructions import Faults, VectorBuilder, literal
 from wend.compiler.llvm_ir import jit as llvm
-from wend.compiler.llvm_ir.instructions import Faults, VectorBuilder, literal
 from wend.compiler.llvm_ir.text import Module, Text
 from wend.ops.builder import Builder
 

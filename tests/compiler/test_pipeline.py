@@ -16,7 +16,7 @@ from wend.compiler.pipeline import Recipe
 from wend.core import _hot
 from wend.core.primitive import ops
 from wend.runtime import flush as plans
-from wend.runtime.launcher import launcher
+from wend.runtime.native.launcher import launcher
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from wend.compiler.schedule.fuse import MOST_OPS
 from wend.runtime import tiers
 from wend.runtime.compiled import arena
 from wend.runtime.flush_log import RECENT
-from wend.runtime.launcher import launcher
+from wend.runtime.native.launcher import launcher
 from wend.transforms import quick
 
 

@@ -17,7 +17,7 @@ from wend.compiler.parallel.partition import MOST_PARTS
 from wend.runtime.compiled import plan as cpu
 from wend.runtime.compiled.threads import default_threads
 from wend.runtime.flush_log import RECENT
-from wend.runtime.launcher import launcher
+from wend.runtime.native.launcher import launcher
 
 
 @pytest.fixture(autouse=True)

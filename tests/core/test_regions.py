@@ -21,8 +21,8 @@ from wend.runtime.batching import forward as execution
 from wend.runtime.batching import per_op as alone
 from wend.runtime.batching import signatures as structure
 from wend.runtime.batching import slabs as families
-from wend.runtime.compiled import _launch_select
 from wend.runtime.compiled import packed_weights as packed
+from wend.runtime.native import _launch_select
 
 Params = dict[str, "torch.Tensor"]
 

@@ -12,7 +12,7 @@ from wend.nn import functional as F
 from wend.runtime.batching import deferred_backward as later
 from wend.runtime.batching import executor as regions
 from wend.runtime.fibers import lane_backward as unravel
-from wend.runtime.numpy_executor import verify_flush as verified
+from wend.runtime.verify import flushes as verified
 
 
 @pytest.fixture(autouse=True)

@@ -60,7 +60,7 @@ def work(seed: int, first: int, count: int, kind: str) -> None:
     import reduce
 
     from wend.runtime import tiers
-    from wend.runtime.launcher import launcher
+    from wend.runtime.native.launcher import launcher
 
     for number in range(first, first + count):
         print(json.dumps({"begins": number}), flush=True)

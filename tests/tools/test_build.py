@@ -23,30 +23,30 @@ def build(tmp_path):
     core = tmp_path / "src" / "wend" / "core"
     core.mkdir(parents=True)
     runtime = core.parent / "runtime"
-    compiled, batching = runtime / "compiled", runtime / "batching"
-    for folder in (runtime, compiled, batching):
+    native, batching = runtime / "native", runtime / "batching"
+    for folder in (runtime, native, batching):
         folder.mkdir()
-    for folder in (core.parent, core, runtime, compiled, batching):
+    for folder in (core.parent, core, runtime, native, batching):
         (folder / "__init__.py").touch()
     shutil.copy(ROOT / "src" / "wend" / "version.py", core.parent)
     (core / "_hot.py").write_text("x = 3\n")
     (core / "_hot.pxd").touch()
     (core / "_shim.h").touch()
-    (compiled / "_launch.py").write_text("x = 4\n")
-    (compiled / "_launch.pxd").touch()
-    (compiled / "_launch_shim.h").touch()
-    (compiled / "_arrays.h").touch()
-    (compiled / "_blocks.h").touch()
-    (compiled / "_huge_pages.h").touch()
-    (compiled / "_pool.h").touch()
+    (native / "_launch.py").write_text("x = 4\n")
+    (native / "_launch.pxd").touch()
+    (native / "_launch_shim.h").touch()
+    (native / "_arrays.h").touch()
+    (native / "_blocks.h").touch()
+    (native / "_huge_pages.h").touch()
+    (native / "_pool.h").touch()
     (batching / "_grouper.py").write_text("x = 5\n")
     (batching / "_grouper.pxd").touch()
     (batching / "_grouper_shim.h").touch()
     (batching / "_slabs.py").write_text("x = 6\n")
     (batching / "_slabs.pxd").touch()
     (batching / "_slabs_shim.h").touch()
-    (compiled / "_bind.py").write_text("x = 7\n")
-    (compiled / "_bind.pxd").touch()
+    (native / "_bind.py").write_text("x = 7\n")
+    (native / "_bind.pxd").touch()
 
     def run(*command, **environment):
         return subprocess.run(
@@ -59,7 +59,7 @@ def build(tmp_path):
             timeout=120,
         ), sorted(
             path.name
-            for folder in (core, compiled, batching)
+            for folder in (core, native, batching)
             for path in folder.iterdir()
             if path.suffix in (".so", ".c")
         )

@@ -1,32 +1,61 @@
-"""The recipe of a plan: kernels and host steps in order, where values live, what comes out."""
+"""The recipe of a plan: kernels and host steps in order, where values live, what comes out.
+
+Recipe(path, needed, watch)     calls watch(pass, recipe) after each of `PASSES`
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import importlib
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from wend.base.collecting import CollectionPaused
 from wend.compiler.codegen.nest import NestCode
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.layout import is_dense
-from wend.compiler.ir.loops import ATTENTION, CONTRACT, CONVOLVE, JOIN, SCAN, WINDOWS, Function, Op
-from wend.compiler.ir.symbolic_extents import ONE, ZERO, Poly, constant, known, product, scale
-from wend.compiler.kernels.attention.lowering import attention
-from wend.compiler.kernels.concat import join
+from wend.compiler.ir.loops import CONTRACT, CONVOLVE, WINDOWS, Function, Op
+from wend.compiler.ir.symbolic_extents import ZERO, Poly, known, product
 from wend.compiler.kernels.conv.lowering import convolution, tell_shared
 from wend.compiler.kernels.conv.pooled import Pooled
-from wend.compiler.kernels.matmul import matmul
 from wend.compiler.kernels.matmul.epilogue import NAME, EpilogueCode
+from wend.compiler.kernels.matmul.lowering import product_kernel
 from wend.compiler.kernels.pooling import windows
-from wend.compiler.kernels.scan import scan
 from wend.compiler.lower.lowering import Lowering
+from wend.compiler.lower.registry import kernel_maker
 from wend.compiler.schedule.buffer_reuse import Life, operand_for, shared_places
 from wend.compiler.schedule.epilogue_ops import Tail, head_of
 from wend.compiler.schedule.fuse import Fusion
 from wend.compiler.schedule.fusion_group import Region
 from wend.compiler.schedule.loop_order import Nest
-from wend.compiler.verifier import Pass, Watch
 from wend.core.graph import PathGraph
+
+
+def _import_rules() -> None:
+    """Import the files with rules: a new one in `lower` or `kernels` needs no entry anywhere."""
+    for room in ("lower", "kernels"):
+        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), room)
+        for name in sorted(os.listdir(root)):
+            stem, extension = os.path.splitext(name)
+            if extension == ".py" and stem != "__init__":
+                importlib.import_module(f"wend.compiler.{room}.{stem}")
+            elif os.path.exists(os.path.join(root, name, "lowering.py")):
+                importlib.import_module(f"wend.compiler.{room}.{name}.lowering")
+
+
+_import_rules()
+
+
+class Pass(NamedTuple):
+    """One pass. run: changes the recipe, in slices or at once; show: what it has made."""
+
+    name: str
+    purpose: str
+    run: Callable[[Recipe], Iterator[None] | None]
+    show: Callable[[Recipe], str]
+
+
+Watch = Callable[[Pass, "Recipe"], None]
 
 
 class Result:
@@ -134,16 +163,12 @@ class Recipe:
             kernel = convolution(self.function, head_of(region))
             self.pooled.add(kernel, region, self.add_tail(kernel, region))
         elif region.kind == CONTRACT:
-            kernel = self.multiply(head_of(region))
+            kernel = product_kernel(self.function, head_of(region), self.path)
             self.add_tail(kernel, region)
-        elif op.kind == ATTENTION:
-            kernel = attention(self.function, op)
-        elif op.kind == SCAN:
-            kernel = scan(self.function, op)
-        elif op.kind == JOIN:
-            kernel = join(self.function, op)
         elif op.kind == WINDOWS:
             kernel = windows(self.function, op, self.pooled.flags.get(op.outputs[0]))
+        elif (maker := kernel_maker(op.kind)) is not None:
+            kernel = maker(self.function, op)
         else:
             return op
         kernel.ops = list(region.ops)
@@ -203,52 +228,6 @@ class Recipe:
         kernel.slots = [given.get(*pair) for pair in zip(names, kernel.slots, strict=True)]
         kernel.slots += words
         return tail
-
-    def multiply(self, op: Op) -> Kernel:
-        """A matrix product."""
-        f = self.function
-        p = op.product
-        dtype = f.dtypes[op.out]
-        kernel = Kernel("product", "", f"contract {op.out}")
-        kernel.source = dtype.name
-        kernel.reads = [p.x.base, p.y.base]
-        kernel.writes = [op.out]
-
-        def at(layout: Any) -> Slot:
-            return Slot("pointer", layout.base, scale(layout.offset, dtype.itemsize))
-
-        def number(p: Poly) -> Slot:
-            return Slot("extent", p)
-
-        batch = [*p.batch]
-        while len(batch) < 2:
-            batch.insert(0, type(p.m)(ONE, ZERO, ZERO, ZERO))
-        outer, inner = batch
-        zero, one = Slot("word", 0), Slot("word", 1)
-        words = {
-            "left": at(p.x), "right": at(p.y), "out": at(p.out),
-            "rows": number(p.m.extent), "columns": number(p.n.extent),
-            "depth": number(p.k.extent),
-            "left_row": number(p.m.x), "left_step": number(p.k.x),
-            "right_step": number(p.k.y), "right_column": number(p.n.y),
-            "packed": zero, "out_row": number(p.m.out),
-            "batch0": number(outer.extent), "batch1": number(inner.extent),
-            "left0": number(outer.x), "left1": number(inner.x),
-            "right0": number(outer.y), "right1": number(inner.y),
-            "out0": number(outer.out), "out1": number(inner.out),
-            "first_row": zero, "last_row": number(p.m.extent),
-            "first_column": zero, "last_column": number(p.n.extent),
-            "accumulate": zero, "epilogue": zero, "state": zero,
-            "scratch": Slot("scratch", constant(matmul.scratch_bytes(dtype.name)), "product"),
-            "origin0": zero, "origin1": zero,
-        }  # fmt: skip
-        del one
-        kernel.words = tuple(matmul.PRODUCT)
-        kernel.slots = [words[name] for name in kernel.words]
-        # What has a row for each member of a group is read once, and no value of its own.
-        outside = p.y.base in f.inputs and p.y.base not in self.path.same
-        kernel.packable = outside and outer.y == inner.y == ZERO
-        return kernel
 
     # -- memory -----------------------------------------------------------------------------
 

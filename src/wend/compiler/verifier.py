@@ -1,35 +1,17 @@
-"""The passes that make a recipe of a path, in order; each can be shown, and checked.
+"""Checks of recipes: each pass leaves a well-formed one, or the defect is named where it arose.
 
-    Recipe(path, needed, watch)     calls watch(pass, recipe) after each one
-
-`check` is such a watcher: what a pass leaves must be well-formed, or the defect is named where it
-arose. Tests and `WEND_VERIFY=1` use it.
+`check` is a watcher for `Recipe(path, needed, watch)`. Tests and `WEND_VERIFY=1` use it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
 
 from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.loops import NESTED, Function, Op
+from wend.compiler.pipeline import Pass, Recipe
 
-if TYPE_CHECKING:
-    from wend.compiler.pipeline import Recipe
-
-__all__ = ["Pass", "Watch", "check"]
-
-
-class Pass(NamedTuple):
-    """One pass. run: changes the recipe, in slices or at once; show: what it has made."""
-
-    name: str
-    purpose: str
-    run: Callable[[Recipe], Iterator[None] | None]
-    show: Callable[[Recipe], str]
-
-
-Watch = Callable[[Pass, "Recipe"], None]
+__all__ = ["check"]
 
 
 def check(done: Pass, recipe: Recipe) -> None:

@@ -16,11 +16,11 @@ from wend.runtime.batching.executor import run_regions
 from wend.runtime.batching.levels import GroupedPlan
 from wend.runtime.batching.split_flush import run_in_parts
 from wend.runtime.flush_log import note_flush
-from wend.runtime.launcher import launcher
+from wend.runtime.native.launcher import launcher
 from wend.runtime.numpy_executor.plan import ReferencePlan
-from wend.runtime.numpy_executor.verify_flush import install
 from wend.runtime.repair import is_done, is_told, run_instead, run_plainly, tell
 from wend.runtime.tiers import TieredExecutor
+from wend.runtime.verify.flushes import install
 
 EXECUTOR: Executor = TieredExecutor()
 COUNTS = {"plans": 0, "hits": 0}

@@ -10,12 +10,11 @@ from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.loops import CONTRACT, CONVOLVE, Function, Op
 from wend.compiler.ir.symbolic_extents import Poly, mul, product, scale
 from wend.compiler.kernels.conv.lowering import ROLES
-from wend.compiler.pipeline import Recipe
-from wend.compiler.verifier import Pass
+from wend.compiler.pipeline import Pass, Recipe
 from wend.core._hot import LeafPrimitive
 from wend.core.provenance import Site
 from wend.runtime.flush_log import Flush
-from wend.runtime.launcher import launcher
+from wend.runtime.native.launcher import launcher
 from wend.runtime.tiers import THIRD, TieredPlan
 
 __all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]

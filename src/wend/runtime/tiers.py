@@ -17,10 +17,10 @@ from wend.core._hot import Batch
 from wend.core.graph import PathGraph
 from wend.core.provenance import Site, last_site
 from wend.runtime.compiled.malloc_trim import give_back
-from wend.runtime.launcher import launcher
+from wend.runtime.native.launcher import launcher
 from wend.runtime.numpy_executor.plan import ReferencePlan
-from wend.runtime.numpy_executor.verify import verify
 from wend.runtime.repair import run_instead
+from wend.runtime.verify.plans import verify
 
 #: The flush of a path with which its compilation begins.
 THIRD = 3

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wend.base import dtypes
-from wend.compiler.codegen.scalar_ops import ElementCode, identity_of
-from wend.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op
-from wend.compiler.ir.symbolic_extents import ONE, ZERO
-from wend.compiler.llvm_ir.instructions import (
+from wend.compiler.codegen.instructions import (
     Value,
     VectorBuilder,
     memory_type,
     register_type,
     vector_type,
 )
+from wend.compiler.codegen.scalar_ops import ElementCode, identity_of
+from wend.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op
+from wend.compiler.ir.symbolic_extents import ONE, ZERO
 from wend.compiler.llvm_ir.vector_builder import first_lanes
 from wend.compiler.schedule.loop_order import Access
 

@@ -9,18 +9,18 @@ from typing import Any
 from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.compiler.codegen.inner_loop import PhaseCode
+from wend.compiler.codegen.instructions import (
+    Faults,
+    Value,
+    VectorBuilder,
+    memory_type,
+)
 from wend.compiler.codegen.nest_prefetch import Traffic
 from wend.compiler.codegen.reductions import write_clear, write_combine
 from wend.compiler.codegen.scalar_ops import NUMBER_TYPES, OUT_OF_RANGE, ElementCode
 from wend.compiler.ir.kernel import Kernel, Slots
 from wend.compiler.ir.loops import FOLD, SCATTER, Op
 from wend.compiler.ir.symbolic_extents import ZERO, Poly, known, product, scale
-from wend.compiler.llvm_ir.instructions import (
-    Faults,
-    Value,
-    VectorBuilder,
-    memory_type,
-)
 from wend.compiler.llvm_ir.jit import host
 from wend.compiler.llvm_ir.text import Module, Text
 from wend.compiler.schedule.loop_order import Access, Nest

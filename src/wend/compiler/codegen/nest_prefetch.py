@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from wend.compiler.codegen.instructions import Value, memory_type, vector_type
 from wend.compiler.ir.loops import MAP
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, add, scale
-from wend.compiler.llvm_ir.instructions import Value, memory_type, vector_type
 from wend.compiler.schedule.loop_order import Access, Nest
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from wend.base.random_state import (
     PHILOX_W0,
     PHILOX_W1,
 )
-from wend.compiler.llvm_ir.instructions import VectorBuilder
+from wend.compiler.codegen.instructions import VectorBuilder
 from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.llvm_ir.text import Module, Text
 from wend.compiler.llvm_ir.values import Value, register_type

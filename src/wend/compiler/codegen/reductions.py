@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.compiler.codegen.instructions import Value, VectorBuilder, memory_type, register_type
 from wend.compiler.codegen.scalar_ops import identity_of
 from wend.compiler.ir.kernel import Slots
 from wend.compiler.ir.loops import FOLD, Function, Op
 from wend.compiler.ir.symbolic_extents import product
 from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.instructions import Value, VectorBuilder, memory_type, register_type
 from wend.compiler.llvm_ir.jit import Target
 from wend.compiler.llvm_ir.text import Module
 

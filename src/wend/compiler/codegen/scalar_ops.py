@@ -66,7 +66,7 @@ class _Trial:
     """A place for code that nobody keeps."""
 
     def __init__(self, prim: Any) -> None:
-        from wend.compiler.llvm_ir.instructions import Faults, VectorBuilder
+        from wend.compiler.codegen.instructions import Faults, VectorBuilder
         from wend.compiler.llvm_ir.jit import host
         from wend.compiler.llvm_ir.text import Module, Text
 

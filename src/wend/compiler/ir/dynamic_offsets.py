@@ -11,11 +11,8 @@ from typing import Any
 
 from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.symbolic_extents import Poly, add, scale
-from wend.compiler.kernels.matmul.matmul import PRODUCT
 
 __all__ = ["Moving"]
-
-_RIGHT = PRODUCT.index("right")
 
 
 class Moving:
@@ -146,7 +143,7 @@ def _fixed(recipe: Any) -> list[Poly]:
             elif slot.kind == "last":
                 found.append(slot.b)
         if step.packable:  # its panels are kept by where they begin
-            found.append(step.slots[_RIGHT].b)
+            found.append(step.slots[step.words.index("right")].b)
     return found
 
 

@@ -219,6 +219,11 @@ class Function:
         """Bytes that the elements of a value take side by side."""
         return scale(product(self.shape(i)), self.dtypes[i].itemsize)
 
+    def filters_of_group(self, op: Op) -> Poly:
+        """How many filters a convolution has in each of its groups."""
+        filters = self.shape(op.reads[1].value)[0]
+        return self.extents.quotient(filters, self.extents.path_expr(op.node.args[-1]))
+
     def resolve(self, i: int) -> int:
         """The value that i is."""
         while i in self.same:

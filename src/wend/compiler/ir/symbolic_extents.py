@@ -132,6 +132,11 @@ class Extents:
             self.atoms.append(key)
         return (((found,), 1),)
 
+    def quotient(self, whole: Poly, parts: Poly) -> Poly:
+        """whole / parts, rounded down."""
+        found = self.of((FLOORDIV, (ARG, 0), (ARG, 1)), None, (whole, parts).__getitem__)  # type: ignore[arg-type]
+        return self.canonical(found)
+
     def of(self, expr: Expr, dim_of: Callable[[int, int], Poly], args: Any) -> Poly:
         """The polynomial of an expression; args: the expressions or polynomials of its ARGs."""
         if type(expr) is not tuple:

@@ -17,15 +17,29 @@ from wend.compiler.ir.layout import is_dense
 from wend.compiler.ir.loops import JOIN, Function, Layout, Op, Read, contiguous
 from wend.compiler.ir.symbolic_extents import ZERO, product, scale
 from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.lower import movement
+from wend.compiler.lower.registry import lowers, makes_kernel
 from wend.core.graph import Node
+from wend.ops.joining import Cat
 
 if TYPE_CHECKING:
     from wend.compiler.lower.lowering import Lowering
 
-__all__ = ["join", "lower_join"]
+__all__ = ["join", "lower_cat", "lower_join"]
 
 #: More parts than so many have more words in their block than the reference's way takes time.
 MOST_JOINED = 512
+
+
+@lowers(Cat)
+def lower_cat(low: Lowering, node: Node) -> bool:
+    """A few operands are read where a loop has come to them, more are copied by `join`."""
+    inputs = movement.joined(low, node)
+    if inputs is None:
+        return False
+    if len(inputs) > movement.MAX_PARTS:
+        return lower_join(low, node, inputs)
+    return movement.cat(low, node, inputs)
 
 
 def lower_join(low: Lowering, node: Node, inputs: list[int]) -> bool:
@@ -45,6 +59,7 @@ def lower_join(low: Lowering, node: Node, inputs: list[int]) -> bool:
     return True
 
 
+@makes_kernel(JOIN)
 def join(f: Function, op: Op) -> Kernel:
     """The kernel of a join."""
     (out,) = op.outputs

@@ -15,6 +15,7 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
+from wend.compiler.codegen.instructions import Value, VectorBuilder, memory_type, vector_type
 from wend.compiler.codegen.scalar_ops import convertible, identity_of, rounded_to
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.layout import is_dense
@@ -22,11 +23,13 @@ from wend.compiler.ir.loops import MAP, WINDOWS, Function, Layout, Op, Read, con
 from wend.compiler.ir.symbolic_extents import ZERO, Poly, product, scale
 from wend.compiler.kernels.matmul.microkernel import lane_mask, lane_range
 from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.instructions import Value, VectorBuilder, memory_type, vector_type
 from wend.compiler.llvm_ir.jit import host
 from wend.compiler.llvm_ir.text import Module
+from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
 from wend.ops.elementwise import widened
+from wend.ops.patches import Unpatches
+from wend.ops.pool import MaxWindows
 
 __all__ = ["lower_max_windows", "lower_unpatches", "window_words", "windows"]
 
@@ -34,6 +37,7 @@ __all__ = ["lower_max_windows", "lower_unpatches", "window_words", "windows"]
 NEAR = (1, 2)
 
 
+@lowers(MaxWindows)
 def lower_max_windows(low: Any, node: Node) -> bool:
     """The greatest element of each window, and where it is."""
     f: Function = low.function
@@ -50,6 +54,7 @@ def lower_max_windows(low: Any, node: Node) -> bool:
     return True
 
 
+@lowers(Unpatches)
 def lower_unpatches(low: Any, node: Node) -> bool:
     """Elements of windows, each added to where it was."""
     f: Function = low.function

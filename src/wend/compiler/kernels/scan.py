@@ -15,23 +15,26 @@ from typing import Any
 from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.base.shapes import normalize_dim
+from wend.compiler.codegen.instructions import VectorBuilder
 from wend.compiler.codegen.scalar_ops import identity_of
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.loops import SCAN, Function, Layout, Op, Read, contiguous
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend.compiler.kernels.matmul.microkernel import lane_mask
 from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.instructions import VectorBuilder
 from wend.compiler.llvm_ir.jit import host
 from wend.compiler.llvm_ir.text import Module
 from wend.compiler.llvm_ir.values import Value
+from wend.compiler.lower.registry import lowers, makes_kernel
 from wend.core.graph import Node
 from wend.core.primitive import REGISTRY
 from wend.ops.numeric import accumulator
+from wend.ops.scan import LinearScan, Scan
 
 __all__ = ["lower_scan", "scan"]
 
 
+@lowers(Scan, LinearScan)
 def lower_scan(low: Any, node: Node) -> bool:
     """Add a running fold; False for 0-d operands and types that kernels do not have."""
     f: Function = low.function
@@ -50,6 +53,7 @@ def lower_scan(low: Any, node: Node) -> bool:
     return True
 
 
+@makes_kernel(SCAN)
 def scan(f: Function, op: Op) -> Kernel:
     """The kernel of a running fold."""
     prim: Any = op.node.prim

@@ -15,7 +15,7 @@ from wend.base.dtypes import DType
 from wend.compiler.llvm_ir.operand import Operand, where
 
 if TYPE_CHECKING:
-    from wend.compiler.llvm_ir.instructions import VectorBuilder
+    from wend.compiler.llvm_ir.vector_builder import Instructions
 
 _SIGN: Final = -(1 << 31)
 
@@ -41,7 +41,7 @@ def rounded(number: float, dtype: DType) -> float:
     return single
 
 
-def widen(b: VectorBuilder, name: str, dtype: DType) -> str:
+def widen(b: Instructions, name: str, dtype: DType) -> str:
     """The float32 of 16 bits (an i16)."""
     if dtype is dtypes.float16 and b.target.converts_halves:
         kind = b.vector("half")
@@ -57,7 +57,7 @@ def widen(b: VectorBuilder, name: str, dtype: DType) -> str:
     return (value | (wide & 0x8000) << 16).from_bits().value.name
 
 
-def narrow(b: VectorBuilder, name: str, dtype: DType) -> str:
+def narrow(b: Instructions, name: str, dtype: DType) -> str:
     """The 16 bits (an i16) of a float32, rounded to nearest, ties to even."""
     if dtype is dtypes.float16 and b.target.converts_halves:
         kind = b.vector("half")
@@ -86,7 +86,7 @@ def _to_float16(bits: Operand) -> Operand:
     return where(magnitude >= 143 << 23, large, found) | sign
 
 
-def to_odd(b: VectorBuilder, name: str) -> str:
+def to_odd(b: Instructions, name: str) -> str:
     """A float64 as float32, rounded to odd: rounding once more then gives the nearest half."""
     x = Operand(b, b.value(name, dtypes.float64))
     near = x.to(dtypes.float32)

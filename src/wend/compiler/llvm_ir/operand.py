@@ -16,7 +16,8 @@ from wend.base import dtypes
 from wend.base.dtypes import DType
 
 if TYPE_CHECKING:
-    from wend.compiler.llvm_ir.instructions import Value, VectorBuilder
+    from wend.compiler.llvm_ir.values import Value
+    from wend.compiler.llvm_ir.vector_builder import Instructions
 
 
 class Operand:
@@ -24,7 +25,7 @@ class Operand:
 
     __slots__ = ("b", "value")
 
-    def __init__(self, b: VectorBuilder, value: Value) -> None:
+    def __init__(self, b: Instructions, value: Value) -> None:
         self.b = b
         self.value = value
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wend.base import dtypes
 from wend.base.dtypes import BOOL, FLOAT, INT, DType
@@ -37,6 +37,12 @@ class Instructions:
     lanes: elements of a vector           faults: what `require` notes, None if nothing can fail
     mask: which lanes count (name of an i1 vector), None for all
     """
+
+    if TYPE_CHECKING:  # those of `codegen.instructions.VectorBuilder`, which formulas use
+
+        def convert(self, x: Value, dtype: DType) -> Value: ...
+
+        def function(self, name: str, *values: Value, order: int = 0) -> Value: ...
 
     def __init__(
         self,

@@ -28,7 +28,9 @@ from wend.compiler.lower.contraction import (
     product_of,
     summed_order,
 )
+from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
+from wend.ops.contract import Contract
 from wend.ops.views import View as ViewOp
 
 __all__ = ["lower_contract"]
@@ -36,6 +38,7 @@ __all__ = ["lower_contract"]
 Order = tuple[int, ...]
 
 
+@lowers(Contract)
 def lower_contract(low: Any, node: Node) -> bool:
     """Add a matrix product of floats, behind copies of its operands where it takes them."""
     f: Function = low.function

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from wend.base import dtypes
 from wend.compiler.ir.loops import FOLD, MAP, Fold, Op, Read
 from wend.compiler.ir.symbolic_extents import ONE
+from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
 from wend.ops.elementwise import widened
-from wend.ops.extremes import Argmax, MaxDim
+from wend.ops.extremes import Argmax, Argmin, MaxDim, MinDim
 
 if TYPE_CHECKING:
     from wend.compiler.lower.lowering import Lowering
@@ -27,6 +28,7 @@ def _least(b: Any, a: Any, x: Any) -> Any:
     return b.minimum(a, x)
 
 
+@lowers(Argmax, Argmin, MaxDim, MinDim)
 def where_extreme(low: Lowering, node: Node) -> bool:
     """(values and) indices of extremes along one dim, or over all elements."""
     f = low.function

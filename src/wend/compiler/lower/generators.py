@@ -8,8 +8,10 @@ from wend.base import dtypes
 from wend.compiler.codegen import philox as draws
 from wend.compiler.codegen.scalar_ops import convertible
 from wend.compiler.ir.loops import MAP, Op
+from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
-from wend.ops.random import Normal, RandomIntegers, Uniform
+from wend.ops.creation import Arange
+from wend.ops.random import Draw, Normal, RandomIntegers, Uniform
 
 if TYPE_CHECKING:
     from wend.compiler.lower.lowering import Lowering
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 EMPTY_RANGE = "an empty range to draw from"
 
 
+@lowers(Draw)
 def draw(low: Lowering, node: Node) -> bool:
     """uniform, standard_normal, random_bits, random_integers: one number for each element."""
     f = low.function
@@ -85,6 +88,7 @@ def _integers(n: int, dtype: Any) -> Any:
     return emit
 
 
+@lowers(Arange)
 def counting(low: Lowering, node: Node) -> bool:
     """arange: each element from its place."""
     f = low.function

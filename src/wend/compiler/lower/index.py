@@ -8,8 +8,11 @@ from wend.base import dtypes
 from wend.compiler.ir.layout import symbolic_call
 from wend.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op, Read
 from wend.compiler.ir.symbolic_extents import ONE, Extents, Poly, product
+from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
 from wend.ops.elementwise import widened
+from wend.ops.index_dim import Embedding, EmbeddingAdjoint
+from wend.ops.scatters import SelectScatter, SliceScatter
 from wend.ops.slicing import counted_index, slice_bounds
 
 if TYPE_CHECKING:
@@ -84,6 +87,7 @@ def drop(low: Lowering, node: Node) -> bool:
     return True
 
 
+@lowers(Embedding)
 def rows(low: Lowering, node: Node) -> bool:
     """embedding: rows of a table, by an index."""
     f = low.function
@@ -105,6 +109,7 @@ def rows(low: Lowering, node: Node) -> bool:
     return True
 
 
+@lowers(EmbeddingAdjoint)
 def add_rows(low: Lowering, node: Node) -> bool:
     """The adjoint of embedding: rows added up by an index."""
     f = low.function
@@ -131,6 +136,7 @@ def add_rows(low: Lowering, node: Node) -> bool:
     return True
 
 
+@lowers(SliceScatter)
 def inject(low: Lowering, node: Node) -> bool:
     """slice_scatter: a part of the input replaced."""
     f = low.function
@@ -158,6 +164,7 @@ def inject(low: Lowering, node: Node) -> bool:
     return True
 
 
+@lowers(SelectScatter)
 def put_slice(low: Lowering, node: Node) -> bool:
     """select_scatter: a slice of the input replaced."""
     f = low.function

@@ -1,11 +1,11 @@
 """From a path's nodes to a `Function`: which loops each op is.
 
-The rules are found by family (`RULES`); an op of no family here becomes a host op.
+Rules are registered by family (`lower.registry`); the simple ones are methods here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from wend.base import dtypes
@@ -14,37 +14,19 @@ from wend.compiler.codegen.scalar_ops import convertible, elementwise_code, roun
 from wend.compiler.ir.layout import Layout, contiguous, is_dense, view_of
 from wend.compiler.ir.loops import FOLD, HOST, MAP, Emit, Fold, Function, Op, Read, View
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, Extents, FirstSizes, extents_of, product
-from wend.compiler.kernels.attention.lowering import lower_attention
-from wend.compiler.kernels.conv.lowering import lower_convolution
-from wend.compiler.kernels.pooling import lower_max_windows, lower_unpatches
-from wend.compiler.kernels.scan import lower_scan
-from wend.compiler.lower import generators as lower_made
-from wend.compiler.lower import index as lower_index
-from wend.compiler.lower import movement as lower_moved
-from wend.compiler.lower import rows as lower_rows
-from wend.compiler.lower.contract import lower_contract
-from wend.compiler.lower.extremes import where_extreme
+from wend.compiler.lower.index import add as add_up
+from wend.compiler.lower.registry import lowers, rule_of
 from wend.core.graph import Node, PathGraph, live_nodes
 from wend.core.primitive import Spec
 from wend.ops.arithmetic import Sub
-from wend.ops.attend import Attention
 from wend.ops.basic import FillLike, Graft, Identity
-from wend.ops.contract import Contract
-from wend.ops.conv import Convolution
-from wend.ops.creation import Arange, Full
+from wend.ops.creation import Full
 from wend.ops.elementwise import Elementwise, widened
-from wend.ops.extremes import Amax, Argmax, Argmin, MaxDim, MinDim
-from wend.ops.gather import Gather, ScatterAdd
-from wend.ops.index import Index, IndexPut
-from wend.ops.index_dim import Embedding, EmbeddingAdjoint, IndexAdd, IndexSelect
-from wend.ops.joining import Cat, Clone, Flip, Pad, Roll, SumTo
-from wend.ops.patches import Patches, Unpatches
-from wend.ops.pool import MaxWindows
-from wend.ops.random import Draw
+from wend.ops.extremes import Amax
+from wend.ops.joining import Clone, SumTo
+from wend.ops.patches import Patches
 from wend.ops.reduce import Reduction, Sum
 from wend.ops.reshapes import Reshaping
-from wend.ops.scan import LinearScan, Scan
-from wend.ops.scatters import SelectScatter, SliceScatter
 from wend.ops.selection import Cast
 from wend.ops.strided import AsStrided
 from wend.ops.transcendental import Exp
@@ -183,6 +165,12 @@ class Lowering:
         self.function.same[node.outputs[0]] = self.function.resolve(source)
         return True
 
+    @lowers(Alias, Graft)
+    def first_operand(self, node: Node) -> bool:
+        """The first operand itself."""
+        return self.alias(node, node.inputs[0])
+
+    @lowers(Identity)
     def identity(self, node: Node) -> bool:
         """The operand itself, unless the op is there to look at its elements."""
         return not node.prim.fallible and self.alias(node, node.inputs[0])
@@ -206,6 +194,7 @@ class Lowering:
                 return None
         return Read(i, tuple(dims))
 
+    @lowers(Elementwise)
     def map(self, node: Node) -> bool:
         """An elementwise op."""
         f = self.function
@@ -244,6 +233,7 @@ class Lowering:
         wide = f.dtypes[i] in (dtypes.float32, dtypes.float64) and f.dtypes[x] is f.dtypes[i]
         return wide and self.maxima.get(maximum) == x
 
+    @lowers(Clone)
     def clone(self, node: Node) -> bool:
         """Memory of its own."""
         if not self.kernel_types(node):
@@ -256,6 +246,7 @@ class Lowering:
         )
         return True
 
+    @lowers(Cast)
     def cast(self, node: Node) -> bool:
         """A cast: nothing where the dtype stays, another number where all elements are one."""
         f = self.function
@@ -269,6 +260,7 @@ class Lowering:
                 return True
         return self.map(node)
 
+    @lowers(Full, FillLike)
     def fill(self, node: Node) -> bool:
         """One number everywhere."""
         out = node.outputs[0]
@@ -284,6 +276,7 @@ class Lowering:
         self.sources[node.outputs[0]] = node
         self.function.uniform[node.outputs[0]] = (expr, dtype, category)
 
+    @lowers(ViewOp)
     def view(self, node: Node) -> bool:
         """The elements of an operand, in another order or fewer of them."""
         f = self.function
@@ -320,6 +313,7 @@ class Lowering:
             self.views[key] = view_of(self.function, view, layout.strides, layout.offset)
         return self.views[key]
 
+    @lowers(Patches)
     def patches(self, node: Node) -> bool:
         """Windows: strides that overlap, which nobody outside of the plan gets to see."""
         f = self.function
@@ -357,6 +351,7 @@ class Lowering:
             self.copies[key] = self.copy(source, order)
         return self.copies[key]
 
+    @lowers(Reduction)
     def fold(self, node: Node) -> bool:
         """A reduction over some dims."""
         f = self.function
@@ -408,6 +403,7 @@ class Lowering:
             op.outputs, op = (total,), rounded
         f.ops.append(op)
 
+    @lowers(SumTo)
     def sum_to(self, node: Node) -> bool:
         """The adjoint of a broadcast."""
         f = self.function
@@ -417,7 +413,7 @@ class Lowering:
             return False
         rank, kept = len(f.shape(x)), len(f.shape(out))
         dims = tuple(-1 if d in node.prim.axes else d for d in range(rank - kept, rank))
-        fold = Fold(lower_index.add, 0, widened(dtype), True)
+        fold = Fold(add_up, 0, widened(dtype), True)
         return self.add_fold(node, x, dims, fold)
 
 
@@ -427,56 +423,3 @@ def _exp_of_negative(code: Any, operands: list[Any]) -> Any:
 
 def _itself(code: Any, operands: list[Any]) -> Any:
     return operands[0]
-
-
-Rule = Callable[[Lowering, Node], bool]
-#: What an op of a family becomes; the nearest base class counts.
-RULES: dict[type, Rule] = {
-    Identity: Lowering.identity,
-    Alias: lambda low, node: low.alias(node, node.inputs[0]),
-    Graft: lambda low, node: low.alias(node, node.inputs[0]),
-    Elementwise: Lowering.map,
-    Cast: Lowering.cast,
-    Clone: Lowering.clone,
-    Full: Lowering.fill,
-    FillLike: Lowering.fill,
-    ViewOp: Lowering.view,
-    Reduction: Lowering.fold,
-    SumTo: Lowering.sum_to,
-    Contract: lower_contract,
-    Convolution: lower_convolution,
-    Draw: lower_made.draw,
-    Arange: lower_made.counting,
-    Flip: lower_moved.flip,
-    Pad: lower_moved.pad,
-    Cat: lower_moved.cat,
-    Roll: lower_moved.roll,
-    Attention: lower_attention,
-    Scan: lower_scan,
-    LinearScan: lower_scan,
-    Gather: lower_rows.gather,
-    ScatterAdd: lower_rows.scatter_add,
-    IndexSelect: lower_rows.select,
-    Index: lower_rows.select,
-    IndexAdd: lower_rows.add_slices,
-    IndexPut: lower_rows.add_slices,
-    Argmax: where_extreme,
-    Argmin: where_extreme,
-    MaxDim: where_extreme,
-    MinDim: where_extreme,
-    Embedding: lower_index.rows,
-    EmbeddingAdjoint: lower_index.add_rows,
-    SliceScatter: lower_index.inject,
-    SelectScatter: lower_index.put_slice,
-    MaxWindows: lower_max_windows,
-    Patches: Lowering.patches,
-    Unpatches: lower_unpatches,
-}
-
-
-def rule_of(cls: type) -> Rule | None:
-    """The rule of the nearest base class that has one."""
-    for base in cls.__mro__:
-        if base in RULES:
-            return RULES[base]
-    return None

@@ -9,8 +9,9 @@ from wend.base import dtypes
 from wend.base.shapes import normalize_dim, normalize_dims
 from wend.compiler.ir.loops import MAP, Layout, Op, Read, View
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, mul, scale, sub
-from wend.compiler.kernels.concat import lower_join
+from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
+from wend.ops.joining import Flip, Pad, Roll
 
 if TYPE_CHECKING:
     from wend.compiler.lower.lowering import Lowering
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 MAX_PARTS = 16
 
 
+@lowers(Flip)
 def flip(low: Lowering, node: Node) -> bool:
     """The elements of the operand, read backwards."""
     f = low.function
@@ -39,6 +41,7 @@ def flip(low: Lowering, node: Node) -> bool:
     return True
 
 
+@lowers(Pad)
 def pad(low: Lowering, node: Node) -> bool:
     """The operand with numbers around it."""
     f = low.function
@@ -68,20 +71,24 @@ def pad(low: Lowering, node: Node) -> bool:
     return True
 
 
-def cat(low: Lowering, node: Node) -> bool:
-    """Tensors one behind the other: each is read where the loop has come to it, or copied."""
+def joined(low: Lowering, node: Node) -> list[int] | None:
+    """The operands of a `cat`; None where they cannot be joined by a kernel."""
+    f = low.function
+    rank = len(f.shape(node.outputs[0]))
+    inputs = [i for i in node.inputs if len(f.shape(i)) == rank]
+    if not low.kernel_types(node) or not inputs:
+        return None
+    # An operand of another rank has no elements, of which nothing is known here.
+    return inputs if len(inputs) == len(node.inputs) else None
+
+
+def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
+    """Tensors one behind the other: each is read where the loop has come to it."""
     f = low.function
     out = node.outputs[0]
     space, dtype = f.shape(out), f.dtypes[out]
     rank = len(space)
-    inputs = [i for i in node.inputs if len(f.shape(i)) == rank]
-    if not low.kernel_types(node) or not inputs:
-        return False
-    if len(inputs) < len(node.inputs):
-        return False  # one of them has no elements, of which nothing is known here
     dim = normalize_dim(node.prim.dim, rank, "cat")
-    if len(inputs) > MAX_PARTS:
-        return lower_join(low, node, inputs)
     every = tuple(range(rank))
     reads, first = [], ZERO
     for i in inputs:
@@ -102,6 +109,7 @@ def cat(low: Lowering, node: Node) -> bool:
     return True
 
 
+@lowers(Roll)
 def roll(low: Lowering, node: Node) -> bool:
     """Each dim in two parts, which change places."""
     f = low.function

@@ -12,9 +12,12 @@ from wend.base import dtypes
 from wend.compiler.ir.loops import MAP, SCATTER, Fold, Op, Read
 from wend.compiler.ir.symbolic_extents import Poly
 from wend.compiler.lower.index import add, drop, pick
+from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
 from wend.ops.elementwise import widened
+from wend.ops.gather import Gather, ScatterAdd
 from wend.ops.index import Index, IndexPut
+from wend.ops.index_dim import IndexAdd, IndexSelect
 
 if TYPE_CHECKING:
     from wend.compiler.lower.lowering import Lowering
@@ -24,6 +27,7 @@ def _itself(code: Any, operands: list[Any]) -> Any:
     return operands[0]
 
 
+@lowers(IndexSelect, Index)
 def select(low: Lowering, node: Node) -> bool:
     """index_select, and index by one tensor: slices of a dim, in the order of the index."""
     f = low.function
@@ -61,6 +65,7 @@ def _is_index(low: Lowering, index: int) -> bool:
     return low.function.dtypes[index] in (dtypes.int32, dtypes.int64)
 
 
+@lowers(Gather)
 def gather(low: Lowering, node: Node) -> bool:
     """gather: of one element a row by comparison, of more by address."""
     if pick(low, node):
@@ -96,6 +101,7 @@ def _fits(dim: int, whole: tuple[Poly, ...], part: tuple[Poly, ...]) -> bool:
     return all(n == m for d, (n, m) in enumerate(zip(whole, part, strict=True)) if d != dim)
 
 
+@lowers(ScatterAdd)
 def scatter_add(low: Lowering, node: Node) -> bool:
     """scatter_add: of one element a row by comparison, of more by address."""
     if drop(low, node):
@@ -115,6 +121,7 @@ def scatter_add(low: Lowering, node: Node) -> bool:
     return _into(low, node, base, reads, f.shape(source), follow, dim, within=within)
 
 
+@lowers(IndexAdd, IndexPut)
 def add_slices(low: Lowering, node: Node) -> bool:
     """index_add, and index_put that accumulates by one tensor: slices added up by the index."""
     f = low.function

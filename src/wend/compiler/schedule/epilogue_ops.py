@@ -13,7 +13,6 @@ from typing import Any
 from wend.base import dtypes
 from wend.compiler.ir.loops import CONTRACT, CONVOLVE, MAP, Function, Op, Read
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, known, mul
-from wend.compiler.kernels.conv.lowering import filters_of_group
 from wend.compiler.schedule.fusion_group import Region
 from wend.compiler.schedule.loop_order import Access
 
@@ -144,7 +143,7 @@ def _loops(function: Function, region: Region, op: Op) -> list[tuple[tuple[int, 
         filters = axes((1,))
         return [
             (axes((0,)), ONE),
-            (filters, filters_of_group(function, op)),
+            (filters, function.filters_of_group(op)),
             (filters, ONE),
             (axes(range(2, len(places))), ONE),
         ]

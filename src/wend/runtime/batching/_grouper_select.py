@@ -2,48 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import operator
 import sys
 from types import ModuleType
 from typing import Any
 
 from wend.core._select import compiled, load_plain
-
-
-def copy(target: int, source: int, n: int) -> None:
-    """Copy bytes."""
-    ctypes.memmove(int(target), int(source), int(n))
-
-
-def clear(target: int, n: int) -> None:
-    """Write zeros."""
-    ctypes.memset(int(target), 0, int(n))
-
-
-def copy_line(target: int, source: int, size: int, n: int, step: int) -> None:
-    """Copy n elements of `size` bytes that lie `step` bytes apart, one behind the other."""
-    for k in range(n):
-        copy(target + k * size, source + k * step, size)
-
-
-def _add(
-    of: type[ctypes.c_float] | type[ctypes.c_double], target: int, source: int, n: int
-) -> None:
-    t = (of * int(n)).from_address(int(target))
-    s = (of * int(n)).from_address(int(source))
-    for k in range(int(n)):
-        t[k] += s[k]
-
-
-def add32(target: int, source: int, n: int) -> None:
-    """Add float32 numbers to others."""
-    _add(ctypes.c_float, target, source, n)
-
-
-def add64(target: int, source: int, n: int) -> None:
-    """Add float64 numbers to others."""
-    _add(ctypes.c_double, target, source, n)
+from wend.runtime.native.memory import add32, add64, clear, copy
 
 
 def behind(table: Any, n: int) -> Any:

@@ -3,7 +3,7 @@ cimport cython
 from wend.core._hot cimport (
     Batch, Leaf, Segment, State, Tensor, Trace, Value, ask_ahead, ensure, refreshed, slim, untrack,
 )
-from wend.runtime.compiled._launch cimport Frame, address_of, launch_at, new_array, part_at, row_at
+from wend.runtime.native._launch cimport Frame, address_of, launch_at, new_array, part_at, row_at
 from wend.runtime.batching._grouper cimport Node, Sequence, Sorter, add_bytes, copy_bytes
 
 cdef extern from "_slabs_shim.h":

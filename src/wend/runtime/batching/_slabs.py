@@ -10,7 +10,7 @@ from weakref import proxy
 
 from wend.core._hot import Segment, Value, ensure, fresh_serial, refreshed, slim
 from wend.runtime.batching._grouper import OFFSETS, add_bytes, copy_bytes
-from wend.runtime.compiled._launch import address_of, launch_at, new_array, part_at, row_at
+from wend.runtime.native._launch import address_of, launch_at, new_array, part_at, row_at
 
 ALIGNMENT = 64
 MOST_RECENT = 8  # groups of strands that the next ones are compared with

@@ -8,7 +8,7 @@ from types import ModuleType
 
 from wend.core._select import compiled, is_compiled, load_plain
 from wend.runtime.batching import _grouper_select
-from wend.runtime.compiled import _launch_select
+from wend.runtime.native import _launch_select
 
 
 def clear(address: int, n: int) -> None:

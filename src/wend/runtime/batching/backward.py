@@ -14,7 +14,7 @@ from wend.runtime.batching.deferred_backward import Ledger, apart_from, run_tail
 from wend.runtime.batching.forward import Forward, dense
 from wend.runtime.batching.slabs import Unsuited, is_wide
 from wend.runtime.batching.templates import Template
-from wend.runtime.compiled import _launch_select
+from wend.runtime.native import _launch_select
 
 _sort: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()

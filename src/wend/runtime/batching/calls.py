@@ -11,9 +11,9 @@ from wend.base import config, defects
 from wend.core import _hot
 from wend.runtime.backend import NoMachineCode
 from wend.runtime.batching import _slabs_select
-from wend.runtime.compiled import _launch_select
 from wend.runtime.compiled.arena import aligned
-from wend.runtime.launcher import maker_of
+from wend.runtime.native import _launch_select
+from wend.runtime.native.launcher import maker_of
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()

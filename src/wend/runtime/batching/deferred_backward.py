@@ -26,7 +26,7 @@ from wend.runtime.batching.calls import kernel_if_ready
 from wend.runtime.batching.flat_rows import flat
 from wend.runtime.batching.templates import Template
 from wend.runtime.numpy_executor.plan import ReferencePlan
-from wend.runtime.numpy_executor.verify_flush import Account, Shadow
+from wend.runtime.verify.flushes import Account, Shadow
 from wend.transforms.differentiate import FREED
 from wend.transforms.hooks import has_hooks
 

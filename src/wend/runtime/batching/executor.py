@@ -22,7 +22,7 @@ from wend.runtime.batching.per_op import Alone
 from wend.runtime.batching.report import note
 from wend.runtime.batching.signatures import BOOK, SINGLES
 from wend.runtime.batching.slabs import SMALL, Unsuited
-from wend.runtime.numpy_executor.verify_flush import check_gradients
+from wend.runtime.verify.flushes import check_gradients
 from wend.transforms.hooks import retaining
 
 #: A path of so many ops is run by groups when it is met for the first time, as if off the trie.

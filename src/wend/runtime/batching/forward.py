@@ -22,7 +22,7 @@ from wend.runtime.batching.report import Groups
 from wend.runtime.batching.signatures import BOOK, TERM, ops_of
 from wend.runtime.batching.slabs import Entry, Family, Layout, Room, Unsuited, is_ready, is_wide
 from wend.runtime.batching.templates import Template
-from wend.runtime.compiled import _launch_select
+from wend.runtime.native import _launch_select
 from wend.transforms.history import note_history
 
 _sort: Any = _grouper_select.select()

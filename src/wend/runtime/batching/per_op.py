@@ -24,8 +24,8 @@ from wend.runtime.batching.calls import words_of
 from wend.runtime.batching.report import Groups
 from wend.runtime.batching.signatures import SINGLES
 from wend.runtime.batching.slabs import Unsuited, is_wide
-from wend.runtime.compiled import _launch_select
 from wend.runtime.compiled.arena import ALIGNMENT, aligned
+from wend.runtime.native import _launch_select
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()

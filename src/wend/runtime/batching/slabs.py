@@ -16,8 +16,8 @@ from wend.runtime.backend import NoMachineCode
 from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.calls import fitted
 from wend.runtime.batching.templates import more
-from wend.runtime.compiled import _launch_select
 from wend.runtime.compiled.arena import ALIGNMENT, aligned
+from wend.runtime.native import _launch_select
 
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from wend.runtime.compiled import _bind_select
-from wend.runtime.launcher import launcher as _launch
+from wend.runtime.native import _bind_select
+from wend.runtime.native.launcher import launcher as _launch
 
 _bind: Any = _bind_select.select()
 ALIGNMENT = 64

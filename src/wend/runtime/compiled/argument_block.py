@@ -12,7 +12,7 @@ from wend.compiler.kernels.matmul import matmul
 from wend.core import _hot
 from wend.runtime.compiled import packed_weights as packed
 from wend.runtime.compiled.argument_layout import CALL_WORDS, START, Skeleton
-from wend.runtime.launcher import launcher as _launch
+from wend.runtime.native.launcher import launcher as _launch
 from wend.runtime.numpy_executor.runners import runner_of
 
 if TYPE_CHECKING:

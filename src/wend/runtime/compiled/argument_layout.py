@@ -19,9 +19,9 @@ from wend.compiler.kernels.matmul import matmul
 from wend.compiler.parallel.partition import Form
 from wend.compiler.parallel.tasks import NO_EDGE, Schedule, keep_turned, schedule
 from wend.compiler.parallel.wavefronts import Round, accesses, rounds
-from wend.runtime.compiled import _bind_select, _launch_select
 from wend.runtime.compiled.arena import ALIGNMENT, Placing
-from wend.runtime.launcher import launcher as _launch
+from wend.runtime.native import _bind_select, _launch_select
+from wend.runtime.native.launcher import launcher as _launch
 
 __all__ = ["CALL_WORDS", "START", "Skeleton"]
 

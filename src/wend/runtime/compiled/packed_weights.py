@@ -16,7 +16,7 @@ import numpy as np
 
 from wend.compiler.kernels.matmul import matmul
 from wend.runtime.compiled.arena import ALIGNMENT, aligned
-from wend.runtime.launcher import launcher as _launch
+from wend.runtime.native.launcher import launcher as _launch
 
 #: Panels that are held now, and how many were packed since the process began.
 COUNTS = {"bytes": 0, "packed": 0}

@@ -32,14 +32,14 @@ from wend.compiler.pipeline import Recipe
 from wend.compiler.verifier import check
 from wend.core._hot import Batch
 from wend.runtime.backend import NoMachineCode
-from wend.runtime.compiled import _bind_select
 from wend.runtime.compiled import packed_weights as packed
 from wend.runtime.compiled import threads as pool
 from wend.runtime.compiled.arena import Placing
 from wend.runtime.compiled.argument_block import RELEASE_BYTES, Visit, frame_of, weights_of
 from wend.runtime.compiled.argument_layout import Skeleton
-from wend.runtime.launcher import LARGE
-from wend.runtime.launcher import launcher as _launch
+from wend.runtime.native import _bind_select
+from wend.runtime.native.launcher import LARGE
+from wend.runtime.native.launcher import launcher as _launch
 from wend.runtime.numpy_executor.plan import ReferencePlan
 
 WORD = np.dtype(np.int64)

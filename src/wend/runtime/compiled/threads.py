@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 
-from wend.runtime.launcher import launcher
+from wend.runtime.native.launcher import launcher
 
 __all__ = ["default_threads", "set_threads", "threads"]
 

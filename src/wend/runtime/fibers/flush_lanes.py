@@ -17,8 +17,8 @@ from wend.runtime.batching.report import note
 from wend.runtime.fibers import lanes as strands
 from wend.runtime.fibers.lane_backward import Paths, Woven
 from wend.runtime.fibers.lanes import KEY, Part, Pattern, Weave
-from wend.runtime.numpy_executor.verify_flush import install
 from wend.runtime.repair import held_back
+from wend.runtime.verify.flushes import install
 from wend.transforms.hooks import retaining
 
 _slabs: Any = _slabs_select.select()

@@ -26,9 +26,9 @@ from wend.runtime.batching.deferred_backward import LazyPath, Ledger, compute_ag
 from wend.runtime.batching.flat_rows import row_of
 from wend.runtime.batching.signatures import ops_of
 from wend.runtime.batching.slabs import MOST_CALLS
-from wend.runtime.compiled import _launch_select
 from wend.runtime.fibers.lanes import Pattern, Weave
-from wend.runtime.numpy_executor.verify_flush import Shadow
+from wend.runtime.native import _launch_select
+from wend.runtime.verify.flushes import Shadow
 from wend.transforms.differentiate import FREED
 from wend.transforms.history import note_history
 from wend.transforms.rows import is_smooth

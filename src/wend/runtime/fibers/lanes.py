@@ -37,8 +37,8 @@ from wend.runtime.batching.signatures import (
 )
 from wend.runtime.batching.slabs import MOST_CALLS, wideness
 from wend.runtime.batching.templates import Template
-from wend.runtime.compiled import _launch_select
 from wend.runtime.compiled.arena import aligned
+from wend.runtime.native import _launch_select
 from wend.transforms.rows import batches as has_batching_rules
 
 _sort: Any = _grouper_select.select()

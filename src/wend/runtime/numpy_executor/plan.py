@@ -17,7 +17,7 @@ from wend.core.graph import Node, PathGraph, n_ops, path_at
 from wend.core.provenance import last_site, locate, site_of
 from wend.core.whole import Headroom
 from wend.runtime.donation import Lending
-from wend.runtime.launcher import launcher
+from wend.runtime.native.launcher import launcher
 from wend.runtime.numpy_executor.runners import Step, can_fail, run_plainly
 from wend.transforms.differentiate import saved_ids
 from wend.transforms.history import note_history

@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.base.records import Record
+from wend.compiler.codegen.instructions import VectorBuilder
 from wend.compiler.codegen.philox import uniform_run
 from wend.compiler.kernels.matmul import matmul
 from wend.compiler.kernels.matmul.macrokernel import arguments
@@ -38,7 +39,6 @@ from wend.compiler.kernels.matmul.matmul import PACK, PRODUCT, accumulator
 from wend.compiler.kernels.matmul.microkernel import Shape, lane_mask
 from wend.compiler.kernels.matmul.packing import SOURCES, Source
 from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.instructions import VectorBuilder
 from wend.compiler.llvm_ir.jit import Target, host
 from wend.compiler.llvm_ir.text import Module
 from wend.compiler.llvm_ir.values import Value

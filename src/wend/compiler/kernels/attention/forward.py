@@ -9,6 +9,7 @@ later block of keys has a larger one.
 from __future__ import annotations
 
 from wend.base import dtypes
+from wend.compiler.codegen.instructions import VectorBuilder
 from wend.compiler.kernels.attention.attention import (
     BLOCK_ROWS,
     NUMBERS,
@@ -21,7 +22,6 @@ from wend.compiler.kernels.attention.attention import (
     strides_of,
 )
 from wend.compiler.kernels.matmul.microkernel import lane_mask
-from wend.compiler.llvm_ir.instructions import VectorBuilder
 from wend.compiler.llvm_ir.values import Value
 
 __all__ = ["ATTEND", "attend_text"]

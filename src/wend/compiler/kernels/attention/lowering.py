@@ -14,8 +14,9 @@ from wend.compiler.kernels.attention.attention import BLOCK_ROWS, Form, row_elem
 from wend.compiler.kernels.attention.backward import ATTEND_BACKWARD, backward_text
 from wend.compiler.kernels.attention.forward import ATTEND, attend_text
 from wend.compiler.kernels.matmul import matmul
+from wend.compiler.lower.registry import lowers, makes_kernel
 from wend.core.graph import Node
-from wend.ops.attend import AttendBackward
+from wend.ops.attend import AttendBackward, Attention
 from wend.ops.elementwise import widened
 from wend.ops.numeric import accumulator
 from wend.ops.views import View
@@ -34,6 +35,7 @@ def _roles(prim: Any) -> tuple[str, ...]:
     return _BACKWARD if isinstance(prim, AttendBackward) else _FORWARD
 
 
+@lowers(Attention)
 def lower_attention(low: Any, node: Node) -> bool:
     """Add an attention over up to two dims of batch, of floats; else False."""
     f: Function = low.function
@@ -85,6 +87,7 @@ def _text(backward: bool, form: Form) -> str:
     return backward_text(form) if backward else attend_text(form)
 
 
+@makes_kernel(ATTENTION)
 def attention(f: Function, op: Op) -> Kernel:
     """The kernel of an attention."""
     prim: Any = op.node.prim

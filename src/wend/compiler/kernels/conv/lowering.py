@@ -21,8 +21,9 @@ from wend.compiler.ir.symbolic_extents import (
     sub,
 )
 from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
-from wend.core.symbolic import ARG, FLOORDIV
+from wend.ops.conv import Convolution
 
 __all__ = ["ROLES", "by_one_weight", "convolution", "lower_convolution", "tell_shared"]
 
@@ -47,6 +48,7 @@ HELPERS = {
 }
 
 
+@lowers(Convolution)
 def lower_convolution(low: Any, node: Node) -> bool:
     """Add a convolution of one or two dims in float32 or float64; else False."""
     f: Function = low.function
@@ -172,23 +174,11 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
         "images": shapes["input"][0],
         "groups": groups,
         "channels": shapes["weight"][1],
-        "filters": _share(f, filters, groups),
+        "filters": f.extents.quotient(filters, groups),
         "weight_filter": strides["weight"][0],
         "last_column": mul(*pairs["out"]),
     }
     return found
-
-
-def filters_of_group(f: Function, op: Op) -> Poly:
-    """How many filters a convolution has in each of its groups."""
-    filters = f.shape(op.reads[1].value)[0]
-    return _share(f, filters, f.extents.path_expr(op.node.args[-1]))
-
-
-def _share(f: Function, whole: Poly, parts: Poly) -> Poly:
-    """whole / parts, rounded down."""
-    quotient = f.extents.of((FLOORDIV, (ARG, 0), (ARG, 1)), None, (whole, parts).__getitem__)  # type: ignore[arg-type]
-    return f.extents.canonical(quotient)
 
 
 def _sums_of_a_phase(f: Function, sizes: dict[str, Poly]) -> Poly:
@@ -196,7 +186,7 @@ def _sums_of_a_phase(f: Function, sizes: dict[str, Poly]) -> Poly:
     sides = []
     for side in ("height", "width"):
         stride = sizes["stride_" + side]
-        sides.append(_share(f, add(sizes["input_" + side], sub(stride, ONE)), stride))
+        sides.append(f.extents.quotient(add(sizes["input_" + side], sub(stride, ONE)), stride))
     channels = _Size(mul(sizes["groups"], sizes["channels"]))
     return _poly(conv.partial_sums(channels, _Size(mul(*sides))))
 

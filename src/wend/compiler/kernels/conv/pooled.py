@@ -7,7 +7,6 @@ from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.loops import CONVOLVE, WINDOWS, Function, Op
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, Poly, known, mul
 from wend.compiler.kernels.conv import forward as conv
-from wend.compiler.kernels.conv.lowering import filters_of_group
 from wend.compiler.kernels.pooling import window_words
 from wend.compiler.schedule.epilogue_ops import Tail, head_of
 from wend.compiler.schedule.fusion_group import Region
@@ -89,7 +88,7 @@ class Pooled:
         if any(access.strides[-1] != ZERO for access in tail.loads.values()):
             return None
         image, channel, *_ = f.layout(values).strides
-        group = mul(filters_of_group(f, tail.head), channel)
+        group = mul(f.filters_of_group(tail.head), channel)
         moved: dict[Poly, Poly] = {}
         for old, new in zip(tail.stores[out].strides, (image, group, channel, ONE), strict=True):
             if old not in (ZERO, ONE):

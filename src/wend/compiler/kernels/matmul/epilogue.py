@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.compiler.codegen.instructions import Value, VectorBuilder, memory_type
 from wend.compiler.codegen.nest import NestCode
 from wend.compiler.codegen.scalar_ops import ElementCode
 from wend.compiler.ir.kernel import Slot
@@ -18,7 +19,6 @@ from wend.compiler.ir.loops import Op
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend.compiler.kernels.matmul import matmul
 from wend.compiler.kernels.matmul.microkernel import LINE, fetch
-from wend.compiler.llvm_ir.instructions import Value, VectorBuilder, memory_type
 from wend.compiler.llvm_ir.vector_builder import first_lanes
 from wend.compiler.schedule.epilogue_ops import Tail
 from wend.compiler.schedule.loop_order import Access

@@ -12,8 +12,8 @@ from wend.base.interrupts import is_interrupt
 from wend.core._select import is_compiled
 from wend.core.graph import PENDING
 from wend.ops import philox
-from wend.runtime.compiled import _launch_select
 from wend.runtime.flush_log import RECENT
+from wend.runtime.native import _launch_select
 from wend.transforms.history import note_history
 
 launcher: Any = _launch_select.select()

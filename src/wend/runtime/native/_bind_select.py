@@ -6,7 +6,7 @@ import sys
 from types import ModuleType
 
 from wend.core._select import compiled, is_compiled, load_plain
-from wend.runtime.compiled import _launch_select
+from wend.runtime.native import _launch_select
 
 _LIMIT = 1 << 63
 
@@ -19,8 +19,8 @@ def put(address: int, word: int) -> None:
 
 
 def select() -> ModuleType:
-    """The binding that this process uses, registered as `wend.runtime.compiled._bind`."""
-    name = "wend.runtime.compiled._bind"
+    """The binding that this process uses, registered as `wend.runtime.native._bind`."""
+    name = "wend.runtime.native._bind"
     if name in sys.modules:
         return sys.modules[name]
     module = compiled(name)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from wend.core._select import compiled, load_plain
-from wend.runtime.batching._grouper_select import add32, add64, copy, copy_line
+from wend.runtime.native.memory import add32, add64, copy, copy_line
 
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
@@ -113,8 +113,8 @@ def use_arrays(module: ModuleType) -> None:
 
 
 def select() -> ModuleType:
-    """The launcher that this process uses, registered as `wend.runtime.compiled._launch`."""
-    name = "wend.runtime.compiled._launch"
+    """The launcher that this process uses, registered as `wend.runtime.native._launch`."""
+    name = "wend.runtime.native._launch"
     if name in sys.modules:
         return sys.modules[name]
     module = compiled(name)

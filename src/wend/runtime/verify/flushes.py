@@ -28,7 +28,7 @@ from wend.core.graph import PathGraph
 from wend.core.provenance import last_site, locate
 from wend.runtime.numpy_executor.plan import ReferencePlan
 from wend.runtime.numpy_executor.runners import graph_runner
-from wend.runtime.numpy_executor.verify import (
+from wend.runtime.verify.plans import (
     agree,
     bytes_of_dtype,
     evaluate,
