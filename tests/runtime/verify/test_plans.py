@@ -30,7 +30,7 @@ def test_the_first_op_that_differs_is_named_with_its_line(monkeypatch):
     y = torch.tanh(x.exp())
     with pytest.raises(DefectError, match="tanh: machine code and the reference differ") as found:
         y.numpy()
-    assert "test_shadow.py" in str(found.value)
+    assert "test_plans.py" in str(found.value)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])

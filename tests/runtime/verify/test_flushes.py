@@ -153,7 +153,7 @@ def test_a_lost_update_is_told_with_the_line_of_the_step(monkeypatch):
     with pytest.raises(DefectError, match="what was computed and the reference differ") as caught:
         known()
     # The flush is the one of `loss.item()`; the value was made by `optimizer.step()`.
-    assert "test_verified.py" in str(caught.value) and len(runs) == 5
+    assert "test_flushes.py" in str(caught.value) and len(runs) == 5
 
 
 def test_a_wrong_gradient_of_a_pass_that_runs_with_its_flush(monkeypatch, planted_failure):

@@ -89,7 +89,7 @@ def test_an_error_in_a_group_names_its_line_and_spares_the_others():
         sums = [row * 2.0 for row in rows]
         with pytest.raises(IndexError) as caught:
             sums[2].tolist()
-        assert "test_groups.py" in str(caught.value)
+        assert "test_levels.py" in str(caught.value)
         assert [s.tolist() for k, s in enumerate(sums) if k != 2] == [[0.0], [2.0], [4.0], [6.0]]
 
 

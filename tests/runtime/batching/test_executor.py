@@ -474,7 +474,7 @@ def test_single_ops_that_fail_name_their_line(ran, singly):
                     loss.backward()
                     continue
                 with pytest.raises(
-                    IndexError, match=r"index 7 is out of bounds[^$]*test_regions\.py"
+                    IndexError, match=r"index 7 is out of bounds[^$]*test_executor\.py"
                 ):
                     loss.backward()
                     loss.item()

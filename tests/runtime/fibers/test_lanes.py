@@ -455,7 +455,7 @@ def test_an_op_that_fails_leaves_the_other_calls_their_values(woven):
     for _ in range(2):
         found, _ = fibers.run_together([lambda k=k: picks(k + 0) for k in given], own, apart=True)
         assert found == [1.0, 2.0, None, 3.0]
-    assert len(ends) == 2 and "test_strands.py" in ends[0]
+    assert len(ends) == 2 and "test_lanes.py" in ends[0]
 
 
 def test_a_run_that_fails_without_need_is_told(woven, monkeypatch, planted_failure):

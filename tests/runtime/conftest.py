@@ -1,4 +1,4 @@
-"""What the tests of the core and of what runs its flushes share."""
+"""Fixtures of the tests of the runtime."""
 
 import pytest
 
