@@ -10,7 +10,7 @@ from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.compiler import mathlib
 from wend.compiler.codegen.instructions import VectorBuilder
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.llvm_ir.text import Module, Text
 
@@ -22,7 +22,7 @@ def loop(name: str, dtype: DType) -> Any:
 
     n: a multiple of LANES
     """
-    target = llvm.host()
+    target = jit.host()
     module, text = Module(), Text()
     b = VectorBuilder(text, module, LANES, target)
     count = mathlib.FUNCTIONS[name][1]
@@ -53,7 +53,7 @@ end:
 }}
 
 {module.render()}"""
-    library = llvm.compile_module(full, ["loop"])
+    library = jit.compile_module(full, ["loop"])
     return library.function("loop", *[ctypes.c_void_p] * (count + 1), ctypes.c_int64)
 
 
@@ -65,7 +65,7 @@ def judge(name: str) -> Any:
     n: a multiple of LANES
     """
     module, text = Module(), Text()
-    b = VectorBuilder(text, module, LANES, llvm.host())
+    b = VectorBuilder(text, module, LANES, jit.host())
     kinds = {key: b.type_of(dtype) for key, dtype in _KINDS.items()}
     lanes = ", ".join(f"i32 {i}" for i in range(LANES))
     first = b.spread("%first", dtypes.int32)
@@ -112,7 +112,7 @@ done:
 }}
 
 {module.render()}"""
-    library = llvm.compile_module(full, ["judge"])
+    library = jit.compile_module(full, ["judge"])
     pointers, ints = [ctypes.c_void_p] * 2, [ctypes.c_int64] * 2
     return library.function("judge", *pointers, *ints)
 

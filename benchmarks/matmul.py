@@ -25,7 +25,7 @@ import numpy as np
 from bench import ONE_THREAD, publish
 
 from wend.compiler.kernels.matmul import matmul
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 
 SHAPES = [
     "768x128x384", "64x768x256", "1024x1024x1024", "32x256x1024", "8x300x752", "64x784x256",
@@ -84,7 +84,7 @@ end:
 
 def repeater(function: Any, block: Any, *kept: Any) -> Callable[[int], Any]:
     """What calls a kernel n times, as a plan does: without Python between the calls."""
-    repeat = llvm.compile_module(_REPEAT, ["repeat"]).function(
+    repeat = jit.compile_module(_REPEAT, ["repeat"]).function(
         "repeat", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
     )
     address = ctypes.cast(function, ctypes.c_void_p)

@@ -12,24 +12,24 @@ import hashlib
 import os
 from pathlib import Path
 
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 
 _HASHES: set[str] = set()
 
 
 def pytest_sessionstart(session):
     """Note each text on its way to LLVM, whether its machine code is on disk or not."""
-    compile_module = llvm.compile_module
+    compile_module = jit.compile_module
 
     def noted(text, *given):
         _HASHES.add(hashlib.sha256(text.encode()).hexdigest())
         return compile_module(text, *given)
 
-    llvm.compile_module = noted
+    jit.compile_module = noted
 
 
 def pytest_sessionfinish(session):
     """Write the hashes, sorted."""
-    llvm.drain(60.0)
+    jit.drain(60.0)
     path = Path(os.environ.get("KERNEL_TEXTS", "kernel-texts.txt"))
     path.write_text("".join(f"{found}\n" for found in sorted(_HASHES)))

@@ -12,7 +12,7 @@ import re
 
 import llvmlite.binding as binding
 
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 
 AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd")
 NAMED = re.compile(r"@llvm\.x86\.avx512\.([\w.]+)\(")
@@ -26,10 +26,10 @@ def scaled(kind, lanes, size):
     rounding = ", i32 %how" if lanes * size == 512 else ""
     return f"""
 define internal {most} @NAME({most} %x, {most} %n, {most} %o, i{max(lanes, 8)} %m{rounding}) {{
-  %below = call {most} @llvm.minnum.{suffix}({most} %n, {most} <{high}>)
-  %inside = call {most} @llvm.maxnum.{suffix}({most} %below, {most} <{low}>)
+  %below = call {most} @jit.minnum.{suffix}({most} %n, {most} <{high}>)
+  %inside = call {most} @jit.maxnum.{suffix}({most} %below, {most} <{low}>)
   %power = fptosi {most} %inside to {words}
-  %y = call {most} @llvm.ldexp.{suffix}.v{lanes}i32({most} %x, {words} %power)
+  %y = call {most} @jit.ldexp.{suffix}.v{lanes}i32({most} %x, {words} %power)
   ret {most} %y
 }}
 """
@@ -83,7 +83,7 @@ def function(name):
 def without_names(text):
     """A module that asks for no instruction of AVX-512."""
     for name in sorted(set(NAMED.findall(text))):
-        theirs, own = f"@llvm.x86.avx512.{name}(", f"@plain.{name}("
+        theirs, own = f"@jit.x86.avx512.{name}(", f"@plain.{name}("
         declared = rf"^declare .*{re.escape(theirs)}.*$"
         text = re.sub(declared, "", text, flags=re.M).replace(theirs, own)
         text += function(name).replace("@NAME(", own)
@@ -92,27 +92,27 @@ def without_names(text):
 
 def pretend():
     """Let generated code be that for other registers."""
-    here, features = llvm.host(), binding.get_host_cpu_features()
+    here, features = jit.host(), binding.get_host_cpu_features()
     if not here.triple.startswith("x86_64") or not here.has("avx2"):
         return  # tests are about this processor's code
     narrow = here.has("avx512f")
     names = [name for name in features if name.startswith("avx512")] if narrow else AVX512
     features.update(dict.fromkeys(names, not narrow))
-    llvm.host.cache_clear()
+    jit.host.cache_clear()
     binding.get_host_cpu_features = lambda: features
-    other = llvm.host()
+    other = jit.host()
     assert other.vector_bytes == (32 if narrow else 64)
     if narrow:
         return
-    machine, optimized, words = llvm._machine, llvm._optimized, llvm._words
+    machine, optimized, words = jit._machine, jit._optimized, jit._words
 
     def optimized_here(text, target):
         return optimized(*((without_names(text), here) if target == other else (text, target)))
 
     # What is compiled like this is kept on disk apart from what AVX-512 would run.
-    llvm._words = lambda target: ("other registers", *words(target))
-    llvm._machine = lambda target: machine(here if target == other else target)
-    llvm._optimized = optimized_here
+    jit._words = lambda target: ("other registers", *words(target))
+    jit._machine = lambda target: machine(here if target == other else target)
+    jit._optimized = optimized_here
 
 
 pretend()

@@ -8,13 +8,13 @@ tested at the sizes of all tests.
 """
 
 import wend
-from wend.compiler.parallel import partition as split
+from wend.compiler.parallel import partition
 from wend.runtime.compiled import plan as cpu
 
 #: Nanoseconds: see `wend.compiler.parallel.partition`.
-split.WORTH = cpu.WORTH = 200
-split.PART = 100
-split.GRAIN = 16
+partition.WORTH = cpu.WORTH = 200
+partition.PART = 100
+partition.GRAIN = 16
 wend.set_num_threads(3)
 
 #: Tests that say which sizes are cut, and into how many parts.

@@ -8,7 +8,7 @@ from typing import Any
 
 import wend
 from wend.core import _hot
-from wend.runtime import flush as plans
+from wend.runtime import flush
 
 #: A root that has gained so much takes no new children.
 SEALED = 1 << 40
@@ -38,4 +38,4 @@ def own_trie(sealed: bool = False) -> Iterator[Any]:
         wend.synchronize()
         trace.root = before
         trace.reset()
-        plans.dismantle(root)
+        flush.dismantle(root)

@@ -6,7 +6,7 @@ import numpy as np
 
 from wend.base import dtypes
 from wend.compiler.codegen.instructions import Faults, VectorBuilder
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.compiler.llvm_ir.text import Module, Text
 
 
@@ -54,7 +54,7 @@ end:
 def text_of(rule, ins, lanes, target=None):
     """The module of the kernels for these numbers of lanes, and [(dtype, messages)]."""
     module = Module()
-    made = [kernel(rule, ins, n, module, target or llvm.host()) for n in lanes]
+    made = [kernel(rule, ins, n, module, target or jit.host()) for n in lanes]
     return "\n".join([*(text for text, _, _ in made), module.render()]), [m[1:] for m in made]
 
 
@@ -66,7 +66,7 @@ def compiled(rule, ins, lanes, target=None, key=None):
     if key is not None and (key, lanes, target) in _compiled:
         return _compiled[key, lanes, target]
     text, made = text_of(rule, ins, lanes, target)
-    library = llvm.compile_module(text, [f"kernel{n}" for n in lanes], target)
+    library = jit.compile_module(text, [f"kernel{n}" for n in lanes], target)
     types = [*[ctypes.c_void_p] * (len(ins) + 1), ctypes.c_int64, ctypes.c_void_p]
     found = [(library.function(f"kernel{n}", *types), *rest) for n, rest in zip(lanes, made)]
     if key is not None:

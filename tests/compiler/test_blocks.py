@@ -9,9 +9,9 @@ from tests.tries import own_trie
 
 import wend as torch
 from wend.base import config
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.runtime import tiers
-from wend.runtime.compiled import malloc_trim as heap
+from wend.runtime.compiled import malloc_trim
 from wend.runtime.native.launcher import LARGE, launcher, maker
 
 compiled = pytest.mark.skipif(
@@ -154,21 +154,21 @@ def test_the_heap_goes_back_when_machine_code_takes_over_from_a_slow_reference(
         x = np.arange(6, dtype=np.float32)
         for _ in range(6):
             np.testing.assert_allclose((torch.tensor(x) * 3 + 1).numpy(), x * 3 + 1)
-            llvm.drain(60)
+            jit.drain(60)
     assert len(returned) == times
 
 
 def test_giving_the_heap_back_leaves_what_is_in_use():
     kept = [np.full(1 << 16, k) for k in range(8)]
     del kept[::2]
-    heap.give_back()
+    malloc_trim.give_back()
     assert [int(x.min()) for x in kept] == [1, 3, 5, 7]
 
 
 def test_a_c_library_without_trimming_is_let_be(monkeypatch):
-    monkeypatch.setattr(heap.ctypes, "CDLL", lambda name: object())
-    heap._trim.cache_clear()
+    monkeypatch.setattr(malloc_trim.ctypes, "CDLL", lambda name: object())
+    malloc_trim._trim.cache_clear()
     try:
-        heap.give_back()
+        malloc_trim.give_back()
     finally:
-        heap._trim.cache_clear()
+        malloc_trim._trim.cache_clear()

@@ -5,7 +5,7 @@ import pytest
 from convolutions import GEOMETRIES, Case, few_channels, large_squares, layouts, near, negate
 from products import guarded
 
-from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.kernels.conv import forward
 from wend.compiler.kernels.conv.winograd.tiles_2x2 import least
 from wend.compiler.kernels.conv.winograd.tiles_4x4 import has_wide
 from wend.compiler.kernels.matmul import matmul
@@ -84,24 +84,24 @@ def test_many_filters_and_squares_are_transformed(geometry):
 
 def shared_room(case):
     """Memory for a weight that is transformed once for several calls, and where that begins."""
-    sums = conv.workspace_sums("convolve", case.dtype, shared=True)
-    room = np.full(sums * case.w.size + conv.FRONT // 2, np.nan, "f")
-    return room, -(-room.ctypes.data // 64) * 64 + conv.FRONT
+    sums = forward.workspace_sums("convolve", case.dtype, shared=True)
+    room = np.full(sums * case.w.size + forward.FRONT // 2, np.nan, "f")
+    return room, -(-room.ctypes.data // 64) * 64 + forward.FRONT
 
 
 def test_calls_that_share_a_workspace_transform_a_weight_once():
-    if not conv.keeps_turned("float32"):
+    if not forward.keeps_turned("float32"):
         pytest.skip("each call transforms its weight")
     case, small = Case(GEOMETRIES[-3]), Case((1, 17, 16, (4, 4), *GEOMETRIES[-3][4:]))
     small.w = case.w
     whole = case.convolve()
     _room, at = shared_room(case)
     # The first call has too few squares: the second one transforms.
-    near(small.convolve(workspace=at, turned=conv.FIRST), small.forward())
-    assert np.array_equal(case.convolve(workspace=at, turned=conv.LATER), whole)
+    near(small.convolve(workspace=at, turned=forward.FIRST), small.forward())
+    assert np.array_equal(case.convolve(workspace=at, turned=forward.LATER), whole)
     case.w = np.zeros_like(case.w)
-    assert np.array_equal(case.convolve(workspace=at, turned=conv.LATER), whole)
-    assert not case.convolve(workspace=at, turned=conv.FIRST).any()
+    assert np.array_equal(case.convolve(workspace=at, turned=forward.LATER), whole)
+    assert not case.convolve(workspace=at, turned=forward.FIRST).any()
 
 
 def is_in_wide_squares(case, **more):
@@ -121,10 +121,10 @@ def test_a_weight_is_shared_by_squares_of_both_sizes(size):
     whole = first.convolve(shared=1), second.convolve(shared=1)
     _room, at = shared_room(first)
     shared = {"workspace": at, "shared": 1}
-    found = [first.convolve(turned=conv.FIRST, **shared)]
-    found.append(second.convolve(turned=conv.LATER, **shared))
+    found = [first.convolve(turned=forward.FIRST, **shared)]
+    found.append(second.convolve(turned=forward.LATER, **shared))
     first.w = second.w = np.zeros_like(first.w)
-    found += [case.convolve(turned=conv.LATER, **shared) for case in (first, second)]
+    found += [case.convolve(turned=forward.LATER, **shared) for case in (first, second)]
     assert all(np.array_equal(x, y) for x, y in zip(found, whole * 2))
 
 
@@ -216,7 +216,7 @@ def test_there_is_code_for_other_processors(features, dtype):
     if not host().triple.startswith("x86_64"):
         pytest.skip("needs LLVM for this family of processors")
     target = Target(host().triple, "x86-64", features)
-    assert "convolve:" in assembly(conv.core_text("convolve", dtype, target), target)
+    assert "convolve:" in assembly(forward.core_text("convolve", dtype, target), target)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ STEPS = """
 import sys
 import wend as torch
 from wend.base import config
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.runtime import tiers
 from wend.runtime.native.launcher import launcher
 
@@ -55,7 +55,7 @@ def test_a_path_that_comes_back_is_compiled_and_nothing_before():
 steps(1)
 assert "llvmlite" not in sys.modules
 steps(9)
-assert llvm.drain(60)
+assert jit.drain(60)
 steps(3)
 assert tiers.COUNTS["compiled"] == 1 and launcher.runs() >= 2
 before = launcher.runs()
@@ -111,7 +111,7 @@ def test_a_plan_that_fails_is_left_to_the_reference_with_one_warning():
 launcher.fill("arena", broken)  # asked for when a ready plan runs that has temporaries
 for _ in range(5):
     work()
-assert llvm.drain(60)
+assert jit.drain(60)
 print([work() == before for _ in range(3)], launcher.runs())
 """
     )
@@ -127,7 +127,7 @@ def test_regions_that_fail_are_left_to_others_with_one_warning():
         BROKEN
         + """
 from wend.core import _hot
-from wend.runtime.batching import executor as regions
+from wend.runtime.batching import executor
 _hot.current_trace().root.gained = 1 << 40  # what is new leaves the trie at once
 asked = []
 
@@ -135,7 +135,7 @@ def forward(self, *args):
     asked.append(True)
     broken()
 
-regions.Execution.forward = regions.Alone.forward = forward
+executor.Execution.forward = executor.Alone.forward = forward
 print([work() == before for _ in range(3)], len(asked) > 0)
 """
     )
@@ -185,7 +185,7 @@ for depth in range(1, 6):
     steps(5, depth)
 child = os.fork()
 steps(5, 6)
-assert llvm.drain(60)
+assert jit.drain(60)
 steps(5)
 assert launcher.runs() > 0
 if child:

@@ -223,7 +223,7 @@ def test_few_rows(rows):
 
 
 def test_sizes_change_without_compiling():
-    from wend.compiler.llvm_ir import jit as llvm
+    from wend.compiler.llvm_ir import jit
 
     w, b = normal(50, 30, seed=1), normal(50, seed=2)
 
@@ -232,10 +232,10 @@ def test_sizes_change_without_compiling():
         return F.gelu(F.linear(x, w, b)).numpy()
 
     run(5)
-    before = llvm.counters.compiled + llvm.counters.loaded
+    before = jit.counters.compiled + jit.counters.loaded
     for rows in (2, 3, 4, 17, 300):
         run(rows)
-    assert llvm.counters.compiled + llvm.counters.loaded == before
+    assert jit.counters.compiled + jit.counters.loaded == before
 
 
 def test_weights_stay_packed_behind_a_tail():

@@ -11,7 +11,7 @@ from harness import ELEMENTWISE, by_dtype, report, snippet
 from wend.base import dtypes
 from wend.base.errors import CompileError
 from wend.compiler.codegen.instructions import Faults, VectorBuilder, literal
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.compiler.llvm_ir.text import Module, Text
 from wend.ops.builder import Builder
 
@@ -125,7 +125,7 @@ def test_failures_are_told_apart():
 
 
 def test_a_rule_that_fails_needs_a_place_for_it():
-    b = VectorBuilder(Text(), Module(), 4, llvm.host())
+    b = VectorBuilder(Text(), Module(), 4, jit.host())
     with pytest.raises(CompileError, match="nowhere to note a failure: bad"):
         b.require(b.number(1, dtypes.bool_), "bad")
     faults = Faults()
@@ -136,7 +136,7 @@ def test_a_rule_that_fails_needs_a_place_for_it():
 
 
 def test_operands_of_two_types_are_refused():
-    b = VectorBuilder(Text(), Module(), 4, llvm.host())
+    b = VectorBuilder(Text(), Module(), 4, jit.host())
     x, y = b.number(1, dtypes.float32), b.number(1, dtypes.float64)
     one = b.number(1, dtypes.int32)
     for name in ("add", "div", "lt", "maximum", "pow", "copysign_", "fmod"):
@@ -158,7 +158,7 @@ def test_masks_leave_other_lanes_alone(dtype):
     lanes, size = 8, dtype.itemsize
     text, module, faults = Text(), Module(), Faults()
     mask = ", ".join(f"i1 {'true' if i % 3 == 0 else 'false'}" for i in range(lanes))
-    b = VectorBuilder(text, module, lanes, llvm.host(), faults, f"<{mask}>")
+    b = VectorBuilder(text, module, lanes, jit.host(), faults, f"<{mask}>")
     loaded = b.load("%x", dtype)
     steps = ", ".join(f"i64 {(lanes - 1 - i) * size}" for i in range(lanes))
     pointers = text.let(f"getelementptr i8, ptr %x, <{lanes} x i64> <{steps}>")
@@ -167,7 +167,7 @@ def test_masks_leave_other_lanes_alone(dtype):
     faults.leave(text, "%word")
     body = f"entry:\n{faults.entry()}\n{text.render()}\n  ret void"
     full = f"define void @k(ptr %x, ptr %y, ptr %word) {{\n{body}\n}}\n\n{module.render()}"
-    function = llvm.compile_module(full, ["k"]).function("k", *[ctypes.c_void_p] * 3)
+    function = jit.compile_module(full, ["k"]).function("k", *[ctypes.c_void_p] * 3)
     x = (np.arange(lanes) % 3 == 0).astype(dtype.numpy)  # the lanes left out would fail
     y = np.full(lanes, 1).astype(dtype.numpy)
     word = np.zeros(1, np.uint64)

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from wend.base.errors import CompileError
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.compiler.llvm_ir.object_cache import ObjectCache, default_directory
 
 
@@ -26,34 +26,34 @@ def call(library, x, name="k"):
 def objects(tmp_path):
     """An empty cache of this test's own."""
     cache = ObjectCache(tmp_path / "objects")
-    llvm.use_cache(cache)
+    jit.use_cache(cache)
     yield cache
-    llvm.use_cache(None)
+    jit.use_cache(None)
 
 
 def counted(before):
-    now = llvm.counters
+    now = jit.counters
     return now.compiled - before[0], now.loaded - before[1], now.shared - before[2]
 
 
 def count():
-    return llvm.counters.compiled, llvm.counters.loaded, llvm.counters.shared
+    return jit.counters.compiled, jit.counters.loaded, jit.counters.shared
 
 
 @pytest.mark.smoke
 def test_compile_and_call(objects):
-    library = llvm.compile_module(adding(3), ["k"])
+    library = jit.compile_module(adding(3), ["k"])
     assert call(library, 4) == 7
     with pytest.raises(CompileError, match="'j' is none of"):
         library.address("j")
 
 
 def test_the_host_is_described():
-    target = llvm.host()
+    target = jit.host()
     assert target.vector_bytes in (16, 32, 64) and target.registers in (16, 32)
-    assert target is llvm.host()
-    assert llvm.Target("x86_64-linux", "x", "+avx,-avx2").vector_bytes == 32
-    assert not llvm.Target("x86_64-linux", "x", "+avx512f").has("avx512")
+    assert target is jit.host()
+    assert jit.Target("x86_64-linux", "x", "+avx,-avx2").vector_bytes == 32
+    assert not jit.Target("x86_64-linux", "x", "+avx512f").has("avx512")
 
 
 def test_constants_and_libc_are_reached(objects):
@@ -67,7 +67,7 @@ def test_constants_and_libc_are_reached(objects):
       ret double %y
     }
     """
-    library = llvm.compile_module(text, ["k"])
+    library = jit.compile_module(text, ["k"])
     buffer = (ctypes.c_uint8 * 16)()
     k = library.function("k", ctypes.c_int64, ctypes.c_void_p, result=ctypes.c_double)
     assert k(2, ctypes.addressof(buffer)) == 4.0
@@ -76,29 +76,29 @@ def test_constants_and_libc_are_reached(objects):
 
 def test_errors_name_the_fault(objects):
     with pytest.raises(CompileError, match="undefined value '%z'"):
-        llvm.compile_module("define i64 @k() {\n  ret i64 %z\n}", ["k"])
+        jit.compile_module("define i64 @k() {\n  ret i64 %z\n}", ["k"])
     with pytest.raises(CompileError, match="cannot link"):
-        llvm.compile_module(adding(1), ["other"])
+        jit.compile_module(adding(1), ["other"])
     with pytest.raises(CompileError, match="cannot link"):
-        llvm.compile_module("declare void @nowhere()\n" + adding(1) + _calling, ["j"])
+        jit.compile_module("declare void @nowhere()\n" + adding(1) + _calling, ["j"])
 
 
 _calling = "define void @j() {\n  call void @nowhere()\n  ret void\n}"
 
 
 def test_the_same_text_is_one_library(objects):
-    first = llvm.compile_module(adding(5), ["k"])
+    first = jit.compile_module(adding(5), ["k"])
     before = count()
-    assert llvm.compile_module(adding(5), ["k"]) is first
+    assert jit.compile_module(adding(5), ["k"]) is first
     assert counted(before) == (0, 0, 1)
 
 
 def test_objects_come_back_from_disk(objects):
-    library = llvm.compile_module(adding(6), ["k"])
+    library = jit.compile_module(adding(6), ["k"])
     del library
     gc.collect()
     before = count()
-    assert call(llvm.compile_module(adding(6), ["k"]), 1) == 7
+    assert call(jit.compile_module(adding(6), ["k"]), 1) == 7
     assert counted(before) == (0, 1, 0)
 
 
@@ -106,24 +106,24 @@ def test_objects_come_back_from_disk(objects):
     "damage", [lambda b: b[:-7], lambda b: b[:60] + b"x" + b[61:], lambda b: b""]
 )
 def test_damaged_files_are_compiled_anew(objects, damage):
-    llvm.compile_module(adding(7), ["k"])
+    jit.compile_module(adding(7), ["k"])
     (path,) = objects.directory.iterdir()
     path.write_bytes(damage(path.read_bytes()))
     gc.collect()
     before = count()
-    assert call(llvm.compile_module(adding(7), ["k"]), 1) == 8
+    assert call(jit.compile_module(adding(7), ["k"]), 1) == 8
     assert counted(before) == (1, 0, 0)
     assert objects.get(path.name) is not None
 
 
 def test_another_processor_is_another_object(objects):
-    host = llvm.host()
-    plain = llvm.Target(host.triple, "generic", "")
+    host = jit.host()
+    plain = jit.Target(host.triple, "generic", "")
     text = adding(8)
-    libraries = [llvm.compile_module(text, ["k"]), llvm.compile_module(text, ["k"], plain)]
+    libraries = [jit.compile_module(text, ["k"]), jit.compile_module(text, ["k"], plain)]
     assert [call(library, 1) for library in libraries] == [9, 9]
     assert len(list(objects.directory.iterdir())) == 2
-    assert "add" in llvm.assembly(text) or "lea" in llvm.assembly(text)
+    assert "add" in jit.assembly(text) or "lea" in jit.assembly(text)
 
 
 def test_the_cache_is_bounded_and_keeps_what_is_used(tmp_path):
@@ -161,26 +161,26 @@ def test_folders_that_others_may_write_to_are_not_used(tmp_path):
 def test_the_background_compiles_in_order(objects):
     done = []
     for number in range(20, 25):
-        llvm.compile_later(adding(number), ["k"], lambda r, n=number: done.append((n, r)))
-    assert llvm.drain(60) and llvm.pending() == 0
+        jit.compile_later(adding(number), ["k"], lambda r, n=number: done.append((n, r)))
+    assert jit.drain(60) and jit.pending() == 0
     assert [number for number, _ in done] == [20, 21, 22, 23, 24]
     assert [call(library, 1) for _, library in done] == [21, 22, 23, 24, 25]
 
 
 def test_the_background_hands_over_errors(objects):
     done = []
-    llvm.compile_later("nonsense", ["k"], done.append)
-    llvm.compile_later(adding(30), ["k"], done.append)
-    assert llvm.drain(60)
+    jit.compile_later("nonsense", ["k"], done.append)
+    jit.compile_later(adding(30), ["k"], done.append)
+    assert jit.drain(60)
     assert isinstance(done[0], CompileError) and call(done[1], 1) == 31
 
 
 def test_a_callback_may_ask_for_more(objects):
     done = []
-    llvm.compile_later(
-        adding(31), ["k"], lambda _: llvm.compile_later(adding(32), ["k"], done.append)
+    jit.compile_later(
+        adding(31), ["k"], lambda _: jit.compile_later(adding(32), ["k"], done.append)
     )
-    assert llvm.drain(60)
+    assert jit.drain(60)
     assert call(done[0], 0) == 32
 
 
@@ -188,7 +188,7 @@ def test_many_threads_at_once(objects):
     results = {}
 
     def work(number):
-        results[number] = call(llvm.compile_module(adding(40 + number % 3), ["k"]), 0)
+        results[number] = call(jit.compile_module(adding(40 + number % 3), ["k"]), 0)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(9)]
     for thread in threads:
@@ -212,11 +212,11 @@ def python(code, **environment):
 
 
 _LATER = """
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 import os
 text = "define i64 @k{0}(i64 %x) {{\\n  %y = add i64 %x, {0}\\n  ret i64 %y\\n}}"
 for i in range(40):
-    llvm.compile_later(text.format(i), [f"k{i}"], lambda result: None)
+    jit.compile_later(text.format(i), [f"k{i}"], lambda result: None)
 """
 
 
@@ -231,17 +231,17 @@ def test_a_child_compiles_what_was_queued():
         + """
 child = os.fork()
 if not child:
-    assert llvm.drain(60)
-    library = llvm.compile_module(text.format(99), ["k99"])
+    assert jit.drain(60)
+    library = jit.compile_module(text.format(99), ["k99"])
     os._exit(0 if library.address("k99") else 1)
 status = os.waitpid(child, 0)[1]
-print(status, llvm.drain(60))
+print(status, jit.drain(60))
 """
     )
     assert python(code, WEND_CACHE_DIR="") == "0 True\n"
 
 
 def test_processes_share_the_cache(tmp_path):
-    code = _LATER + "llvm.drain(60); print(llvm.counters.compiled, llvm.counters.loaded)"
+    code = _LATER + "llvm.drain(60); print(jit.counters.compiled, jit.counters.loaded)"
     assert python(code, WEND_CACHE_DIR=str(tmp_path)) == "40 0\n"
     assert python(code, WEND_CACHE_DIR=str(tmp_path)) == "0 40\n"

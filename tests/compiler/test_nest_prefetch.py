@@ -7,7 +7,7 @@ from tests.tries import own_trie
 import wend as torch
 import wend.nn.functional as F
 from wend.base import config
-from wend.compiler.codegen import nest_prefetch as traffic
+from wend.compiler.codegen import nest_prefetch
 from wend.compiler.llvm_ir.jit import host
 from wend.compiler.pipeline import Recipe
 
@@ -27,10 +27,10 @@ def streamed(monkeypatch, request):
         found.extend(step.slots[j].kind == "extent" for step, j in slots)
 
     monkeypatch.setattr(Recipe, "find_streamed", noted)
-    monkeypatch.setattr(traffic, "LINE", request.param)
-    monkeypatch.setattr(traffic, "ROW", 64 if request.param == 8 else traffic.ROW)
-    monkeypatch.setattr(traffic, "FAR_BYTES", 64)
-    monkeypatch.setattr(traffic, "STREAM_BYTES", 16)
+    monkeypatch.setattr(nest_prefetch, "LINE", request.param)
+    monkeypatch.setattr(nest_prefetch, "ROW", 64 if request.param == 8 else nest_prefetch.ROW)
+    monkeypatch.setattr(nest_prefetch, "FAR_BYTES", 64)
+    monkeypatch.setattr(nest_prefetch, "STREAM_BYTES", 16)
     with own_trie(), config.override(compile=True, wait=True):
         yield found
 
@@ -53,7 +53,7 @@ def test_all_elements_arrive(streamed, count, dtype):
     want = x == 2 if dtype is np.bool_ else x * dtype(2)
     np.testing.assert_array_equal(made.numpy(), want)
     # A lane for each four bytes of a register: bytes may be too few to be written so.
-    assert any(streamed) == (want.itemsize * host().vector_bytes // 4 >= traffic.LEAST)
+    assert any(streamed) == (want.itemsize * host().vector_bytes // 4 >= nest_prefetch.LEAST)
 
 
 @pytest.mark.parametrize("count", [1, 15, 63, 64, 65, 127, 128, 129, 192, 300])

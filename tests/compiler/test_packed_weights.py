@@ -9,15 +9,14 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
-from wend.runtime.batching import forward as execution
-from wend.runtime.batching import slabs as families
-from wend.runtime.compiled import packed_weights as packed
+from wend.runtime.batching import forward, slabs
+from wend.runtime.compiled import packed_weights
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """Plans are compiled before their first run, and small operands packed like large ones."""
-    monkeypatch.setattr(packed, "SMALL", 0)
+    monkeypatch.setattr(packed_weights, "SMALL", 0)
     with config.override(compile=True, wait=True), own_trie():
         yield
 
@@ -29,7 +28,9 @@ def normal(*shape, seed=0, dtype="float32"):
 def since(start):
     """How many operands have been packed, and how many more bytes are held, since `start`."""
     gc.collect()
-    return packed.COUNTS["packed"] - start["packed"], packed.COUNTS["bytes"] - start["bytes"]
+    return packed_weights.COUNTS["packed"] - start["packed"], packed_weights.COUNTS[
+        "bytes"
+    ] - start["bytes"]
 
 
 def linear(x, w):
@@ -39,7 +40,7 @@ def linear(x, w):
 def test_a_weight_is_packed_when_it_is_used_again_and_kept():
     a, b = normal(5, 40), normal(70, 40, seed=1)
     w = torch.tensor(b)
-    start = dict(packed.COUNTS)
+    start = dict(packed_weights.COUNTS)
     made = [linear(a, w) for _ in range(2)]
     assert since(start)[0] == 1
     made += [linear(a, w) for _ in range(3)]
@@ -55,7 +56,7 @@ def test_a_weight_is_packed_when_it_is_used_again_and_kept():
 def test_other_numbers_of_rows_share_the_panels(dtype):
     b = normal(33, 20, seed=1, dtype=dtype)
     w = torch.tensor(b)
-    start = dict(packed.COUNTS)
+    start = dict(packed_weights.COUNTS)
     for rows in (1, 2, 3, 12, 13, 200, 1, 0):
         a = normal(rows, 20, seed=rows, dtype=dtype)
         np.testing.assert_allclose(linear(a, w), a @ b.T, rtol=1e-4, atol=1e-5)
@@ -65,7 +66,7 @@ def test_other_numbers_of_rows_share_the_panels(dtype):
 def test_each_layout_has_panels_of_its_own():
     a, b = normal(6, 24), normal(24, 24, seed=1)
     x, w = torch.from_numpy(a), torch.tensor(b)
-    start = dict(packed.COUNTS)
+    start = dict(packed_weights.COUNTS)
     for _ in range(3):
         np.testing.assert_allclose((x @ w).numpy(), a @ b, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose((x @ w.T).numpy(), a @ b.T, rtol=1e-4, atol=1e-5)
@@ -77,11 +78,11 @@ def test_a_weight_that_several_groups_read_is_packed_by_the_first(monkeypatch, d
     seen = []
 
     def family(run, group, entry, rows, most):
-        made = families.Family(run, group, entry, rows, most)
+        made = slabs.Family(run, group, entry, rows, most)
         seen.append((rows, most, [v.packed for v in made.packable if v is not None]))
         return made
 
-    monkeypatch.setattr(execution, "Family", family)
+    monkeypatch.setattr(forward, "Family", family)
     a, b = normal(4, 24), normal(24, 24, seed=1) / 5
     expected = a
     for _ in range(depth):
@@ -89,7 +90,7 @@ def test_a_weight_that_several_groups_read_is_packed_by_the_first(monkeypatch, d
     with own_trie(sealed=True):
         for _ in range(5):
             seen.clear()
-            start = dict(packed.COUNTS)
+            start = dict(packed_weights.COUNTS)
             w = torch.tensor(b)
             rows = [torch.from_numpy(a[k : k + 1]) for k in range(4)]
             for _ in range(depth):
@@ -104,7 +105,7 @@ def test_a_weight_that_several_groups_read_is_packed_by_the_first(monkeypatch, d
 def test_nothing_is_packed_while_training():
     model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Tanh(), torch.nn.Linear(30, 10))
     step = torch.optim.SGD(model.parameters(), lr=0.1)
-    start = dict(packed.COUNTS)
+    start = dict(packed_weights.COUNTS)
     for seed in range(4):
         x = torch.from_numpy(normal(7, 20, seed=seed)).clone()
         step.zero_grad()
@@ -152,7 +153,7 @@ def test_empty_and_single_weights(shape):
 def test_a_batch_of_matrices_is_not_packed():
     a, b = normal(3, 4, 5), normal(3, 5, 6, seed=1)
     x, w = torch.from_numpy(a), torch.tensor(b)
-    start = dict(packed.COUNTS)
+    start = dict(packed_weights.COUNTS)
     for _ in range(3):
         np.testing.assert_allclose((x @ w).numpy(), a @ b, rtol=1e-4, atol=1e-5)
     assert since(start)[0] == 0

@@ -11,11 +11,11 @@ from tries import own_trie
 from wend.base import config
 from wend.compiler.codegen.nest import NestCode
 from wend.compiler.ir.kernel import Kernel
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.compiler.pipeline import Recipe
 from wend.core import _hot
 from wend.core.primitive import ops
-from wend.runtime import flush as plans
+from wend.runtime import flush
 from wend.runtime.native.launcher import launcher
 
 
@@ -32,7 +32,7 @@ def last_plan(run, seen=None):
     real = _hot.slot("execute")
 
     def spy(batch, live):
-        seen.append(plans.find_plan(batch, live))
+        seen.append(flush.find_plan(batch, live))
         real(batch, live)
 
     torch.synchronize()
@@ -134,12 +134,12 @@ def test_no_size_is_compiled_in():
     with config.override(verify=False):
         step(5)
         step(9)
-        counted = llvm.counters.compiled + llvm.counters.loaded
-        plans_before = plans.COUNTS["plans"]
+        counted = jit.counters.compiled + jit.counters.loaded
+        plans_before = flush.COUNTS["plans"]
         for n in range(2, 52):
             step(n)
-    assert llvm.counters.compiled + llvm.counters.loaded == counted
-    assert plans.COUNTS["plans"] == plans_before
+    assert jit.counters.compiled + jit.counters.loaded == counted
+    assert flush.COUNTS["plans"] == plans_before
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0), (0, 4), (1, 5), (5, 1), (2, 3, 4)])

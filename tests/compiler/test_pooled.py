@@ -13,11 +13,11 @@ import wend.nn.functional as F
 from tries import own_trie
 from wend.base import config
 from wend.compiler.ir.kernel import Kernel
-from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.kernels.conv import forward
 from wend.compiler.kernels.matmul import matmul
 from wend.compiler.llvm_ir.jit import compile_module
 
-pools = conv.pools("float32")
+pools = forward.pools("float32")
 WINDOW = {"kernel": 2, "step": 2, "pad": 0, "dilation": 1}
 
 
@@ -45,10 +45,10 @@ def convolved(case, x=None, epilogue=0, window=WINDOW, **more):
     flag = np.full(1, 99, np.int64)
     given = {f"{what}_{side}": n for what, n in window.items() for side in ("height", "width")}
     given |= {"flag": flag.ctypes.data, "values": values.ctypes.data, "high": high, "wide": wide}
-    block = np.array([given.get(name, 0) for name in conv.POOL], np.int64)
+    block = np.array([given.get(name, 0) for name in forward.POOL], np.int64)
     area = high * wide
     state = np.array([values.ctypes.data, area * len(case.w), 0, area], np.int64)
-    block[conv.POOL.index("state")] = state.ctypes.data
+    block[forward.POOL.index("state")] = state.ctypes.data
     out = case.convolve(x, pool=block.ctypes.data, epilogue=epilogue, **more)
     return values.reshape(len(case.x), len(case.w), high, wide), flag[0], out
 

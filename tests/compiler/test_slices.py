@@ -8,7 +8,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.compiler.pipeline import Recipe
 from wend.compiler.schedule.fuse import MOST_OPS
 from wend.runtime import tiers
@@ -75,7 +75,7 @@ def test_a_flush_does_no_more_of_a_plan_than_its_share(monkeypatch):
         if plan.compilation is None or plan.compilation.planned:
             break
     assert plan.compiled is not None or plan.compilation.planned
-    assert llvm.drain(60)
+    assert jit.drain(60)
     np.testing.assert_allclose(chain(x, 20).tolist(), expected, rtol=1e-5)
     assert plan.compiled is not None
 
@@ -87,7 +87,7 @@ def test_coming_to_rest_includes_planning(monkeypatch):
         chain(x, 5).tolist()
     plan = last_plan()
     assert not plan.compilation.planned
-    assert llvm.drain(60)
+    assert jit.drain(60)
     before = launcher.runs()
     chain(x, 5).tolist()
     assert plan.compiled is not None and launcher.runs() == before + 1
@@ -105,7 +105,7 @@ def test_a_failure_while_planning_leaves_the_reference(monkeypatch, planted_fail
     monkeypatch.setattr(Recipe, "emit", broken)
     plan = last_plan()
     plan.compilation.recipe.rest = broken(None)
-    assert llvm.drain(60)
+    assert jit.drain(60)
     assert plan.hopeless and isinstance(plan.fault, ValueError)
     with pytest.warns(RuntimeWarning, match="ValueError: broken"):
         assert chain(x, 4).tolist() == expected

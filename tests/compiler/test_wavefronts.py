@@ -14,7 +14,7 @@ from wend.base import config
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.parallel.tasks import Schedule, Stage
 from wend.compiler.parallel.wavefronts import accesses, rounds
-from wend.runtime.compiled import argument_layout as skeleton
+from wend.runtime.compiled import argument_layout
 
 
 def kernel(reads, writes):
@@ -103,13 +103,13 @@ def test_only_what_is_combined_from_copies_waits_for_that():
 def made_rounds(monkeypatch, own_trie):
     """The rounds of all skeletons from now on; plans are compiled before they first run."""
     found = []
-    number = skeleton.Skeleton._number_rounds
+    number = argument_layout.Skeleton._number_rounds
 
     def note(self):
         number(self)
         found.append(self)
 
-    monkeypatch.setattr(skeleton.Skeleton, "_number_rounds", note)
+    monkeypatch.setattr(argument_layout.Skeleton, "_number_rounds", note)
     before = torch.get_num_threads()
     with config.override(compile=True, wait=True):
         yield found

@@ -9,15 +9,15 @@ import wend as torch
 from tries import own_trie
 from wend.base import config
 from wend.debug import batches
-from wend.runtime.batching import signatures as structure
+from wend.runtime.batching import signatures
 
 
 @pytest.fixture(autouse=True)
 def together(monkeypatch):
     """New structure is not left to others, whatever the tests before have left; nor to shadows."""
-    monkeypatch.setattr(structure, "STRIKES", 1000)
-    monkeypatch.setattr(structure.BOOK, "pause", 0)
-    monkeypatch.setattr(structure.BOOK, "strikes", 0)
+    monkeypatch.setattr(signatures, "STRIKES", 1000)
+    monkeypatch.setattr(signatures.BOOK, "pause", 0)
+    monkeypatch.setattr(signatures.BOOK, "strikes", 0)
     with config.override(verify=False), torch.autobatch(True), own_trie():
         yield
 
@@ -141,8 +141,8 @@ def test_several_flushes():
 
 
 def test_single_ops_are_told_as_well(monkeypatch):
-    monkeypatch.setattr(structure.BOOK, "pause", 1 << 40)
-    monkeypatch.setattr(structure.SINGLES, "pause", 0)
+    monkeypatch.setattr(signatures.BOOK, "pause", 1 << 40)
+    monkeypatch.setattr(signatures.SINGLES, "pause", 0)
     x = torch.ones(3, requires_grad=True)
     with own_trie(sealed=True):
         y = torch.tanh(x)

@@ -19,7 +19,7 @@ import wend as torch
 from tries import own_trie
 from wend.base import config
 from wend.core import _hot, _select
-from wend.runtime import flush as plans
+from wend.runtime import flush
 
 COMPILED = _select.is_compiled(_hot)
 SOURCES = Path(torch.__file__).parent.parent
@@ -90,9 +90,9 @@ def states_made(run: Callable[[], Any]) -> int:
 
 def plans_made(run: Callable[[], Any]) -> int:
     """Plans that a run adds."""
-    before = plans.COUNTS["plans"]
+    before = flush.COUNTS["plans"]
     run()
-    return plans.COUNTS["plans"] - before
+    return flush.COUNTS["plans"] - before
 
 
 def run_python(program: str, *args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ import wend as torch
 from tries import own_trie
 from wend.ops.random import Uniform
 from wend.ops.reduce import Sum
-from wend.runtime.batching import signatures as structure
+from wend.runtime.batching import signatures
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ class Trees:
 @contextmanager
 def books_paused(flushes: int) -> Iterator[None]:
     """What is known of regions is forgotten; so many flushes are run without looking for any."""
-    books = (structure.BOOK, structure.SINGLES)
+    books = (signatures.BOOK, signatures.SINGLES)
     before = [book.pause for book in books]
     for book in books:
         book.clear()

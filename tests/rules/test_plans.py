@@ -11,7 +11,7 @@ from disabling import plans_made, slot_replaced
 import wend as torch
 from tries import own_trie
 from wend.core import _hot
-from wend.runtime import flush as plans
+from wend.runtime import flush
 
 OUTPUTS = 12
 
@@ -40,7 +40,7 @@ def exact_plan(batch, live):
         table = batch.state.plans = {}
     key = tuple(live)
     if key not in table:
-        table[key] = plans.make_plan(plans.path_of(batch), batch, frozenset(live))
+        table[key] = flush.make_plan(flush.path_of(batch), batch, frozenset(live))
     return table[key]
 
 
@@ -48,7 +48,7 @@ def test_outputs_kept_at_random_do_not_make_plans_explode(monkeypatch):
     """Disabled: each set of live values gets its own plan."""
     with own_trie():
         assert plans_made(lambda: outputs_kept_at_random(300)) <= 8
-    monkeypatch.setattr(plans, "find_plan", exact_plan)
+    monkeypatch.setattr(flush, "find_plan", exact_plan)
     with own_trie():
         assert plans_made(lambda: outputs_kept_at_random(300)) >= 250
 
@@ -57,7 +57,7 @@ def test_a_state_keeps_a_handful_of_plans(monkeypatch):
     """Disabled: the number of plans a state may keep, and with it the union of all of them."""
     with own_trie():
         assert plans_made(lambda: outputs_kept_at_random(300)) <= 8
-    monkeypatch.setattr(plans, "MAX_PLANS", 1 << 30)
+    monkeypatch.setattr(flush, "MAX_PLANS", 1 << 30)
     with own_trie():
         assert plans_made(lambda: outputs_kept_at_random(300)) >= 30
 

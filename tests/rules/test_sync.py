@@ -8,7 +8,7 @@ import wend as torch
 from tries import own_trie
 from wend.core import _hot
 from wend.frontend.optim import optimizer
-from wend.runtime import flush as plans
+from wend.runtime import flush
 
 # -- back to the root -----------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ def peek(x) -> float:
             [],
             trace.extra,
         )
-        plans.execute(batch, [value.index])
+        flush.execute(batch, [value.index])
     return float(value.buffer)
 
 
@@ -91,7 +91,7 @@ def executed(everything: bool) -> list[str]:
     def spy(batch, live):
         if everything:
             live = [v.index for v in batch.values if v.buffer is None]
-        plan = plans.find_plan(batch, live)
+        plan = flush.find_plan(batch, live)
         names.extend(step.node.prim.name for step in plan.steps)
         real(batch, live)
 

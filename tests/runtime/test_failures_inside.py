@@ -12,9 +12,9 @@ import wend as torch
 from wend import nn
 from wend.base import config, defects
 from wend.base.errors import DefectError, KernelFailure
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.ops.transcendental import Tanh
-from wend.runtime.batching import signatures as structure
+from wend.runtime.batching import signatures
 from wend.runtime.numpy_executor import runners
 
 F = nn.functional
@@ -105,7 +105,7 @@ PROGRAMS = {"network": network, "words": words, "calls": calls_with_branches}
 
 def fresh(program, **settings):
     """Run a program as if it were the first one of the process."""
-    for book in (structure.BOOK, structure.SINGLES):
+    for book in (signatures.BOOK, signatures.SINGLES):
         book.pause = book.strikes = 0
         book.clear()
     with tries.own_trie(), config.override(weigh=False, **settings):
@@ -335,7 +335,7 @@ def test_a_kernel_that_refuses_what_the_rules_take_is_a_defect(planted_failure, 
 
 def test_a_failing_background_thread_is_told(planted_failure, monkeypatch):
     """What LLVM or the code around it raises there would end the thread in silence."""
-    assert llvm.obstacle() is None  # found out now, while modules can be compiled
+    assert jit.obstacle() is None  # found out now, while modules can be compiled
     monkeypatch.setattr("wend.compiler.llvm_ir.jit.compile_module", no_code)
     data = np.arange(7.0) + 0.125
     x = torch.tensor(data)
@@ -343,7 +343,7 @@ def test_a_failing_background_thread_is_told(planted_failure, monkeypatch):
     def visited():
         for _ in range(50):
             y = (torch.tanh(x * 1.7) - 0.3).sum().item()
-            llvm.drain(10.0)
+            jit.drain(10.0)
             if planted_failure.count():
                 break
         return y

@@ -13,7 +13,7 @@ from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.frontend.interop_memory import is_array
-from wend.runtime.compiled import threads as pool
+from wend.runtime.compiled import threads
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -187,11 +187,11 @@ def get_memory_budget() -> int | None:
 
 def get_num_threads() -> int:
     """Threads that share the parts of a kernel (the reference uses what NumPy's BLAS uses)."""
-    return pool.threads()
+    return threads.threads()
 
 
 def set_num_threads(number: int) -> None:
     """Set how many threads share the parts of a kernel; results do not depend on it."""
     if type(number) is not int or number < 1:
         raise ArgumentTypeError(f"set_num_threads: expects a positive integer, got {number!r}")
-    pool.set_threads(number)
+    threads.set_threads(number)

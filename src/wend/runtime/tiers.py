@@ -147,12 +147,12 @@ class TieredPlan:
     def compile(self) -> None:
         """Compile now, or begin to, or take what is ready; on a failure stay with the reference."""
         with CollectionPaused():  # of what the first time loads nothing is garbage
-            from wend.compiler.llvm_ir import jit as llvm
+            from wend.compiler.llvm_ir import jit
             from wend.runtime.compiled.plan import Compilation, compile_plan
 
-            if finish_planning not in llvm.before_rest:
-                llvm.before_rest.append(finish_planning)
-            obstacle = llvm.obstacle()
+            if finish_planning not in jit.before_rest:
+                jit.before_rest.append(finish_planning)
+            obstacle = jit.obstacle()
         try:
             if obstacle is not None:
                 do_without(obstacle)

@@ -12,14 +12,10 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime import flush as plans
-from wend.runtime.batching import deferred_backward as later
-from wend.runtime.batching import executor as regions
-from wend.runtime.batching import signatures as structure
-from wend.runtime.compiled import argument_block as frames
-from wend.runtime.fibers import fibers
-from wend.runtime.fibers import lane_backward as unravel
-from wend.runtime.fibers import lanes as strands
+from wend.runtime import flush
+from wend.runtime.batching import deferred_backward, executor, signatures
+from wend.runtime.compiled import argument_block
+from wend.runtime.fibers import fibers, lane_backward, lanes
 
 Params = dict[str, "torch.Tensor"]
 
@@ -30,8 +26,8 @@ def by_groups(request, monkeypatch):
     apart = request.param == "a trace each"
     run = fibers.run_together
     monkeypatch.setattr(fibers, "run_together", lambda *given, **_: run(*given, apart=apart))
-    monkeypatch.setattr(strands, "PASSED", 0)
-    monkeypatch.setattr(structure, "STRIKES", 1000)
+    monkeypatch.setattr(lanes, "PASSED", 0)
+    monkeypatch.setattr(signatures, "STRIKES", 1000)
     counts = {"groups": 0, "nodes": 0}
 
     def counted(name: str, method: Callable[..., object]) -> Callable[..., object]:
@@ -41,11 +37,15 @@ def by_groups(request, monkeypatch):
 
         return call
 
-    again = counted("groups", regions.Execution.backward_again)
-    monkeypatch.setattr(regions.Execution, "backward_again", again)
-    monkeypatch.setattr(later.Later, "resolve", counted("nodes", later.Later.resolve))
-    monkeypatch.setattr(unravel.Woven, "push", counted("groups", unravel.Woven.push))
-    monkeypatch.setattr(unravel.Woven, "resolve", counted("nodes", unravel.Woven.resolve))
+    again = counted("groups", executor.Execution.backward_again)
+    monkeypatch.setattr(executor.Execution, "backward_again", again)
+    monkeypatch.setattr(
+        deferred_backward.Later, "resolve", counted("nodes", deferred_backward.Later.resolve)
+    )
+    monkeypatch.setattr(lane_backward.Woven, "push", counted("groups", lane_backward.Woven.push))
+    monkeypatch.setattr(
+        lane_backward.Woven, "resolve", counted("nodes", lane_backward.Woven.resolve)
+    )
     before = torch.autobatch(True)
     yield counts
     before.__exit__()
@@ -242,9 +242,9 @@ def test_few_ops_off_the_trie(rest, shape, dtype, each):
 def test_a_loss_of_stacked_members_has_kernels(by_groups, monkeypatch):
     """That scores and targets are of as many rows is known from what the op asked."""
     hosts = []
-    real = frames.Owner.host
+    real = argument_block.Owner.host
     monkeypatch.setattr(
-        frames.Owner,
+        argument_block.Owner,
         "host",
         lambda self, frame, op, *rest: (hosts.append(op.name), real(self, frame, op, *rest)),
     )
@@ -252,7 +252,7 @@ def test_a_loss_of_stacked_members_has_kernels(by_groups, monkeypatch):
     def use(p, losses):
         torch.stack(losses).mean().backward()
 
-    structure.BOOK.clear()  # no template or path that others have made
+    signatures.BOOK.clear()  # no template or path that others have made
     with config.override(compile=True, wait=True), own_trie():
         assert_same(use)
     assert not {"gather", "scatter_add"} & set(hosts)
@@ -271,7 +271,7 @@ def test_several_gradients_at_once(by_groups, monkeypatch):
     with torch.autobatch(False):
         expected = jacobian()
     for name in ("pause", "strikes"):  # whatever the tests before this one made of it
-        monkeypatch.setattr(structure.BOOK, name, 0)
+        monkeypatch.setattr(signatures.BOOK, name, 0)
     with own_trie(sealed=True):
         found = jacobian()
     assert by_groups["nodes"] == 2  # one of y, one of its square
@@ -292,10 +292,10 @@ def test_a_gradient_of_zeros_that_reads_nothing_is_handed_on():
 @pytest.mark.parametrize("fetch", [torch.Tensor.item, id])
 def test_a_gradient_that_nobody_reads_keeps_no_flush_from_running_by_groups(fetch, monkeypatch):
     """Its step waits in the trace of the next flush, which only another executor could run."""
-    monkeypatch.setattr(structure, "STRIKES", 1000)
+    monkeypatch.setattr(signatures, "STRIKES", 1000)
     ran = []
-    real = regions.run_regions
-    monkeypatch.setattr(plans, "run_regions", lambda *given: ran.append(real(*given)) or ran[-1])
+    real = executor.run_regions
+    monkeypatch.setattr(flush, "run_regions", lambda *given: ran.append(real(*given)) or ran[-1])
     x = torch.tensor(np.linspace(-1, 1, 6), requires_grad=True)
     with own_trie(sealed=True), torch.autobatch(True):
         with torch.autobatch(False):

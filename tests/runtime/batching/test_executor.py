@@ -14,14 +14,16 @@ import wend as torch
 from tries import own_trie
 from wend.base import config
 from wend.runtime import flush as plans
-from wend.runtime.batching import _grouper_select
-from wend.runtime.batching import deferred_backward as later
-from wend.runtime.batching import executor as regions
+from wend.runtime.batching import (
+    _grouper_select,
+    deferred_backward,
+    executor,
+    per_op,
+    signatures,
+    slabs,
+)
 from wend.runtime.batching import forward as execution
-from wend.runtime.batching import per_op as alone
-from wend.runtime.batching import signatures as structure
-from wend.runtime.batching import slabs as families
-from wend.runtime.compiled import packed_weights as packed
+from wend.runtime.compiled import packed_weights
 from wend.runtime.native import _launch_select
 
 Params = dict[str, "torch.Tensor"]
@@ -159,7 +161,7 @@ def ran(monkeypatch):
         return outcomes[-1]
 
     monkeypatch.setattr(plans, "run_regions", watched)
-    monkeypatch.setattr(structure, "STRIKES", 1000)
+    monkeypatch.setattr(signatures, "STRIKES", 1000)
     return outcomes
 
 
@@ -184,13 +186,13 @@ def test_regions_compute_what_single_ops_compute(loss_of, seed, ran):
 def test_groups_run_on_addresses_compute_what_single_ops_compute(loss_of, ran, monkeypatch):
     """Once machine code is there: compiled at once, in a first run that compiles it."""
     done: list[bool] = []
-    real = families.Family.forward
+    real = slabs.Family.forward
 
     def watched(family, group):
         done.append(real(family, group))
         return done[-1]
 
-    monkeypatch.setattr(families.Family, "forward", watched)
+    monkeypatch.setattr(slabs.Family, "forward", watched)
     with config.override(compile=True, wait=True):
         for seed in (1, 2, 1):
             done.clear()
@@ -241,13 +243,13 @@ def test_one_of_a_kind_runs_as_a_stack_of_one(ran, monkeypatch):
 def test_groups_that_have_run_let_go_of_what_was_pending(wait, ran, monkeypatch):
     """All of it would wait for the collector, and the next flush take other memory."""
     begun: list[weakref.ref[object]] = []
-    real = regions.execution_of
+    real = executor.execution_of
 
     def watched(*given):
         begun.append(weakref.ref(found := real(*given)))
         return found
 
-    monkeypatch.setattr(regions, "execution_of", watched)
+    monkeypatch.setattr(executor, "execution_of", watched)
     p = parameters()
     gc.disable()
     try:
@@ -268,16 +270,16 @@ def test_groups_that_have_run_let_go_of_what_was_pending(wait, ran, monkeypatch)
 @pytest.fixture
 def singly(ran, monkeypatch):
     """Nothing is run by regions; how many ops of the last flush were left by the native loop."""
-    monkeypatch.setattr(structure.BOOK, "pause", 1 << 40)
-    structure.SINGLES.clear()
+    monkeypatch.setattr(signatures.BOOK, "pause", 1 << 40)
+    signatures.SINGLES.clear()
     left: list[int] = []
-    real = alone.Alone.forward
+    real = per_op.Alone.forward
 
     def watched(self, *given):
         real(self, *given)
         left.append(len(self.others))
 
-    monkeypatch.setattr(alone.Alone, "forward", watched)
+    monkeypatch.setattr(per_op.Alone, "forward", watched)
     return left
 
 
@@ -306,7 +308,7 @@ def test_single_ops_are_the_same_whoever_made_their_operands(ran, singly):
             found = inner * x + y * inner + inner * (x * y)
             (found * plain + plain * plain * inner).sum().backward()
     assert singly[-1] == 0
-    products = [node for node in structure.SINGLES.cells if node.prim.name == "mul"]
+    products = [node for node in signatures.SINGLES.cells if node.prim.name == "mul"]
     assert len(products) == 4  # of operands with and without a gradient, and of one with itself
     np.testing.assert_allclose(x.grad.numpy(), np.full((3, 3), 18.0))
     np.testing.assert_allclose(y.grad.numpy(), np.full((3, 3), 7.0))
@@ -386,7 +388,7 @@ def many_launches(rng: random.Random, x: torch.Tensor, w: torch.Tensor) -> torch
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_single_ops_are_launched_with_and_without_packed_operands(dtype, ran, singly, monkeypatch):
     """One kind of op reads a weight that is packed, and results; frames are shared by numbers."""
-    monkeypatch.setattr(packed, "patience", lambda lies: 1)
+    monkeypatch.setattr(packed_weights, "patience", lambda lies: 1)
     rows = np.random.default_rng(0).normal(size=(2, 6, 6))
     x, w = (torch.tensor(row, dtype=dtype, requires_grad=True) for row in rows)
     found: dict[bool, list[np.ndarray]] = {True: [], False: []}
@@ -399,7 +401,7 @@ def test_single_ops_are_launched_with_and_without_packed_operands(dtype, ran, si
                     loss.backward()
                     grads = [np.zeros(()) if t.grad is None else t.grad.numpy() for t in (x, w)]
                     found[on] += [loss.detach().numpy(), *grads]
-    cells = [cell for cell in structure.SINGLES.cells.values() if cell is not None]
+    cells = [cell for cell in signatures.SINGLES.cells.values() if cell is not None]
     assert singly[-1] < 10 and any(cell.plain and cell.weighted for cell in cells)
     assert type(w.value.packed) is dict, "it must have been packed"
     for a, b in zip(found[True], found[False], strict=True):
@@ -411,13 +413,13 @@ def test_single_ops_are_launched_with_and_without_packed_operands(dtype, ran, si
 def test_single_ops_whose_backward_pass_comes_later(wait, ran, singly, monkeypatch):
     """Their values are read before; passes come in parts, twice, and through two flushes."""
     passes: list[bool] = []
-    real = later.Later.pass_on
+    real = deferred_backward.Later.pass_on
 
     def watched(self, *given):
         passes.append(real(self, *given))
         return passes[-1]
 
-    monkeypatch.setattr(later.Later, "pass_on", watched)
+    monkeypatch.setattr(deferred_backward.Later, "pass_on", watched)
     rows = np.random.default_rng(0).normal(size=(2, 4, 4))
 
     def gradients(seed: int) -> list[np.ndarray]:
@@ -524,14 +526,14 @@ def test_what_never_repeats_is_soon_left_to_single_ops(monkeypatch):
     """Making structure ready that does not come back would cost time and memory."""
     functions = [torch.sin, torch.exp, torch.tanh, torch.sigmoid, torch.relu]
     with own_trie(sealed=True):
-        for seed in range(structure.STRIKES + 3):
+        for seed in range(signatures.STRIKES + 3):
             rng, x = random.Random(seed), torch.ones(2, 3)
             for _ in range(30):
                 f = rng.choice(functions)
                 x = rng.choice([f(x), f(x) * x, x - f(x), x.sum(rng.choice([0, 1]), True) + x])
             x.tolist()
-    assert structure.BOOK.pause > 0 and structure.BOOK.n == 0
-    assert structure.BOOK.next_pause == 2 * structure.PAUSE  # and ever more rarely looked at
+    assert signatures.BOOK.pause > 0 and signatures.BOOK.n == 0
+    assert signatures.BOOK.next_pause == 2 * signatures.PAUSE  # and ever more rarely looked at
 
 
 def test_one_row_beside_many_is_not_taken_for_rows_side_by_side():
@@ -591,15 +593,15 @@ def test_what_was_read_outside_of_a_region_once_is_forgotten(ran):
 
     def read_outside():
         """Of the product with w and its tanh, the values that are kept for others."""
-        first = [node for nodes in structure.BOOK.root.children.values() for node in nodes]
+        first = [node for nodes in signatures.BOOK.root.children.values() for node in nodes]
         second = [node for one in first for nodes in one.children.values() for node in nodes]
         (mask,) = [node.mask for node in second if node.prim.name == "tanh"]
         return mask
 
-    structure.BOOK.clear()
+    signatures.BOOK.clear()
     work(True)
     assert read_outside() == 0b11
-    for _ in range(2 * structure.TERM):
+    for _ in range(2 * signatures.TERM):
         w.grad = None
         work(False)
     assert read_outside() == 0b10
@@ -629,7 +631,7 @@ def test_rows_of_a_table_are_summed_whatever_dims_they_were_given(dims, ran):
         found = table_gradient()
     assert found == table_gradient()
     if dims == (1,):
-        with_late = [t for t in structure.BOOK.templates.values() if t.late and t.body is not None]
+        with_late = [t for t in signatures.BOOK.templates.values() if t.late and t.body is not None]
         bodies = [(t, [type(node.prim).__name__ for node in t.body[0].nodes]) for t in with_late]
         assert any(t.backward is None and names[1:] == ["Unsqueeze"] for t, names in bodies)
 

@@ -10,7 +10,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.runtime.batching import forward as execution
-from wend.runtime.batching import signatures as structure
+from wend.runtime.batching import signatures
 
 WIDTH = 5
 
@@ -27,8 +27,8 @@ def forwards(monkeypatch):
         ran.append(flush)
 
     monkeypatch.setattr(execution.Forward, "forward", watched)
-    structure.BOOK.clear()
-    monkeypatch.setattr(structure, "STRIKES", 1000)
+    signatures.BOOK.clear()
+    monkeypatch.setattr(signatures, "STRIKES", 1000)
     return ran
 
 

@@ -10,15 +10,15 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.core import _hot
-from wend.runtime import flush as plans
-from wend.runtime.batching import levels as groups
+from wend.runtime import flush
+from wend.runtime.batching import levels
 from wend.runtime.numpy_executor.plan import ReferencePlan
 
 
 @pytest.fixture(autouse=True)
 def left_to_groups_of_ops(monkeypatch):
     """What is tested here is what runs where regions cannot."""
-    monkeypatch.setattr(plans, "run_regions", lambda batch, live: False)
+    monkeypatch.setattr(flush, "run_regions", lambda batch, live: False)
     before = _hot.slot("backward_at_once")
     _hot.set_slot("backward_at_once", lambda trace, seeds: None)
     yield
@@ -56,16 +56,16 @@ def run(seed: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("seed", range(4))
 def test_groups_agree_with_single_ops(seed, monkeypatch):
     grouped_runs = []
-    real = groups.GroupedPlan.run_group
+    real = levels.GroupedPlan.run_group
     monkeypatch.setattr(
-        groups.GroupedPlan,
+        levels.GroupedPlan,
         "run_group",
         lambda self, group, *rest: (grouped_runs.append(len(group)), real(self, group, *rest)),
     )
     with own_trie(sealed=True):
         grouped = run(seed)
     assert sum(grouped_runs) > 50, "work of the same structure must meet in groups"
-    monkeypatch.setattr(plans, "GroupedPlan", ReferencePlan)
+    monkeypatch.setattr(flush, "GroupedPlan", ReferencePlan)
     with own_trie(sealed=True):
         single = run(seed)
     on_the_trie = run(seed)

@@ -13,7 +13,7 @@ from tries import own_trie
 from wend import nn
 from wend.core import _hot
 from wend.core.provenance import Site
-from wend.runtime.batching import signatures as structure
+from wend.runtime.batching import signatures
 
 
 def run(cell, sizes, grad=True):
@@ -184,8 +184,8 @@ def test_rows_are_found_whatever_they_are_rows_of():
     with own_trie(sealed=True):
         for forget in (False, False, True):
             if forget:
-                structure.BOOK.clear()
-                assert not structure._sort.PLACES
+                signatures.BOOK.clear()
+                assert not signatures._sort.PLACES
             made = [x[k].exp() for k in (0, 3, -1, 3) for x in (narrow, wide, narrow.double())]
             made += [x.select(1, k).exp() for k in (1, 0) for x in (narrow, wide)]
             expected = [

@@ -8,7 +8,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config
-from wend.runtime.batching import signatures as structure
+from wend.runtime.batching import signatures
 from wend.runtime.compiled import plan as cpu
 
 SIZES = (3, 9, 5, 40, 2, 17, 70, 4, 12, 33, 8)
@@ -17,7 +17,7 @@ SIZES = (3, 9, 5, 40, 2, 17, 70, 4, 12, 33, 8)
 @pytest.fixture(autouse=True)
 def compiled(monkeypatch):
     """Machine code from the first run, and regions whatever is new."""
-    monkeypatch.setattr(structure, "STRIKES", 1000)
+    monkeypatch.setattr(signatures, "STRIKES", 1000)
     with config.override(verify=False, compile=True, wait=True), torch.autobatch(True):
         yield
 

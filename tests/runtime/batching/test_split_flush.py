@@ -7,22 +7,21 @@ import wend as torch
 from tries import own_trie
 from wend import nn
 from wend.base import config
-from wend.runtime import flush as plans
-from wend.runtime.batching import executor as regions
-from wend.runtime.batching import split_flush as parts
+from wend.runtime import flush
+from wend.runtime.batching import executor, split_flush
 
 
 @pytest.fixture
 def outcomes(monkeypatch):
     """Whether flushes that regions do not run as a whole were run in two parts."""
     found = []
-    real = plans.run_in_parts
+    real = flush.run_in_parts
 
     def watched(batch, live):
         found.append(real(batch, live))
         return found[-1]
 
-    monkeypatch.setattr(plans, "run_in_parts", watched)
+    monkeypatch.setattr(flush, "run_in_parts", watched)
     return found
 
 
@@ -78,7 +77,7 @@ def test_a_second_pass_through_parts_finds_the_graph_freed(outcomes):
     with own_trie(sealed=True):
         cell = nn.Linear(4, 4)
         state = torch.ones(1, 4)
-        for _ in range(regions.LONG):
+        for _ in range(executor.LONG):
             state = torch.tanh(cell(state))
         loss = state.sum()
         loss.backward()
@@ -100,17 +99,17 @@ def test_users_functions_are_not_moved(monkeypatch):
             return g
 
     seen = []
-    real = parts.first_part
+    real = split_flush.first_part
 
     def watched(batch):
         seen.append(real(batch))
         return seen[-1]
 
-    monkeypatch.setattr(parts, "first_part", watched)
+    monkeypatch.setattr(split_flush, "first_part", watched)
     with own_trie(sealed=True):
         x = torch.ones(3, requires_grad=True)
         y = Same.apply(x * 2)
-        for _ in range(regions.LONG):
+        for _ in range(executor.LONG):
             y = torch.tanh(y)
         y.sum().backward()
         assert x.grad is not None
@@ -126,7 +125,7 @@ def test_what_regions_could_not_run_is_told_by_the_flush_that_it_concerns(
         batch.fault = ArithmeticError("broken")
         return False
 
-    monkeypatch.setattr(regions, "run_regions", broken)
+    monkeypatch.setattr(executor, "run_regions", broken)
     with config.override(wait=False), own_trie(sealed=True):
         with pytest.warns(RuntimeWarning, match="broken.*a defect"):
             fresh_model(lengths_of(1), unchanged)

@@ -13,13 +13,8 @@ import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
 from wend.core import _hot
-from wend.runtime.batching import _slabs_select
-from wend.runtime.batching import deferred_backward as later
-from wend.runtime.batching import signatures as structure
-from wend.runtime.fibers import fibers
-from wend.runtime.fibers import flush_lanes as weaving
-from wend.runtime.fibers import lane_backward as unravel
-from wend.runtime.fibers import lanes as strands
+from wend.runtime.batching import _slabs_select, deferred_backward, signatures
+from wend.runtime.fibers import fibers, flush_lanes, lane_backward, lanes
 
 slabs = _slabs_select.select()
 
@@ -38,10 +33,12 @@ def woven(request, monkeypatch):
 
         return call
 
-    monkeypatch.setattr(strands, "PASSED", 0)
+    monkeypatch.setattr(lanes, "PASSED", 0)
     monkeypatch.setattr(slabs, "run_strands", counted("forward", slabs.run_strands))
-    monkeypatch.setattr(unravel.Woven, "push", counted("backward", unravel.Woven.push))
-    monkeypatch.setattr(unravel.Woven, "resolve", counted("nodes", unravel.Woven.resolve))
+    monkeypatch.setattr(lane_backward.Woven, "push", counted("backward", lane_backward.Woven.push))
+    monkeypatch.setattr(
+        lane_backward.Woven, "resolve", counted("nodes", lane_backward.Woven.resolve)
+    )
     with torch.autobatch(True), own_trie():
         settings = {"compile": request.param == "machine code", "wait": True}
         before = config.settings.set(**settings)
@@ -196,8 +193,10 @@ def test_rows_of_a_table_for_indices_of_unlike_number(woven, options, more):
 
 def test_gradients_of_a_table_are_one_sum_for_indices_of_unlike_number(woven, monkeypatch):
     sums = []
-    run = later.run_tail
-    monkeypatch.setattr(later, "run_tail", lambda t, *given: sums.append(t) or run(t, *given))
+    run = deferred_backward.run_tail
+    monkeypatch.setattr(
+        deferred_backward, "run_tail", lambda t, *given: sums.append(t) or run(t, *given)
+    )
     rng = np.random.default_rng(1)
     given = [torch.tensor(rng.integers(0, 9, n)) for n in (3, 5, 5, 4, 6, 2)]
     results(looked_up({}, ""), given, True, rounds=1)
@@ -275,10 +274,10 @@ def scored(p: Params, x: torch.Tensor) -> torch.Tensor:
 
 
 def test_what_is_put_off_is_machine_code_where_ops_asked_for_equal_extents(woven):
-    structure.BOOK.templates.clear()
+    signatures.BOOK.templates.clear()
     assert_same(scored, examples())
     assert woven["backward"] > 0
-    templates = structure.BOOK.templates.values()
+    templates = signatures.BOOK.templates.values()
     tails = [t.tail.plan for each in templates for t in (each, *each.variants.values()) if t.tail]
     assert tails
     assert all(getattr(plan, "fault", None) is None for plan in tails)
@@ -314,27 +313,27 @@ def forgotten(p: Params, x: torch.Tensor) -> torch.Tensor:
 
 
 def test_strands_of_which_some_forget_a_result_are_run_as_one(woven, monkeypatch):
-    parts, seen = unravel.Woven.ways, []
+    parts, seen = lane_backward.Woven.ways, []
 
     def noted(self):
         found = parts(self)
         seen.append((len(found), [sum(m) for m in self.marks.values()], self.n))
         return found
 
-    monkeypatch.setattr(unravel.Woven, "ways", noted)
+    monkeypatch.setattr(lane_backward.Woven, "ways", noted)
     assert_same(forgotten, examples())
     assert all(count <= 1 for count, _, _ in seen)
     assert any(0 < min(marks) < max(marks) == n for _, marks, n in seen if marks)
 
 
 def test_a_strand_alone_without_a_gradient_runs_by_its_plan(woven, monkeypatch):
-    attempt, alone = weaving.attempt, []
+    attempt, alone = flush_lanes.attempt, []
 
     def noted(batch, live):
         alone.append(len(batch.values))
         return attempt(batch, live)
 
-    monkeypatch.setattr(weaving, "attempt", noted)
+    monkeypatch.setattr(flush_lanes, "attempt", noted)
     p, given = parameters(), examples()
     streams = [random_state.current().substream(5, k) for k in range(len(given))]
     calls = [lambda x=x: steps(p, x) for x in given]
@@ -356,23 +355,25 @@ def test_a_kernel_that_cannot_run_leaves_it_to_the_plan(woven, monkeypatch):
         def run_back(self, left, seeds):
             return None
 
-    monkeypatch.setattr(unravel, "kernel_if_ready", lambda *given: Busy())
+    monkeypatch.setattr(lane_backward, "kernel_if_ready", lambda *given: Busy())
     assert_same(steps, examples())
     assert woven["backward"] > 0
 
 
 def test_code_for_gradients_of_parameters_is_kept_for_some_numbers_of_rows(woven, monkeypatch):
-    find, run, known, runs = later.tail_kernel, later.run_tail, [], []
+    find, run, known, runs = deferred_backward.tail_kernel, deferred_backward.run_tail, [], []
 
     def tail_kernel(template, *given):
         found = find(template, *given)
         known.append((found, len(template.tails)))
         return found
 
-    monkeypatch.setattr(later, "tail_kernel", tail_kernel)
-    monkeypatch.setattr(later, "run_tail", lambda *given: runs.append(None) or run(*given))
-    monkeypatch.setattr(later, "MOST_TAILS", 2)
-    structure.BOOK.templates.clear()
+    monkeypatch.setattr(deferred_backward, "tail_kernel", tail_kernel)
+    monkeypatch.setattr(
+        deferred_backward, "run_tail", lambda *given: runs.append(None) or run(*given)
+    )
+    monkeypatch.setattr(deferred_backward, "MOST_TAILS", 2)
+    signatures.BOOK.templates.clear()
     results(steps, examples(), True, rounds=6)  # until the code is there
     for n in (7, 3, 5, 7, 7):
         assert_same(steps, examples(n))
@@ -405,7 +406,7 @@ def test_strands_whose_kernel_cannot_run_are_run_by_others(woven, monkeypatch):
             return None, None
 
     busy = Busy(None, (), (), None, (), (), None, None, (), ())
-    monkeypatch.setattr(strands, "kernel_if_ready", lambda *given: busy)
+    monkeypatch.setattr(lanes, "kernel_if_ready", lambda *given: busy)
     assert_same(steps, examples())
     assert woven["forward"] > 0
 
@@ -539,7 +540,7 @@ def test_passes_through_some_strands(woven):
 
 def test_a_graph_goes_without_the_collector_though_a_pass_used_a_part_of_it_only(woven):
     def left() -> int:
-        return sum(type(x) is unravel.Woven for x in gc.get_objects())
+        return sum(type(x) is lane_backward.Woven for x in gc.get_objects())
 
     gc.collect()
     before = left()
@@ -587,11 +588,11 @@ def test_what_strands_have_read_goes_with_the_pass_through_them(woven):
     calls = [lambda x=x: fn(x) for x in given]
     own = [random_state.current().substream(5, k) for k in range(len(given))]
     gc.collect()
-    before = sum(type(x) is unravel.Woven for x in gc.get_objects())
+    before = sum(type(x) is lane_backward.Woven for x in gc.get_objects())
     losses, _ = fibers.run_together(calls, own, apart=True)
     torch.stack(losses).sum().backward()
     assert woven["backward"] > 0 and woven["nodes"] == 0
-    assert sum(type(x) is unravel.Woven for x in gc.get_objects()) == before
+    assert sum(type(x) is lane_backward.Woven for x in gc.get_objects()) == before
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         losses[0].backward()
 
@@ -659,9 +660,9 @@ def test_what_is_large_is_not_repeated_for_strands_that_share_it(woven, kinds, m
         found.append(repeats(*given))
         return found[-1]
 
-    repeats = strands.repeats_much
-    monkeypatch.setattr(strands, "MOST_REPEATED", 0)
-    monkeypatch.setattr(strands, "repeats_much", noted)
+    repeats = lanes.repeats_much
+    monkeypatch.setattr(lanes, "MOST_REPEATED", 0)
+    monkeypatch.setattr(lanes, "repeats_much", noted)
     assert_same(fronts, sentences())
     assert True in found and woven["backward"] > 0 and woven["nodes"] == 0
 
@@ -752,17 +753,17 @@ def test_kin_are_exactly_alike(woven, kinds):
 
 
 def test_what_kin_have_in_common_goes_with_their_paths(woven):
-    before = len(strands.KINS)
+    before = len(lanes.KINS)
     with own_trie():
         results(fronts, sentences(), True)
-        assert len(strands.KINS) > before
+        assert len(lanes.KINS) > before
     gc.collect()
-    assert len(strands.KINS) <= before
+    assert len(lanes.KINS) <= before
 
 
 @pytest.mark.parametrize("fn", [steps, unused, parted])
 def test_what_regions_leave_alone_is_run_all_the_same(woven, fn, monkeypatch):
     """Where most structure has been new, regions pause."""
-    monkeypatch.setattr(strands, "PASSED", 1000)
-    monkeypatch.setattr(structure.BOOK, "pause", 1000)
+    monkeypatch.setattr(lanes, "PASSED", 1000)
+    monkeypatch.setattr(signatures.BOOK, "pause", 1000)
     assert_same(fn, examples())

@@ -9,10 +9,9 @@ from wend import nn
 from wend.base import config
 from wend.base.errors import DefectError
 from wend.nn import functional as F
-from wend.runtime.batching import deferred_backward as later
-from wend.runtime.batching import executor as regions
-from wend.runtime.fibers import lane_backward as unravel
-from wend.runtime.verify import flushes as verified
+from wend.runtime.batching import deferred_backward, executor
+from wend.runtime.fibers import lane_backward
+from wend.runtime.verify import flushes
 
 
 @pytest.fixture(autouse=True)
@@ -35,10 +34,10 @@ def counts(monkeypatch):
 
         monkeypatch.setattr(owner, name, counted)
 
-    count(verified, "compare")
-    count(regions, "check_gradients")
-    count(verified.Account, "pass_by")
-    count(verified.Account, "close")
+    count(flushes, "compare")
+    count(executor, "check_gradients")
+    count(flushes.Account, "pass_by")
+    count(flushes.Account, "close")
     return made
 
 
@@ -136,7 +135,7 @@ def spoilt(array):
 
 
 def test_a_lost_update_is_told_with_the_line_of_the_step(monkeypatch):
-    real, runs = verified._plain["execute"], []
+    real, runs = flushes._plain["execute"], []
 
     def losing(batch, live):
         real(batch, live)
@@ -149,7 +148,7 @@ def test_a_lost_update_is_told_with_the_line_of_the_step(monkeypatch):
             )
             batch.values[new].buffer = np.array(old.buffer)
 
-    monkeypatch.setitem(verified._plain, "execute", losing)
+    monkeypatch.setitem(flushes._plain, "execute", losing)
     with pytest.raises(DefectError, match="what was computed and the reference differ") as caught:
         known()
     # The flush is the one of `loss.item()`; the value was made by `optimizer.step()`.
@@ -157,28 +156,30 @@ def test_a_lost_update_is_told_with_the_line_of_the_step(monkeypatch):
 
 
 def test_a_wrong_gradient_of_a_pass_that_runs_with_its_flush(monkeypatch, planted_failure):
-    real = regions.Execution.backward
+    real = executor.Execution.backward
 
     def wrong(self, seeds):
         found = real(self, seeds)
         return [(i, spoilt(g) if k == 0 else g) for k, (i, g) in enumerate(found)]
 
-    monkeypatch.setattr(regions.Execution, "backward", wrong)
+    monkeypatch.setattr(executor.Execution, "backward", wrong)
     with pytest.raises(DefectError, match="a gradient and the reference's differ"):
         Trees().train()
 
 
 def test_a_lost_gradient_of_a_pass_that_runs_with_its_flush(monkeypatch, planted_failure):
-    real = regions.Execution.backward
-    monkeypatch.setattr(regions.Execution, "backward", lambda self, seeds: real(self, seeds)[1:])
+    real = executor.Execution.backward
+    monkeypatch.setattr(executor.Execution, "backward", lambda self, seeds: real(self, seeds)[1:])
     with pytest.raises(DefectError, match="none was given"):
         Trees().train()
 
 
 @pytest.mark.parametrize("program", [ReadBefore, Strands])
 def test_a_wrong_gradient_of_parameters_that_was_put_off(monkeypatch, program):
-    real = later.run_tail
-    monkeypatch.setattr(later, "run_tail", lambda *args: [spoilt(g) for g in real(*args)])
+    real = deferred_backward.run_tail
+    monkeypatch.setattr(
+        deferred_backward, "run_tail", lambda *args: [spoilt(g) for g in real(*args)]
+    )
     with pytest.raises(DefectError, match="a gradient and the reference's differ"):
         program().train()
 
@@ -192,15 +193,15 @@ def test_a_wrong_gradient_between_strands(monkeypatch):
                 seed = self.seed(k)
                 seed[...] = seed * 1.5
         done.append(self)
-        return super(unravel.Woven, self).pass_on(owner, segment, seeds)
+        return super(lane_backward.Woven, self).pass_on(owner, segment, seeds)
 
-    monkeypatch.setattr(unravel.Woven, "pass_on", wrong, raising=False)
+    monkeypatch.setattr(lane_backward.Woven, "pass_on", wrong, raising=False)
     with pytest.raises(DefectError, match="a gradient and the reference's differ"):
         Strands().train()
 
 
 def test_a_wrong_value_of_a_strand(monkeypatch):
-    real = verified._plain["execute_many"]
+    real = flushes._plain["execute_many"]
 
     def wrong(batches, lives):
         real(batches, lives)
@@ -208,7 +209,7 @@ def test_a_wrong_value_of_a_strand(monkeypatch):
             for i in live:
                 batch.values[i].buffer = spoilt(batch.values[i].buffer)
 
-    monkeypatch.setitem(verified._plain, "execute_many", wrong)
+    monkeypatch.setitem(flushes._plain, "execute_many", wrong)
     with pytest.raises(DefectError, match="what was computed and the reference differ"):
         Strands().train()
 
@@ -243,7 +244,7 @@ def test_what_is_widened_keeps_the_rounding_of_what_it_was_made_from():
 
 
 def test_numbers_of_a_wide_type_alone_are_held_to_its_precision(monkeypatch):
-    real = verified._plain["execute"]
+    real = flushes._plain["execute"]
 
     def wrong(batch, live):
         real(batch, live)
@@ -252,5 +253,5 @@ def test_numbers_of_a_wide_type_alone_are_held_to_its_precision(monkeypatch):
 
     # Undone before verification ends, which has what is plain run again.
     with monkeypatch.context() as patch, pytest.raises(DefectError, match="differ"):
-        patch.setitem(verified._plain, "execute", wrong)
+        patch.setitem(flushes._plain, "execute", wrong)
         torch.tensor([1.0, 2.0], dtype=torch.float64).exp().sum().item()

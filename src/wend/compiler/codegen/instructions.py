@@ -13,7 +13,7 @@ from wend.base import dtypes
 from wend.base.dtypes import BOOL, FLOAT, INT, DType
 from wend.base.errors import CompileError
 from wend.compiler import mathlib
-from wend.compiler.llvm_ir import half_floats as halves
+from wend.compiler.llvm_ir import half_floats
 from wend.compiler.llvm_ir.error_flags import Faults
 from wend.compiler.llvm_ir.jit import Target
 from wend.compiler.llvm_ir.masks import store_lanes
@@ -102,7 +102,7 @@ class VectorBuilder(Instructions):
             byte = vector_type("i8", self.lanes)
             return self._let(f"icmp ne {byte} {name}, {self._zero()}", dtype)
         if dtype in HALVES:
-            return Value(halves.widen(self, name, dtype), dtype)
+            return Value(half_floats.widen(self, name, dtype), dtype)
         return Value(name, dtype)
 
     def to_memory(self, value: Value) -> str:
@@ -111,7 +111,7 @@ class VectorBuilder(Instructions):
             kind, byte = self.type_of(value.dtype), vector_type("i8", self.lanes)
             return self.text.let(f"zext {kind} {value.name} to {byte}")
         if value.dtype in HALVES:
-            return halves.narrow(self, value.name, value.dtype)
+            return half_floats.narrow(self, value.name, value.dtype)
         return value.name
 
     def _memory_suffix(self, element: str) -> str:
@@ -158,14 +158,14 @@ class VectorBuilder(Instructions):
         if x.dtype is not dtypes.float64:
             return self._rounded(x, dtype)
         if dtype is dtypes.float16:
-            return self._rounded(Value(halves.to_odd(self, x.name), dtypes.float32), dtype)
+            return self._rounded(Value(half_floats.to_odd(self, x.name), dtypes.float32), dtype)
         return self._rounded(self._cast("fptrunc", x, dtypes.float32), dtype)
 
     def _rounded(self, x: Value, dtype: DType) -> Value:
         """A float32 (or half) rounded to a half type; others as they are."""
         if dtype not in HALVES or x.dtype is dtype:
             return Value(x.name, dtype)
-        return Value(halves.widen(self, halves.narrow(self, x.name, dtype), dtype), dtype)
+        return Value(half_floats.widen(self, half_floats.narrow(self, x.name, dtype), dtype), dtype)
 
     # -- failures --------------------------------------------------------------------------------
 

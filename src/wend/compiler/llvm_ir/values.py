@@ -12,7 +12,7 @@ from typing import NamedTuple
 from wend.base import dtypes
 from wend.base.dtypes import BOOL, FLOAT, INT, DType
 from wend.base.errors import CompileError
-from wend.compiler.llvm_ir import half_floats as halves
+from wend.compiler.llvm_ir import half_floats
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 _BITS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
@@ -63,5 +63,5 @@ def literal(value: float, dtype: DType) -> str:
         return str(whole - (whole >> bits - 1 << bits))
     number = float(value)
     if dtype is not dtypes.float64:
-        number = halves.rounded(number, dtype)
+        number = half_floats.rounded(number, dtype)
     return "0x" + struct.pack(">d", number).hex().upper()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wend.base import dtypes
-from wend.compiler.codegen import philox as draws
+from wend.compiler.codegen import philox
 from wend.compiler.codegen.scalar_ops import convertible
 from wend.compiler.ir.loops import MAP, Op
 from wend.compiler.lower.registry import lowers
@@ -51,15 +51,15 @@ def _place(code: Any, k: int) -> tuple[str, Any]:
 
 def _numbers(prim: Any, n: int, dtype: Any) -> Any:
     if isinstance(prim, Uniform):
-        run, single = draws.uniform_run, draws.uniform
+        run, single = philox.uniform_run, philox.uniform
     else:
-        run, single = draws.standard_normal_run, draws.standard_normal
+        run, single = philox.standard_normal_run, philox.standard_normal
 
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
         seed, position = _place(code, n)
         if not isinstance(prim, (Uniform, Normal)):
-            return draws.random_bits(b, b.spread(seed, dtypes.int64), _each(b, position))
+            return philox.random_bits(b, b.spread(seed, dtypes.int64), _each(b, position))
         if isinstance(position, str):
             return run(b, seed, position, dtype)
         return single(b, b.spread(seed, dtypes.int64), position, dtype)
@@ -71,7 +71,7 @@ def _each(b: Any, position: Any) -> Any:
     """The position of each lane, as int64."""
     if not isinstance(position, str):
         return position
-    return b.add(b.spread(position, dtypes.int64), draws.counted(b))
+    return b.add(b.spread(position, dtypes.int64), philox.counted(b))
 
 
 def _integers(n: int, dtype: Any) -> Any:
@@ -83,7 +83,7 @@ def _integers(n: int, dtype: Any) -> Any:
         key = b.spread(seed, dtypes.int64)
         # Where nothing can be drawn no quotient is taken either.
         safe = b.select(b.lt(first, last), last, b.add(first, b.number(1, dtypes.int64)))
-        return draws.random_integers(b, key, _each(b, position), first, safe, dtype)
+        return philox.random_integers(b, key, _each(b, position), first, safe, dtype)
 
     return emit
 

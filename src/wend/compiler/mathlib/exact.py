@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
-from wend.compiler.llvm_ir import half_floats as halves
+from wend.compiler.llvm_ir import half_floats
 from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.mathlib.parts import rarely, repeat
 
@@ -31,9 +31,9 @@ def nextafter(x: Operand, y: Operand) -> Operand:
     """The float next to x in the direction of y."""
     if x.dtype in (dtypes.float16, dtypes.bfloat16):
         b = x.b
-        bits = x.made(halves.narrow(b, x.value.name, x.dtype), dtypes.int16)
+        bits = x.made(half_floats.narrow(b, x.value.name, x.dtype), dtypes.int16)
         moved = _neighbour(x, y, bits)
-        near = x.made(halves.widen(b, moved.value.name, x.dtype), x.dtype)
+        near = x.made(half_floats.widen(b, moved.value.name, x.dtype), x.dtype)
     else:
         near = _neighbour(x, y, x.bits()).from_bits()
     near = where(x.equals(y), y, near)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from wend.base.errors import CompileError
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.symbolic_extents import Poly, constant, product
-from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.kernels.conv import forward
 from wend.compiler.kernels.matmul import matmul
 from wend.compiler.kernels.matmul.macrokernel import LARGE
 from wend.compiler.kernels.matmul.small_n import MOST
@@ -142,7 +142,7 @@ def cutter(kernel: Kernel) -> Cutter | None:
             FMA,
             False,
         )
-    if kernel.name in conv.WORDS:
+    if kernel.name in forward.WORDS:
         name = kernel.name
         return Cutter(
             [words.poly(name) for name in _CONVOLUTION],
@@ -367,7 +367,7 @@ def _convolution(
         return Cut(Form("columns", len(edges) - 1, 0, before), edges + turns)
     if name != "convolve_weight":
         # Images that are one product stay together, but for two parts that threads can share.
-        fit = max(1, conv.bundle_columns(dtype) // max(1, area))
+        fit = max(1, forward.bundle_columns(dtype) // max(1, area))
         while parts > 2 and parts // 2 * fit >= images:
             parts //= 2
     edges = _edges(images, parts, 1)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from wend.base import dtypes
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.symbolic_extents import Poly, add, constant, mul, product, scale
-from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.kernels.conv import forward
 from wend.compiler.kernels.conv.lowering import by_one_weight
 from wend.compiler.kernels.matmul import matmul
 from wend.compiler.parallel.partition import Form, Words, copied_folds, operand_sizes
@@ -204,7 +204,7 @@ def _turned(w: _Blocks, form: Form) -> tuple[list[Stage], list[Poly], dict[str, 
     if not form.before:
         return [], [], {}
     size = 8 if w.dtype == "float64" else 4
-    sums = conv.workspace_sums(w.kernel.name, w.kernel.source)
+    sums = forward.workspace_sums(w.kernel.name, w.kernel.source)
     changes = {"workspace": Slot("private", 0, (NO_EDGE, ())), "turned": _word(1)}
     first = form.parts + 1
     turns = [
@@ -229,12 +229,12 @@ def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, Schedule]) -> l
     for steps in together:
         for k in steps:
             w = _Blocks(kernels[k])
-            front = constant(conv.FRONT)
+            front = constant(forward.FRONT)
             words = {
                 "workspace": Slot("private", 0, (NO_EDGE, front)),
-                "turned": _word(conv.FIRST if k == steps[0] else conv.LATER),
+                "turned": _word(forward.FIRST if k == steps[0] else forward.LATER),
             }
-            sums = conv.workspace_sums("convolve", kernels[k].source, shared=True)
+            sums = forward.workspace_sums("convolve", kernels[k].source, shared=True)
             room = scale(_weight(w), sums * dtypes.float32.itemsize)
             private = [add(front, room)] if k == steps[0] else []
             schedules[k] = Schedule([Stage("convolve", [w.block(**words)])], private)
@@ -264,7 +264,7 @@ def _images(w: _Blocks, form: Form) -> Schedule:
             "count": Slot("extent", _weight(w)),
             "copies": _word(form.parts),
         }
-        stages.append(Stage("add_parts", [[sums[word] for word in conv.ADD_PARTS]]))
+        stages.append(Stage("add_parts", [[sums[word] for word in forward.ADD_PARTS]]))
     return Schedule(stages, private)
 
 

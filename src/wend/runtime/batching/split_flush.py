@@ -11,8 +11,7 @@ from typing import Any
 from wend.core import _hot
 from wend.core._hot import Batch, LeafPrimitive, PrimitiveBase, Record
 from wend.core.graph import PathGraph
-from wend.runtime.batching import _grouper_select
-from wend.runtime.batching import executor as regions
+from wend.runtime.batching import _grouper_select, executor
 from wend.runtime.batching.levels import GroupedPlan
 from wend.runtime.batching.signatures import code
 from wend.runtime.repair import run_instead
@@ -27,9 +26,9 @@ RARE = 4
 def first_part(batch: Batch) -> set[int]:
     """Positions of the ops to be run first, leaves not among them; empty if it is all one part."""
     states = batch.states
-    if len(states) < regions.LONG or batch.extra is not None or retaining():
+    if len(states) < executor.LONG or batch.extra is not None or retaining():
         return set()
-    if not regions.allowed() or not regions.once_only(batch.state, states):
+    if not executor.allowed() or not executor.once_only(batch.state, states):
         return set()
     begin = [k for k, state in enumerate(states) if _is_unsuited(state)]
     if not begin or RARE * len(begin) > len(states):
@@ -113,14 +112,14 @@ def run_in_parts(batch: Batch, live: list[int]) -> bool:
             values[i].error = failed[0]
     elif later:
         second = Batch(rest, values, args, None, sites[1], serial, [], None)
-        if not regions.run_regions(second, later):
+        if not executor.run_regions(second, later):
             run_instead(lambda: run_grouped(second, later), second, later)
     return True
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
     """As `regions.backward_at_once`; what has two parts is computed before, at least."""
-    found = regions.backward_at_once(trace, seeds)
+    found = executor.backward_at_once(trace, seeds)
     if found is None and trace.n and not trace.eager:
         batch = Batch(trace.states, trace.values, trace.args, trace.state, None, 0, [], trace.extra)
         if first_part(batch):

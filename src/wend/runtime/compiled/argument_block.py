@@ -10,7 +10,7 @@ from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.loops import Op
 from wend.compiler.kernels.matmul import matmul
 from wend.core import _hot
-from wend.runtime.compiled import packed_weights as packed
+from wend.runtime.compiled import packed_weights
 from wend.runtime.compiled.argument_layout import CALL_WORDS, START, Skeleton
 from wend.runtime.native.launcher import launcher as _launch
 from wend.runtime.numpy_executor.runners import runner_of
@@ -191,14 +191,14 @@ def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
     k, private, ends, layout = row
     kernel = sized.plan.recipe.steps[k]
     assert isinstance(kernel, Kernel)
-    lies = packed.layout(kernel.source, *terms[layout].tolist())
+    lies = packed_weights.layout(kernel.source, *terms[layout].tolist())
     leaf = kernel.slots[RIGHT].a
     place, home = (8 * n for n in (skeleton.place_of_weight[k], skeleton.source[leaf]))
     words = tuple(
         [(8 * w, kept, 0 if term is None else int(terms[term])) for w, kept, term in ends]
     )
     arena = -1 if private is None else sized.place_of(private)
-    return leaf, lies, place, home, lies.offset, arena, words, packed.patience(lies)
+    return leaf, lies, place, home, lies.offset, arena, words, packed_weights.patience(lies)
 
 
 class Owner(Visit):
@@ -235,10 +235,10 @@ class Owner(Visit):
         """
         return _UNREAD if array is None else np.require(array, None, ("C", "A", "E"))
 
-    def pack(self, value: Any, layout: packed.Layout, address: int) -> int:
+    def pack(self, value: Any, layout: packed_weights.Layout, address: int) -> int:
         """Where the panels of a value are that is used for the second time; 0 for nowhere."""
         library = self.plan.libraries[matmul.core_text(layout.dtype)]
-        return packed.pack(value, layout, library, address)
+        return packed_weights.pack(value, layout, library, address)
 
     def host(
         self, frame: Any, op: Op, values: list[Any], types: list[Any], args: list[Any],

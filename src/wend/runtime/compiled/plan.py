@@ -26,14 +26,13 @@ from wend.compiler.ir.extent_program import NONE
 from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.symbolic_extents import Poly, known
 from wend.compiler.kernels.matmul import matmul
-from wend.compiler.llvm_ir import jit as llvm
+from wend.compiler.llvm_ir import jit
 from wend.compiler.parallel.partition import WHOLE, WORTH, Cutter, Form, cutter
 from wend.compiler.pipeline import Recipe
 from wend.compiler.verifier import check
 from wend.core._hot import Batch
 from wend.runtime.backend import NoMachineCode
-from wend.runtime.compiled import packed_weights as packed
-from wend.runtime.compiled import threads as pool
+from wend.runtime.compiled import packed_weights, threads
 from wend.runtime.compiled.arena import Placing
 from wend.runtime.compiled.argument_block import RELEASE_BYTES, Visit, frame_of, weights_of
 from wend.runtime.compiled.argument_layout import Skeleton
@@ -66,7 +65,7 @@ def unbind_all() -> None:
     _BOUND.clear()
 
 
-pool.on_change.append(unbind_all)
+threads.on_change.append(unbind_all)
 
 
 class Unbound(Exception):
@@ -197,7 +196,7 @@ class CompiledPlan:
             most=MOST_COPIED,
             asked=asked,
             ways=ways,
-            most_rows=packed.MAX_ROWS,
+            most_rows=packed_weights.MAX_ROWS,
             known=[(*row, skeleton.tables), *known[: MOST_KNOWN - 1]],
             empty=np.empty,
             word=WORD,
@@ -242,7 +241,7 @@ class CompiledPlan:
         One frame serves all for which kernels are cut alike: there may be any number of rows.
         Raises NoMachineCode if these sizes are left to the reference.
         """
-        several, last = pool.threads() > 1, self.last
+        several, last = threads.threads() > 1, self.last
         try:
             if last is not None and last[1] == several:
                 words = last[2].find(types, args)
@@ -333,7 +332,7 @@ class Sized(Visit):
 
     def __init__(self, plan: CompiledPlan, types: list[Any], args: list[Any]) -> None:
         self.plan = plan
-        several = pool.threads() > 1
+        several = threads.threads() > 1
         sizer = plan.sizers.get(several)
         if sizer is not None:
             found = sizer.find(types, args, self.whole)
@@ -367,9 +366,15 @@ class Sized(Visit):
         # Where nobody shares the parts, forms of all kinds of sizes are one.
         for cutters, words in plan.ways[several]:
             _bind.cut_kernels(
-                cutters, _launch.address_of(words), _launch.address_of(self.row), packed.MAX_ROWS,
-                self.value, forms, edges, packable,
-            )  # fmt: skip
+                cutters,
+                _launch.address_of(words),
+                _launch.address_of(self.row),
+                packed_weights.MAX_ROWS,
+                self.value,
+                forms,
+                edges,
+                packable,
+            )
         key = (tuple(forms.items()), tuple(packable))
         skeleton = plan.skeletons.get(key)
         if skeleton is None:
@@ -421,7 +426,7 @@ class Bound(Sized):
         room: int = 1,
     ) -> None:  # fmt: skip
         """room: how many times the memory that these sizes take"""
-        sizer = plan.sizers.get(pool.threads() > 1) if room == 1 else None
+        sizer = plan.sizers.get(threads.threads() > 1) if room == 1 else None
         found = None if sizer is None else sizer.bind(plan, types, args, key, sizes)
         self.types = key
         self.sizes = sizes
@@ -450,7 +455,7 @@ class Bound(Sized):
         """
         skeleton, terms = self.skeleton, words[5][0]
         return _bind.Fit(
-            self.plan.know(skeleton, pool.threads() > 1),
+            self.plan.know(skeleton, threads.threads() > 1),
             skeleton,
             self.words,
             self.at + skeleton.at_places,
@@ -508,7 +513,7 @@ class Compilation:
         texts = kernel_texts(self.recipe)
         self.left.update(texts)
         for text, names in texts.items():
-            llvm.compile_later(text, names, self.receiver(text))
+            jit.compile_later(text, names, self.receiver(text))
 
     def receiver(self, text: str) -> Any:
         """What takes one kernel's machine code."""
@@ -571,7 +576,7 @@ def compile_plan(reference: ReferencePlan, needed: frozenset[int] | None = None)
     recipe = begin_recipe(reference, needed)
     check_recipe(recipe)
     libraries = {
-        text: llvm.compile_module(text, names) for text, names in kernel_texts(recipe).items()
+        text: jit.compile_module(text, names) for text, names in kernel_texts(recipe).items()
     }
     return CompiledPlan(reference, recipe, libraries)
 

@@ -14,7 +14,7 @@ from wend.core._hot import Batch
 from wend.core.provenance import last_site
 from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.report import note
-from wend.runtime.fibers import lanes as strands
+from wend.runtime.fibers import lanes
 from wend.runtime.fibers.lane_backward import Paths, Woven
 from wend.runtime.fibers.lanes import KEY, Part, Pattern, Weave
 from wend.runtime.repair import held_back
@@ -71,7 +71,7 @@ def run_many(batches: list[Batch], lives: list[list[int]]) -> None:
 def sorted_out(batches: list[Batch], lives: list[list[int]], faults: list[Exception]) -> Any:
     """Strands by structure, and (batch, what is wanted) of those that others have to run."""
     try:
-        return _slabs.sort_strands(batches, lives, strands.PASSED, KEY, Pattern)
+        return _slabs.sort_strands(batches, lives, lanes.PASSED, KEY, Pattern)
     except Exception as fault:
         faults.append(fault)
         return {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]

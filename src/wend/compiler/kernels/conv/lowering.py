@@ -20,7 +20,7 @@ from wend.compiler.ir.symbolic_extents import (
     scale,
     sub,
 )
-from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.kernels.conv import forward
 from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
 from wend.ops.conv import Convolution
@@ -78,7 +78,7 @@ def convolution(f: Function, op: Op) -> Kernel:
     node = op.node
     name = node.prim.name
     dtype = f.dtypes[op.out]
-    kernel = Kernel(name, conv.core_text(name, dtype.name), f"{name} {op.out}")
+    kernel = Kernel(name, forward.core_text(name, dtype.name), f"{name} {op.out}")
     operands = [read.value for read in op.reads]
     values = dict(zip(ROLES[name], [*operands, op.out], strict=True))
     kernel.source = dtype.name
@@ -94,23 +94,23 @@ def convolution(f: Function, op: Op) -> Kernel:
     zeros = "accumulate epilogue state first_column origin turned first_filter shared pool"
     words |= dict.fromkeys(zeros.split(), zero)
     words["last_filter"] = words["filters"]
-    scratch = constant(conv.scratch_bytes(dtype.name))
+    scratch = constant(forward.scratch_bytes(dtype.name))
     words["scratch"] = Slot("scratch", scratch, "scratch")
     words["workspace"] = Slot("scratch", _workspace(name, sizes, dtype.name), "workspace")
     channels, filters = _Size(sizes["channels"]), _Size(sizes["filters"])
     taps = _Size(mul(sizes["kernel_height"], sizes["kernel_width"]))
-    sums = _poly(conv.spread_sums(name, channels, filters, taps, dtype.name))
+    sums = _poly(forward.spread_sums(name, channels, filters, taps, dtype.name))
     words["spread"] = Slot("scratch", scale(sums, dtype.itemsize), "spread")
     if name != "convolve_weight":
         words["batch"] = Slot("extent", sizes["images"])
     rows = sizes["channels" if name == "convolve_input" else "filters"]
-    bundle = scale(_poly(conv.bundle_sums(_Size(rows), dtype.name)), dtype.itemsize)
+    bundle = scale(_poly(forward.bundle_sums(_Size(rows), dtype.name)), dtype.itemsize)
     words["bundle"] = Slot("scratch", bundle, "bundle")
     words["partial"] = zero
     if name == "convolve_input" and any(n > 1 for n in node.prim.stride):
         size = scale(_sums_of_a_phase(f, sizes), dtypes.float64.itemsize)
         words["partial"] = Slot("scratch", size, "partial")
-    kernel.words = tuple(conv.WORDS[name])
+    kernel.words = tuple(forward.WORDS[name])
     kernel.slots = [words[word] for word in kernel.words]
     return kernel
 
@@ -119,7 +119,7 @@ def by_one_weight(kernels: Mapping[int, Kernel]) -> list[list[int]]:
     """Which convolutions have one weight, that may be turned for all of them: several at a time."""
     found: dict[Any, list[int]] = {}
     for k, kernel in kernels.items():
-        if kernel.name == "convolve" and conv.keeps_turned(kernel.source):
+        if kernel.name == "convolve" and forward.keeps_turned(kernel.source):
             words = [kernel.slots[kernel.words.index(name)] for name in _OF_A_WEIGHT]
             found.setdefault((kernel.source, *words), []).append(k)
     return [numbers for numbers in found.values() if len(numbers) > 1]
@@ -188,7 +188,7 @@ def _sums_of_a_phase(f: Function, sizes: dict[str, Poly]) -> Poly:
         stride = sizes["stride_" + side]
         sides.append(f.extents.quotient(add(sizes["input_" + side], sub(stride, ONE)), stride))
     channels = _Size(mul(sizes["groups"], sizes["channels"]))
-    return _poly(conv.partial_sums(channels, _Size(mul(*sides))))
+    return _poly(forward.partial_sums(channels, _Size(mul(*sides))))
 
 
 class _Size:
@@ -213,7 +213,7 @@ def _workspace(name: str, sizes: dict[str, Poly], dtype: str) -> Poly:
     taps = mul(sizes["kernel_height"], sizes["kernel_width"])
     if name != "convolve_weight":
         whole = product([sizes["groups"], sizes["filters"], sizes["channels"], taps])
-        return scale(whole, conv.workspace_sums(name, dtype) * dtypes.float32.itemsize)
+        return scale(whole, forward.workspace_sums(name, dtype) * dtypes.float32.itemsize)
     sides = []
     for side in ("height", "width"):
         steps = mul(sub(sizes["out_" + side], ONE), sizes["stride_" + side])
@@ -221,4 +221,4 @@ def _workspace(name: str, sizes: dict[str, Poly], dtype: str) -> Poly:
         sides.append(add(add(steps, reach), ONE))
     channels, filters = _Size(sizes["channels"]), _Size(sizes["filters"])
     area = mul(*sides)
-    return _poly(conv.weight_workspace(channels, filters, _Size(taps), _Size(area), dtype))
+    return _poly(forward.weight_workspace(channels, filters, _Size(taps), _Size(area), dtype))

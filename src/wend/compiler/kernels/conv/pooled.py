@@ -6,7 +6,7 @@ from wend.base import dtypes
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.loops import CONVOLVE, WINDOWS, Function, Op
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, Poly, known, mul
-from wend.compiler.kernels.conv import forward as conv
+from wend.compiler.kernels.conv import forward
 from wend.compiler.kernels.pooling import window_words
 from wend.compiler.schedule.epilogue_ops import Tail, head_of
 from wend.compiler.schedule.fusion_group import Region
@@ -44,7 +44,7 @@ class Pooled:
             )
             if found is None:
                 return
-            state, words = Slot("block", place + len(conv.POOL)), found
+            state, words = Slot("block", place + len(forward.POOL)), found
         flag = self.flags[values] = f.fresh((ONE,), dtypes.int64)
         kernel.slots[kernel.words.index("pool")] = Slot("block", place)
         kernel.slots += [
@@ -71,7 +71,7 @@ class Pooled:
         (op,) = users
         fits = op.name == "max_windows" and len(f.shape(out)) == 4 and len(op.node.args) == 10
         fits = fits and op.reads[0].value == out and not self.is_used(op.outputs[1])
-        alike = dtype is f.dtypes[head.out] and conv.pools(dtype.name)
+        alike = dtype is f.dtypes[head.out] and forward.pools(dtype.name)
         ordered = all(other.node.prim.rises for other in region.ops if other is not head)
         return op if fits and alike and ordered else None
 
