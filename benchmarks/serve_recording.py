@@ -232,7 +232,7 @@ def scheduling(loss: Any) -> float:
         importlib.import_module, ("wend.core._hot", "wend.runtime.batching.forward")
     )
     trace, at = hot.current_trace(), hot.value_of(loss).index
-    batch = hot.Batch(trace.states, trace.values, trace.args, None, None, 0, [], None)
+    batch = hot.FlushJob(trace.states, trace.values, trace.args, None, None, 0, [], None)
     start = clock()
     forward = execution.Forward(batch)
     forward.mark([at], [at])

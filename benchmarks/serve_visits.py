@@ -104,7 +104,7 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
     times = []
     for _ in range(20):
         start = time.process_time()
-        cpu.Bound(compiled, types, reference.path.args, frame.types, frame.sizes)
+        cpu.BoundPlan(compiled, types, reference.path.args, frame.types, frame.sizes)
         times.append(time.process_time() - start)
     return {
         "op": 1e6 * planned / len(reference.steps),
@@ -123,7 +123,7 @@ def new_sizes(name: str) -> dict[str, float]:
         workload.step()
     compiled = common.come_to_rest()
     first, again, kernels, binding = [], [], [], []
-    make = cpu.Bound.__init__
+    make = cpu.BoundPlan.__init__
 
     def timed(bound: Any, plan: Any, *given: Any) -> None:
         start = time.process_time()
@@ -131,14 +131,14 @@ def new_sizes(name: str) -> dict[str, float]:
         binding.append(time.process_time() - start)
         kernels.append(len(plan.kernels))
 
-    cpu.Bound.__init__ = timed  # type: ignore[method-assign]
+    cpu.BoundPlan.__init__ = timed  # type: ignore[method-assign]
     for _ in range(25):
         for times in (first, again):
             start = time.process_time()
             workload.step()
             times.append(time.process_time() - start)
             workload.count -= times is first
-    cpu.Bound.__init__ = make  # type: ignore[method-assign]
+    cpu.BoundPlan.__init__ = make  # type: ignore[method-assign]
     return {
         "ratio": statistics.median(a / b for a, b in zip(first, again, strict=True)),
         "compiled": common.come_to_rest() - compiled,

@@ -9,7 +9,7 @@ from wend.compiler.kernels.conv import forward
 from wend.compiler.kernels.conv.winograd.tiles_2x2 import least
 from wend.compiler.kernels.conv.winograd.tiles_4x4 import has_wide
 from wend.compiler.kernels.matmul import matmul
-from wend.compiler.kernels.matmul.microkernel import Shape
+from wend.compiler.kernels.matmul.microkernel import TileConfig
 from wend.compiler.llvm_ir.jit import Target, assembly, compile_module, host
 
 
@@ -65,7 +65,7 @@ def test_epilogue(geometry):
 
 @pytest.mark.parametrize("geometry", GEOMETRIES[-3:], ids=str)
 def test_many_filters_and_squares_are_transformed(geometry):
-    filters, channels, fewest = least(Shape.of(host(), "float"))
+    filters, channels, fewest = least(TileConfig.of(host(), "float"))
     if geometry[2] < filters or geometry[1] < channels:
         pytest.skip("there are not filters enough for this processor's vectors")
     case = Case(geometry)
@@ -112,7 +112,7 @@ def is_in_wide_squares(case, **more):
 
 @pytest.mark.parametrize("size", [23, 27, 43])
 def test_a_weight_is_shared_by_squares_of_both_sizes(size):
-    if not has_wide(Shape.of(host(), "float"), "float32"):
+    if not has_wide(TileConfig.of(host(), "float"), "float32"):
         pytest.skip("all squares are of 2 x 2")
     first, second = (Case((1, 32, 49, (n, n), *GEOMETRIES[0][4:])) for n in (size, 10))
     assert is_in_wide_squares(first, shared=1)
@@ -148,12 +148,12 @@ def check_transformed(case):
 
 @pytest.mark.parametrize("case", list(large_squares()), ids=lambda case: f"{case.x.shape}")
 def test_large_squares(case):
-    assert is_in_wide_squares(case) == has_wide(Shape.of(host(), "float"), "float32")
+    assert is_in_wide_squares(case) == has_wide(TileConfig.of(host(), "float"), "float32")
     check_transformed(case)
 
 
 def test_small_images_are_cut_into_large_squares_where_these_fit_or_a_weight_is_shared():
-    has_some = has_wide(Shape.of(host(), "float"), "float32")
+    has_some = has_wide(TileConfig.of(host(), "float"), "float32")
     for size, alone in (((13, 13), True), ((16, 11), False), ((8, 7), None)):
         case = Case((1, 32, 34, size, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), 1))
         assert is_in_wide_squares(case) == (has_some and bool(alone))
@@ -187,7 +187,7 @@ def test_few_channels(case):
 def test_few_channels_are_transformed_along_columns(case):
     case.x[0, 0, 5, 5] = np.inf
     rows = (~np.isfinite(case.convolve()[0, 0])).any(1).sum()
-    assert rows == 3 or (rows > 3 and has_wide(Shape.of(host(), "float"), "float32"))
+    assert rows == 3 or (rows > 3 and has_wide(TileConfig.of(host(), "float"), "float32"))
 
 
 @pytest.mark.parametrize("kind", ["normal", "positive", "with a mean", "spikes"])

@@ -284,7 +284,9 @@ def test_a_bound_plan_that_nobody_has_is_freed_at_once():
     F.gelu(x @ w).tolist()
     plan = RECENT[-1][0]
     frame, path = plan.compiled.track.frame, plan.reference.path
-    bound = cpu.Bound(plan.compiled, list(path.types), list(path.args), frame.types, frame.sizes)
+    bound = cpu.BoundPlan(
+        plan.compiled, list(path.types), list(path.args), frame.types, frame.sizes
+    )
     gone = weakref.ref(bound)
     del bound
     assert gone() is None

@@ -12,7 +12,7 @@ import wend.nn.functional as F
 from wend import nn
 from wend.base import config
 from wend.compiler.ir.kernel import Kernel, Slot
-from wend.compiler.parallel.tasks import Schedule, Stage
+from wend.compiler.parallel.tasks import Stage, StagedTasks
 from wend.compiler.parallel.wavefronts import accesses, rounds
 from wend.runtime.compiled import argument_layout
 
@@ -25,7 +25,7 @@ def kernel(reads, writes):
 
 def schedule(*calls):
     """A kernel's stages: of how many calls."""
-    return Schedule([Stage("kernel", [[] for _ in range(n)]) for n in calls], [])
+    return StagedTasks([Stage("kernel", [[] for _ in range(n)]) for n in calls], [])
 
 
 few = st.sets(st.integers(0, 7), max_size=3)
@@ -85,7 +85,7 @@ def test_only_what_is_combined_from_copies_waits_for_that():
     steps = [nest, product, kernel({2}, {4})]
     names = [("clear", "kernel", "combine"), ("pack", "product"), ("kernel",)]
     schedules = {
-        k: Schedule(
+        k: StagedTasks(
             [Stage(name, [[]] * (1 if name in ("clear", "combine") else 2)) for name in row], []
         )
         for k, row in enumerate(names)

@@ -79,14 +79,14 @@ def signaling_flush(y, real):
     """Let the next step of the reference send this process a signal, once."""
     from wend.runtime.numpy_executor import runners
 
-    call = runners.Step.call
+    call = runners.NodeRun.call
 
     def stopped(self, env, types, args):
-        _patch.setattr(runners.Step, "call", call)
+        _patch.setattr(runners.NodeRun, "call", call)
         signal.raise_signal(signal.SIGUSR1)
         call(self, env, types, args)
 
-    _patch.setattr(runners.Step, "call", stopped)
+    _patch.setattr(runners.NodeRun, "call", stopped)
 
 
 def restore_flush():

@@ -27,7 +27,7 @@ def trusting(monkeypatch):
     real = provenance.site_of
 
     def cached(batch, index, path):
-        first_visit = _hot.Batch(
+        first_visit = _hot.FlushJob(
             batch.states, batch.values, batch.args, batch.state, None, batch.serial, [], None
         )
         return real(first_visit, index, path)

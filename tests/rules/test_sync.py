@@ -21,7 +21,7 @@ def peek(x) -> float:
     """`item` without the rule: one value is computed, the rest stays pending, the path goes on."""
     trace, value = _hot.current_trace(), x.value
     if value.buffer is None:
-        batch = _hot.Batch(
+        batch = _hot.FlushJob(
             trace.states,
             trace.values,
             trace.args,

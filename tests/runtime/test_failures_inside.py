@@ -123,25 +123,25 @@ def assert_same(found, expected):
 PLACES = """
 runtime.numpy_executor.plan:ReferencePlan.compute
 runtime.numpy_executor.plan:ReferencePlan.prepare
-runtime.numpy_executor.runners:Step.call
+runtime.numpy_executor.runners:NodeRun.call
 runtime.flush:find_plan
 runtime.flush:note_flush
 runtime.flush:run_in_parts
 runtime.tiers:TieredPlan.compile
 runtime.compiled.plan:CompiledPlan.find
 runtime.compiled.plan:CompiledPlan.run
-runtime.compiled.plan:Bound.__init__
+runtime.compiled.plan:BoundPlan.__init__
 runtime.batching.forward:Forward.forward
 runtime.batching.forward:Forward.finish
 runtime.batching.executor:sorted_out
-runtime.batching.templates:Function.__call__
+runtime.batching.templates:TemplateFunction.__call__
 runtime.fibers.lanes:Kin.weave
 """.split()
 #: The same, where machine code is waited for.
 PLACES_OF_CODE = """
 runtime.compiled.plan:compile_plan
 runtime.compiled.plan:CompiledPlan.run
-runtime.compiled.plan:Bound.__init__
+runtime.compiled.plan:BoundPlan.__init__
 runtime.batching.forward:Forward.forward
 compiler.llvm_ir.jit:compile_module
 """.split()
@@ -221,7 +221,7 @@ def test_a_repaired_flush_undoes_nothing(planted_failure, monkeypatch):
 
 
 def test_a_failure_warns_once_and_is_counted_each_time(planted_failure, monkeypatch):
-    monkeypatch.setattr(runners.Step, "call", broken)
+    monkeypatch.setattr(runners.NodeRun, "call", broken)
     weight = torch.ones(3)
     settings = tries.own_trie(), config.override(compile=False)
     with settings[0], settings[1], warnings.catch_warnings(record=True) as told:
@@ -243,7 +243,7 @@ def broken(self, env, types, args):
 
 
 def test_strict_raises_when_all_has_been_computed(planted_failure, monkeypatch):
-    monkeypatch.setattr(runners.Step, "call", broken)
+    monkeypatch.setattr(runners.NodeRun, "call", broken)
     weight = torch.ones(3)
     torch.synchronize()
     with tries.own_trie(), config.override(compile=False, strict=True):
@@ -255,7 +255,7 @@ def test_strict_raises_when_all_has_been_computed(planted_failure, monkeypatch):
 
 
 def test_a_failure_is_logged_with_its_traceback(planted_failure, monkeypatch, caplog):
-    monkeypatch.setattr(runners.Step, "call", broken)
+    monkeypatch.setattr(runners.NodeRun, "call", broken)
     with tries.own_trie(), config.override(compile=False), pytest.warns(RuntimeWarning):
         torch.ones(3).mul(2.0).tolist()
     (record,) = caplog.records

@@ -104,7 +104,7 @@ def _flush(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     def run(trace: Any) -> Any:
         if trace.n == 0 and not trace.flushing:
             return None
-        batch = core.Batch(
+        batch = core.FlushJob(
             trace.states, trace.values, trace.args, trace.state, trace.sites, trace.serial,
             trace.touched, trace.extra,
         )  # fmt: skip

@@ -71,7 +71,7 @@ cdef list SERIAL
 cdef long long EPOCH
 cdef Py_ssize_t LONE_REFERENCES
 
-cdef class Kind:
+cdef class RankedType:
     cdef readonly object dtype
     cdef readonly Py_ssize_t rank
     cdef readonly object device
@@ -86,7 +86,7 @@ cdef class TensorType:
     cdef tuple extents
     cdef readonly object dtype
     cdef readonly object device
-    cdef readonly Kind kind
+    cdef readonly RankedType kind
     cdef readonly Py_ssize_t nbytes
     cdef readonly Py_ssize_t rank
     cdef size_t slot
@@ -95,16 +95,16 @@ cdef class TensorType:
 @cython.locals(k=Py_ssize_t)
 cdef tuple dims_of(TensorType type_)
 @cython.locals(found=TensorType, row="long long[8]", n=Py_ssize_t, k=Py_ssize_t)
-cdef TensorType type_in_kind(Kind kind, tuple shape)
+cdef TensorType type_in_kind(RankedType kind, tuple shape)
 @cython.locals(h="long long", i="long long", k="long long", place="long long", tag="long long",
                found=TensorType, made=TensorType)
-cdef TensorType type_of_row(Kind kind, long long *row, Py_ssize_t n)
+cdef TensorType type_of_row(RankedType kind, long long *row, Py_ssize_t n)
 @cython.locals(k=Py_ssize_t)
 cdef bint same_row(long long *a, long long *b, Py_ssize_t n) noexcept
 @cython.locals(k=Py_ssize_t)
 cpdef bint same_tail(TensorType a, TensorType b) except -1
 @cython.locals(k=Py_ssize_t, extent="long long", size="long long", made=TensorType)
-cdef TensorType new_type(Kind kind, long long *row, Py_ssize_t n)
+cdef TensorType new_type(RankedType kind, long long *row, Py_ssize_t n)
 cdef Py_ssize_t product(object a, object b) except? -1
 @cython.locals(found=TensorType)
 cpdef symbolic_type(object shape, object dtype, object device)
@@ -196,7 +196,7 @@ cdef class PrimitiveBase:
     cpdef tuple typed(self, list types, list args)
 
 cdef class LeafPrimitive:
-    cdef readonly Kind kind
+    cdef readonly RankedType kind
     cdef readonly int grad
     cdef readonly bint is_view
     cdef readonly bint is_composite
@@ -454,7 +454,7 @@ cdef void end_tensor "wend_end_tensor" (Tensor handle) noexcept
 cdef void leave_base(Alias alias) noexcept
 cdef void end_alias "wend_end_alias" (Alias alias) noexcept
 
-cdef class Batch:
+cdef class FlushJob:
     cdef public list states
     cdef public list values
     cdef public list args
@@ -491,7 +491,7 @@ cdef bint lone(Alias alias) except -1
 cdef Py_ssize_t lone_baseline()
 @cython.locals(alias=Alias, base=Tensor, leaf=Leaf, v=Value, fresh=Value)
 cpdef Value refreshed(Tensor handle)
-@cython.locals(state=State, child=State, kind=Kind, prim=LeafPrimitive, grad=int)
+@cython.locals(state=State, child=State, kind=RankedType, prim=LeafPrimitive, grad=int)
 cpdef Py_ssize_t enter(Trace trace, Value v) except -1
 @cython.locals(state=State, step=Record, index=Py_ssize_t, serial="long long")
 cdef Py_ssize_t enter_new(Trace trace, Value v, LeafPrimitive prim, int grad) except -1
@@ -617,23 +617,23 @@ cpdef flush(Trace trace)
 cpdef flush_now(Trace trace)
 @cython.locals(own=Trace)
 cdef tuple leave_own(Trace trace)
-@cython.locals(v=Value, values=list, batch=Batch, i=Py_ssize_t, live=list, alone=bint)
+@cython.locals(v=Value, values=list, batch=FlushJob, i=Py_ssize_t, live=list, alone=bint)
 cdef flush_held(Trace trace)
 cdef keep_journal(Trace trace)
 @cython.locals(kept=Trace, values=list, settled=bint, i=Py_ssize_t, v=Value)
-cdef put_back(Trace trace, Batch batch, list live)
+cdef put_back(Trace trace, FlushJob batch, list live)
 cpdef begin_write()
 cpdef end_write()
 cpdef bint several() noexcept
 cdef bint is_settled(Value v) except -1
 cdef compute(Value v)
-@cython.locals(batch=Batch, values=list)
+@cython.locals(batch=FlushJob, values=list)
 cdef Py_ssize_t alone_baseline()
 @cython.locals(v=Value)
 cdef let_go(list values, Trace trace, long long serial)
-@cython.locals(trace=Trace, batch=Batch, v=Value, k=Py_ssize_t)
+@cython.locals(trace=Trace, batch=FlushJob, v=Value, k=Py_ssize_t)
 cpdef flush_many(list siblings)
-@cython.locals(states=list, values=list, args=list, live=list, sites=dict, known=dict, batch=Batch,
+@cython.locals(states=list, values=list, args=list, live=list, sites=dict, known=dict, batch=FlushJob,
                places=list, n_states=Py_ssize_t, at_args=Py_ssize_t, number=Py_ssize_t,
                state=Record, first=Py_ssize_t, v=Value, at=Py_ssize_t, copy=Record, i=Py_ssize_t,
                k=Py_ssize_t)

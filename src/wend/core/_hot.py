@@ -78,7 +78,7 @@ def set_operator(name, function):
 # -- types ----------------------------------------------------------------------------------
 
 
-class Kind:
+class RankedType:
     """What of a type is structure: dtype, rank, device.  Interned."""
 
     def __init__(self, dtype, rank, device):
@@ -130,11 +130,11 @@ EPOCH = 0  # of the default dtype, which type rules may ask for
 
 
 def intern_kind(dtype, rank, device):
-    """The one Kind with this dtype, rank and device."""
+    """The one RankedType with this dtype, rank and device."""
     key = (dtype, rank, device)
     kind = KINDS.get(key)
     if kind is None:
-        kind = KINDS[key] = Kind(dtype, rank, device)
+        kind = KINDS[key] = RankedType(dtype, rank, device)
     return kind
 
 
@@ -2940,7 +2940,7 @@ def attach_view(t, h0, prim, values):
 # -- computing ------------------------------------------------------------------------------
 
 
-class Batch:
+class FlushJob:
     """What one flush hands to the executor.
 
     fault: the exception of an executor that had to leave the flush to another one
@@ -3060,7 +3060,7 @@ def flush_held(trace):
         if trace.flushing:
             return
         values = trace.values
-        batch = Batch.__new__(Batch)
+        batch = FlushJob.__new__(FlushJob)
         batch.states = trace.states
         batch.values = values
         batch.args = trace.args
@@ -3158,7 +3158,7 @@ def is_settled(v):
 
 def alone_baseline():
     """Reference count of the list of values of a batch that nobody else has, in `flush_now`."""
-    batch = Batch.__new__(Batch)
+    batch = FlushJob.__new__(FlushJob)
     values = []
     batch.values = values
     return refcount(values)
@@ -3194,7 +3194,7 @@ def flush_many(siblings):
             trace.give()
             continue
         begun.append(trace)
-        batch = Batch.__new__(Batch)
+        batch = FlushJob.__new__(FlushJob)
         batch.states = trace.states
         batch.values = trace.values
         batch.args = trace.args
@@ -3295,7 +3295,7 @@ def merged(batches, lives):
         for i in lives[k]:
             live.append(places[i])
     serial = batches[len(batches) - 1].serial
-    return Batch(states, values, args, None, sites if sites else None, serial, [], None), live
+    return FlushJob(states, values, args, None, sites if sites else None, serial, [], None), live
 
 
 def passed(trace, states):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from wend.core._hot import Batch
+from wend.core._hot import FlushJob
 from wend.core.graph import PathGraph
 
 
@@ -22,7 +22,7 @@ class Plan(Protocol):
     wanted: frozenset[int]
     track: Any  # the launcher's half of a plan of machine code; None while there is none
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: FlushJob) -> None:
         """Set the buffers of the wanted values of this visit; raises nothing, marks failures."""
 
     def shed(self) -> None:

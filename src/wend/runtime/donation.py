@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
-from wend.core._hot import Batch
+from wend.core._hot import FlushJob
 from wend.core.graph import Node
 
 
@@ -37,7 +37,7 @@ class Lending(list[Any]):
         super().__init__([None] * size)
         self.written: dict[int, tuple[int, list[tuple[Any, list[Any], Any]]]] = {}
 
-    def lend(self, batch: Batch, leaves: list[int]) -> None:
+    def lend(self, batch: FlushJob, leaves: list[int]) -> None:
         """Let those of the leaves be written to whose value nothing outside refers to any more."""
         values = batch.values
         for i in leaves:
@@ -49,7 +49,7 @@ class Lending(list[Any]):
             if _holders(values, i) - 1 <= known:  # here is one more
                 self.written[id(value.buffer)] = (i, [])
 
-    def put_back(self, batch: Batch) -> None:
+    def put_back(self, batch: FlushJob) -> None:
         """Undo all writes: the flush has failed."""
         for i, writes in self.written.values():
             array = batch.values[i].buffer

@@ -8,7 +8,7 @@ from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
 from wend.base.interrupts import is_interrupt
 from wend.core import _hot
-from wend.core._hot import Batch, State
+from wend.core._hot import FlushJob, State
 from wend.core.graph import PathGraph, forget, path_at
 from wend.core.provenance import last_site
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
@@ -26,7 +26,7 @@ EXECUTOR: Executor = TieredExecutor()
 COUNTS = {"plans": 0, "hits": 0}
 
 
-def execute(batch: Batch, live: list[int]) -> None:
+def execute(batch: FlushJob, live: list[int]) -> None:
     """Compute the live values of a flush for which the launcher knows no ready plan."""
     try:
         if not run_regions(batch, live):
@@ -36,7 +36,7 @@ def execute(batch: Batch, live: list[int]) -> None:
     tell()
 
 
-def run_otherwise(batch: Batch, live: list[int]) -> None:
+def run_otherwise(batch: FlushJob, live: list[int]) -> None:
     """Compute the live values of a flush in parts or by a plan, or else by rules alone."""
     try:
         if not run_in_parts(batch, live):
@@ -50,7 +50,7 @@ def run_otherwise(batch: Batch, live: list[int]) -> None:
             run_plainly(lambda: plain_plan(batch, live), batch, error)
 
 
-def run_planned(batch: Batch, live: list[int]) -> None:
+def run_planned(batch: FlushJob, live: list[int]) -> None:
     """Compute the live values of a flush by a plan for its path."""
     made = COUNTS["plans"]
     plan = find_plan(batch, live)
@@ -62,14 +62,14 @@ def run_planned(batch: Batch, live: list[int]) -> None:
             shed(plan, batch)
 
 
-def plain_plan(batch: Batch, live: list[int]) -> ReferencePlan:
+def plain_plan(batch: FlushJob, live: list[int]) -> ReferencePlan:
     """The plan whose rules are run one by one, where no other can be made."""
     wanted = frozenset(live)
     path = PathGraph(batch.states, batch.values, batch.args)
     return ReferencePlan(path, wanted, roots_of(batch, wanted))
 
 
-def shed(plan: Plan, batch: Batch) -> None:
+def shed(plan: Plan, batch: FlushJob) -> None:
     """A new path: most do not come back, and what can be made again would be a burden.
 
     Not where another thread may be running the plan.
@@ -82,7 +82,7 @@ def shed(plan: Plan, batch: Batch) -> None:
             state.step.drop()
 
 
-def find_plan(batch: Batch, live: list[int]) -> Plan:
+def find_plan(batch: FlushJob, live: list[int]) -> Plan:
     """The plan for this path and these values; one that computes more serves as well."""
     state = batch.state
     if state is None:
@@ -121,21 +121,21 @@ def _is_backward(key: tuple[Any, ...]) -> bool:
     return len(key) > 0 and key[0] == "backward"
 
 
-def path_of(batch: Batch) -> PathGraph:
+def path_of(batch: FlushJob) -> PathGraph:
     """The nodes of a batch; composites may stay whole where a path is new."""
     state = batch.state
     short = state is not None and state.passed == 0 and not config.settings.wait
     return path_at(batch.states, batch.values, batch.args, short)
 
 
-def make_plan(path: PathGraph, batch: Batch, wanted: frozenset[int]) -> Plan:
+def make_plan(path: PathGraph, batch: FlushJob, wanted: frozenset[int]) -> Plan:
     """A plan that also keeps what a later backward from the wanted values needs."""
     COUNTS["plans"] += 1
     with CollectionPaused():
         return EXECUTOR.plan(path, wanted, roots_of(batch, wanted))
 
 
-def roots_of(batch: Batch, wanted: frozenset[int]) -> frozenset[int]:
+def roots_of(batch: FlushJob, wanted: frozenset[int]) -> frozenset[int]:
     """The wanted values from which a later backward may start."""
     values = batch.values
     return frozenset(i for i in wanted if values[i].requires_grad and values[i].leaf is None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, NamedTuple
 
-from wend.core._hot import Batch, State
+from wend.core._hot import FlushJob, State
 
 #: Flushes that are remembered: more than a step of training has.
 REMEMBERED = 32
@@ -26,7 +26,7 @@ class Flush(NamedTuple):
 RECENT: deque[tuple[Any, ...]] = deque(maxlen=REMEMBERED)
 
 
-def note_flush(plan: Any, batch: Batch, planned: bool) -> None:
+def note_flush(plan: Any, batch: FlushJob, planned: bool) -> None:
     """Remember a flush; before its states are counted as passed."""
     state = batch.state
     parted = None

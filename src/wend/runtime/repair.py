@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 from wend.base import defects
 from wend.base.errors import DefectError
-from wend.core._hot import Batch
+from wend.core._hot import FlushJob
 from wend.core.provenance import last_site
 from wend.runtime.numpy_executor.plan import ReferencePlan, undo
 
 
-def run_instead(run: Callable[[], object], batch: Batch, wanted: Iterable[int]) -> None:
+def run_instead(run: Callable[[], object], batch: FlushJob, wanted: Iterable[int]) -> None:
     """Call `run`, which computes the wanted values. A faster way may have left it: `batch.fault`.
 
     That failure is the user's error only if what runs now meets an error of the user's, too.
@@ -34,7 +34,7 @@ def run_instead(run: Callable[[], object], batch: Batch, wanted: Iterable[int]) 
             defects.note(fault, site=last_site(batch.states, batch.sites))
 
 
-def is_done(batch: Batch, wanted: Iterable[int]) -> bool:
+def is_done(batch: FlushJob, wanted: Iterable[int]) -> bool:
     """Whether all wanted values are held: then the failure came behind the computation."""
     values = batch.values
     return all(values[i].buffer is not None for i in wanted)
@@ -50,7 +50,7 @@ def is_told(error: Exception) -> bool:
     return defects.by_rule(error) and getattr(error, "site", True) is not None
 
 
-def run_plainly(make: Callable[[], ReferencePlan], batch: Batch, fault: Exception) -> None:
+def run_plainly(make: Callable[[], ReferencePlan], batch: FlushJob, fault: Exception) -> None:
     """Compute a flush by reference rules alone, where its plan has failed with `fault`.
 
     make: makes the plan for it.  If not even that works, what the flush was to compute raises

@@ -13,7 +13,7 @@ from wend.base.collecting import CollectionPaused
 from wend.base.errors import CompileDeclined, DefectError
 from wend.base.forking import at_fork
 from wend.base.interrupts import is_interrupt
-from wend.core._hot import Batch
+from wend.core._hot import FlushJob
 from wend.core.graph import PathGraph
 from wend.core.provenance import Site, last_site
 from wend.runtime.compiled.malloc_trim import give_back
@@ -58,7 +58,7 @@ class TieredPlan:
         self.seconds = 0.0  # that the reference took last
         self.hopeless = self.reference.n_ops > MAX_OPS
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: FlushJob) -> None:
         """Compute; on a failure mark what failed and undo later rebindings."""
         try:
             if self.run_compiled(batch):
@@ -73,7 +73,7 @@ class TieredPlan:
         if _to_tell:  # now that nothing is half done, should warnings be errors here
             warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
 
-    def run_compiled(self, batch: Batch) -> bool:
+    def run_compiled(self, batch: FlushJob) -> bool:
         """Compute by machine code, planned and compiled if it is time to; False if there is none.
 
         Or if it has left the flush to the reference: then `batch.fault` says why, or these sizes

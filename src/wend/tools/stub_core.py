@@ -31,12 +31,12 @@ NUMBERS = {
 }
 CONTAINERS = {"dict": "dict[Any, Any]", "list": "list[Any]", "tuple": "tuple[Any, ...]"}
 #: Classes of the core whose fields always hold one.
-ALWAYS_SET = frozenset({"Kind", "TensorType", "Value"})
+ALWAYS_SET = frozenset({"RankedType", "TensorType", "Value"})
 #: Results of functions whose C type says less.
 RETURNS = {
     "held": "Value",
     "held_in_segment": "Value",
-    "intern_kind": "Kind",
+    "intern_kind": "RankedType",
     "intern_mode": "Mode",
     "intern_type": "TensorType",
     "symbolic_type": "TensorType",

@@ -14,7 +14,7 @@ __all__ = ["depends_on_others"]
 def depends_on_others(values: Iterable[Value], mine: set[int]) -> bool:
     """Whether gradients flow from any of the values to a leaf whose id() is not among `mine`."""
     stack = [v for v in values if v.requires_grad]
-    regions: dict[int, Region] = {}
+    regions: dict[int, SearchedPart] = {}
     while stack:
         value = stack.pop()
         if value.leaf is not None:
@@ -26,12 +26,12 @@ def depends_on_others(values: Iterable[Value], mine: set[int]) -> bool:
             continue
         region = regions.get(id(owner))
         if region is None:
-            region = regions[id(owner)] = Region(owner, value.segment is not None)
+            region = regions[id(owner)] = SearchedPart(owner, value.segment is not None)
         stack.extend(region.leaves_below(value.seg_index if region.held else value.index))
     return False
 
 
-class Region:
+class SearchedPart:
     """The pending trace or a segment, as far as it has been searched."""
 
     def __init__(self, owner: Any, held: bool) -> None:

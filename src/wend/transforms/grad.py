@@ -39,7 +39,7 @@ from wend.transforms.walk import Walk, path_of, walk_of_segment
 Sink = Callable[[Any], None]
 
 
-class Pass:
+class BackwardPass:
     """One call of backward() or grad(): what is to be done, and what has been found.
 
     inputs: only these values get gradients (None: all leaves)
@@ -239,7 +239,7 @@ def _retain(handle: Any, given: Given) -> Sink:
     return sink
 
 
-_PASSES: dict[int, list[Pass]] = {}  # running now, innermost last, by whose they are
+_PASSES: dict[int, list[BackwardPass]] = {}  # running now, innermost last, by whose they are
 
 
 def _whose(trace: Trace) -> int:
@@ -247,7 +247,7 @@ def _whose(trace: Trace) -> int:
     return id(trace if trace.fiber is None else trace.fiber)
 
 
-def current_pass() -> Pass:
+def current_pass() -> BackwardPass:
     """The pass that runs in this thread or fiber.  Raises GraphError if none does."""
     stack = _PASSES.get(_whose(_hot.current_trace()))
     if not stack:
@@ -278,7 +278,7 @@ def run_backward(
         # Other threads do not flush what this one is walking through.
         with trace.lock, one_site(trace):
             values = None if inputs is None else [differentiated(t) for t in inputs]
-            owner = Pass(trace, values, retain_graph, create_graph, capture)
+            owner = BackwardPass(trace, values, retain_graph, create_graph, capture)
             _PASSES.setdefault(_whose(trace), []).append(owner)
             if owner.anomaly:
                 _hot.flush(trace)
@@ -319,7 +319,7 @@ def go_on(
     totals: dict[int, list[Any]],
 ) -> None:
     """Finish a pass of which the launcher knows no further step (see its `pass_segments`)."""
-    owner = Pass(trace, None, retain_graph, False, False)
+    owner = BackwardPass(trace, None, retain_graph, False, False)
     owner.heap, owner.segments, owner.pending, owner.totals = heap, segments, pending, totals
     owner.walked = True
     _PASSES.setdefault(_whose(trace), []).append(owner)
@@ -336,7 +336,7 @@ def go_on(
         _leave(owner)
 
 
-def _at_once(owner: Pass, seeds: dict[int, Any]) -> bool:
+def _at_once(owner: BackwardPass, seeds: dict[int, Any]) -> bool:
     """Whether what is pending may not come back, and its backward pass has been run by groups."""
     trace = owner.trace
     if owner.create or owner.retain or owner.inputs is not None:
@@ -356,7 +356,7 @@ def _at_once(owner: Pass, seeds: dict[int, Any]) -> bool:
     return True
 
 
-def _leave(owner: Pass) -> None:
+def _leave(owner: BackwardPass) -> None:
     owner._start = owner._reach = None  # they lead back to the owner
     key = _whose(owner.trace)
     stack = _PASSES.get(key)
@@ -366,7 +366,9 @@ def _leave(owner: Pass) -> None:
         _PASSES.pop(key, None)
 
 
-def _seeds(owner: Pass, roots: list[Any], gradients: list[Any]) -> tuple[dict[int, Any], Any]:
+def _seeds(
+    owner: BackwardPass, roots: list[Any], gradients: list[Any]
+) -> tuple[dict[int, Any], Any]:
     """Gradients of pending roots by dense index (None for ones), and one of those roots.
 
     Roots that are held go to the owner.
@@ -450,4 +452,4 @@ class GradMode(_hot.ModeBlock):
         return with_grad(mode, self.on)
 
 
-__all__ = ["GradMode", "Pass", "StepPrimitive", "has_hooks", "run_backward", "with_grad"]
+__all__ = ["BackwardPass", "GradMode", "StepPrimitive", "has_hooks", "run_backward", "with_grad"]

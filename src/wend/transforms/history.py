@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from wend.core._hot import Batch, Segment, Value
+from wend.core._hot import FlushJob, Segment, Value
 from wend.core.graph import PathGraph
 from wend.core.provenance import site_of
 
@@ -14,7 +14,7 @@ LIMIT = 50
 _WARNED: set[Any] = set()
 
 
-def note_history(segment: Segment, batch: Batch) -> None:
+def note_history(segment: Segment, batch: FlushJob) -> None:
     """Count the spent segments behind a new one; warn once, naming the line, if there are many.
 
     It happens when losses are summed as tensors: each keeps its iteration's graph alive.
@@ -59,7 +59,7 @@ def _search(path: PathGraph, i: int, spent: set[int] | frozenset[int]) -> bool:
     return False
 
 
-def _warn(batch: Batch, path: PathGraph, i: int) -> None:
+def _warn(batch: FlushJob, path: PathGraph, i: int) -> None:
     user = next((node for node in path.nodes if node.grad and i in node.inputs), None)
     if user is None:
         return

@@ -17,7 +17,7 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.transforms.batch import record_batched, with_batch_axis
 from wend.transforms.differentiate import Part, SegmentStep, segment_step
-from wend.transforms.grad import Pass, has_hooks, run_backward, with_grad
+from wend.transforms.grad import BackwardPass, has_hooks, run_backward, with_grad
 from wend.transforms.levels import Level
 from wend.transforms.walk import Walk
 
@@ -181,7 +181,7 @@ class _UsersCode(Exception):
     """A backward pass of many seeds has come to code that wants to see one gradient."""
 
 
-class _StackPass(Pass):
+class _StackPass(BackwardPass):
     """A backward pass in which every gradient has a leading axis for the seeds."""
 
     def run(self) -> None:

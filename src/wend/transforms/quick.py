@@ -56,9 +56,14 @@ class KnownPass(NamedTuple):
 
 
 def note_known(
-    owner: Any, segment: Segment, whole: Whole, order: tuple[int, ...], carried: tuple[int, ...],
-    step: SegmentStep, before: Any,
-) -> None:  # fmt: skip
+    owner: Any,
+    segment: Segment,
+    whole: WholePass,
+    order: tuple[int, ...],
+    carried: tuple[int, ...],
+    step: SegmentStep,
+    before: Any,
+) -> None:
     """Keep what has just been recorded, if the trace holds nothing else and is on the trie."""
     trace = owner.trace
     n = len(order) + len(carried) + len(step.inputs)
@@ -88,7 +93,7 @@ def note_known(
     path.known.append(tuple(found))  # a plain tuple: its fields are had without Python
 
 
-class Whole:
+class WholePass:
     """What the backward pass of a segment from certain seeds does, whatever the sizes."""
 
     __slots__ = ("leaves", "part", "steps")
@@ -119,9 +124,9 @@ def pass_segment(owner: Any, segment: Segment, seeds: dict[int, Any]) -> list[tu
     order = tuple(sorted(seeds)) if len(seeds) > 1 else tuple(seeds)
     spent = segment.spent or NOTHING
     key = ("whole", order, frozen, spent, owner.create)
-    whole: Whole | None = path.caches.get(key)
+    whole: WholePass | None = path.caches.get(key)
     if whole is None:
-        whole = path.caches[key] = Whole(path, order, frozen)
+        whole = path.caches[key] = WholePass(path, order, frozen)
     if whole.part is None:
         return []
     operands = [_hot.value_of(seeds[i]) for i in order]

@@ -42,7 +42,7 @@ from wend.transforms.reach import id_in, settle_ready
 from wend.transforms.stops import stops_of
 
 
-class Owner(Protocol):
+class PassContext(Protocol):
     """What a walk needs to know of the backward pass it belongs to."""
 
     trace: Trace
@@ -97,7 +97,7 @@ class Walk:
     segment: None for the pending trace
     """
 
-    def __init__(self, owner: Owner, anchor: Value | None, segment: Segment | None) -> None:
+    def __init__(self, owner: PassContext, anchor: Value | None, segment: Segment | None) -> None:
         self.owner = owner
         self.trace = owner.trace
         self.anchor = anchor
@@ -382,7 +382,7 @@ def remade(path: PathGraph, stretch: tuple[Any, ...], more: tuple[Any, ...]) -> 
     return backward_step(path, part, order, *more)
 
 
-def walk_of_segment(owner: Owner, segment: Segment) -> Walk:
+def walk_of_segment(owner: PassContext, segment: Segment) -> Walk:
     """A walk through what an earlier flush computed."""
     return Walk(owner, None, segment)
 

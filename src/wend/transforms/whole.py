@@ -22,7 +22,7 @@ from wend.core.symbolic import ARG, DIM, Expr, Known, substitute
 from wend.transforms.differentiate import END, Differentiator, Layered, Survey, reads
 
 
-class Whole(Body, abstract=True):
+class CompositeGradient(Body, abstract=True):
     """The body of a composite, forward.
 
     Its results are those of the composite, then what the gradient rules of its ops read.
@@ -136,7 +136,7 @@ def _make(program: Program, grad: bool) -> Bundle:
     nodes = live_nodes(path.nodes, set(results))
     dtypes = [t.dtype for t in path.types]
     name = program.prim.name
-    made = Bundle(name, nodes, operands, results, dtypes, rows, Whole, len(args))
+    made = Bundle(name, nodes, operands, results, dtypes, rows, CompositeGradient, len(args))
     made.program.differentiable = any(node.grad for node in body.nodes)
     prim: Any = made.prim
     prim.path = path

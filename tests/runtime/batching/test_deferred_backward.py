@@ -40,7 +40,9 @@ def by_groups(request, monkeypatch):
     again = counted("groups", executor.Execution.backward_again)
     monkeypatch.setattr(executor.Execution, "backward_again", again)
     monkeypatch.setattr(
-        deferred_backward.Later, "resolve", counted("nodes", deferred_backward.Later.resolve)
+        deferred_backward.DeferredBackward,
+        "resolve",
+        counted("nodes", deferred_backward.DeferredBackward.resolve),
     )
     monkeypatch.setattr(lane_backward.Woven, "push", counted("groups", lane_backward.Woven.push))
     monkeypatch.setattr(
@@ -242,9 +244,9 @@ def test_few_ops_off_the_trie(rest, shape, dtype, each):
 def test_a_loss_of_stacked_members_has_kernels(by_groups, monkeypatch):
     """That scores and targets are of as many rows is known from what the op asked."""
     hosts = []
-    real = argument_block.Owner.host
+    real = argument_block.BlockOwner.host
     monkeypatch.setattr(
-        argument_block.Owner,
+        argument_block.BlockOwner,
         "host",
         lambda self, frame, op, *rest: (hosts.append(op.name), real(self, frame, op, *rest)),
     )

@@ -413,13 +413,13 @@ def test_single_ops_are_launched_with_and_without_packed_operands(dtype, ran, si
 def test_single_ops_whose_backward_pass_comes_later(wait, ran, singly, monkeypatch):
     """Their values are read before; passes come in parts, twice, and through two flushes."""
     passes: list[bool] = []
-    real = deferred_backward.Later.pass_on
+    real = deferred_backward.DeferredBackward.pass_on
 
     def watched(self, *given):
         passes.append(real(self, *given))
         return passes[-1]
 
-    monkeypatch.setattr(deferred_backward.Later, "pass_on", watched)
+    monkeypatch.setattr(deferred_backward.DeferredBackward, "pass_on", watched)
     rows = np.random.default_rng(0).normal(size=(2, 4, 4))
 
     def gradients(seed: int) -> list[np.ndarray]:

@@ -185,7 +185,7 @@ def test_rows_are_found_whatever_they_are_rows_of():
         for forget in (False, False, True):
             if forget:
                 signatures.BOOK.clear()
-                assert not signatures._sort.PLACES
+                assert not signatures._grouper.PLACES
             made = [x[k].exp() for k in (0, 3, -1, 3) for x in (narrow, wide, narrow.double())]
             made += [x.select(1, k).exp() for k in (1, 0) for x in (narrow, wide)]
             expected = [

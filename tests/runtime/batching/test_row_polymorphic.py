@@ -48,9 +48,9 @@ def run(n: int, weight: torch.Tensor, bias: torch.Tensor) -> list[np.ndarray]:
 
 def test_any_number_of_rows(monkeypatch):
     made = []
-    begin = cpu.Bound.__init__
+    begin = cpu.BoundPlan.__init__
     monkeypatch.setattr(
-        cpu.Bound, "__init__", lambda self, *rest: (made.append(self), begin(self, *rest))[1]
+        cpu.BoundPlan, "__init__", lambda self, *rest: (made.append(self), begin(self, *rest))[1]
     )
     torch.manual_seed(0)
     weight, bias = torch.nn.Parameter(torch.randn(6, 6)), torch.nn.Parameter(torch.randn(6))

@@ -401,7 +401,7 @@ def test_length_and_number_of_a_tensor():
 
 
 def test_strands_whose_kernel_cannot_run_are_run_by_others(woven, monkeypatch):
-    class Busy(slabs.Kernel):
+    class Busy(slabs.TemplateKernel):
         def run_in_block(self, operands, rows, gathered):
             return None, None
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from wend.base import dtypes
 from wend.compiler.codegen.instructions import (
-    Value,
+    SsaValue,
     VectorBuilder,
     memory_type,
     register_type,
@@ -44,8 +44,8 @@ class PhaseCode:
         self.copies = self.unroll()
         self.sums = 1 if len(ops) >= MANY else self.copies  # totals of a fold, side by side
         self.totals: dict[tuple[int, int], str] = {}
-        self.unfolded: dict[int, list[Value]] = {}  # vectors of a turn, of each fold
-        self.fixed: dict[Any, Value] = {}
+        self.unfolded: dict[int, list[SsaValue]] = {}  # vectors of a turn, of each fold
+        self.fixed: dict[Any, SsaValue] = {}
         self.operands: list[tuple[Op, list[Any]]] = []  # of each op the keys of its operands
         self.loaded: dict[Any, Access] = {}
         self.waiting = set(self.nest.kept).difference(self.nest.stores)
@@ -54,8 +54,8 @@ class PhaseCode:
         self.following: list[tuple[Access, str]] = []  # of the next row, and where: to be fetched
         self.index, self.apart = "", ""
         self.builders: list[VectorBuilder] = []
-        self._places: dict[int, Value] = {}
-        self._inside: dict[Any, Value] = {}
+        self._places: dict[int, SsaValue] = {}
+        self._inside: dict[Any, SsaValue] = {}
 
     def is_along(self, op: Op) -> bool:
         """Whether a fold folds along the vectors."""
@@ -182,11 +182,11 @@ class PhaseCode:
         self.following = code.traffic.next_rows(self)
         self.find_operands()
 
-    def _constant(self, b: VectorBuilder, row: Value) -> Value:
+    def _constant(self, b: VectorBuilder, row: SsaValue) -> SsaValue:
         """A scalar constant in every lane."""
         return b.spread(row.name, row.dtype)
 
-    def index_of_row(self, op: Op, access: Access) -> Value:
+    def index_of_row(self, op: Op, access: Access) -> SsaValue:
         """The index that says which row an access means; it stays the same along the vectors."""
         value = self.nest.inside.get((op.out, access.row))
         if value is not None:
@@ -220,7 +220,7 @@ class PhaseCode:
             if made and op.out in stores and self.nest.phase[op.out] == self.phase:
                 self.keep(stores[op.out], made)
 
-    def keep(self, access: Access, made: list[Value]) -> None:
+    def keep(self, access: Access, made: list[SsaValue]) -> None:
         """Vectors of a result, side by side, to memory."""
         stream = self.streams.get(id(access))
         if stream is not None and self.builders[0].mask is None:
@@ -229,10 +229,10 @@ class PhaseCode:
         for c, value in enumerate(made):
             self.store(access, value, c)
 
-    def element(self, op: Op, c: int, operands: list[Value]) -> Value | None:
+    def element(self, op: Op, c: int, operands: list[SsaValue]) -> SsaValue | None:
         """One op on one vector; its result, unless it was folded into others."""
         assert op.emit is not None
-        value: Value = op.emit(ElementCode(self.code, op, self.builders[c], self, c), operands)
+        value: SsaValue = op.emit(ElementCode(self.code, op, self.builders[c], self, c), operands)
         if op.kind == MAP:
             out = op.out
             if out in self.waiting and self.nest.phase[out] == self.phase:
@@ -269,7 +269,7 @@ class PhaseCode:
             index, c = self.text.let(f"add i64 {index}, {self.apart}"), c - half
         return self.text.let(f"add i64 {index}, {c * self.code.lanes}") if c else index
 
-    def places(self, c: int) -> Value:
+    def places(self, c: int) -> SsaValue:
         """Indices of a vector's elements, as int64."""
         found = self._places.get(c)
         if found is None:
@@ -279,11 +279,11 @@ class PhaseCode:
                 found = first
             else:
                 steps = ", ".join(f"i64 {k}" for k in range(b.lanes))
-                found = b.add(first, Value(f"<{steps}>", dtypes.int64))
+                found = b.add(first, SsaValue(f"<{steps}>", dtypes.int64))
             self._places[c] = found
         return found
 
-    def inside(self, shifts: Any, c: int) -> Value:
+    def inside(self, shifts: Any, c: int) -> SsaValue:
         """Whether an operand that begins at another place has elements here."""
         found = self._inside.get((shifts, c))
         if found is not None:
@@ -307,7 +307,7 @@ class PhaseCode:
         self._inside[shifts, c] = found
         return found
 
-    def _lanes_inside(self, c: int, first: str, count: str) -> Value:
+    def _lanes_inside(self, c: int, first: str, count: str) -> SsaValue:
         """Which of a vector's elements are first ... first + count - 1.
 
         Where masks fill vectors, comparing places in 64 bits takes twice as long as the load.
@@ -319,9 +319,9 @@ class PhaseCode:
             first_lanes(text, text.let(f"call i64 @llvm.smax.i64(i64 {x}, i64 0)"), lanes)
             for x in (begin, end)
         )
-        return Value(text.let(f"xor <{lanes} x i1> {lower}, {upper}"), dtypes.bool_)
+        return SsaValue(text.let(f"xor <{lanes} x i1> {lower}, {upper}"), dtypes.bool_)
 
-    def count(self, access: Access, c: int) -> str | Value:
+    def count(self, access: Access, c: int) -> str | SsaValue:
         """Which elements a vector's are: see `ElementCode.count`."""
         first = self.code.count(access, self.around)
         b, stride = self.builders[c], access.strides[self.axis]
@@ -333,7 +333,7 @@ class PhaseCode:
         apart = b.mul(self.places(c), b.spread(self.code.poly(stride), dtypes.int64))
         return b.add(b.spread(first, dtypes.int64), apart)
 
-    def load(self, access: Access, c: int) -> Value:
+    def load(self, access: Access, c: int) -> SsaValue:
         """A vector from memory."""
         b, code = self.builders[c], self.code
         mask = b.mask
@@ -350,14 +350,14 @@ class PhaseCode:
             return self._near(b, access, where, c)
         return b.gather(self.pointers(access, where, c), access.dtype)
 
-    def _near(self, b: VectorBuilder, access: Access, where: str, c: int) -> Value:
+    def _near(self, b: VectorBuilder, access: Access, where: str, c: int) -> SsaValue:
         element = memory_type(access.dtype)
         place = self.text.let(f"getelementptr {element}, ptr {where}, i64 {self.position(c)}")
         if b.lanes == 1 and access.shifts:
             return self._guarded(b, access, place)
         return b.load(place, access.dtype)
 
-    def _guarded(self, b: VectorBuilder, access: Access, place: str) -> Value:
+    def _guarded(self, b: VectorBuilder, access: Access, place: str) -> SsaValue:
         """One element that may lie outside: then some other address is read."""
         safe = self.code.word(self.code.slots.pointer(access.base, ZERO), "ptr")
         chosen = self.text.let(f"select i1 {b.mask}, ptr {place}, ptr {safe}")
@@ -372,7 +372,7 @@ class PhaseCode:
         kind = vector_type("i64", b.lanes)
         return self.text.let(f"getelementptr {element}, ptr {where}, {kind} {apart.name}")
 
-    def store(self, access: Access, value: Value, c: int) -> None:
+    def store(self, access: Access, value: SsaValue, c: int) -> None:
         """A vector to memory."""
         b, text = self.builders[c], self.text
         where = self.where[id(access)]
@@ -405,7 +405,7 @@ class PhaseCode:
             place = text.let(f"add i64 {line}, {place}")
         return text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, i64 {place}")
 
-    def read_back(self, value: int, c: int) -> Value:
+    def read_back(self, value: int, c: int) -> SsaValue:
         """An element that an earlier phase computed."""
         b = self.builders[c]
         if value in self.nest.stores:
@@ -425,7 +425,7 @@ class PhaseCode:
             total = self.totals.setdefault((op.out, c), self.code.alloca(kind))
             self.text.line(f"store {kind} {identity.name}, ptr {total}")
 
-    def fold(self, op: Op, value: Value, c: int) -> None:
+    def fold(self, op: Op, value: SsaValue, c: int) -> None:
         """Fold a vector into its total, together with those side by side that have the same."""
         fold, b = op.fold, self.builders[c]
         assert fold is not None
@@ -437,20 +437,20 @@ class PhaseCode:
         value = folded(b, fold, vectors)
         kind = vector_type(register_type(fold.dtype), b.lanes)
         total = self.totals[op.out, c % self.sums]
-        before = Value(self.text.let(f"load {kind}, ptr {total}"), fold.dtype)
+        before = SsaValue(self.text.let(f"load {kind}, ptr {total}"), fold.dtype)
         after = fold.combine(b, before, value)
         if b.mask is not None:
-            after = b.select(Value(b.mask, dtypes.bool_), after, before)
+            after = b.select(SsaValue(b.mask, dtypes.bool_), after, before)
         self.text.line(f"store {kind} {after.name}, ptr {total}")
 
-    def finish(self, op: Op) -> Value:
+    def finish(self, op: Op) -> SsaValue:
         """The fold of all lanes of all totals, as a scalar of the result's dtype."""
         fold, code, text = op.fold, self.code, self.text
         assert fold is not None
         b = VectorBuilder(text, code.module, code.lanes, code.target, code.faults)
         kind = vector_type(register_type(fold.dtype), code.lanes)
         totals = [
-            Value(text.let(f"load {kind}, ptr {self.totals[op.out, c]}"), fold.dtype)
+            SsaValue(text.let(f"load {kind}, ptr {self.totals[op.out, c]}"), fold.dtype)
             for c in range(self.sums)
         ]
         value = folded(b, fold, totals)
@@ -460,13 +460,13 @@ class PhaseCode:
             other = text.let(
                 f"shufflevector {kind} {value.name}, {kind} poison, <{code.lanes} x i32> <{order}>"
             )
-            value = fold.combine(b, value, Value(other, fold.dtype))
+            value = fold.combine(b, value, SsaValue(other, fold.dtype))
             half //= 2
         if code.lanes > 1:
-            value = Value(text.let(f"extractelement {kind} {value.name}, i64 0"), fold.dtype)
+            value = SsaValue(text.let(f"extractelement {kind} {value.name}, i64 0"), fold.dtype)
         return code.scalar.convert(value, code.function.dtypes[op.out])
 
-    def add_vector(self, op: Op, value: Value, c: int) -> None:
+    def add_vector(self, op: Op, value: SsaValue, c: int) -> None:
         """Fold a vector into neighbours in memory."""
         b, fold = self.builders[c], op.fold
         assert fold is not None
@@ -476,7 +476,7 @@ class PhaseCode:
         self.store(access, after, c)
 
 
-def folded(b: VectorBuilder, fold: Fold, vectors: list[Value]) -> Value:
+def folded(b: VectorBuilder, fold: Fold, vectors: list[SsaValue]) -> SsaValue:
     """The fold of vectors, in pairs."""
     while len(vectors) > 1:
         vectors = [fold.combine(b, x, y) for x, y in zip(vectors[::2], vectors[1::2], strict=True)]

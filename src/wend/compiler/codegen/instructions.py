@@ -21,7 +21,7 @@ from wend.compiler.llvm_ir.operand import Operand
 from wend.compiler.llvm_ir.text import Module, Text
 from wend.compiler.llvm_ir.values import (
     HALVES,
-    Value,
+    SsaValue,
     literal,
     memory_type,
     register_type,
@@ -31,7 +31,7 @@ from wend.compiler.llvm_ir.vector_builder import Instructions
 
 __all__ = [
     "Faults",
-    "Value",
+    "SsaValue",
     "VectorBuilder",
     "literal",
     "memory_type",
@@ -45,7 +45,7 @@ class VectorBuilder(Instructions):
 
     # -- memory -------------------------------------------------------------------------------
 
-    def load(self, pointer: str, dtype: DType) -> Value:
+    def load(self, pointer: str, dtype: DType) -> SsaValue:
         """Neighbouring elements from memory; lanes outside the mask are 0."""
         element = memory_type(dtype)
         kind = vector_type(element, self.lanes)
@@ -58,7 +58,7 @@ class VectorBuilder(Instructions):
             )
         return self.from_memory(read, dtype)
 
-    def gather(self, pointers: str, dtype: DType) -> Value:
+    def gather(self, pointers: str, dtype: DType) -> SsaValue:
         """Elements from the vector of pointers (from the pointer, of one lane)."""
         if self.lanes == 1:
             return self.load(pointers, dtype)
@@ -72,7 +72,7 @@ class VectorBuilder(Instructions):
         )
         return self.from_memory(read, dtype)
 
-    def store(self, value: Value, pointer: str) -> None:
+    def store(self, value: SsaValue, pointer: str) -> None:
         """Neighbouring elements to memory; lanes outside the mask are left alone."""
         size = value.dtype.itemsize
         element = memory_type(value.dtype)
@@ -85,7 +85,7 @@ class VectorBuilder(Instructions):
             cheap = self.target.masks
             store_lanes(self.text, element, self.lanes, written, place, self.mask, cheap)
 
-    def scatter(self, value: Value, pointers: str) -> None:
+    def scatter(self, value: SsaValue, pointers: str) -> None:
         """Elements to the vector of pointers; lanes outside the mask are left alone."""
         element = memory_type(value.dtype)
         kind = vector_type(element, self.lanes)
@@ -96,16 +96,16 @@ class VectorBuilder(Instructions):
             f"i32 {value.dtype.itemsize}, {mask})"
         )
 
-    def from_memory(self, name: str, dtype: DType) -> Value:
+    def from_memory(self, name: str, dtype: DType) -> SsaValue:
         """An element, or a vector of them, as it was read (see `memory_type`)."""
         if dtype.category == BOOL:
             byte = vector_type("i8", self.lanes)
             return self._let(f"icmp ne {byte} {name}, {self._zero()}", dtype)
         if dtype in HALVES:
-            return Value(half_floats.widen(self, name, dtype), dtype)
-        return Value(name, dtype)
+            return SsaValue(half_floats.widen(self, name, dtype), dtype)
+        return SsaValue(name, dtype)
 
-    def to_memory(self, value: Value) -> str:
+    def to_memory(self, value: SsaValue) -> str:
         """What to write for this value (see `memory_type`)."""
         if value.dtype.category == BOOL:
             kind, byte = self.type_of(value.dtype), vector_type("i8", self.lanes)
@@ -125,7 +125,7 @@ class VectorBuilder(Instructions):
 
     # -- conversions --------------------------------------------------------------------------
 
-    def convert(self, x: Value, dtype: DType) -> Value:
+    def convert(self, x: SsaValue, dtype: DType) -> SsaValue:
         source = x.dtype
         if source is dtype:
             return x
@@ -141,7 +141,7 @@ class VectorBuilder(Instructions):
         made = self._cast("sitofp" if self._signed(source) else "uitofp", x, wide)
         return self._rounded(made, dtype)
 
-    def _to_int(self, x: Value, dtype: DType) -> Value:
+    def _to_int(self, x: SsaValue, dtype: DType) -> SsaValue:
         if x.dtype.category == FLOAT:
             # Beyond int64 it is what the processor makes of it; without `freeze`, anything.
             wide = self._cast("fptosi", x, dtypes.int64)
@@ -149,27 +149,29 @@ class VectorBuilder(Instructions):
         if dtype.itemsize < x.dtype.itemsize:
             return self._cast("trunc", x, dtype)
         if x.dtype.category == INT and dtype.itemsize == x.dtype.itemsize:
-            return Value(x.name, dtype)
+            return SsaValue(x.name, dtype)
         return self._cast("sext" if self._signed(x.dtype) else "zext", x, dtype)
 
-    def _float_to_float(self, x: Value, dtype: DType) -> Value:
+    def _float_to_float(self, x: SsaValue, dtype: DType) -> SsaValue:
         if dtype is dtypes.float64:
             return self._cast("fpext", x, dtype)
         if x.dtype is not dtypes.float64:
             return self._rounded(x, dtype)
         if dtype is dtypes.float16:
-            return self._rounded(Value(half_floats.to_odd(self, x.name), dtypes.float32), dtype)
+            return self._rounded(SsaValue(half_floats.to_odd(self, x.name), dtypes.float32), dtype)
         return self._rounded(self._cast("fptrunc", x, dtypes.float32), dtype)
 
-    def _rounded(self, x: Value, dtype: DType) -> Value:
+    def _rounded(self, x: SsaValue, dtype: DType) -> SsaValue:
         """A float32 (or half) rounded to a half type; others as they are."""
         if dtype not in HALVES or x.dtype is dtype:
-            return Value(x.name, dtype)
-        return Value(half_floats.widen(self, half_floats.narrow(self, x.name, dtype), dtype), dtype)
+            return SsaValue(x.name, dtype)
+        return SsaValue(
+            half_floats.widen(self, half_floats.narrow(self, x.name, dtype), dtype), dtype
+        )
 
     # -- failures --------------------------------------------------------------------------------
 
-    def require(self, condition: Value, message: str) -> None:
+    def require(self, condition: SsaValue, message: str) -> None:
         if self.faults is None:
             raise CompileError(f"nowhere to note a failure: {message}")
         kind = self.type_of(condition.dtype)
@@ -183,15 +185,15 @@ class VectorBuilder(Instructions):
 
     # -- functions of the library (the others of `mathlib.FUNCTIONS` are added below) -----------
 
-    def polygamma(self, n: int, x: Value) -> Value:
+    def polygamma(self, n: int, x: SsaValue) -> SsaValue:
         return self.function("polygamma", x, order=n)
 
-    def fmod(self, x: Value, y: Value) -> Value:
+    def fmod(self, x: SsaValue, y: SsaValue) -> SsaValue:
         if x.dtype.category == INT:
             return self.sub(x, self.mul(self.function("trunc_divide", x, y), y))
         return self.function("fmod", x, y)
 
-    def function(self, name: str, *values: Value, order: int = 0) -> Value:
+    def function(self, name: str, *values: SsaValue, order: int = 0) -> SsaValue:
         """A call of a function of `mathlib`, which joins the module."""
         dtype = values[0].dtype
         if dtype.category not in mathlib.TAKES.get(name, (FLOAT,)):
@@ -213,7 +215,7 @@ def _library(
     formula, count = mathlib.FUNCTIONS[name]
     module, text = Module(), Text()
     b = VectorBuilder(text, module, lanes, target)
-    inputs = [Operand(b, Value(f"%x{i}", dtype)) for i in range(count)]
+    inputs = [Operand(b, SsaValue(f"%x{i}", dtype)) for i in range(count)]
     result = formula(*inputs, order) if name == "polygamma" else formula(*inputs)
     kind = b.type_of(dtype)
     full = f"wend.{name}{order or ''}.{dtype.abbr}x{lanes}"

@@ -11,7 +11,7 @@ from wend.base.dtypes import DType
 from wend.compiler.codegen.inner_loop import PhaseCode
 from wend.compiler.codegen.instructions import (
     Faults,
-    Value,
+    SsaValue,
     VectorBuilder,
     memory_type,
 )
@@ -44,7 +44,7 @@ class NestCode:
         self.words: dict[int, str] = {}
         self.counters: dict[int, str] = {}  # axis -> name of its loop's counter, where it runs
         self.bases: dict[int, str] = {}  # id of an access -> its address for the loops that run
-        self.rows: dict[int, Value] = {}  # values of rows, as scalars
+        self.rows: dict[int, SsaValue] = {}  # values of rows, as scalars
         self.scalar = VectorBuilder(self.text, self.module, 1, self.target, self.faults)
         self.lanes = max(1, self.target.vector_bytes // nest.lane_bytes)
         self.kept: dict[int, tuple[str, DType]] = {}
@@ -216,7 +216,7 @@ class NestCode:
         if op.out in nest.stores:
             self.scalar.store(value, self.address(nest.stores[op.out], nest.outer))
 
-    def scalar_operand(self, op: Op, k: int) -> Value:
+    def scalar_operand(self, op: Op, k: int) -> SsaValue:
         """An operand of a row op."""
         nest = self.nest
         value = nest.inside.get((op.out, k))
@@ -236,19 +236,19 @@ class NestCode:
             address = self.text.let(f"select i1 {inside}, ptr {address}, ptr {safe}")
         return self.scalar.load(address, access.dtype)
 
-    def inside(self, shifts: Any) -> Value:
+    def inside(self, shifts: Any) -> SsaValue:
         """Whether an operand of a row that begins at another place has an element here."""
         b = self.scalar
         found = b.number(1, dtypes.bool_)
         for axis, first, count in shifts:
-            place = Value(self.counters.get(axis, "0"), dtypes.int64)
-            place = b.sub(place, Value(self.poly(first), dtypes.int64))
-            length = Value(self.poly(count), dtypes.int64)
+            place = SsaValue(self.counters.get(axis, "0"), dtypes.int64)
+            place = b.sub(place, SsaValue(self.poly(first), dtypes.int64))
+            length = SsaValue(self.poly(count), dtypes.int64)
             found = b.bitwise_and(found, b.ge(place, b.number(0, dtypes.int64)))
             found = b.bitwise_and(found, b.lt(place, length))
         return found
 
-    def add_to_memory(self, op: Op, value: Value, address: str) -> None:
+    def add_to_memory(self, op: Op, value: SsaValue, address: str) -> None:
         """Fold one value into an element in memory."""
         b, fold = self.scalar, op.fold
         assert fold is not None
@@ -258,11 +258,11 @@ class NestCode:
 
     # -- values -----------------------------------------------------------------------------
 
-    def uniform(self, b: VectorBuilder, expr: Any, dtype: DType, category: int) -> Value:
+    def uniform(self, b: VectorBuilder, expr: Any, dtype: DType, category: int) -> SsaValue:
         """A number that a value holds everywhere."""
         return b.convert(self.number(b, expr, category), dtype)
 
-    def number(self, b: VectorBuilder, expr: Any, category: int) -> Value:
+    def number(self, b: VectorBuilder, expr: Any, category: int) -> SsaValue:
         """A run-time number, or a constant, as float64, int64 or bool."""
         dtype = NUMBER_TYPES[category]
         if type(expr) is not tuple:
@@ -272,11 +272,11 @@ class NestCode:
             word = self.text.let(f"icmp ne i64 {word}, 0")
         return b.spread(word, dtype)
 
-    def checked(self, index: Value, access: Access) -> str:
+    def checked(self, index: SsaValue, access: Access) -> str:
         """A scalar index as an i64 that is inside; notes a failure if it was not."""
         b = self.scalar
         place = b.convert(index, dtypes.int64)
-        n = Value(self.poly(access.row_extent), dtypes.int64)
+        n = SsaValue(self.poly(access.row_extent), dtypes.int64)
         if access.row_wraps:
             below = b.lt(place, b.number(0, dtypes.int64))
             place = b.select(below, b.add(place, n), place)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from wend.compiler.codegen.instructions import Value, memory_type, vector_type
+from wend.compiler.codegen.instructions import SsaValue, memory_type, vector_type
 from wend.compiler.ir.loops import MAP
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, add, scale
 from wend.compiler.schedule.loop_order import Access, Nest
@@ -193,7 +193,7 @@ class Traffic:
                         into = f"i32 0, i32 {FIRST if ahead else SECOND}, i32 1"
                         text.line(f"call void @llvm.prefetch.p0(ptr {line}, {into})")
 
-    def store(self, phase: PhaseCode, access: Access, values: list[Value], stream: str) -> None:
+    def store(self, phase: PhaseCode, access: Access, values: list[SsaValue], stream: str) -> None:
         """Vectors side by side to memory, past the caches if the i1 says so."""
         text, lanes, size = self.code.text, self.code.lanes, access.dtype.itemsize
         past, through, on = (text.fresh(hint) for hint in ("past", "through", "on"))

@@ -22,7 +22,7 @@ from wend.base.random_state import (
 from wend.compiler.codegen.instructions import VectorBuilder
 from wend.compiler.llvm_ir.operand import Operand, where
 from wend.compiler.llvm_ir.text import Module, Text
-from wend.compiler.llvm_ir.values import Value, register_type
+from wend.compiler.llvm_ir.values import SsaValue, register_type
 from wend.compiler.mathlib.trigonometric import sine_and_cosine
 from wend.ops.philox import BITS32, BITS64, NORMAL32, NORMAL64
 from wend.ops.random import DIGITS
@@ -45,7 +45,7 @@ def _block(index: Operand, seed: Operand, kind: int) -> _Words:
     return c0 & _LOW, c1 & _LOW, c2 & _LOW, c3 & _LOW
 
 
-def _operands(b: VectorBuilder, seed: Value, position: Value) -> tuple[Operand, Operand]:
+def _operands(b: VectorBuilder, seed: SsaValue, position: SsaValue) -> tuple[Operand, Operand]:
     for given in (seed, position):
         if given.dtype is not dtypes.int64:
             raise TypeError(f"random numbers: seed and position are int64, not {given.dtype}")
@@ -72,12 +72,12 @@ def _unit(word: Operand) -> Operand:
     return word.logical_shift(11).to(dtypes.float64) * 2.0**-53
 
 
-def random_bits(b: VectorBuilder, seed: Value, position: Value) -> Value:
+def random_bits(b: VectorBuilder, seed: SsaValue, position: SsaValue) -> SsaValue:
     """Uniform over all int64; seed and position: int64."""
     return _long_word(*_operands(b, seed, position)).value
 
 
-def uniform(b: VectorBuilder, seed: Value, position: Value, dtype: DType) -> Value:
+def uniform(b: VectorBuilder, seed: SsaValue, position: SsaValue, dtype: DType) -> SsaValue:
     """Uniform in [0, 1), of the digits of the dtype."""
     key, at = _operands(b, seed, position)
     if dtype is dtypes.float64:
@@ -85,14 +85,14 @@ def uniform(b: VectorBuilder, seed: Value, position: Value, dtype: DType) -> Val
     return _from_bits(_word(key, at).to(dtypes.int32), dtype)
 
 
-def _from_bits(word: Operand, dtype: DType) -> Value:
+def _from_bits(word: Operand, dtype: DType) -> SsaValue:
     """Uniform in [0, 1), from 32-bit words (int32)."""
     digits = DIGITS[dtype]
     shifted = word.logical_shift(32 - digits)
     return (shifted.to(dtypes.float32) * 2.0**-digits).to(dtype).value
 
 
-def uniform_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> Value:
+def uniform_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> SsaValue:
     """`uniform` at the positions start, start + 1, ..., one a lane; seed, start: names of i64.
 
     With the permutations of AVX-512, 16 lanes share the blocks that they lie in: twice as quick.
@@ -104,7 +104,7 @@ def uniform_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> Value:
     return uniform(b, key, b.add(first, counted(b)), dtype)
 
 
-def counted(b: VectorBuilder, dtype: DType = dtypes.int64) -> Value:
+def counted(b: VectorBuilder, dtype: DType = dtypes.int64) -> SsaValue:
     """0, 1, 2, ..., one a lane."""
     kind = register_type(dtype)
     if b.lanes == 1:
@@ -137,7 +137,7 @@ def _sixteen_words(b: VectorBuilder, seed: str, start: str) -> str:
     )
 
 
-def standard_normal(b: VectorBuilder, seed: Value, position: Value, dtype: DType) -> Value:
+def standard_normal(b: VectorBuilder, seed: SsaValue, position: SsaValue, dtype: DType) -> SsaValue:
     """Standard normal numbers, by Box and Muller's method."""
     key, at = _operands(b, seed, position)
     sine, cosine = _waves(key, at.logical_shift(1), dtype is dtypes.float64)
@@ -160,7 +160,7 @@ def _waves(seed: Operand, pair: Operand, double: bool) -> tuple[Operand, Operand
     return length * sine, length * cosine
 
 
-def standard_normal_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> Value:
+def standard_normal_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> SsaValue:
     """`standard_normal` at the positions start, start + 1, ...; seed, start: names of i64.
 
     Lanes that begin at an even position (as all draws do) share their pairs: twice as quick.
@@ -207,8 +207,13 @@ def _pairs(b: VectorBuilder, dtype: DType) -> str:
 
 
 def random_integers(
-    b: VectorBuilder, seed: Value, position: Value, low: Value, high: Value, dtype: DType
-) -> Value:
+    b: VectorBuilder,
+    seed: SsaValue,
+    position: SsaValue,
+    low: SsaValue,
+    high: SsaValue,
+    dtype: DType,
+) -> SsaValue:
     """Uniform over low <= y < high (int64), as the dtype. That low < high the caller checks."""
     word = _long_word(*_operands(b, seed, position))
     start, end = Operand(b, low), Operand(b, high)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.compiler.codegen.instructions import Value, VectorBuilder, memory_type, register_type
+from wend.compiler.codegen.instructions import SsaValue, VectorBuilder, memory_type, register_type
 from wend.compiler.codegen.scalar_ops import identity_of
 from wend.compiler.ir.kernel import Slots
 from wend.compiler.ir.loops import FOLD, Function, Op
@@ -66,8 +66,8 @@ def write_combine(
                 total = loop.carry(register_type(fold.dtype), first.name)
                 copy = f.at(place, f.mul(loop.index, apart))
                 x = b.convert(b.load(copy, dtype), fold.dtype)
-                loop.become(total, fold.combine(b, Value(total, fold.dtype), x).name)
-            b.store(b.convert(Value(total, fold.dtype), dtype), f.at(out, offset))
+                loop.become(total, fold.combine(b, SsaValue(total, fold.dtype), x).name)
+            b.store(b.convert(SsaValue(total, fold.dtype), dtype), f.at(out, offset))
     return f.text()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
-from wend.compiler.codegen.instructions import Value, VectorBuilder, memory_type, vector_type
+from wend.compiler.codegen.instructions import SsaValue, VectorBuilder, memory_type, vector_type
 from wend.compiler.codegen.scalar_ops import convertible, identity_of, rounded_to
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.layout import is_dense
@@ -234,12 +234,12 @@ def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
                     f, plain, element, here, size[-1], apart or stride[-1], dtype, is_whole
                 )
                 value = plain.convert(given, wide)
-                before = Value(f.load(kind, best, 4), wide)
+                before = SsaValue(f.load(kind, best, 4), wide)
                 better = plain.gt(value, before)
                 if wide.category == dtypes.FLOAT:
                     better = plain.bitwise_or(better, plain.ne(value, value))
                 if placed:
-                    found = Value(f.load(indices, where, 8), dtypes.int64)
+                    found = SsaValue(f.load(indices, where, 8), dtypes.int64)
                     # The first element that is not padding is taken, whatever it is.
                     better = plain.bitwise_or(
                         better, plain.lt(found, plain.number(0, dtypes.int64))
@@ -252,11 +252,11 @@ def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
                     f.store(indices, plain.select(better, index, found).name, where, 8)
         line = f.add(line, first)
         out = VectorBuilder(f, module, lanes, target, None, mask)
-        result = plain.convert(Value(f.load(kind, best, 4), wide), dtype)
+        result = plain.convert(SsaValue(f.load(kind, best, 4), wide), dtype)
         out.store(result, f.at(values, f.mul(line, str(dtype.itemsize))))
         if placed:
             place = f.at(places, f.mul(line, "8"))
-            out.store(Value(f.load(indices, where, 8), dtypes.int64), place)
+            out.store(SsaValue(f.load(indices, where, 8), dtypes.int64), place)
     return f.text() + "\n" + module.render()
 
 
@@ -277,7 +277,7 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
         """A vector of windows. masks: of the two vectors of a row, and of what is made"""
         loads = [VectorBuilder(f, plain.module, lanes, plain.target, None, m) for m in masks]
         here = f.at(above, f.mul(at, str(2 * size)))
-        found: list[Value] = []
+        found: list[SsaValue] = []
         for place in (here, f.at(here, line)):
             pair = [b.load(f.at(place, k * lanes * size), dtype) for k, b in enumerate(loads[:2])]
             for odd in (0, 1):
@@ -304,7 +304,7 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
             vector(above, out, whole, [*parts, there])
 
 
-def _greater(b: VectorBuilder, value: Value, before: Value) -> Value:
+def _greater(b: VectorBuilder, value: SsaValue, before: SsaValue) -> SsaValue:
     """The greater one; what came before where they are equal, and NaN where there is one."""
     found = b.select(b.gt(value, before), value, before)
     if value.dtype.category != dtypes.FLOAT:
@@ -321,7 +321,7 @@ def _side_by_side(
     apart: int | str,
     dtype: DType,
     whole: bool,
-) -> tuple[Value, Value | None]:
+) -> tuple[SsaValue, SsaValue | None]:
     """The elements `apart` from each other from an address on, and which of them are in the row.
 
     here: the column of the first, which may be before the row; end: the row's length; whole: those
@@ -349,21 +349,21 @@ def _side_by_side(
     if whole:
         return found, None
     low, high = (f.ceil_div(n, apart) for n in (low, high))
-    return found, Value(lane_range(f, lanes, low, high), dtypes.bool_)
+    return found, SsaValue(lane_range(f, lanes, low, high), dtypes.bool_)
 
 
-def _every(b: VectorBuilder, pair: list[Value], apart: int, first: int = 0) -> Value:
+def _every(b: VectorBuilder, pair: list[SsaValue], apart: int, first: int = 0) -> SsaValue:
     """Every so-manieth element, from `first` on, of two vectors that lie one behind the other."""
     kind = b.type_of(pair[0].dtype)
     chosen = ", ".join(f"i32 {apart * k + first}" for k in range(b.lanes))
     vectors = f"{kind} {pair[0].name}, {kind} {pair[1].name}"
     mask = f"<{b.lanes} x i32> <{chosen}>"
-    return Value(b.text.let(f"shufflevector {vectors}, {mask}"), pair[0].dtype)
+    return SsaValue(b.text.let(f"shufflevector {vectors}, {mask}"), pair[0].dtype)
 
 
-def _places(b: VectorBuilder, first: str, apart: str) -> Value:
+def _places(b: VectorBuilder, first: str, apart: str) -> SsaValue:
     """first, first + apart, ..., a lane each."""
-    lane = Value(_count(b.lanes, "i64"), dtypes.int64)
+    lane = SsaValue(_count(b.lanes, "i64"), dtypes.int64)
     return b.add(b.spread(first, dtypes.int64), b.mul(lane, b.spread(apart, dtypes.int64)))
 
 

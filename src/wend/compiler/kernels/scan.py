@@ -24,7 +24,7 @@ from wend.compiler.kernels.matmul.microkernel import lane_mask
 from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.jit import host
 from wend.compiler.llvm_ir.text import Module
-from wend.compiler.llvm_ir.values import Value
+from wend.compiler.llvm_ir.values import SsaValue
 from wend.compiler.lower.registry import lowers, makes_kernel
 from wend.core.graph import Node
 from wend.core.primitive import REGISTRY
@@ -127,8 +127,8 @@ class _Scan:
         f, n_in = self.f, 2 if self.name == "linear_scan" else 1
         kind, indices = b.type_of(self.wide), b.type_of(dtypes.int64)
         with f.turns("0", count) as loop:
-            state = Value(loop.carry(kind, self.start(b).name), self.wide)
-            index = Value(loop.carry(indices, b.number(0, dtypes.int64).name), dtypes.int64)
+            state = SsaValue(loop.carry(kind, self.start(b).name), self.wide)
+            index = SsaValue(loop.carry(indices, b.number(0, dtypes.int64).name), dtypes.int64)
             at = [f.at(p, f.mul(loop.index, s)) for p, s in zip(places, steps, strict=True)]
             given = [
                 b.convert(b.load(at[k], self.types[k]), self.types[n_in])
@@ -149,7 +149,7 @@ class _Scan:
                 loop.become(index.name, place.name)
                 b.store(place, at[n_in + 1])
 
-    def start(self, b: VectorBuilder) -> Value:
+    def start(self, b: VectorBuilder) -> SsaValue:
         """What the fold begins with."""
         floats = self.wide.category == dtypes.FLOAT
         if self.name in ("cummax", "cummin"):
@@ -164,13 +164,13 @@ class _Scan:
         # -0.0 is what leaves every number as it is when added.
         return b.number(-0.0 if floats else 0, self.wide)
 
-    def combine(self, b: VectorBuilder, state: Value, xs: list[Value]) -> Value:
+    def combine(self, b: VectorBuilder, state: SsaValue, xs: list[SsaValue]) -> SsaValue:
         """One step."""
         if self.name == "linear_scan":
             return b.add(b.mul(xs[0], state), xs[1])
         if self.name == "logcumsumexp":
             rule = REGISTRY["logaddexp"]
-            found: Value = rule.emit(rule.__new__(rule), b, state, xs[0])
+            found: SsaValue = rule.emit(rule.__new__(rule), b, state, xs[0])
             return found
         rules = {"cumsum": b.add, "cumprod": b.mul, "cummax": b.maximum, "cummin": b.minimum}
         return rules[self.name](state, xs[0])

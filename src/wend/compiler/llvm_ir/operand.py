@@ -16,7 +16,7 @@ from wend.base import dtypes
 from wend.base.dtypes import DType
 
 if TYPE_CHECKING:
-    from wend.compiler.llvm_ir.values import Value
+    from wend.compiler.llvm_ir.values import SsaValue
     from wend.compiler.llvm_ir.vector_builder import Instructions
 
 
@@ -25,7 +25,7 @@ class Operand:
 
     __slots__ = ("b", "value")
 
-    def __init__(self, b: Instructions, value: Value) -> None:
+    def __init__(self, b: Instructions, value: SsaValue) -> None:
         self.b = b
         self.value = value
 
@@ -37,7 +37,7 @@ class Operand:
     def is_double(self) -> bool:
         return self.value.dtype is dtypes.float64
 
-    def of(self, x: Operand | float) -> Value:
+    def of(self, x: Operand | float) -> SsaValue:
         """An operand of an instruction beside this one; a number in this one's dtype."""
         return x.value if isinstance(x, Operand) else self.b.constant(x, self.value)
 

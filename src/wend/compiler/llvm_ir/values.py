@@ -18,7 +18,7 @@ HALVES = (dtypes.float16, dtypes.bfloat16)
 _BITS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 
 
-class Value(NamedTuple):
+class SsaValue(NamedTuple):
     """A name (or a constant) in LLVM's text, and the type of its elements."""
 
     name: str

@@ -10,7 +10,7 @@ from wend.base.dtypes import BOOL, FLOAT, INT, DType
 from wend.compiler.llvm_ir.error_flags import Faults
 from wend.compiler.llvm_ir.jit import Target
 from wend.compiler.llvm_ir.text import Module, Text
-from wend.compiler.llvm_ir.values import Value, literal, register_type, vector_type
+from wend.compiler.llvm_ir.values import SsaValue, literal, register_type, vector_type
 
 
 def first_lanes(text: Text, left: str, lanes: int) -> str:
@@ -40,9 +40,9 @@ class Instructions:
 
     if TYPE_CHECKING:  # those of `codegen.instructions.VectorBuilder`, which formulas use
 
-        def convert(self, x: Value, dtype: DType) -> Value: ...
+        def convert(self, x: SsaValue, dtype: DType) -> SsaValue: ...
 
-        def function(self, name: str, *values: Value, order: int = 0) -> Value: ...
+        def function(self, name: str, *values: SsaValue, order: int = 0) -> SsaValue: ...
 
     def __init__(
         self,
@@ -70,23 +70,23 @@ class Instructions:
         name = {"float": "f32", "double": "f64"}.get(register_type(dtype), register_type(dtype))
         return name if self.lanes == 1 else f"v{self.lanes}{name}"
 
-    def dtype(self, x: Value) -> DType:
+    def dtype(self, x: SsaValue) -> DType:
         return x.dtype
 
-    def constant(self, value: float, like: Value) -> Value:
+    def constant(self, value: float, like: SsaValue) -> SsaValue:
         return self.number(value, like.dtype)
 
-    def number(self, value: float, dtype: DType) -> Value:
+    def number(self, value: float, dtype: DType) -> SsaValue:
         """A constant of this dtype in every lane."""
-        return Value(self._all(literal(value, dtype), register_type(dtype)), dtype)
+        return SsaValue(self._all(literal(value, dtype), register_type(dtype)), dtype)
 
     def _all(self, text: str, element: str) -> str:
         return text if self.lanes == 1 else f"splat ({element} {text})"
 
-    def spread(self, name: str, dtype: DType) -> Value:
+    def spread(self, name: str, dtype: DType) -> SsaValue:
         """A scalar, as in a register (see `register_type`), in every lane."""
         if self.lanes == 1:
-            return Value(name, dtype)
+            return SsaValue(name, dtype)
         kind, element = self.type_of(dtype), register_type(dtype)
         first = self.text.let(f"insertelement {kind} poison, {element} {name}, i64 0")
         zeros = f"<{self.lanes} x i32> zeroinitializer"
@@ -96,31 +96,31 @@ class Instructions:
         """LLVM's type of `lanes` of an element."""
         return vector_type(element, self.lanes)
 
-    def value(self, name: str, dtype: DType = dtypes.int32) -> Value:
+    def value(self, name: str, dtype: DType = dtypes.int32) -> SsaValue:
         """A value for what an instruction of one's own made."""
-        return Value(name, dtype)
+        return SsaValue(name, dtype)
 
     # -- arithmetic ---------------------------------------------------------------------------
 
-    def add(self, x: Value, y: Value) -> Value:
+    def add(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._binary("add", x, y, "or", "add", "fadd")
 
-    def sub(self, x: Value, y: Value) -> Value:
+    def sub(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._binary("sub", x, y, None, "sub", "fsub")
 
-    def mul(self, x: Value, y: Value) -> Value:
+    def mul(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._binary("mul", x, y, "and", "mul", "fmul")
 
-    def div(self, x: Value, y: Value) -> Value:
+    def div(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._binary("div", x, y, None, None, "fdiv")
 
-    def neg(self, x: Value) -> Value:
+    def neg(self, x: SsaValue) -> SsaValue:
         if x.dtype.category == INT:
             return self.sub(self.constant(0, x), x)
         self._of("neg", x, FLOAT)
         return self._let(f"fneg {self.type_of(x.dtype)} {x.name}", x.dtype)
 
-    def abs(self, x: Value) -> Value:
+    def abs(self, x: SsaValue) -> SsaValue:
         if x.dtype.category == INT:
             if not x.dtype.is_signed:
                 return x
@@ -129,10 +129,10 @@ class Instructions:
             return self._let(call, x.dtype)
         return self.intrinsic("fabs", x)
 
-    def sqrt(self, x: Value) -> Value:
+    def sqrt(self, x: SsaValue) -> SsaValue:
         return self.intrinsic("sqrt", x)
 
-    def fma(self, x: Value, y: Value, z: Value) -> Value:
+    def fma(self, x: SsaValue, y: SsaValue, z: SsaValue) -> SsaValue:
         """x * y + z, rounded once (of float32 without such an instruction: nearly always)."""
         if self.target.fused or x.dtype is dtypes.float64:
             return self.intrinsic("fma", x, y, z)
@@ -140,7 +140,7 @@ class Instructions:
         a, b, c = wide
         return self._cast("fptrunc", self.add(self.mul(a, b), c), x.dtype)
 
-    def copysign(self, x: Value, y: Value) -> Value:
+    def copysign(self, x: SsaValue, y: SsaValue) -> SsaValue:
         found = self.intrinsic("copysign", x, y)
         if x.dtype is not dtypes.float64:
             return found
@@ -148,16 +148,16 @@ class Instructions:
         # which takes a function of a library that is not there.
         return self.intrinsic("arithmetic.fence", found)
 
-    def floor(self, x: Value) -> Value:
+    def floor(self, x: SsaValue) -> SsaValue:
         return self.intrinsic("floor", x)
 
-    def ceil(self, x: Value) -> Value:
+    def ceil(self, x: SsaValue) -> SsaValue:
         return self.intrinsic("ceil", x)
 
-    def trunc(self, x: Value) -> Value:
+    def trunc(self, x: SsaValue) -> SsaValue:
         return self.intrinsic("trunc", x)
 
-    def round(self, x: Value) -> Value:
+    def round(self, x: SsaValue) -> SsaValue:
         return self.intrinsic("roundeven", x)
 
     # -- what only some processors have ---------------------------------------------------------
@@ -168,19 +168,19 @@ class Instructions:
         whole = self.lanes > 1 and not size % 16 and not size & (size - 1)
         return whole and self.target.has("avx512vl")
 
-    def scale_by_power(self, x: Value, n: Value) -> Value | None:
+    def scale_by_power(self, x: SsaValue, n: SsaValue) -> SsaValue | None:
         """x * 2 ** n of whole n, rounded once, if there is an instruction for it."""
         return self._by_registers("mask.scalef", x, n)
 
-    def estimate_reciprocal(self, x: Value) -> Value | None:
+    def estimate_reciprocal(self, x: SsaValue) -> SsaValue | None:
         """1 / x to 14 binary digits, if there is an instruction for it."""
         return None if x.dtype is dtypes.float64 else self._by_registers("rcp14", x)
 
-    def _by_registers(self, name: str, *values: Value) -> Value | None:
+    def _by_registers(self, name: str, *values: SsaValue) -> SsaValue | None:
         dtype = values[0].dtype
         if not self.scales_by_power(dtype):
             return None
-        return Value(self._in_halves(name, [v.name for v in values], dtype, self.lanes), dtype)
+        return SsaValue(self._in_halves(name, [v.name for v in values], dtype, self.lanes), dtype)
 
     def _in_halves(self, name: str, values: list[str], dtype: DType, lanes: int) -> str:
         kind, size = vector_type(register_type(dtype), lanes), lanes * dtype.itemsize
@@ -208,19 +208,21 @@ class Instructions:
 
     # -- order --------------------------------------------------------------------------------
 
-    def maximum(self, x: Value, y: Value) -> Value:
+    def maximum(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._extreme(x, y, "ogt", "max", propagate=True)
 
-    def minimum(self, x: Value, y: Value) -> Value:
+    def minimum(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._extreme(x, y, "olt", "min", propagate=True)
 
-    def fmax(self, x: Value, y: Value) -> Value:
+    def fmax(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._extreme(x, y, "ogt", "max", propagate=False)
 
-    def fmin(self, x: Value, y: Value) -> Value:
+    def fmin(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._extreme(x, y, "olt", "min", propagate=False)
 
-    def _extreme(self, x: Value, y: Value, order: str, name: str, propagate: bool) -> Value:
+    def _extreme(
+        self, x: SsaValue, y: SsaValue, order: str, name: str, propagate: bool
+    ) -> SsaValue:
         kind = self._same(name, x, y)
         if x.dtype.category == BOOL:
             return self.add(x, y) if name == "max" else self.mul(x, y)
@@ -237,25 +239,25 @@ class Instructions:
         broken = self._let(f"fcmp uno {kind} {odd.name}, {odd.name}", dtypes.bool_)
         return self.select(broken, x, best)
 
-    def eq(self, x: Value, y: Value) -> Value:
+    def eq(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._order("eq", "oeq", x, y)
 
-    def ne(self, x: Value, y: Value) -> Value:
+    def ne(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._order("ne", "une", x, y)
 
-    def lt(self, x: Value, y: Value) -> Value:
+    def lt(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._order("lt", "olt", x, y)
 
-    def le(self, x: Value, y: Value) -> Value:
+    def le(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._order("le", "ole", x, y)
 
-    def gt(self, x: Value, y: Value) -> Value:
+    def gt(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._order("gt", "ogt", x, y)
 
-    def ge(self, x: Value, y: Value) -> Value:
+    def ge(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._order("ge", "oge", x, y)
 
-    def _order(self, name: str, order: str, x: Value, y: Value) -> Value:
+    def _order(self, name: str, order: str, x: SsaValue, y: SsaValue) -> SsaValue:
         if x.dtype.category == FLOAT:
             return self._compare(order, x, y)
         kind = self._same(name, x, y)
@@ -263,51 +265,51 @@ class Instructions:
             name = ("s" if self._signed(x.dtype) else "u") + name
         return self._let(f"icmp {name} {kind} {x.name}, {y.name}", dtypes.bool_)
 
-    def _compare(self, order: str, x: Value, y: Value) -> Value:
+    def _compare(self, order: str, x: SsaValue, y: SsaValue) -> SsaValue:
         kind = self._same(order, x, y)
         return self._let(f"fcmp {order} {kind} {x.name}, {y.name}", dtypes.bool_)
 
-    def select(self, condition: Value, a: Value, b: Value) -> Value:
+    def select(self, condition: SsaValue, a: SsaValue, b: SsaValue) -> SsaValue:
         if condition.dtype.category != BOOL:
             raise TypeError(f"select: the condition is of {condition.dtype}")
         kind = self._same("select", a, b)
         chosen = f"{self.type_of(condition.dtype)} {condition.name}"
         return self._let(f"select {chosen}, {kind} {a.name}, {kind} {b.name}", a.dtype)
 
-    def signbit(self, x: Value) -> Value:
+    def signbit(self, x: SsaValue) -> SsaValue:
         self._of("signbit", x, FLOAT)
         bits = self.bits(x)
         return self.lt(bits, self.constant(0, bits))
 
     # -- bits ---------------------------------------------------------------------------------
 
-    def bitwise_and(self, x: Value, y: Value) -> Value:
+    def bitwise_and(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._binary("bitwise_and", x, y, "and", "and", None)
 
-    def bitwise_or(self, x: Value, y: Value) -> Value:
+    def bitwise_or(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._binary("bitwise_or", x, y, "or", "or", None)
 
-    def bitwise_xor(self, x: Value, y: Value) -> Value:
+    def bitwise_xor(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._binary("bitwise_xor", x, y, "xor", "xor", None)
 
-    def bitwise_not(self, x: Value) -> Value:
-        ones = Value(
+    def bitwise_not(self, x: SsaValue) -> SsaValue:
+        ones = SsaValue(
             self._all("true" if x.dtype.category == BOOL else "-1", register_type(x.dtype)), x.dtype
         )
         return self.bitwise_xor(x, ones)
 
-    def shift_left(self, x: Value, y: Value) -> Value:
+    def shift_left(self, x: SsaValue, y: SsaValue) -> SsaValue:
         return self._binary("shift_left", x, y, None, "shl", None)
 
-    def shift_right(self, x: Value, y: Value) -> Value:
+    def shift_right(self, x: SsaValue, y: SsaValue) -> SsaValue:
         name = "ashr" if x.dtype.is_signed else "lshr"
         return self._binary("shift_right", x, y, None, name, None)
 
-    def bits(self, x: Value) -> Value:
+    def bits(self, x: SsaValue) -> SsaValue:
         """The bits of a float as an int of its size in a register."""
         return self._cast("bitcast", x, dtypes.int64 if x.dtype is dtypes.float64 else dtypes.int32)
 
-    def from_bits(self, x: Value) -> Value:
+    def from_bits(self, x: SsaValue) -> SsaValue:
         """The float32 or float64 of these bits."""
         return self._cast(
             "bitcast", x, dtypes.float64 if x.dtype is dtypes.int64 else dtypes.float32
@@ -315,19 +317,19 @@ class Instructions:
 
     # -- how instructions are written -----------------------------------------------------------
 
-    def _let(self, instruction: str, dtype: DType) -> Value:
-        return Value(self.text.let(instruction), dtype)
+    def _let(self, instruction: str, dtype: DType) -> SsaValue:
+        return SsaValue(self.text.let(instruction), dtype)
 
-    def _same(self, name: str, x: Value, y: Value) -> str:
+    def _same(self, name: str, x: SsaValue, y: SsaValue) -> str:
         if x.dtype is not y.dtype:
             raise TypeError(f"{name}: operands of two types, {x.dtype} and {y.dtype}")
         return self.type_of(x.dtype)
 
-    def _of(self, name: str, x: Value, category: int) -> None:
+    def _of(self, name: str, x: SsaValue, category: int) -> None:
         if x.dtype.category != category:
             raise TypeError(f"{name}: the instruction does not take {x.dtype}")
 
-    def _cast(self, instruction: str, x: Value, dtype: DType) -> Value:
+    def _cast(self, instruction: str, x: SsaValue, dtype: DType) -> SsaValue:
         kinds = f"{self.type_of(x.dtype)} {x.name} to {self.type_of(dtype)}"
         return self._let(f"{instruction} {kinds}", dtype)
 
@@ -335,15 +337,15 @@ class Instructions:
         return dtype.is_signed and dtype.category != BOOL
 
     def _binary(
-        self, name: str, x: Value, y: Value, of_bool: Any, of_int: Any, of_float: Any
-    ) -> Value:
+        self, name: str, x: SsaValue, y: SsaValue, of_bool: Any, of_int: Any, of_float: Any
+    ) -> SsaValue:
         kind = self._same(name, x, y)
         instruction = (of_bool, of_int, of_float)[x.dtype.category]
         if instruction is None:
             raise TypeError(f"{name}: the instruction does not take {x.dtype}")
         return self._let(f"{instruction} {kind} {x.name}, {y.name}", x.dtype)
 
-    def intrinsic(self, name: str, *values: Value) -> Value:
+    def intrinsic(self, name: str, *values: SsaValue) -> SsaValue:
         """A call of an LLVM intrinsic whose operands and result are of one type."""
         kind = self.type_of(values[0].dtype)
         arguments = ", ".join(f"{kind} {v.name}" for v in values)

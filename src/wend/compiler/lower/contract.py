@@ -21,7 +21,7 @@ from wend.compiler.lower.contraction import (
     MOVED,
     Axes,
     Axis,
-    Operand,
+    MatrixOperand,
     Product,
     cost_of,
     is_one,
@@ -59,7 +59,7 @@ def lower_contract(low: Any, node: Node) -> bool:
     op = Op(CONTRACT, node, node.outputs, reads)
     op.product = way.product
     if inputs != list(node.inputs):
-        x, y = (Operand(f.layout(i), f.shape(i)) for i in inputs)
+        x, y = (MatrixOperand(f.layout(i), f.shape(i)) for i in inputs)
         op.product = product_of(f.extents, x, y, way.layout, way.axes, contraction.turns)
     f.ops.append(op)
     return True
@@ -87,7 +87,7 @@ class _Contraction:
         self.out = node.outputs[0]
         self.shape = self.function.shape(self.out)
         f, (x, y) = self.function, node.inputs
-        self.x, self.y = (Operand(f.layout(i), f.shape(i)) for i in (x, y))
+        self.x, self.y = (MatrixOperand(f.layout(i), f.shape(i)) for i in (x, y))
         prim: Any = node.prim
         self.axes: Axes = prim.layout(len(self.x.shape), len(self.y.shape))
 
@@ -171,7 +171,7 @@ class _Contraction:
         found = product_of(self.function.extents, x, y, layout, axes, self.turns)
         return None if found is None else _Way(found, layout, (copy_x, copy_y), axes)
 
-    def copied(self, operand: Operand, batch: Order, outer: Order, inner: Order) -> Order:
+    def copied(self, operand: MatrixOperand, batch: Order, outer: Order, inner: Order) -> Order:
         """The order of a copy: what lies side by side stays so, and is else what is inner."""
         strides = operand.layout.strides
         turned = ONE in [strides[d] for d in outer] and ONE not in [strides[d] for d in inner]

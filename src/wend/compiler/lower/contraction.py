@@ -47,20 +47,25 @@ _ORDERS = 24
 _UNIT = Axis(ONE, ZERO, ZERO, ZERO)
 
 
-class Operand(NamedTuple):
+class MatrixOperand(NamedTuple):
     """A matrix, or more of them: where it lies, and its extents."""
 
     layout: Layout
     shape: tuple[Poly, ...]
 
-    def copied(self, order: tuple[int, ...]) -> Operand:
+    def copied(self, order: tuple[int, ...]) -> MatrixOperand:
         """A dense copy, whose dims are those of the operand in this order."""
         shape = tuple([self.shape[d] for d in order])
-        return Operand(Layout(self.layout.base, contiguous(shape), ZERO), shape)
+        return MatrixOperand(Layout(self.layout.base, contiguous(shape), ZERO), shape)
 
 
 def product_of(
-    extents: Extents, x: Operand, y: Operand, out: Layout, axes: Axes, turns: Callable[[Axis], int]
+    extents: Extents,
+    x: MatrixOperand,
+    y: MatrixOperand,
+    out: Layout,
+    axes: Axes,
+    turns: Callable[[Axis], int],
 ) -> Product | None:
     """The product that a contraction is, or None if an operand has to be copied first.
 
@@ -113,7 +118,9 @@ def is_one(p: Product, batch: int) -> bool:
     return all(d < batch for axis in p.batch for d in axis.dims)
 
 
-def summed_order(extents: Extents, x: Operand, dims: tuple[int, ...]) -> tuple[int, ...] | None:
+def summed_order(
+    extents: Extents, x: MatrixOperand, dims: tuple[int, ...]
+) -> tuple[int, ...] | None:
     """Positions in `dims` of an operand, in an order in which they are one loop, if any is."""
     found = [Axis(x.shape[d], x.layout.strides[d], ZERO, ZERO, (k,)) for k, d in enumerate(dims)]
     loops = shortest(extents, found)

@@ -9,7 +9,7 @@ from wend.base import dtypes
 from wend.compiler.llvm_ir.operand import Operand, where
 
 
-class Layout(NamedTuple):
+class FloatFormat(NamedTuple):
     """A float type: digits after the point, bias of the exponent, and what rounds to ints."""
 
     digits: int
@@ -19,11 +19,11 @@ class Layout(NamedTuple):
     root_half: int  # bits of sqrt(1/2)
 
 
-_SINGLE: Final = Layout(23, 127, 1.5 * 2.0**23, 2.0**-126, 0x3F3504F3)
-_DOUBLE: Final = Layout(52, 1023, 1.5 * 2.0**52, 2.0**-1022, 0x3FE6A09E667F3BCD)
+_SINGLE: Final = FloatFormat(23, 127, 1.5 * 2.0**23, 2.0**-126, 0x3F3504F3)
+_DOUBLE: Final = FloatFormat(52, 1023, 1.5 * 2.0**52, 2.0**-1022, 0x3FE6A09E667F3BCD)
 
 
-def layout(x: Operand) -> Layout:
+def layout(x: Operand) -> FloatFormat:
     """The layout of x's type."""
     return _DOUBLE if x.is_double else _SINGLE
 

@@ -3,8 +3,8 @@
 How a kernel is cut depends on its sizes alone, so that results do not depend on the number of
 threads. Loops are cut along one axis; a product into rows, after its right operand has been packed
 (in parts as well), or columns, or products of a batch; a convolution into images, channels, or
-positions. The outcome is a `Form`, which says nothing of sizes, and the edges of the parts; what is
-called for a form is the matter of `parallel.tasks`.
+positions. The outcome is a `Partition`, which says nothing of sizes, and the edges of the parts.
+`parallel.tasks` finds the calls of a partition.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from wend.compiler.kernels.matmul import matmul
 from wend.compiler.kernels.matmul.macrokernel import LARGE
 from wend.compiler.kernels.matmul.small_n import MOST
 
-__all__ = ["WHOLE", "Cut", "Cutter", "Form", "Words", "copied_folds", "cutter", "operand_sizes"]
+__all__ = [
+    "WHOLE",
+    "Cut",
+    "Partition",
+    "Partitioner",
+    "Words",
+    "copied_folds",
+    "cutter",
+    "operand_sizes",
+]
 
 #: What one of two threads may have of the work before it is cut in another way.
 EVEN = 0.51
@@ -46,7 +55,7 @@ CHANNELS = 256
 COPIES = 1 / 16
 
 
-class Form(NamedTuple):
+class Partition(NamedTuple):
     """How a kernel is cut, whatever the sizes.
 
     how: "loops" (along `axis`), "batches" (axis 0 or 1), "rows" (the right operand packed first, in
@@ -62,11 +71,11 @@ class Form(NamedTuple):
 class Cut(NamedTuple):
     """A form, and for certain sizes the edges of its parts, then of the parts that come before."""
 
-    form: Form
+    form: Partition
     edges: list[int]
 
 
-WHOLE = Form("whole")
+WHOLE = Partition("whole")
 _WHOLE = Cut(WHOLE, [])
 
 #: What decides how a product is cut, and a convolution.
@@ -86,7 +95,7 @@ _KNOWN: dict[Any, dict[tuple[int, ...], Cut]] = {}
 _ANSWERS, _CUTTERS = 1024, 4096
 
 
-class Cutter:
+class Partitioner:
     """How a kernel is cut, as a function of a few numbers.
 
     polys: what these numbers are     kind: what else the answer depends on
@@ -127,14 +136,14 @@ class Cutter:
         return found
 
 
-def cutter(kernel: Kernel) -> Cutter | None:
+def cutter(kernel: Kernel) -> Partitioner | None:
     """What decides how a kernel is cut; None if it always stays whole."""
     if kernel.nest is not None:
         return _loops(kernel)
     words = Words(kernel)
     dtype = words.dtype
     if kernel.name == "product":
-        return Cutter(
+        return Partitioner(
             [words.poly(name) for name in PRODUCT],
             ("product", dtype),
             lambda numbers: _product(dtype, *numbers),
@@ -144,7 +153,7 @@ def cutter(kernel: Kernel) -> Cutter | None:
         )
     if kernel.name in forward.WORDS:
         name = kernel.name
-        return Cutter(
+        return Partitioner(
             [words.poly(name) for name in _CONVOLUTION],
             (name, dtype),
             lambda numbers: _convolution(name, dtype, *numbers),
@@ -185,7 +194,7 @@ def copied_folds(nest: Any, axis: int) -> list[Any]:
     return [op for op in nest.late_folds() if not nest.stores[op.out].strides[axis]]
 
 
-def _loops(kernel: Kernel) -> Cutter:
+def _loops(kernel: Kernel) -> Partitioner:
     """A nest: along its outermost loop, or along the vectors."""
     nest: Any = kernel.nest
     shape = nest.function.shape
@@ -202,7 +211,7 @@ def _loops(kernel: Kernel) -> Cutter:
         axes.append((axis, grain, first, len(polys)))
     kind = ("loops", n, cost, *axes)
     adds = any(end > first + 1 for _, _, first, end in axes)
-    return Cutter(
+    return Partitioner(
         polys, kind, lambda numbers: _cut_loops(cost, numbers[:n], axes, numbers), n, cost, adds
     )
 
@@ -219,7 +228,7 @@ def _cut_loops(cost: float, extents: Any, axes: Any, numbers: tuple[int, ...]) -
         if elements * (len(edges) - 1) > COPIES * turns:
             edges = _edges(numbers[first], max(1, int(COPIES * turns / elements)), grain)
         if len(edges) - 1 > best.form.parts:
-            best = Cut(Form("loops", len(edges) - 1, axis), edges)
+            best = Cut(Partition("loops", len(edges) - 1, axis), edges)
     return best
 
 
@@ -262,7 +271,7 @@ def _product(
     if batch0 * batch1 > 1:
         axis = 0 if batch0 >= batch1 else 1
         edges = _edges(batch0 if axis == 0 else batch1, parts, 1)
-        return Cut(Form("batches", len(edges) - 1, axis), edges)
+        return Cut(Partition("batches", len(edges) - 1, axis), edges)
     unit = operand_sizes(dtype, packed)["left"]
     stands = left_step == 1
     along = stands and right_step == 1 and not packed
@@ -276,7 +285,7 @@ def _product(
     # A left operand that has to be packed is so for each chunk of columns, in each part again.
     again = not stands and depth * columns * unit <= 2 * LEFT_BYTES
     edges = _columns(columns, max(1, across), dtype)
-    by_columns = Cut(Form("columns", len(edges) - 1), edges)
+    by_columns = Cut(Partition("columns", len(edges) - 1), edges)
     if rows < 64:
         return by_columns
     if across < 2 or again or rows * depth * unit > LEFT_BYTES:
@@ -291,7 +300,7 @@ def _product(
         return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
     if packed or (right_column == 1 and depth * right_step * unit < LARGE):
         edges = _edges(rows, min(parts, rows // 32), 8)
-        return Cut(Form("rows", len(edges) - 1), edges)
+        return Cut(Partition("rows", len(edges) - 1), edges)
     return by_columns
 
 
@@ -328,10 +337,10 @@ def _rows(dtype: str, packed: int, rows: int, columns: int, depth: int, parts: i
     edges = _edges(rows, parts, 8)
     parts = len(edges) - 1
     if packed:
-        return Cut(Form("rows", parts), edges)
+        return Cut(Partition("rows", parts), edges)
     pieces = max(2, _pieces(PACKED * depth * columns))  # what comes behind waits for it
     packs = _columns(columns, pieces, dtype)
-    return Cut(Form("rows", parts, 0, len(packs) - 1), edges + packs)
+    return Cut(Partition("rows", parts, 0, len(packs) - 1), edges + packs)
 
 
 def _convolution(
@@ -350,7 +359,7 @@ def _convolution(
         fit = channels // CHANNELS if taps == 9 else channels * taps // ROWS
         parts = min(parts, max(2, fit))
         edges = _edges(channels, parts, 8)
-        return Cut(Form("channels", len(edges) - 1), edges)
+        return Cut(Partition("channels", len(edges) - 1), edges)
     turns: list[int] = []
     # All parts read the weight with its taps turned, or transformed.
     if name == "convolve_input" or (name == "convolve" and taps == 9):
@@ -364,11 +373,11 @@ def _convolution(
         edges = _columns(area, parts, dtype)
         if len(edges) < 3:
             return _WHOLE
-        return Cut(Form("columns", len(edges) - 1, 0, before), edges + turns)
+        return Cut(Partition("columns", len(edges) - 1, 0, before), edges + turns)
     if name != "convolve_weight":
         # Images that are one product stay together, but for two parts that threads can share.
         fit = max(1, forward.bundle_columns(dtype) // max(1, area))
         while parts > 2 and parts // 2 * fit >= images:
             parts //= 2
     edges = _edges(images, parts, 1)
-    return Cut(Form("images", len(edges) - 1, 0, before), edges + turns)
+    return Cut(Partition("images", len(edges) - 1, 0, before), edges + turns)

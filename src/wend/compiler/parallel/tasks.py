@@ -15,15 +15,15 @@ from wend.compiler.ir.symbolic_extents import Poly, add, constant, mul, product,
 from wend.compiler.kernels.conv import forward
 from wend.compiler.kernels.conv.lowering import by_one_weight
 from wend.compiler.kernels.matmul import matmul
-from wend.compiler.parallel.partition import Form, Words, copied_folds, operand_sizes
+from wend.compiler.parallel.partition import Partition, Words, copied_folds, operand_sizes
 
-__all__ = ["Block", "Schedule", "Stage", "keep_turned", "schedule"]
+__all__ = ["SlotPatch", "Stage", "StagedTasks", "keep_turned", "schedule"]
 
 #: Where a piece of private memory is not reached over an edge.
 NO_EDGE = -1
 
 
-class Block(list[Slot]):
+class SlotPatch(list[Slot]):
     """A kernel's slots with others at some places. changed: these places"""
 
     __slots__ = ("changed",)
@@ -38,22 +38,22 @@ class Stage(NamedTuple):
     blocks: list[list[Slot]]
 
 
-class Schedule(NamedTuple):
+class StagedTasks(NamedTuple):
     """Stages, one after the other; private: bytes of the pieces of memory that they share."""
 
     stages: list[Stage]
     private: list[Poly]
 
 
-def schedule(kernel: Kernel, form: Form) -> Schedule:
+def schedule(kernel: Kernel, form: Partition) -> StagedTasks:
     """What is called for a kernel of this form; kept on the kernel."""
-    found: Schedule | None = kernel.schedules.get(form)
+    found: StagedTasks | None = kernel.schedules.get(form)
     if found is None:
         found = kernel.schedules[form] = _schedule(kernel, form)
     return found
 
 
-def _schedule(kernel: Kernel, form: Form) -> Schedule:
+def _schedule(kernel: Kernel, form: Partition) -> StagedTasks:
     if form.parts < 2 and not form.before:
         return _whole(kernel)
     if form.how == "loops":
@@ -69,14 +69,14 @@ def _schedule(kernel: Kernel, form: Form) -> Schedule:
             w.block(**changes, first_column=edge(p), last_column=edge(p + 1))
             for p in range(form.parts)
         ]
-        return Schedule([*stages, Stage(kernel.name, blocks)], private)
+        return StagedTasks([*stages, Stage(kernel.name, blocks)], private)
     return _channels(w, form) if form.how == "channels" else _images(w, form)
 
 
-def _whole(kernel: Kernel) -> Schedule:
+def _whole(kernel: Kernel) -> StagedTasks:
     """In one piece."""
     names = [name for name in kernel.helpers if name == "clear"]
-    return Schedule([Stage(n, [kernel.slots]) for n in (*names, kernel.name)], [])
+    return StagedTasks([Stage(n, [kernel.slots]) for n in (*names, kernel.name)], [])
 
 
 def edge(k: int) -> Slot:
@@ -91,7 +91,7 @@ def _word(n: int) -> Slot:
 # -- loops --------------------------------------------------------------------------------------
 
 
-def _loops(kernel: Kernel, form: Form) -> Schedule:
+def _loops(kernel: Kernel, form: Partition) -> StagedTasks:
     """Clear what is summed up, run the parts, combine copies."""
     nest: Any = kernel.nest
     function = nest.function
@@ -115,7 +115,7 @@ def _loops(kernel: Kernel, form: Form) -> Schedule:
 
     blocks: list[list[Slot]] = []
     for p in range(form.parts):
-        block = Block([fill(slot, p) for slot in kernel.slots])
+        block = SlotPatch([fill(slot, p) for slot in kernel.slots])
         changed = [j for j, slot in enumerate(block) if slot is not kernel.slots[j]]
         block.changed = tuple(changed)
         blocks.append(block)
@@ -124,7 +124,7 @@ def _loops(kernel: Kernel, form: Form) -> Schedule:
         stages.insert(0, Stage("clear", blocks[:1]))
     if copied:
         stages.append(Stage("combine", blocks[:1]))
-    return Schedule(stages, [scale(size, form.parts) for size in sizes])
+    return StagedTasks(stages, [scale(size, form.parts) for size in sizes])
 
 
 # -- products and convolutions --------------------------------------------------------------------
@@ -140,7 +140,7 @@ class _Blocks(Words):
 
     def block(self, **changes: Slot) -> list[Slot]:
         """The block with other words at some places; those that it lacks are left out."""
-        block = Block(self.kernel.slots)
+        block = SlotPatch(self.kernel.slots)
         places = self.kernel.places
         given = [(places[name], slot) for name, slot in changes.items() if name in places]
         for place, slot in given:
@@ -149,7 +149,7 @@ class _Blocks(Words):
         return block
 
 
-def _batches(w: _Blocks, form: Form) -> Schedule:
+def _batches(w: _Blocks, form: Partition) -> StagedTasks:
     """Products of a batch, some in each part."""
     sizes, axis = operand_sizes(w.dtype, w["packed"]), form.axis
     blocks = []
@@ -159,10 +159,10 @@ def _batches(w: _Blocks, form: Form) -> Schedule:
         }
         words = {f"batch{axis}": Slot("span", p), f"origin{axis}": edge(p)}
         blocks.append(w.block(**moved, **words))
-    return Schedule([Stage("product", blocks)], [])
+    return StagedTasks([Stage("product", blocks)], [])
 
 
-def _rows(w: _Blocks, form: Form) -> Schedule:
+def _rows(w: _Blocks, form: Partition) -> StagedTasks:
     """Rows of a product; what they all read is packed first."""
     changes: dict[str, Slot] = {}
     stages, private = [], []
@@ -190,7 +190,7 @@ def _rows(w: _Blocks, form: Form) -> Schedule:
         w.block(**changes, first_row=edge(p), last_row=edge(p + 1)) for p in range(form.parts)
     ]
     stages.append(Stage("product", blocks))
-    return Schedule(stages, private)
+    return StagedTasks(stages, private)
 
 
 def _weight(w: _Blocks) -> Poly:
@@ -199,7 +199,7 @@ def _weight(w: _Blocks) -> Poly:
     return product([w.poly(name) for name in names])
 
 
-def _turned(w: _Blocks, form: Form) -> tuple[list[Stage], list[Poly], dict[str, Slot]]:
+def _turned(w: _Blocks, form: Partition) -> tuple[list[Stage], list[Poly], dict[str, Slot]]:
     """What turns a weight for all parts, memory for that, and what parts are told of it."""
     if not form.before:
         return [], [], {}
@@ -214,7 +214,7 @@ def _turned(w: _Blocks, form: Form) -> tuple[list[Stage], list[Poly], dict[str, 
     return [Stage("turn_weight", turns)], [scale(_weight(w), sums * size)], changes
 
 
-def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, Schedule]) -> list[list[int]]:
+def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, StagedTasks]) -> list[list[int]]:
     """Let convolutions by one weight, each in one piece, turn it once: which steps, by weight.
 
     Their schedules are changed: each has a piece of private memory, and those of one weight are to
@@ -237,11 +237,11 @@ def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, Schedule]) -> l
             sums = forward.workspace_sums("convolve", kernels[k].source, shared=True)
             room = scale(_weight(w), sums * dtypes.float32.itemsize)
             private = [add(front, room)] if k == steps[0] else []
-            schedules[k] = Schedule([Stage("convolve", [w.block(**words)])], private)
+            schedules[k] = StagedTasks([Stage("convolve", [w.block(**words)])], private)
     return together
 
 
-def _images(w: _Blocks, form: Form) -> Schedule:
+def _images(w: _Blocks, form: Partition) -> StagedTasks:
     """Images of a convolution; the weight may be turned first."""
     name, size = w.kernel.name, 8 if w.dtype == "float64" else 4
     weight = scale(_weight(w), size)
@@ -265,10 +265,10 @@ def _images(w: _Blocks, form: Form) -> Schedule:
             "copies": _word(form.parts),
         }
         stages.append(Stage("add_parts", [[sums[word] for word in forward.ADD_PARTS]]))
-    return Schedule(stages, private)
+    return StagedTasks(stages, private)
 
 
-def _channels(w: _Blocks, form: Form) -> Schedule:
+def _channels(w: _Blocks, form: Partition) -> StagedTasks:
     """A weight's gradient by channels: no part reads or writes all of a large weight."""
     size = 8 if w.dtype == "float64" else 4
     taps = scale(mul(w.poly("kernel_height"), w.poly("kernel_width")), size)
@@ -281,4 +281,4 @@ def _channels(w: _Blocks, form: Form) -> Schedule:
         )
         for p in range(form.parts)
     ]
-    return Schedule([Stage("convolve_weight", blocks)], [])
+    return StagedTasks([Stage("convolve_weight", blocks)], [])

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from wend.compiler.ir.kernel import Kernel
-from wend.compiler.parallel.tasks import Schedule
+from wend.compiler.parallel.tasks import StagedTasks
 
-__all__ = ["Access", "Round", "accesses", "rounds"]
+__all__ = ["MemoryUse", "Round", "accesses", "rounds"]
 
 #: So many rounds back a stage may go: what lies in the arena lives for as much longer, at most.
 _BACK = 3
@@ -25,7 +25,7 @@ _SHARED = -(1 << 40)
 Round = list[tuple[int, int]]
 
 
-class Access:
+class MemoryUse:
     """The memory that a kernel has to do with, by the values that it belongs to.
 
     reads, writes: at all     late: what its last stage writes, where that combines copies
@@ -53,18 +53,18 @@ def accesses(
     homes: Mapping[int, int],
     taken: Mapping[int, int],
     together: Sequence[Collection[int]],
-) -> dict[int, Access]:
+) -> dict[int, MemoryUse]:
     """What each kernel of a plan has to do with.
 
     homes: values that lie in another's memory     taken: those that may be written over a leaf
     together: steps that share a piece of memory, which the first of them fills
     """
-    found: dict[int, Access] = {}
+    found: dict[int, MemoryUse] = {}
     for k, step in enumerate(steps):
         if not isinstance(step, Kernel):
             continue
         writes = _memory_of(step.writes, homes, taken)
-        access = found[k] = Access(_memory_of(step.reads, homes, {}), writes)
+        access = found[k] = MemoryUse(_memory_of(step.reads, homes, {}), writes)
         if step.nest is not None:
             access.late = _memory_of([op.out for op in step.nest.late_folds()], homes, taken)
         if not any(i in homes or i in taken for i in step.writes):
@@ -80,7 +80,10 @@ def accesses(
 
 
 def rounds(
-    first: int, end: int, schedules: Mapping[int, Schedule], found: Mapping[int, Access] | None
+    first: int,
+    end: int,
+    schedules: Mapping[int, StagedTasks],
+    found: Mapping[int, MemoryUse] | None,
 ) -> tuple[list[Round], list[tuple[int, int]]]:
     """(rounds of the kernels first ... end - 1, (first round, last one) of each kernel).
 

@@ -32,8 +32,8 @@ cdef dict PLACES_
 cdef dict ASK_
 
 @cython.final
-cdef class Node:
-    cdef readonly Node parent
+cdef class GroupNode:
+    cdef readonly GroupNode parent
     cdef readonly object prim
     cdef readonly tuple refs
     cdef readonly tuple kinds
@@ -51,7 +51,7 @@ cdef class Node:
     cdef Py_ssize_t ref2
     cdef readonly Py_ssize_t n_out
     cdef public dict children
-    cdef public Node child
+    cdef public GroupNode child
     cdef public bint joins
     cdef public bint rows
     cdef public bint heavy
@@ -75,9 +75,9 @@ cdef extern from "_grouper_shim.h":
     Py_ssize_t child_ref "WEND_CHILD_REF" (list nodes, Py_ssize_t i, int k)
     Py_ssize_t values_of "WEND_VALUES_OF" (list nodes, Py_ssize_t i)
     int to_child "WEND_TO_CHILD" (list nodes, Py_ssize_t i)
-    Node node_at "(struct __pyx_obj_4wend_7runtime_8batching_8_grouper_Node *)wend_item" (list items, Py_ssize_t i)
+    GroupNode node_at "(struct __pyx_obj_4wend_7runtime_8batching_8_grouper_GroupNode *)wend_item" (list items, Py_ssize_t i)
 
-cdef class Sorter:
+cdef class Grouper:
     cdef long long *ins
     cdef long long *region
     cdef long long *local
@@ -111,11 +111,11 @@ cdef class Sorter:
                    region="long long *", root="long long *", local="long long *",
                    nodes=list, number=Py_ssize_t, rest=tuple, k=Py_ssize_t,
                    n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value,
-                   target=Py_ssize_t, newest=Py_ssize_t, node=Node, parent=Node,
+                   target=Py_ssize_t, newest=Py_ssize_t, node=GroupNode, parent=GroupNode,
                    prim=PrimitiveBase, found=object, key=tuple, viewed=TensorType,
                    viewing=PrimitiveBase, places=dict)
-    cpdef bint scan(self, Node root_node, list states, list values, list args) except -1
-    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=Node, i=Py_ssize_t, made="long long *",
+    cpdef bint scan(self, GroupNode root_node, list states, list values, list args) except -1
+    @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=GroupNode, i=Py_ssize_t, made="long long *",
                    made_at="long long *", region="long long *", local="long long *")
     cdef bint number_values(self, Py_ssize_t n) except -1
     @cython.locals(n=Py_ssize_t, start=Py_ssize_t, old=Py_ssize_t, k=Py_ssize_t)
@@ -129,25 +129,25 @@ cdef class Sorter:
     @cython.locals(k=Py_ssize_t)
     cpdef list made_of(self, Py_ssize_t i)
     @cython.locals(target=Py_ssize_t, depth=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t)
-    cdef Py_ssize_t begin(self, Node node, Py_ssize_t n_in) except -1
-    @cython.locals(v=Value, k=Py_ssize_t, node=Node, target=Py_ssize_t, first=Py_ssize_t,
+    cdef Py_ssize_t begin(self, GroupNode node, Py_ssize_t n_in) except -1
+    @cython.locals(v=Value, k=Py_ssize_t, node=GroupNode, target=Py_ssize_t, first=Py_ssize_t,
                    n_in=Py_ssize_t, key=tuple)
-    cdef bint join_all(self, Node root_node, Record state, list values) except -1
+    cdef bint join_all(self, GroupNode root_node, Record state, list values) except -1
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, at=Py_ssize_t, table="long long *", v=Value,
                    first=Py_ssize_t)
-    cdef join(self, Node node, Record state, Py_ssize_t n_in, Py_ssize_t target, list values)
+    cdef join(self, GroupNode node, Record state, Py_ssize_t n_in, Py_ssize_t target, list values)
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t, start=Py_ssize_t, j=Py_ssize_t,
                    known=bint, table="long long *", region="long long *", root="long long *",
                    pool="long long *")
-    cdef bint allowed(self, Node node, Py_ssize_t n_in, Py_ssize_t target) except -1
-    @cython.locals(child=Node, found=list, operands=list, k=Py_ssize_t)
-    cdef Node find(self, Node parent, Record state, PrimitiveBase prim, Py_ssize_t n_in, Py_ssize_t target,
+    cdef bint allowed(self, GroupNode node, Py_ssize_t n_in, Py_ssize_t target) except -1
+    @cython.locals(child=GroupNode, found=list, operands=list, k=Py_ssize_t)
+    cdef GroupNode find(self, GroupNode parent, Record state, PrimitiveBase prim, Py_ssize_t n_in, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0, Py_ssize_t n_args)
     @cython.locals(region="long long *", ins="long long *", pool="long long *", table="long long *",
                    like=TensorType, n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
                    n_rows="long long", rows="long long", j=Py_ssize_t, at=Py_ssize_t,
                    ref=Py_ssize_t, start=Py_ssize_t, kind=int, type_=TensorType, wanted=tuple)
-    cdef bint fits(self, Node child, Record state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t target,
+    cdef bint fits(self, GroupNode child, Record state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
     cpdef int role(self, Py_ssize_t at, Value v) except -1
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, k=Py_ssize_t,
@@ -162,7 +162,7 @@ cdef class Sorter:
                    heads="long long *", following="long long *", users="long long *",
                    table=dict, depth_of="long long *", count_of="long long *", firsts=list,
                    entry=Py_ssize_t, i=Py_ssize_t, j=Py_ssize_t, k=Py_ssize_t, g=Py_ssize_t,
-                   node=Node, mask="long long", kind=Py_ssize_t, shared=list, smooth=bint,
+                   node=GroupNode, mask="long long", kind=Py_ssize_t, shared=list, smooth=bint,
                    key=tuple)
     cpdef Sequence order(self, Py_ssize_t term)
     @cython.locals(n=Py_ssize_t, i=Py_ssize_t)
@@ -171,7 +171,7 @@ cdef class Sorter:
     cpdef list members_of(self, Py_ssize_t at, Py_ssize_t n)
     @cython.locals(one="long long", mask="long long", start=Py_ssize_t, k=Py_ssize_t)
     cpdef long long mask_of(self, Py_ssize_t i) except -1
-    @cython.locals(node=Node, of_a=Py_ssize_t, of_b=Py_ssize_t, k=Py_ssize_t)
+    @cython.locals(node=GroupNode, of_a=Py_ssize_t, of_b=Py_ssize_t, k=Py_ssize_t)
     cdef bint alike(self, Py_ssize_t a, Py_ssize_t b, long long mask) except -1
     cpdef Py_ssize_t rows_of(self, Py_ssize_t i) except -2
     @cython.locals(n=Py_ssize_t, j=Py_ssize_t)
@@ -226,13 +226,13 @@ cdef class Schedule:
     cdef list firsts
 
     @cython.locals(n_kinds=Py_ssize_t, kind=Py_ssize_t, keys="long long *", top="long long",
-                   known=Py_ssize_t, open_=bint, settled=bint, node=Node, ranked=list,
+                   known=Py_ssize_t, open_=bint, settled=bint, node=GroupNode, ranked=list,
                    groups=Sequence, found=Sequence)
     cdef Sequence shortest(self, list nodes)
-    @cython.locals(node=Node, other=Node, before="long long", groups=Sequence)
+    @cython.locals(node=GroupNode, other=GroupNode, before="long long", groups=Sequence)
     cdef Sequence improve(self, list nodes, list ranked, Sequence found)
     @cython.locals(kind=Py_ssize_t)
-    cdef bint put(self, Node node, list nodes) except -1
+    cdef bint put(self, GroupNode node, list nodes) except -1
     @cython.locals(kinds="long long *", heads="long long *", following="long long *",
                    users="long long *", left="long long *", ready="long long *",
                    after="long long *", members="long long *", found=Sequence, n=Py_ssize_t,

@@ -3,10 +3,10 @@
 """Sorts what is pending into regions and groups, and moves their rows: the native part of batching.
 
 A *region* is an op that stands alone or is heavy, and the light work that depends on it and stays
-aligned with it.  What regions look like is kept in a trie of `Node`s: one per op behind those before
+aligned with it.  What regions look like is kept in a trie of `GroupNode`s: one per op behind those before
 it.  Two regions that end in one node are alike in everything but the data, by exact comparison.
 
-Compiled by Cython with the types in `_sort.pxd`; runs as plain Python too, on the stand-ins of
+Compiled by Cython with the types in `_grouper.pxd`; runs as plain Python too, on the stand-ins of
 `_grouper_select`.
 """
 
@@ -44,7 +44,7 @@ PLACES = PLACES_ = {}  # the same by (primitive, type), then by the only arg: `x
 ASK = ASK_ = {}  # calls of Python: see `structure`
 
 
-class Node:
+class GroupNode:
     """One op of regions of one structure, behind those of its parent.
 
     refs     per operand: number of a value of the region, or -1 - number of an operand from outside
@@ -52,7 +52,7 @@ class Node:
     types    per operand: its type if it is from outside (of no rows where it goes row by row)
     joins    False: such an op begins a region of its own instead
     mask     which values of regions that end here were read outside of them, as bits, of late: in
-             this term of `Sorter.order` and the one before; `recent`: in this term
+             this term of `Grouper.order` and the one before; `recent`: in this term
     """
 
     def __init__(self, parent, prim, refs, kinds, types, args, grad, n_out):
@@ -92,17 +92,17 @@ class Node:
         self.term = -1
         self.shared = ()  # per operand from outside: whether it is the same for all members
         self.template = None
-        self.hint = 0  # the kind of the last region that ended here, in `Sorter.order`
+        self.hint = 0  # the kind of the last region that ended here, in `Grouper.order`
         self.rank = -1  # its place in the learned order; -1: none
         self.trials = 0  # of other ranks
 
 
 def words_for(n_values, n_states):
-    """How many words a `Sorter` begins with; its operands may take more, elsewhere."""
+    """How many words a `Grouper` begins with; its operands may take more, elsewhere."""
     return 8 * n_values + 10 * (n_states + 1) + MOST_OPERANDS
 
 
-class Sorter:
+class Grouper:
     """The regions of one flush.
 
     Per value: region (-1: from outside, -2: rows of another value), number in its region, value
@@ -359,7 +359,7 @@ class Sorter:
         key = (state.prim, state.requires_grad)
         node = self.joins.get(key)
         if node is None:
-            node = Node(root_node, state.prim, (), (), (), (), state.requires_grad, 1)
+            node = GroupNode(root_node, state.prim, (), (), (), (), state.requires_grad, 1)
             node.joined = True
             node.single = True
             self.joins[key] = node
@@ -559,7 +559,7 @@ class Sorter:
     def order(self, term):
         """Groups of regions that run together, in order (a `Sequence`).
 
-        term: a number that changes from time to time; see `Node.mask`
+        term: a number that changes from time to time; see `GroupNode.mask`
         Of what could run the kind of the least mean depth is run: what can wait waits for more. If
         that takes more groups than there must be, another order of kinds is learned, and taken
         where it takes fewer.

@@ -22,7 +22,7 @@ def fill(table: Any, n: int, number: int) -> None:
 
 
 def role_at(values: list[Any], i: int, region: int) -> int:
-    """`Sorter.role` of a value in a list that is of this region."""
+    """`Grouper.role` of a value in a list that is of this region."""
     value = values[i]
     outside = 0 if region != -1 else 2 if value.leaf is None else 6
     return (1 if value.requires_grad else 0) + outside

@@ -72,7 +72,7 @@ static inline PyObject *wend_entry(PyObject *items, Py_ssize_t i) {
     return Py_NewRef(PyTuple_GET_ITEM(items, i));
 }
 
-/* Of a value in a list, without a reference to it: its type, and `Sorter.role` in this region. What
+/* Of a value in a list, without a reference to it: its type, and `Grouper.role` in this region. What
  * values look like is declared behind this file. */
 #define WEND_VALUE_AT(values, i) \
     ((struct __pyx_obj_4wend_4core_4_hot_Value *)PyList_GET_ITEM(values, i))
@@ -88,7 +88,7 @@ static inline PyObject *wend_entry(PyObject *items, Py_ssize_t i) {
 /* The same of the node that a region ends in, and of the one that came behind it last: whether an op
  * that reads no other region, nor numbers, may go on to that one; which values of the region that reads;
  * how many values there are; and to go there. */
-#define WEND_NODE_AT(nodes, i) ((struct __pyx_obj_4wend_7runtime_8batching_8_grouper_Node *)PyList_GET_ITEM(nodes, i))
+#define WEND_NODE_AT(nodes, i) ((struct __pyx_obj_4wend_7runtime_8batching_8_grouper_GroupNode *)PyList_GET_ITEM(nodes, i))
 #define WEND_CHILD_AT(nodes, i) (WEND_NODE_AT(nodes, i)->child)
 #define WEND_INNER_CHILD(nodes, i, step)                                                  \
     ((PyObject *)WEND_CHILD_AT(nodes, i) != Py_None && WEND_CHILD_AT(nodes, i)->inner &&  \

@@ -1,10 +1,10 @@
 # C types of `_slabs.py` (Cython's pure-Python mode).
 cimport cython
 from wend.core._hot cimport (
-    Batch, Leaf, Segment, State, Tensor, Trace, Value, ask_ahead, ensure, refreshed, slim, untrack,
+    FlushJob, Leaf, Segment, State, Tensor, Trace, Value, ask_ahead, ensure, refreshed, slim, untrack,
 )
 from wend.runtime.native._launch cimport Frame, address_of, launch_at, new_array, part_at, row_at
-from wend.runtime.batching._grouper cimport Node, Sequence, Sorter, add_bytes, copy_bytes
+from wend.runtime.batching._grouper cimport GroupNode, Sequence, Grouper, add_bytes, copy_bytes
 
 cdef extern from "_slabs_shim.h":
     void put "wend_slab_put" (long long address, long long word)
@@ -14,7 +14,7 @@ cdef extern from "_slabs_shim.h":
 cdef Py_ssize_t MOST_RECENT, ALIGNMENT, WORDS
 
 cdef class Group:
-    cdef readonly Node node
+    cdef readonly GroupNode node
     cdef readonly Py_ssize_t at
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t leader
@@ -33,7 +33,7 @@ cdef class Group:
     cdef public list types
     cdef public list arrays
 
-cdef class Room:
+cdef class BumpAllocator:
     cdef public list blocks
     cdef public long long at
     cdef public long long end
@@ -56,9 +56,9 @@ cdef class Rows:
     cdef readonly Shape layout
     cdef readonly object template
     cdef readonly object numbers
-    cdef readonly Node node
+    cdef readonly GroupNode node
     cdef readonly bint waiting
-    cdef readonly Sorter sorter
+    cdef readonly Grouper sorter
     cdef readonly bint by_rows
     cdef readonly Py_ssize_t n_operands
     cdef readonly Py_ssize_t n_results
@@ -74,19 +74,19 @@ cdef class Rows:
     cdef readonly list packable
     cdef readonly list sources
 
-    @cython.locals(layout=Shape, sorter=Sorter, room=Room, values=list, first=Py_ssize_t,
+    @cython.locals(layout=Shape, sorter=Grouper, room=BumpAllocator, values=list, first=Py_ssize_t,
                    sources=list, packable=list, n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t, v=Value)
     cdef begin(self, object run, Group group, object entry, Py_ssize_t rows, Py_ssize_t most)
     cpdef long long address(self, Py_ssize_t place) except -1
-    @cython.locals(sorter=Sorter, at="long long", size=Py_ssize_t, step=Py_ssize_t, k=Py_ssize_t,
+    @cython.locals(sorter=Grouper, at="long long", size=Py_ssize_t, step=Py_ssize_t, k=Py_ssize_t,
                    i=Py_ssize_t, address="long long")
-    cdef lay_out(self, Room room, long long slabs, Py_ssize_t n, Py_ssize_t rows, Py_ssize_t most)
-    @cython.locals(pair=tuple, sorter=Sorter, start=Py_ssize_t, count=Py_ssize_t,
+    cdef lay_out(self, BumpAllocator room, long long slabs, Py_ssize_t n, Py_ssize_t rows, Py_ssize_t most)
+    @cython.locals(pair=tuple, sorter=Grouper, start=Py_ssize_t, count=Py_ssize_t,
                    first=Py_ssize_t, at="long long",
                    word="long long", address="long long", size=Py_ssize_t, k=Py_ssize_t,
                    frame=Frame, made=tuple, numbers=tuple, words=tuple, local=Py_ssize_t)
     cpdef bint forward(self, Group group) except -1
-    @cython.locals(sorter=Sorter, start=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t,
+    @cython.locals(sorter=Grouper, start=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t,
                    at="long long", word="long long",
                    size=Py_ssize_t, k=Py_ssize_t, pick=Py_ssize_t, source="long long", wide=bint,
                    frame=Frame, made=tuple, numbers=tuple, words=tuple)
@@ -95,37 +95,37 @@ cdef class Rows:
     cpdef clear(self, Group group)
 
 @cython.locals(i=Py_ssize_t, at=Py_ssize_t, size=Py_ssize_t, v=Value, address="long long")
-cpdef lay(Group group, Sorter sorter, Room room, list values, object is_wide)
-cpdef share_out(Group group, Sorter sorter, object run)
+cpdef lay(Group group, Grouper sorter, BumpAllocator room, list values, object is_wide)
+cpdef share_out(Group group, Grouper sorter, object run)
 
-cdef class Kind:
+cdef class GroupKind:
     cdef Py_ssize_t rows
     cdef Py_ssize_t most
     cdef object lone
     cdef object many
 
-@cython.locals(nodes=list, room=Room, values=list, kinds=list, known=dict, at=Py_ssize_t,
-               first=Py_ssize_t, group=Group, kind=Kind, k=Py_ssize_t, rows=Rows)
-cpdef run_groups(object run, Sorter sorter, list groups, Sequence order, object is_wide)
+@cython.locals(nodes=list, room=BumpAllocator, values=list, kinds=list, known=dict, at=Py_ssize_t,
+               first=Py_ssize_t, group=Group, kind=GroupKind, k=Py_ssize_t, rows=Rows)
+cpdef run_groups(object run, Grouper sorter, list groups, Sequence order, object is_wide)
 @cython.locals(group=Group)
 cpdef list are_reached(list groups, list reached)
 @cython.locals(families=dict, group=Group, k=Py_ssize_t, rows=Rows)
-cpdef list push_back(object run, Sorter sorter, list groups, list through)
+cpdef list push_back(object run, Grouper sorter, list groups, list through)
 @cython.locals(group=Group, found=list)
 cpdef list told(list groups)
 @cython.locals(flows=dict, group=Group, members=list)
-cpdef dict uneven(Sorter sorter, list groups)
+cpdef dict uneven(Grouper sorter, list groups)
 @cython.locals(doubtful=set, stack=list, seen=set, at=Py_ssize_t, i=Py_ssize_t, start=Py_ssize_t,
                k=Py_ssize_t, known=object)
-cpdef set told_apart(Sorter sorter, dict flows, object seeds, set ends)
+cpdef set told_apart(Grouper sorter, dict flows, object seeds, set ends)
 
 @cython.locals(v=Value, found=list, i=Py_ssize_t)
 cpdef list types_of(list values)
 cpdef set_zero(long long address, Py_ssize_t n)
 
-cdef class Left
+cdef class SavedLanes
 
-cdef class Kernel:
+cdef class TemplateKernel:
     cdef readonly Frame frame
     cdef readonly tuple made
     cdef tuple numbers
@@ -147,7 +147,7 @@ cdef class Kernel:
                    gathered="long long", kind=tuple, v=Value, values=list, n=Py_ssize_t, outs=list,
                    found=list, slot=tuple, given=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t,
                    place="long long")
-    cpdef list run_back(self, Left left, list seeds)
+    cpdef list run_back(self, SavedLanes left, list seeds)
 
 cdef class Source:
     cdef readonly Py_ssize_t index
@@ -176,19 +176,19 @@ cdef class Path:
     cdef public dict places
     cdef public dict opens
 
-@cython.locals(batch=Batch, state=State, plans=dict, known=dict, groups=dict, rest=list,
+@cython.locals(batch=FlushJob, state=State, plans=dict, known=dict, groups=dict, rest=list,
                live=list, members=list, parts=dict, wanted=tuple, name=tuple, k=Py_ssize_t,
                recent=list, row=tuple)
 cpdef tuple sort_strands(list batches, list lives, long long least, object key, object new)
 @cython.locals(v=Value, w=Value, values=list, others=list, i=Py_ssize_t, k=Py_ssize_t)
-cdef bint is_like(Batch batch, Batch other, tuple indices, list places) except -1
+cdef bint is_like(FlushJob batch, FlushJob other, tuple indices, list places) except -1
 @cython.locals(v=Value, i=Py_ssize_t, k=Py_ssize_t, values=list, found=list, numbers=list,
                whole=bint)
-cdef tuple signature_of(Batch batch, tuple indices, list places)
-@cython.locals(batch=Batch, v=Value, pattern=Path, part=tuple, begun=tuple, members=list, first=list, on=bint,
+cdef tuple signature_of(FlushJob batch, tuple indices, list places)
+@cython.locals(batch=FlushJob, v=Value, pattern=Path, part=tuple, begun=tuple, members=list, first=list, on=bint,
                i=Py_ssize_t, n=Py_ssize_t, found=list)
 cpdef tuple shared_by(list parts)
-@cython.locals(batch=Batch, v=Value, pattern=Path, entry=Source, members=list, part=tuple, row=tuple, size=Py_ssize_t,
+@cython.locals(batch=FlushJob, v=Value, pattern=Path, entry=Source, members=list, part=tuple, row=tuple, size=Py_ssize_t,
                i=Py_ssize_t, k=Py_ssize_t, start="long long", offset="long long",
                target="long long", rows=list, operands=list, sources=list, places=list, found=list,
                offsets=list)
@@ -197,34 +197,34 @@ cdef tuple gather_operands(list parts, object at, object dense)
 cdef object own_operand(list rows, Py_ssize_t k, object block)
 @cython.locals(k=Py_ssize_t, found=list)
 cdef list as_arrays(list operands, list rows, object block)
-@cython.locals(batch=Batch, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long")
+@cython.locals(batch=FlushJob, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long")
 cdef gather_rows(list members, tuple leaves, long long target, object dense, list found)
-@cython.locals(batch=Batch, v=Value, source="long long", place=Py_ssize_t)
+@cython.locals(batch=FlushJob, v=Value, source="long long", place=Py_ssize_t)
 cdef gather_parts(list members, Py_ssize_t i, Source entry, Py_ssize_t size,
                   long long target, object dense, list found, list offsets)
 @cython.locals(arg0=Py_ssize_t, n=Py_ssize_t, at=Py_ssize_t)
 cdef Py_ssize_t place_in(Source entry, Value v, list args) except? -1
 @cython.locals(members=list, part=tuple, pattern=Path, i=Py_ssize_t, k=Py_ssize_t, first=Py_ssize_t)
 cdef hand_out(list parts, list results)
-@cython.locals(batch=Batch, v=Value, r=Py_ssize_t)
+@cython.locals(batch=FlushJob, v=Value, r=Py_ssize_t)
 cdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
-@cython.locals(operands=list, code=Kernel, results=list, row=tuple, pattern=Path, members=list,
-               rows=list, first=Py_ssize_t, batch=Batch, v=Value, i=Py_ssize_t)
+@cython.locals(operands=list, code=TemplateKernel, results=list, row=tuple, pattern=Path, members=list,
+               rows=list, first=Py_ssize_t, batch=FlushJob, v=Value, i=Py_ssize_t)
 cpdef tuple run_strands(object weave, list parts, Py_ssize_t n, object dense)
-@cython.locals(woven=Left, segment=Segment, given=tuple, row=tuple, pattern=Path,
-               members=list, first=Py_ssize_t, found=tuple, batch=Batch)
+@cython.locals(woven=SavedLanes, segment=Segment, given=tuple, row=tuple, pattern=Path,
+               members=list, first=Py_ssize_t, found=tuple, batch=FlushJob)
 cpdef leave(object weave, list parts, Py_ssize_t n, tuple done, object kind, object lazy)
-@cython.locals(batch=Batch, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
+@cython.locals(batch=FlushJob, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
 cdef leave_rows(list members, Segment segment, tuple given, Py_ssize_t stride, Py_ssize_t first)
 cpdef bint park(Trace trace) except -1
 
 cdef class Inputs:
-    cdef Left left
+    cdef SavedLanes left
     cdef readonly Py_ssize_t stride
     cdef readonly list parts
     cdef list columns
 
-    @cython.locals(left=Left, k=Py_ssize_t, each=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t,
+    @cython.locals(left=SavedLanes, k=Py_ssize_t, each=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t,
                    end=Py_ssize_t, start=Py_ssize_t, pattern=Path)
     cdef object column(self, tuple row, tuple part)
     @cython.locals(found=list, columns=dict, part=tuple, pattern=Path, row=tuple)
@@ -242,7 +242,7 @@ cdef class Inputs:
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
 cpdef int call_with(Frame frame, tuple made, tuple numbers, tuple fit, list operands,
                     list outs, object words) except -2
-cdef class Left:
+cdef class SavedLanes:
     cdef readonly Py_ssize_t stride
     cdef readonly Py_ssize_t n
     cdef readonly object weave
@@ -268,7 +268,7 @@ cdef class Left:
     cdef object owner
     cdef long long start
 
-    @cython.locals(batch=Batch, v=Value, part=tuple, pattern=Path, first=Py_ssize_t,
+    @cython.locals(batch=FlushJob, v=Value, part=tuple, pattern=Path, first=Py_ssize_t,
                    end=Py_ssize_t, entered=list, values=list, types=list, shown=list, i=Py_ssize_t,
                    members=list)
     cdef take(self, list parts)
@@ -309,12 +309,12 @@ cdef class Left:
 
 @cython.locals(v=Value, start="long long", n=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t,
                r=Py_ssize_t, i=Py_ssize_t, row=Py_ssize_t, left=list, place=Py_ssize_t,
-               segment=Segment, last=Segment, woven=Left, marks=bytearray, slot=tuple,
+               segment=Segment, last=Segment, woven=SavedLanes, marks=bytearray, slot=tuple,
                number=Py_ssize_t)
 cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long source, bint wide,
                         object owner)
 @cython.locals(given=Inputs)
-cdef Left left_of(Segment segment)
+cdef SavedLanes left_of(Segment segment)
 @cython.locals(arrays=list, sizes=list, slab=list, k=Py_ssize_t, v=Value)
 cpdef tuple gather_tail(list slabs, object grows, object keeps, object join)
 @cython.locals(value=Value, leaf=Leaf, k=Py_ssize_t)

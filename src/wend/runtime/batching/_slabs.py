@@ -23,7 +23,7 @@ class Group:
     """Members of one structure that run together.
 
     at, count  where their numbers are in the sorter's sequence     leader     the first one
-    alone      one member, or members that are one     by_rows: see `Sorter.nodes`
+    alone      one member, or members that are one     by_rows: see `Grouper.nodes`
     n          rows, or places on the stack            lift: places on the stack, 0 for none
     seeds      arrays in which gradients of its values are collected
     seed       address of such an array, for what joins (0 for none)     wide: it is of float64
@@ -53,7 +53,7 @@ class Group:
         self.lift = 0 if self.by_rows or self.alone else self.n
 
 
-class Room:
+class BumpAllocator:
     """Memory of one flush, handed out from one end to the other."""
 
     def __init__(self):
@@ -271,7 +271,7 @@ def share_out(group, sorter, run):
         sorter.share_out(group.leader, run, group.seed, group.wide)
 
 
-class Kind:
+class GroupKind:
     """Groups of one kind in a flush: their rows, and the most that one of them has.
 
     lone, many     what runs those of one row, and the others: a `Rows`, None, or NOT_YET
@@ -305,7 +305,7 @@ def run_groups(run, sorter, groups, order, is_wide):
         if not group.node.joined:
             kind = known.get(number)
             if kind is None:
-                kind = known[number] = Kind()
+                kind = known[number] = GroupKind()
             kind.rows += group.n
             if group.n > kind.most:
                 kind.most = group.n
@@ -579,7 +579,7 @@ def shared_by(parts):
     return tuple(found)
 
 
-class Kernel:
+class TemplateKernel:
     """A function of a template in machine code, for operands of certain types.
 
     frame, made, numbers, fit     see `launch_at`     makes: (make, shape, dtype) of what it makes
@@ -679,7 +679,7 @@ class Kernel:
         return found, block
 
     def run_back(self, left, seeds):
-        """As `run`, for what strands have left (a `Left`) and gradients of these results.
+        """As `run`, for what strands have left (a `SavedLanes`) and gradients of these results.
 
         Nor is it done where results lie in others.
         """
@@ -907,7 +907,7 @@ def run_strands(weave, parts, n, dense):
 def leave(weave, parts, n, done, kind, lazy):
     """Let a later backward pass find its way from the wanted values of n strands.
 
-    done: what `run_strands` has returned     kind: of `Left`
+    done: what `run_strands` has returned     kind: of `SavedLanes`
     lazy: makes a path that waits for that
     """
     at = done[0]
@@ -962,7 +962,7 @@ def park(trace):
 class Inputs:
     """What strands that ran as one have read, and gradients may flow to: `Segment.inputs`.
 
-    left: the strands' `Left` until nothing can be computed from it any more     parts: of that
+    left: the lanes' `SavedLanes` until nothing can be computed from it any more     parts: of that
     columns: per part, by index of a leaf, its value, if that is the same for all strands of the
     part, or a list of theirs; None until somebody asks
     """
@@ -1095,7 +1095,7 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
     return launch_at(frame, made, start, values, numbers, fit)
 
 
-class Left:
+class SavedLanes:
     """What strands that ran as one leave for a backward pass, and the gradients that come to them.
 
     stride    numbers that each strand's values have     n     strands

@@ -16,7 +16,7 @@ from wend.runtime.batching.slabs import Unsuited, is_wide
 from wend.runtime.batching.templates import Template
 from wend.runtime.native import _launch_select
 
-_sort: Any = _grouper_select.select()
+_grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
@@ -170,7 +170,7 @@ class Execution(Forward):
             seed = ones(type_)
         else:
             seed = dense(np.asarray(seed))
-        _sort.add_bytes(
+        _grouper.add_bytes(
             target + int(self.offset[i]), _launch.address_of(seed), seed.nbytes, is_wide(seed.dtype)
         )
 
@@ -234,12 +234,12 @@ class Execution(Forward):
         if target:
             g = dense(g)
             at_byte = target + int(self.offset[at])
-            _sort.add_bytes(at_byte, _launch.address_of(g), g.nbytes, is_wide(g.dtype))
+            _grouper.add_bytes(at_byte, _launch.address_of(g), g.nbytes, is_wide(g.dtype))
 
     def target_of(self, base: int) -> int:
         """Where gradients of a value are added up; 0 for nowhere."""
         target = int(self.gradients[base])
-        if target & 1:  # see `_sort.Sorter.put_first`
+        if target & 1:  # see `_grouper.Grouper.put_first`
             target -= 1
             _slabs.set_zero(target, self.values[base].type.nbytes)
             self.gradients[base] = target

@@ -140,7 +140,9 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | No
     picks = tuple(function.picks)
     if own is None:
         inner = (None,) * len(makes)
-        return _slabs.Kernel(frame, made, words, fit, makes, picks, table, show, inner, NO_BLOCK)
+        return _slabs.TemplateKernel(
+            frame, made, words, fit, makes, picks, table, show, inner, NO_BLOCK
+        )
     apart = set(picks[:own])
     offsets: list[Any] = []
     space = 0
@@ -151,7 +153,7 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | No
         array = np.empty(shape, dtype)
         offsets.append((space, shape, dtype, array.strides))
         space += aligned(array.nbytes)
-    return _slabs.Kernel(
+    return _slabs.TemplateKernel(
         frame, made, words, fit, makes, picks, table, show, tuple(offsets), block_of(space)
     )
 

@@ -19,7 +19,7 @@ from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
-from wend.core._hot import Batch, Segment, Value
+from wend.core._hot import FlushJob, Segment, Value
 from wend.core.graph import PathGraph
 from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.calls import kernel_if_ready
@@ -67,7 +67,7 @@ class LazyPath(PathGraph):
             self.spent = {node.outputs[0] for node in self.nodes if node.grad}
 
 
-def lazy_path_of(batch: Batch, types: list[Any]) -> LazyPath:
+def lazy_path_of(batch: FlushJob, types: list[Any]) -> LazyPath:
     """The path of one flush.  types: of its values"""
     states, args = batch.states, batch.args
     return LazyPath(lambda: (states, types, args))
@@ -78,7 +78,7 @@ def is_off(step: Any) -> bool:
     return not step.linked
 
 
-def late_path_of(batch: Batch, leaves: list[int], types: list[Any]) -> LazyPath:
+def late_path_of(batch: FlushJob, leaves: list[int], types: list[Any]) -> LazyPath:
     """As `lazy_path_of`, where steps off the trie know the types of what they have made.
 
     Those on it know the types of what they have made last, and so are asked now.
@@ -105,7 +105,7 @@ def late_path_of(batch: Batch, leaves: list[int], types: list[Any]) -> LazyPath:
     return LazyPath(content)
 
 
-class Later:
+class DeferredBackward:
     """The backward pass of one flush, as its segment keeps it (`PathGraph.later`)."""
 
     def __init__(self, execution: Any, roots: list[int], leaves: dict[int, Value]) -> None:
@@ -185,7 +185,7 @@ def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> No
     for i in roots:
         values[i].requires_grad = True
     plan = ReferencePlan(path, frozenset(roots), frozenset(roots))
-    plan.run(Batch(path.states, values, path.args, None, segment.sites, 0, [], None))
+    plan.run(FlushJob(path.states, values, path.args, None, segment.sites, 0, [], None))
     segment.saved = values[roots[0]].segment.saved
     path.later = None
 

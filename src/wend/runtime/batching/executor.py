@@ -1,6 +1,6 @@
 """Runs what is pending off the trie by groups of regions, forward and backward.
 
-A flush of structure that does not come back is sorted natively (see `_sort.py`).  Each group then
+A flush of structure that does not come back is sorted natively (see `_grouper`).  Each group then
 gathers the rows that it reads from outside, and runs its structure's functions once.  A backward
 pass over what is pending runs at once, group by group in reverse: no node is looked at in Python.
 What is not covered here (writes in place, users' functions, a graph that is kept) is left to
@@ -16,7 +16,7 @@ from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.base.interrupts import is_interrupt
 from wend.core import _hot
-from wend.core._hot import Batch, LeafPrimitive, PrimitiveBase, Value
+from wend.core._hot import FlushJob, LeafPrimitive, PrimitiveBase, Value
 from wend.runtime.batching.backward import Execution
 from wend.runtime.batching.per_op import Alone
 from wend.runtime.batching.report import note
@@ -52,7 +52,7 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
         if g is not None and _hot.value_of(g).buffer is None:
             return None
         given[i] = None if g is None else _hot.value_of(g).buffer
-    batch = Batch(trace.states, trace.values, trace.args, trace.state, trace.sites, 0, [], None)
+    batch = FlushJob(trace.states, trace.values, trace.args, trace.state, trace.sites, 0, [], None)
     values = trace.values
     live = _hot.wanted(trace)
     try:
@@ -83,7 +83,7 @@ def open_among(values: list[Value], live: list[int]) -> list[int]:
     return [i for i in live if values[i].requires_grad and values[i].leaf is None]
 
 
-def execution_of(batch: Batch, read: Sequence[int]) -> Execution:
+def execution_of(batch: FlushJob, read: Sequence[int]) -> Execution:
     """What computes the values that are read, and more if it can.  Raises Unsuited."""
     try:
         return sorted_out(batch)
@@ -94,7 +94,7 @@ def execution_of(batch: Batch, read: Sequence[int]) -> Execution:
         return sorted_out(lean)
 
 
-def without_unread_steps(batch: Batch, read: Sequence[int]) -> Batch | None:
+def without_unread_steps(batch: FlushJob, read: Sequence[int]) -> FlushJob | None:
     """A flush without the steps of backward passes whose gradients nobody has or reads any more.
 
     None if there are none.  What reads such gradients, and is not read, goes as well.
@@ -116,14 +116,14 @@ def without_unread_steps(batch: Batch, read: Sequence[int]) -> Batch | None:
         return None
     kept.reverse()
     sites = batch.sites or {}
-    return Batch(
+    return FlushJob(
         [batch.states[k] for k in kept], batch.values, batch.args, batch.state,
         {new: sites[k] for new, k in enumerate(kept) if k in sites},
         batch.serial, batch.touched, batch.extra,
     )  # fmt: skip
 
 
-def sorted_out(batch: Batch) -> Execution:
+def sorted_out(batch: FlushJob) -> Execution:
     """Regions, or single ops where regions do not come back.  Raises Unsuited."""
     if BOOK.begin():
         try:
@@ -150,7 +150,7 @@ def allowed() -> bool:
     return settings.autobatch and not settings.deterministic
 
 
-def run_regions(batch: Batch, live: list[int]) -> bool:
+def run_regions(batch: FlushJob, live: list[int]) -> bool:
     """Compute the live values of a flush by groups; False if another executor has to.
 
     Where groups have failed, `batch.fault` says why: an error of an op has no line yet.

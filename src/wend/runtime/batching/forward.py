@@ -14,18 +14,31 @@ import numpy as np
 
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
-from wend.core._hot import Batch, Segment, Value
+from wend.core._hot import FlushJob, Segment, Value
 from wend.runtime.backend import NoMachineCode
 from wend.runtime.batching import _grouper_select, _slabs_select
-from wend.runtime.batching.deferred_backward import Later, LazyPath, late_path_of, lazy_path_of
+from wend.runtime.batching.deferred_backward import (
+    DeferredBackward,
+    LazyPath,
+    late_path_of,
+    lazy_path_of,
+)
 from wend.runtime.batching.report import Groups
 from wend.runtime.batching.signatures import BOOK, TERM, ops_of
-from wend.runtime.batching.slabs import Entry, Family, Layout, Room, Unsuited, is_ready, is_wide
+from wend.runtime.batching.slabs import (
+    Family,
+    GroupRunner,
+    SlabAllocator,
+    SlabLayout,
+    Unsuited,
+    is_ready,
+    is_wide,
+)
 from wend.runtime.batching.templates import Template
 from wend.runtime.native import _launch_select
 from wend.transforms.history import note_history
 
-_sort: Any = _grouper_select.select()
+_grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 #: A region of which a flush has one is run like those that there are more of, by native code, if it
@@ -38,13 +51,13 @@ class Forward:
 
     book = BOOK
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: FlushJob) -> None:
         book = self.book
         self.batch = batch
         self.values = batch.values
         n, self.n_steps = len(self.values), len(batch.states)
-        self.words = words = np.empty(_sort.words_for(n, self.n_steps), np.int64)
-        self.sorter = _sort.Sorter(words, n, self.n_steps)
+        self.words = words = np.empty(_grouper.words_for(n, self.n_steps), np.int64)
+        self.sorter = _grouper.Grouper(words, n, self.n_steps)
         self.region = words[:n]
         self.root, self.offset = words[2 * n : 3 * n], words[3 * n : 4 * n]
         self.data, self.gradients = words[4 * n : 5 * n], words[5 * n : 6 * n]
@@ -56,7 +69,7 @@ class Forward:
         self.passed = False  # whether a pass has left gradients in memory
         self.n_reached = 0
         self.with_gradients = False  # whether a backward pass follows
-        self.room = Room()
+        self.room = SlabAllocator()
         before = book.n
         if not self.sorter.scan(book.root, batch.states, self.values, batch.args):
             raise Unsuited
@@ -104,7 +117,7 @@ class Forward:
             if not is_ready(entry.template):
                 return None
             try:
-                entry.layout = Layout(entry, self.types_of(group), group.n)
+                entry.layout = SlabLayout(entry, self.types_of(group), group.n)
             except NoMachineCode:
                 entry.layout = False
         if not entry.layout or entry.calls_for(group.n) is None:
@@ -113,14 +126,14 @@ class Forward:
             return other
         return Family(self, group, entry, rows, most)
 
-    def entry_of_several(self, group: Any) -> Entry | None:
+    def entry_of_several(self, group: Any) -> GroupRunner | None:
         """What runs more members like a group's only one, if it may run this one: a stack of one.
 
         None if there have been no more, or its operands are better read where they lie.
         """
         node, first = group.node, group.leader
-        found: Entry | None = (node.template or {}).get(self.traits_of(group, False))
-        if found is None or type(found.layout) is not Layout:
+        found: GroupRunner | None = (node.template or {}).get(self.traits_of(group, False))
+        if found is None or type(found.layout) is not SlabLayout:
             return None
         types = [self.values[at].type for at in self.sorter.operands_of(first)]
         copied = [t.nbytes for t, same in zip(types, node.shared, strict=True) if not same]
@@ -143,7 +156,7 @@ class Forward:
             found.append(type_)
         return found
 
-    def entry_of(self, group: Any, types: list[Any] | None) -> Entry:
+    def entry_of(self, group: Any, types: list[Any] | None) -> GroupRunner:
         """What runs a group's structure.  A node keeps those it has used, by what tells them apart.
 
         types: see `types_of`, if they are known
@@ -152,11 +165,11 @@ class Forward:
         short = self.traits_of(group, group.n == 1 if group.by_rows else group.lift == 0)
         if node.template is None:
             node.template = {}
-        found: Entry | None = node.template.get(short)
+        found: GroupRunner | None = node.template.get(short)
         if found is None:
             template = make_template(group, types or self.types_of(group), *short[1:], self)
             numbers = [a for op in ops_of(node) for a in op.args]
-            found = node.template[short] = Entry(template, numbers)
+            found = node.template[short] = GroupRunner(template, numbers)
         return found
 
     def take_snapshots(self) -> None:
@@ -280,7 +293,7 @@ class Forward:
         """A value as an array of its own."""
         type_ = self.values[i].type
         made = np.empty(type_.dims, type_.dtype.numpy)
-        _sort.copy_bytes(_launch.address_of(made), self.address(i), made.nbytes)
+        _grouper.copy_bytes(_launch.address_of(made), self.address(i), made.nbytes)
         return made
 
     def leave_spent(self, wanted: list[int]) -> None:
@@ -297,7 +310,7 @@ class Forward:
         path = lazy_path_of(self.batch, types)
         self.n_reached = sum(self.sorter.reached)
         self.values = values = list(self.values)
-        path.wait(Later(self, roots, {i: values[i] for i in self.sorter.leaves}))
+        path.wait(DeferredBackward(self, roots, {i: values[i] for i in self.sorter.leaves}))
         segment = self.leave_segment(roots, path, types)
         note_history(segment, self.batch)
         for i in roots:  # they lead here: what they lead to must not lead back

@@ -21,7 +21,7 @@ from wend.core.body import Body
 from wend.core.graph import PathGraph
 from wend.runtime.batching.report import note, why_op_by_op
 from wend.runtime.numpy_executor.plan import ReferencePlan
-from wend.runtime.numpy_executor.runners import Step, graph_runner
+from wend.runtime.numpy_executor.runners import NodeRun, graph_runner
 from wend.transforms import whole as _whole  # noqa: F401  (makes the nodes that are bodies)
 from wend.transforms.batch import batch_graph, batched_rule
 
@@ -105,10 +105,10 @@ class GroupedPlan(ReferencePlan):
                         "this is a defect of Wend"
                     )
 
-    def levels(self) -> list[list[Step]]:
+    def levels(self) -> list[list[NodeRun]]:
         """Steps by depth: a step is deeper than all that it depends on."""
         depth: dict[int, int] = {}
-        levels: list[list[Step]] = []
+        levels: list[list[NodeRun]] = []
         for step in self.steps:
             step.frees = ()
             at = 0
@@ -125,7 +125,7 @@ class GroupedPlan(ReferencePlan):
             self.let_write(levels)
         return levels
 
-    def let_write(self, levels: list[list[Step]]) -> None:
+    def let_write(self, levels: list[list[NodeRun]]) -> None:
         """Let steps that write in place have their operand, where they are the last to use it."""
         needed = set(self.wanted | self.saved)
         for level in reversed(levels):
@@ -135,7 +135,7 @@ class GroupedPlan(ReferencePlan):
                     step.frees = (step.inputs[0],)
             needed.update(users)
 
-    def key(self, step: Step, env: list[Any], numbers: list[Any]) -> Any:
+    def key(self, step: NodeRun, env: list[Any], numbers: list[Any]) -> Any:
         """What members of a group have in common; None for what is better run alone."""
         prim = step.node.prim
         if prim.is_view or not step.inputs or not batches(prim):
@@ -155,7 +155,7 @@ class GroupedPlan(ReferencePlan):
             parts.append(tuple([x if x or type(x) is int else repr(x) for x in numbers]))
         return tuple(parts)
 
-    def run_group(self, group: list[Step], env: list[Any], numbers: list[Any]) -> None:
+    def run_group(self, group: list[NodeRun], env: list[Any], numbers: list[Any]) -> None:
         """Gather, run the batched op, hand out the rows."""
         first = group[0]
         flags = []
@@ -197,7 +197,7 @@ class GroupedPlan(ReferencePlan):
         super().finish(batch, env)
 
 
-def owners_of(groups: list[list[Step]]) -> dict[int, int]:
+def owners_of(groups: list[list[NodeRun]]) -> dict[int, int]:
     """Which group makes a value."""
     steps = ((k, step) for k, group in enumerate(groups) for step in group)
     return {o: k for k, step in steps for o in step.outputs}

@@ -188,7 +188,7 @@ def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> A
         return None
     try:
         n = len(types)
-        known = Bound(forward, types, numbers, n)
+        known = BoundFunction(forward, types, numbers, n)
         back, targets, seed_bytes, entries = NO_BOUND, [], 0, n + len(known.places)
         if template.n_given:
             (out, *_) = forward.out_types(types, numbers)
@@ -196,7 +196,7 @@ def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> A
             seed_bytes = aligned(out.nbytes)
         if backward is not None and template.n_given:
             types = template.gradient_types(types, numbers)
-            back = Bound(backward, types, numbers, len(types))
+            back = BoundFunction(backward, types, numbers, len(types))
             table = [*types, *backward.made_types(types, numbers)]
             entries = max(entries, len(table))
             targets = [
@@ -227,7 +227,7 @@ def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> A
     )  # fmt: skip
 
 
-class Bound:
+class BoundFunction:
     """A function bound to types.  Raises NoMachineCode if a part of it is no machine code."""
 
     def __init__(self, function: Any, types: list[Any], numbers: list[Any], n: int) -> None:
@@ -267,7 +267,7 @@ class Bound:
 
 
 #: Of no function.
-NO_BOUND = Bound(None, [], [], 0)
+NO_BOUND = BoundFunction(None, [], [], 0)
 
 
 def plain_words(frame: Any, made: Sequence[int], numbers: Sequence[Any]) -> list[int]:

@@ -15,7 +15,7 @@ from wend.runtime.batching.signatures import LARGEST_OPERAND, ROW, SHARED, ops_o
 from wend.runtime.batching.signatures import code as code_of
 from wend.transforms.rows import with_rows
 
-_sort: Any = _grouper_select.select()
+_grouper: Any = _grouper_select.select()
 
 #: Flushes that are remembered, of so many ops together at most: what is kept is freed out of cache.
 REMEMBERED, MOST_OPS = 32, 4_000
@@ -202,7 +202,7 @@ def why_unsuited(states: list[Any]) -> str:
             continue
         if state.is_step:
             return "it holds a backward pass"
-        if code_of(state.prim, state) == _sort.UNSUITED:
+        if code_of(state.prim, state) == _grouper.UNSUITED:
             prim = state.prim
             if prim.calls_user:
                 return f"{prim.name} is a user's function"

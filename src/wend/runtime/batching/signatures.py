@@ -15,7 +15,7 @@ from wend.base.shapes import contiguous_strides
 from wend.runtime.batching import _grouper_select
 from wend.transforms.rows import batches, holds_for, is_heavy, is_smooth, row_wise, with_rows
 
-_sort: Any = _grouper_select.select()
+_grouper: Any = _grouper_select.select()
 
 #: Nodes (offsets, templates) kept; beyond that all are forgotten.
 MOST_NODES = 20_000
@@ -23,8 +23,8 @@ MOST_TEMPLATES = 2048
 #: After so many flushes of new structure, so many are left to others.
 STRIKES = 4
 PAUSE, MOST_PAUSE = 64, 512  # each time twice as many
-#: So many flushes are a term, see `_sort.Node.mask`: a flush that was cut short leaves values to
-#: the next one that are never read outside again.
+#: So many flushes are a term, see `_grouper.GroupNode.mask`: a flush that was cut short leaves
+#: values to the next one that are never read outside again.
 TERM = 4
 #: Operands larger than this (bytes) are not copied together.
 LARGEST_OPERAND = 1 << 18
@@ -40,7 +40,7 @@ def words(n: int) -> Any:
     return np.empty(n, np.int64)
 
 
-_sort.ASK["words"] = words
+_grouper.ASK["words"] = words
 
 
 class Book:
@@ -63,13 +63,13 @@ class Book:
 
     def clear(self) -> None:
         """Forget all structure."""
-        self.root = _sort.Node(None, None, (), (), (), (), False, 0)
+        self.root = _grouper.GroupNode(None, None, (), (), (), (), False, 0)
         self.n = 0
         self.cells.clear()
         if not self.keeps or len(self.templates) > MOST_TEMPLATES:
             self.templates.clear()
-        _sort.OFFSETS.clear()
-        _sort.PLACES.clear()
+        _grouper.OFFSETS.clear()
+        _grouper.PLACES.clear()
 
     def begin(self) -> bool:
         """Before a flush is sorted; whether it is worth it."""
@@ -78,7 +78,7 @@ class Book:
             return False
         if (
             self.n > self.most_nodes
-            or len(_sort.OFFSETS) > MOST_NODES
+            or len(_grouper.OFFSETS) > MOST_NODES
             or len(self.templates) > MOST_TEMPLATES
         ):
             self.clear()
@@ -117,18 +117,18 @@ SINGLES = Book(1 / 8, 500, True)
 def code(prim: Any, state: Any) -> int:
     """What an op is, before its operands are looked at."""
     if prim.donates or prim.labels_leaf or prim.calls_user or not hasattr(prim, "params"):
-        return int(_sort.UNSUITED)
+        return int(_grouper.UNSUITED)
     if prim.is_composite and any(
         node.prim.donates or node.prim.calls_user for node in state.program.graph.nodes
     ):
-        return int(_sort.UNSUITED)
+        return int(_grouper.UNSUITED)
     if prim.is_view and getattr(prim, "dim", None) == 0:
-        return int(_sort.LEADING)
+        return int(_grouper.LEADING)
     if prim.joins_rows():
-        return int(_sort.JOIN)
+        return int(_grouper.JOIN)
     if any(entry != "T" and entry is not None and entry[0] == "L" for entry in prim.form):
-        return int(_sort.STARTER)
-    return int(_sort.PLAIN)
+        return int(_grouper.STARTER)
+    return int(_grouper.PLAIN)
 
 
 def offset(key: tuple[Any, ...]) -> int:
@@ -141,7 +141,7 @@ def offset(key: tuple[Any, ...]) -> int:
         strides, first = prim.strides(type_.dims, dense, *prim.arrange([None], list(args))[1:])
         if out.nbytes > 0 and tuple(strides) == contiguous_strides(out.dims):
             found = first * type_.dtype.itemsize
-    _sort.OFFSETS[key] = found
+    _grouper.OFFSETS[key] = found
     return found
 
 
@@ -211,7 +211,7 @@ def child(
                 kind = SHARED
         kinds.append(kind | role << 2)
         kept.append(with_rows(types[k], 0) if kind == ROW else types[k])
-    node = _sort.Node(
+    node = _grouper.GroupNode(
         parent, prim, tuple(refs), tuple(kinds), tuple(kept), tuple(args), state.requires_grad,
         state.n_out,
     )  # fmt: skip
@@ -277,6 +277,6 @@ def ops_of(node: Any) -> list[Any]:
     return found
 
 
-_sort.ASK["code"] = code
-_sort.ASK["offset"] = offset
-_sort.ASK["child"] = child
+_grouper.ASK["code"] = code
+_grouper.ASK["offset"] = offset
+_grouper.ASK["child"] = child

@@ -54,7 +54,7 @@ def wideness(dtype: Any) -> bool | None:
         return None
 
 
-class Room(_slabs.Room):  # type: ignore[misc]
+class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
     """Memory of one flush, handed out from one end to the other."""
 
     blocks: list[Any]
@@ -135,7 +135,7 @@ class Slab:
         return (rows, *self.dims[1:]) if self.size else self.dims
 
 
-class Entry:
+class GroupRunner:
     """What runs groups of one structure, and what has been found out about it."""
 
     __slots__ = ("calls", "layout", "numbers", "template")
@@ -144,7 +144,7 @@ class Entry:
         self.template = template
         self.numbers = numbers
         self.calls: dict[int, Any] = {}  # bound to numbers of rows
-        self.layout: Layout | bool | None = None  # False: cannot run on addresses
+        self.layout: SlabLayout | bool | None = None  # False: cannot run on addresses
 
     def calls_for(self, n: int) -> Any:
         """(forward, backward or None) for n rows; None if others have to run them."""
@@ -152,7 +152,7 @@ class Entry:
         if found is not None:
             return found
         template, numbers = self.template, self.numbers
-        assert type(self.layout) is Layout
+        assert type(self.layout) is SlabLayout
         types = template.widened(self.layout.types, n)
         try:
             forward, backward = fitted(template.forward, types, numbers), None
@@ -167,7 +167,7 @@ class Entry:
         return found
 
 
-class Layout(_slabs.Shape):  # type: ignore[misc]
+class SlabLayout(_slabs.Shape):  # type: ignore[misc]
     """How groups of one structure run on addresses, whatever their numbers of rows.
 
     slabs      of its values, by place: operands, results, their gradients, and what the backward
@@ -175,7 +175,7 @@ class Layout(_slabs.Shape):  # type: ignore[misc]
     sizes      of these, as `_slabs.Rows.lay_out` takes them
     """
 
-    def __init__(self, entry: Entry, types: list[Any], n: int) -> None:
+    def __init__(self, entry: GroupRunner, types: list[Any], n: int) -> None:
         """types: of operands of n rows.  Raises NoMachineCode if that cannot be."""
         template, numbers = entry.template, entry.numbers
         self.types = types
@@ -220,7 +220,7 @@ class Layout(_slabs.Shape):  # type: ignore[misc]
         self.slabs += [Slab(t, w, n) for t, w in zip(types, wider, strict=True)]
 
     def add_backward(
-        self, entry: Entry, types: list[Any], wider: list[Any], n: int, order: list[int]
+        self, entry: GroupRunner, types: list[Any], wider: list[Any], n: int, order: list[int]
     ) -> None:
         """Add what the backward function makes; what waits is kept for all groups."""
         template, function = entry.template, entry.template.backward

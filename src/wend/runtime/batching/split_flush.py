@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend.core import _hot
-from wend.core._hot import Batch, LeafPrimitive, PrimitiveBase, Record
+from wend.core._hot import FlushJob, LeafPrimitive, PrimitiveBase, Record
 from wend.core.graph import PathGraph
 from wend.runtime.batching import _grouper_select, executor
 from wend.runtime.batching.levels import GroupedPlan
@@ -17,13 +17,13 @@ from wend.runtime.batching.signatures import code
 from wend.runtime.repair import run_instead
 from wend.transforms.hooks import retaining
 
-_sort: Any = _grouper_select.select()
+_grouper: Any = _grouper_select.select()
 _PLAIN, _LEAF, _NODE, _INFERENCE = range(4)  # kinds of leaves, as `LeafPrimitive.grad`
 #: One of so many ops at most may be in the first part.
 RARE = 4
 
 
-def first_part(batch: Batch) -> set[int]:
+def first_part(batch: FlushJob) -> set[int]:
     """Positions of the ops to be run first, leaves not among them; empty if it is all one part."""
     states = batch.states
     if len(states) < executor.LONG or batch.extra is not None or retaining():
@@ -70,10 +70,10 @@ def _is_unsuited(state: Any) -> bool:
         return True
     if prim.region_code == 0:
         prim.region_code = code(prim, state) + 1
-    return bool(prim.region_code - 1 == _sort.UNSUITED)
+    return bool(prim.region_code - 1 == _grouper.UNSUITED)
 
 
-def run_in_parts(batch: Batch, live: list[int]) -> bool:
+def run_in_parts(batch: FlushJob, live: list[int]) -> bool:
     """Compute the live values of a flush in two parts; False if that does not help."""
     chosen = first_part(batch)
     if not chosen:
@@ -104,14 +104,14 @@ def run_in_parts(batch: Batch, live: list[int]) -> bool:
             if i in read:
                 rest.append(leaf_record(values[i], i))
     kept = sorted(made & (read | wanted))
-    run_grouped(Batch(first, values, args, None, sites[0], serial, batch.touched, None), kept)
+    run_grouped(FlushJob(first, values, args, None, sites[0], serial, batch.touched, None), kept)
     later = [i for i in live if i not in made]
     failed = [values[i].error for i in kept if values[i].buffer is None]
     if failed:
         for i in later:
             values[i].error = failed[0]
     elif later:
-        second = Batch(rest, values, args, None, sites[1], serial, [], None)
+        second = FlushJob(rest, values, args, None, sites[1], serial, [], None)
         if not executor.run_regions(second, later):
             run_instead(lambda: run_grouped(second, later), second, later)
     return True
@@ -121,13 +121,15 @@ def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]]
     """As `regions.backward_at_once`; what has two parts is computed before, at least."""
     found = executor.backward_at_once(trace, seeds)
     if found is None and trace.n and not trace.eager:
-        batch = Batch(trace.states, trace.values, trace.args, trace.state, None, 0, [], trace.extra)
+        batch = FlushJob(
+            trace.states, trace.values, trace.args, trace.state, None, 0, [], trace.extra
+        )
         if first_part(batch):
             _hot.flush(trace)
     return found
 
 
-def run_grouped(batch: Batch, live: list[int]) -> None:
+def run_grouped(batch: FlushJob, live: list[int]) -> None:
     """Compute the live values of a part op by op, or by groups of ops."""
     values, wanted = batch.values, frozenset(live)
     roots = frozenset(i for i in wanted if values[i].requires_grad and values[i].leaf is None)

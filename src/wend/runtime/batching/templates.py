@@ -14,7 +14,7 @@ from typing import Any
 from wend.base import defects
 from wend.base.devices import CPU
 from wend.core import _hot
-from wend.core._hot import Batch, Value
+from wend.core._hot import FlushJob, Value
 from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
 from wend.core.symbolic import ARG, DIM, Expr, args_in, substitute
 from wend.runtime.batching.calls import run_at_once
@@ -29,7 +29,7 @@ _NONE: frozenset[int] = frozenset()
 Ids = dict[int, int]
 
 
-class Function:
+class TemplateFunction:
     """Some values of a path as a plan: called with the arrays of its operands, it gives theirs.
 
     types, numbers: of the operands and run-time args, once, as an example
@@ -101,7 +101,7 @@ class Function:
                     for t, a in zip(types, arrays, strict=True)
                 ]
                 outs = [_hot.held(t, None) for t in self.made_types(types, numbers)]
-                self.plan.run(Batch([], values + outs, numbers, None, None, 0, [], None))
+                self.plan.run(FlushJob([], values + outs, numbers, None, None, 0, [], None))
                 table = arrays + [v.buffer for v in outs]
             found = [table[k] for k in self.picks]
         return [x.buffer if type(x) is Value else x for x in found]
@@ -291,8 +291,8 @@ class Template:
             if on
         }
         self.even = len(set(self.flows.values())) <= 1
-        self.backward: Function | None = None
-        self.tail: Function | None = None
+        self.backward: TemplateFunction | None = None
+        self.tail: TemplateFunction | None = None
         self.tails: dict[Any, Any] = {}  # see `later.tail_kernel`
         self.keeps: frozenset[int] = _NONE
         self.gives = False  # whether a backward pass has anything to hand on
@@ -305,7 +305,7 @@ class Template:
         if seeds and active:
             results += sorted(read_later(path, seeds, active) - set(results), reverse=True)
         self.n_results = len(results)
-        self.forward = Function(path, results, self.types, self.numbers)
+        self.forward = TemplateFunction(path, results, self.types, self.numbers)
         self.body: Any = None
         self.variants: dict[frozenset[int], Template] = {}
         if seeds and active:
@@ -375,7 +375,7 @@ class Template:
         n = len(self.types) + self.n_results
         used = {i for i in border if 0 <= i < n + self.n_given}
         if wanted:
-            self.backward = Function(path, wanted, types, self.numbers)
+            self.backward = TemplateFunction(path, wanted, types, self.numbers)
             nodes = live_nodes(path.nodes, set(wanted))
             used |= {i for node in nodes for i in node.inputs if i >= 0}
             used |= {i for i in wanted if i >= 0}
@@ -454,7 +454,7 @@ def tail_of(
     types: list[Any],
     numbers: list[Any],
     kept: Kept,
-) -> Function:
+) -> TemplateFunction:
     """The nodes as a function of the border.  types: of the border, flat where `kept` says so"""
     places = {i: k for k, i in enumerate(border)}
     made = list(dict.fromkeys(o for node in nodes for o in node.outputs))
@@ -503,7 +503,7 @@ def tail_of(
         exprs = tuple([over_border(e) for e in extents(path.shapes, o)])
         own.shapes[names[o]] = (exprs, dtype_of(path.shapes[o]))
     settle(own)
-    return Function(own, [names[i] for i in outputs], own.types, numbers)
+    return TemplateFunction(own, [names[i] for i in outputs], own.types, numbers)
 
 
 def asked_of(path: PathGraph) -> list[tuple[Any, ...]]:
@@ -571,4 +571,4 @@ def roles_of(nodes: list[Any]) -> list[int]:
     return [found[k] for k in range(len(found))]
 
 
-__all__ = ["Function", "Template"]
+__all__ = ["Template", "TemplateFunction"]

@@ -16,7 +16,7 @@ from wend.runtime.native.launcher import launcher as _launch
 from wend.runtime.numpy_executor.runners import runner_of
 
 if TYPE_CHECKING:
-    from wend.runtime.compiled.plan import Bound, CompiledPlan, Sized
+    from wend.runtime.compiled.plan import BoundPlan, CompiledPlan, Sized
 
 #: Work in bytes from which on other threads may run Python meanwhile.
 RELEASE_BYTES = 1 << 17
@@ -52,7 +52,7 @@ class Visit:
         return int(self.words[self.skeleton.n_terms + self.skeleton.at[name]])
 
 
-def frame_of(bound: Bound, memory: Any = None, address: int = 0) -> Any:
+def frame_of(bound: BoundPlan, memory: Any = None, address: int = 0) -> Any:
     """A frame: argument blocks for one execution at a time.
 
     memory, address: where its words are to lie; else it has some of its own
@@ -77,7 +77,7 @@ def frame_of(bound: Bound, memory: Any = None, address: int = 0) -> Any:
 class FrameMaker:
     """Says what is done with memory and arrays."""
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BoundPlan) -> None:
         self.bound = bound
         self.recipe = bound.plan.recipe
         self.skeleton = bound.skeleton
@@ -201,7 +201,7 @@ def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
     return leaf, lies, place, home, lies.offset, arena, words, packed_weights.patience(lies)
 
 
-class Owner(Visit):
+class BlockOwner(Visit):
     """What a frame needs of Python: dense copies, and host steps.
 
     It does not know the bound plan, which has the frame: neither waits for a collection.
@@ -235,7 +235,7 @@ class Owner(Visit):
         """
         return _UNREAD if array is None else np.require(array, None, ("C", "A", "E"))
 
-    def pack(self, value: Any, layout: packed_weights.Layout, address: int) -> int:
+    def pack(self, value: Any, layout: packed_weights.PanelLayout, address: int) -> int:
         """Where the panels of a value are that is used for the second time; 0 for nowhere."""
         library = self.plan.libraries[matmul.core_text(layout.dtype)]
         return packed_weights.pack(value, layout, library, address)
@@ -285,4 +285,4 @@ class Owner(Visit):
         return self.part(array, shape, dtype, value(layout.offset) * dtype.itemsize, strides)
 
 
-_launch.fill("owner", Owner)
+_launch.fill("owner", BlockOwner)

@@ -16,8 +16,8 @@ import numpy as np
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.symbolic_extents import Poly, known, product
 from wend.compiler.kernels.matmul import matmul
-from wend.compiler.parallel.partition import Form
-from wend.compiler.parallel.tasks import NO_EDGE, Schedule, keep_turned, schedule
+from wend.compiler.parallel.partition import Partition
+from wend.compiler.parallel.tasks import NO_EDGE, StagedTasks, keep_turned, schedule
 from wend.compiler.parallel.wavefronts import Round, accesses, rounds
 from wend.runtime.compiled.arena import ALIGNMENT, Placing
 from wend.runtime.native import _bind_select, _launch_select
@@ -44,9 +44,9 @@ class Skeleton:
     forms: of the kernels, by step     packable: steps whose right operand may be packed for good
     """
 
-    def __init__(self, plan: Any, forms: dict[int, Form], packable: tuple[int, ...]) -> None:
+    def __init__(self, plan: Any, forms: dict[int, Partition], packable: tuple[int, ...]) -> None:
         self.plan, self.recipe = plan, plan.recipe
-        self.schedules: dict[int, Schedule] = {
+        self.schedules: dict[int, StagedTasks] = {
             k: schedule(self.recipe.steps[k], form) for k, form in forms.items()
         }
         self.together = keep_turned({k: self.recipe.steps[k] for k in forms}, self.schedules)

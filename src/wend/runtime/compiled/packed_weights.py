@@ -27,7 +27,7 @@ MAX_ROWS = 4096
 SMALL, PATIENCE = 1 << 14, 16
 
 
-class Layout:
+class PanelLayout:
     """What panels hold: `offset` is in bytes from the value's start, strides are in elements.
 
     numbers   depth, columns, step, column     room: (make, shape, dtype) of memory for panels
@@ -49,23 +49,25 @@ class Layout:
 
 
 @lru_cache(4096)
-def layout(dtype: str, offset: int, depth: int, columns: int, step: int, column: int) -> Layout:
+def layout(
+    dtype: str, offset: int, depth: int, columns: int, step: int, column: int
+) -> PanelLayout:
     """The same object for the same layout."""
-    return Layout(dtype, offset, depth, columns, step, column)
+    return PanelLayout(dtype, offset, depth, columns, step, column)
 
 
-def patience(layout: Layout) -> int:
+def patience(layout: PanelLayout) -> int:
     """How often an operand is used before it is packed."""
     depth, columns, *_ = layout.numbers
     return PATIENCE if depth * columns < SMALL else 1
 
 
-class Panels:
+class PackedPanels:
     """Memory of one packed operand."""
 
     __slots__ = ("address", "memory")
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: PanelLayout) -> None:
         self.memory = _launch.new_array(*layout.room)
         self.address = aligned(_launch.address_of(self.memory))
         COUNTS["bytes"] += self.memory.nbytes
@@ -77,14 +79,14 @@ class Panels:
             COUNTS["bytes"] -= memory.nbytes
 
 
-def pack(value: Any, layout: Layout, library: Any, address: int) -> int:
+def pack(value: Any, layout: PanelLayout, library: Any, address: int) -> int:
     """Pack a held value's elements, which begin at `address`; returns where the panels are.
 
     0 if the value's memory may be written to from outside.
     """
     if value.extra is not None:
         return 0
-    panels = Panels(layout)
+    panels = PackedPanels(layout)
     words = layout.words.copy()
     words[0], words[5], words[6] = library.address("pack"), address, panels.address
     _launch.run_call(_launch.address_of(words), 5)

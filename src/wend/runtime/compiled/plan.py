@@ -27,10 +27,10 @@ from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.symbolic_extents import Poly, known
 from wend.compiler.kernels.matmul import matmul
 from wend.compiler.llvm_ir import jit
-from wend.compiler.parallel.partition import WHOLE, WORTH, Cutter, Form, cutter
+from wend.compiler.parallel.partition import WHOLE, WORTH, Partition, Partitioner, cutter
 from wend.compiler.pipeline import Recipe
 from wend.compiler.verifier import check
-from wend.core._hot import Batch
+from wend.core._hot import FlushJob
 from wend.runtime.backend import NoMachineCode
 from wend.runtime.compiled import packed_weights, threads
 from wend.runtime.compiled.arena import Placing
@@ -82,7 +82,7 @@ class CompiledPlan:
         function = recipe.function
         # Also those of which only extents are read: a plan is bound to the types of all of these.
         self.leaves = (*function.inputs, *shown_only(recipe))
-        self.bound: dict[Any, Bound | None] = {}
+        self.bound: dict[Any, BoundPlan | None] = {}
         self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
         self.program = np.empty(0, np.int64), 0  # see `tabulate.Row.program`
         found = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(self.kernels)]
@@ -128,9 +128,9 @@ class CompiledPlan:
         self.moving = Moving(recipe, [p for *_, c in cutters for p in c.polys])
         self.skeletons: dict[Any, Skeleton] = {}
         self.placings: dict[Any, Placing] = {}  # by the lifetimes of what is in the arena
-        self.homes: dict[Skeleton, Bound] = {}  # see `fitted`
-        #: The last of them, whether there were several threads then, and its `Bound.fit`.
-        self.last: tuple[Bound, bool, Any] | None = None
+        self.homes: dict[Skeleton, BoundPlan] = {}  # see `fitted`
+        #: The last of them, whether there were several threads then, and its `BoundPlan.fit`.
+        self.last: tuple[BoundPlan, bool, Any] | None = None
         #: Whether all of it is kernels that write where they are told.
         self.on_addresses = len(self.kernels) == len(recipe.steps) and all(
             result.owns for result in recipe.results
@@ -150,7 +150,7 @@ class CompiledPlan:
         place = self.recipe.function.extents.row.place
         return np.array([place(p) for p in polys], np.int64)
 
-    def way(self, rows: list[Any], worth: int) -> tuple[list[Cutter], np.ndarray]:
+    def way(self, rows: list[Any], worth: int) -> tuple[list[Partitioner], np.ndarray]:
         """What `_bind.cut_kernels` asks; worth: nanoseconds from which on a kernel is cut.
 
         rows: (which of the kernels, step, packable, cutter)
@@ -220,7 +220,7 @@ class CompiledPlan:
         _bind.evaluate(code, len(program), types, args, address, address + 8 * n)
         return numbers[:n]
 
-    def find(self, values: list[Any], args: list[Any]) -> Bound | None:
+    def find(self, values: list[Any], args: list[Any]) -> BoundPlan | None:
         """The plan bound to these sizes; None if they are left to the reference."""
         key = self.key(values, args)
         if key in self.bound:
@@ -235,7 +235,7 @@ class CompiledPlan:
             self.track.frames[key] = found.frame
         return found
 
-    def fitted(self, types: list[Any], args: list[Any]) -> tuple[Bound, Any]:
+    def fitted(self, types: list[Any], args: list[Any]) -> tuple[BoundPlan, Any]:
         """The plan bound to some sizes, and what its frame has to hold for these (`_launch.fit`).
 
         One frame serves all for which kernels are cut alike: there may be any number of rows.
@@ -253,7 +253,7 @@ class CompiledPlan:
             if home is None or words is None:
                 key = tuple([types[i] for i in self.leaves])
                 among = _launch.sizes_among(self.moving.places, args)
-                home = Bound(self, types, args, key, among, ROOMY)
+                home = BoundPlan(self, types, args, key, among, ROOMY)
                 words = home.words_for(home)
                 if words is not None:
                     if len(self.homes) >= MAX_BOUND:
@@ -268,7 +268,7 @@ class CompiledPlan:
             raise NoMachineCode from None
         return home, words
 
-    def bind(self, values: list[Any], args: list[Any]) -> Bound | None:
+    def bind(self, values: list[Any], args: list[Any]) -> BoundPlan | None:
         """As `find`, for somebody who keeps it."""
         return self.bind_to(values, args, *self.key(values, args))
 
@@ -277,14 +277,16 @@ class CompiledPlan:
         types = tuple([values[i].type for i in self.leaves])
         return types, _launch.sizes_among(self.moving.places, args)
 
-    def bind_to(self, values: list[Any], args: list[Any], types: Any, sizes: Any) -> Bound | None:
+    def bind_to(
+        self, values: list[Any], args: list[Any], types: Any, sizes: Any
+    ) -> BoundPlan | None:
         """As `bind`.  types, sizes: see `key`"""
         try:
-            return Bound(self, [v.type for v in values], args, types, sizes)
+            return BoundPlan(self, [v.type for v in values], args, types, sizes)
         except (Unbound, OverflowError, ZeroDivisionError):
             return None
 
-    def run(self, batch: Batch) -> bool:
+    def run(self, batch: FlushJob) -> bool:
         """Compute; False if the reference has to (a kernel noted a failure, say)."""
         outcome = _launch.run(self.track, batch)
         if outcome == 0:
@@ -360,7 +362,7 @@ class Sized(Visit):
     def find_form(self, several: bool) -> None:
         """How kernels are cut, and all numbers that argument blocks need; several: threads."""
         plan = self.plan
-        forms: dict[int, Form] = {}
+        forms: dict[int, Partition] = {}
         edges: list[int] = []
         packable: list[int] = []
         # Where nobody shares the parts, forms of all kinds of sizes are one.
@@ -390,7 +392,7 @@ class Sized(Visit):
         written = skeleton.tables.total(_launch.address_of(self.terms))
         self.release = skeleton.cut or 4 * written >= RELEASE_BYTES
 
-    def words_for(self, home: Bound) -> Any:
+    def words_for(self, home: BoundPlan) -> Any:
         """What a frame bound to other sizes has to hold for these: see `_launch.fit`.
 
         None if it does not serve them: there is too little memory.  Words that move are among them.
@@ -412,7 +414,7 @@ class Sized(Visit):
         )
 
 
-class Bound(Sized):
+class BoundPlan(Sized):
     """A plan for certain sizes.
 
     words: terms, places and a frame's memory (see `_bind.Tables`)     at: their address

@@ -10,7 +10,7 @@ from wend.base import defects
 from wend.base.errors import DefectError
 from wend.base.interrupts import is_interrupt
 from wend.core import _hot
-from wend.core._hot import Batch
+from wend.core._hot import FlushJob
 from wend.core.provenance import last_site
 from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.report import note
@@ -24,13 +24,13 @@ from wend.transforms.hooks import retaining
 _slabs: Any = _slabs_select.select()
 
 
-def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
+def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
     """`run_many`, which tells of defects when nothing is half done any more (slot of the core)."""
     with held_back():
         run_many(batches, lives)
 
 
-def run_many(batches: list[Batch], lives: list[list[int]]) -> None:
+def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
     """Compute what is wanted of each batch, those of one structure together.
 
     What is new, and what has nobody to go with, is one structure off the trie.  The first error
@@ -68,7 +68,7 @@ def run_many(batches: list[Batch], lives: list[list[int]]) -> None:
             defects.note(fault, site=last_site(batches[0].states, batches[0].sites))
 
 
-def sorted_out(batches: list[Batch], lives: list[list[int]], faults: list[Exception]) -> Any:
+def sorted_out(batches: list[FlushJob], lives: list[list[int]], faults: list[Exception]) -> Any:
     """Strands by structure, and (batch, what is wanted) of those that others have to run."""
     try:
         return _slabs.sort_strands(batches, lives, lanes.PASSED, KEY, Pattern)
@@ -112,13 +112,13 @@ def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
     return True
 
 
-def run_merged(rest: list[tuple[Batch, list[int]]], failure: Exception | None = None) -> None:
+def run_merged(rest: list[tuple[FlushJob, list[int]]], failure: Exception | None = None) -> None:
     """Run strands that are alone: by plans of their own, or all that have none as one structure.
 
     failure: of an op that ran before, to be raised in the end
     """
     new = []
-    apart: dict[Any, list[Batch]] = {}
+    apart: dict[Any, list[FlushJob]] = {}
     for batch, live in rest:
         if may_merge(batch, live):
             new.append((batch, live))
@@ -133,7 +133,7 @@ def run_merged(rest: list[tuple[Batch, list[int]]], failure: Exception | None = 
         raise failure
 
 
-def may_merge(batch: Batch, live: list[int]) -> bool:
+def may_merge(batch: FlushJob, live: list[int]) -> bool:
     """Whether a batch has no plan of its own that is ready, and can be run with others."""
     if batch.extra is not None or batch.touched or any(s.is_step for s in batch.states):
         return False
@@ -144,19 +144,19 @@ def may_merge(batch: Batch, live: list[int]) -> bool:
     return plan is None or plan.track is None
 
 
-def goes_alone(batch: Batch, live: list[int]) -> bool:
+def goes_alone(batch: FlushJob, live: list[int]) -> bool:
     """Whether there is machine code for a path by itself, or is going to be."""
     plan = plan_of(batch, live)
     return plan is None or plan.track is not None or not getattr(plan, "hopeless", True)
 
 
-def plan_of(batch: Batch, live: list[int]) -> Any:
+def plan_of(batch: FlushJob, live: list[int]) -> Any:
     """The plan of a path by itself, if it has been made."""
     plans = None if batch.state is None else batch.state.plans
     return None if plans is None else plans.get(tuple(live))
 
 
-def attempt(batch: Batch, live: list[int]) -> Exception | None:
+def attempt(batch: FlushJob, live: list[int]) -> Exception | None:
     """Run a batch; returns the error of an op."""
     try:
         _hot.slot("execute")(batch, live)

@@ -19,7 +19,7 @@ from wend.base import defects
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
-from wend.core._hot import Batch, Record, Segment, Value
+from wend.core._hot import FlushJob, Record, Segment, Value
 from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.calls import kernel_if_ready
 from wend.runtime.batching.deferred_backward import LazyPath, Ledger, compute_again
@@ -112,7 +112,7 @@ def reached_nodes(weave: Weave, seeded: frozenset[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-class Woven(_slabs.Left):  # type: ignore[misc]
+class Woven(_slabs.SavedLanes):  # type: ignore[misc]
     """What the strands of one run leave for the backward pass (`PathGraph.later`).
 
     Results go by their local numbers (`Pattern.locals`), values of a strand by their indices.
@@ -121,7 +121,7 @@ class Woven(_slabs.Left):  # type: ignore[misc]
     spent: frozenset[int]
     spent_in: dict[int, set[int]]
 
-    def note_depth(self, segment: Segment, batch: Batch) -> None:
+    def note_depth(self, segment: Segment, batch: FlushJob) -> None:
         """Warn of a history that grows through flushes whose backward pass has run."""
         note_history(segment, batch)
 
@@ -372,7 +372,7 @@ def filled(
 def strands_of(
     parts: list[tuple[Any, ...]], leaves: list[Value]
 ) -> Iterator[tuple[int, Pattern, list[Any], list[Value]]]:
-    """Of each strand its number, pattern, types and leaves.  parts, leaves: see `_slabs.Left`"""
+    """Number, pattern, types and leaves of each lane.  parts, leaves: see `_slabs.SavedLanes`"""
     for first, end, pattern, at, types in parts:
         n = len(pattern.leaves)
         for r in range(first, end):
@@ -386,7 +386,7 @@ def content_of(
     leaves: list[Value],
     loose: dict[int, list[Any]],
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """The content of the paths of several strands, one behind the other: see `_slabs.Left`."""
+    """The content of the paths of several lanes, one behind the other: see `_slabs.SavedLanes`."""
     found, patterns = [], []
     for r, pattern, types, entered in strands_of(parts, leaves):
         own = list(types)

@@ -21,7 +21,7 @@ import numpy as np
 
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
-from wend.core._hot import Batch, LeafPrimitive
+from wend.core._hot import FlushJob, LeafPrimitive
 from wend.ops.slicing import Select
 from wend.runtime.batching import _grouper_select, _slabs_select
 from wend.runtime.batching.calls import block_of, kernel_if_ready
@@ -41,7 +41,7 @@ from wend.runtime.compiled.arena import aligned
 from wend.runtime.native import _launch_select
 from wend.transforms.rows import batches as has_batching_rules
 
-_sort: Any = _grouper_select.select()
+_grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
@@ -57,10 +57,10 @@ MOST_WEAVES = 64
 MOST_REPEATED = 1 << 12
 
 #: The strands of one path that run together with others.
-Part = tuple["Pattern", list[Batch]]
+Part = tuple["Pattern", list[FlushJob]]
 
 
-class Entry(_slabs.Source):  # type: ignore[misc]
+class LaneOperand(_slabs.Source):  # type: ignore[misc]
     """An operand from outside: a leaf, rows of one that a view shows, or leaves joined by an op.
 
     What a view shows is an address, and what an op lays one behind the other is copied there.
@@ -80,10 +80,10 @@ class Entry(_slabs.Source):  # type: ignore[misc]
     def place(self, value: Any, args: list[Any]) -> int:
         """From which byte of a leaf's value the view shows it; -1 if it is not dense."""
         key = (self.prim, value.type, tuple(args[self.arg0 : self.arg0 + self.n_args]))
-        found = _sort.OFFSETS.get(key)
+        found = _grouper.OFFSETS.get(key)
         return offset(key) if found is None else int(found)
 
-    def shown(self, batch: Batch) -> Any:
+    def shown(self, batch: FlushJob) -> Any:
         """The rows as an array."""
         value = batch.values[self.leaf]
         if value.extra is not None:
@@ -101,14 +101,14 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
     locals     of the values that are made, by index: their numbers in weaves     numbers: back
     """
 
-    def __init__(self, batch: Batch, live: list[int]) -> None:
+    def __init__(self, batch: FlushJob, live: list[int]) -> None:
         self.live = live
         self.states = batch.states
         self.stride = len(batch.values)
         self.ops: list[Any] = []
-        self.entries: list[Entry] = []
+        self.entries: list[LaneOperand] = []
         self.args: list[int] = []  # places of the run-time args that are not part of an address
-        self.views: dict[int, Entry] = {}  # that are wanted, by index
+        self.views: dict[int, LaneOperand] = {}  # that are wanted, by index
         self.locals: dict[int, int] = {}
         self.opens: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.suited = self._read(batch, set(live))
@@ -117,11 +117,11 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         if self.suited:
             self.kin = kin_of(self)
 
-    def _read(self, batch: Batch, live: set[int]) -> bool:
+    def _read(self, batch: FlushJob, live: set[int]) -> bool:
         """Sort the steps into operands and ops; False if others have to run them."""
         leaves: list[int] = []
         roles: dict[int, int] = {}
-        views: dict[int, Entry] = {}
+        views: dict[int, LaneOperand] = {}
         entered: set[int] = set()
         for state in self.states:
             prim, first = state.prim, state.first
@@ -130,11 +130,11 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
                 leaves.append(first)
                 roles[first] = 2 | value.requires_grad | (4 if value.leaf is not None else 0)
                 continue
-            if state.is_step or state.mode.recompute or code(prim, state) == _sort.UNSUITED:
+            if state.is_step or state.mode.recompute or code(prim, state) == _grouper.UNSUITED:
                 return False
             ins = state.operand_indices()
             if ins and ins[0] in roles and is_leading(prim):
-                view = Entry(first, (ins[0],), roles[ins[0]] & 3, state)
+                view = LaneOperand(first, (ins[0],), roles[ins[0]] & 3, state)
                 if view.place(batch.values[ins[0]], batch.args) >= 0:
                     views[first] = view
                     if first in live:
@@ -142,7 +142,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
                     continue
             if first not in live and all(i in roles for i in ins) and lays_out(state, batch):
                 role = 2 | any(roles[i] & 1 for i in ins)
-                views[first] = Entry(first, tuple(ins), role)
+                views[first] = LaneOperand(first, tuple(ins), role)
                 continue
             if not has_batching_rules(prim, state.program):
                 return False
@@ -150,7 +150,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
                 if i in entered or (i not in roles and i not in views):
                     continue
                 entered.add(i)
-                self.entries.append(views.get(i) or Entry(i, (i,), roles[i]))
+                self.entries.append(views.get(i) or LaneOperand(i, (i,), roles[i]))
             self.ops.append(state)
             self.args.extend(range(state.arg0, state.arg0 + len(prim.size_mask)))
             for k in range(state.n_out):
@@ -302,7 +302,7 @@ def is_leading(prim: Any) -> bool:
     return bool(prim.is_view) and getattr(prim, "dim", None) == 0
 
 
-def lays_out(state: Any, batch: Batch) -> bool:
+def lays_out(state: Any, batch: FlushJob) -> bool:
     """Whether an op does nothing but to lay its operands one behind the other."""
     values, prim = batch.values, state.prim
     out = values[state.first].type
@@ -324,7 +324,7 @@ def lays_out(state: Any, batch: Batch) -> bool:
 
 
 def make_weave(
-    pattern: Pattern, members: list[Batch], roles: tuple[int, ...], shared: tuple[bool, ...]
+    pattern: Pattern, members: list[FlushJob], roles: tuple[int, ...], shared: tuple[bool, ...]
 ) -> Weave | None:
     """A weave of new structure."""
     values = members[0].values
@@ -337,7 +337,7 @@ def make_weave(
     return Weave(pattern, members[0], roles, shared, len(members))
 
 
-class Bound:
+class BoundLanes:
     """A weave for a certain number of strands."""
 
     def __init__(self, weave: Weave, n: int) -> None:
@@ -357,7 +357,7 @@ class Bound:
         self.gathered = block_of(space)
         self.kernel: Any = None
         self.inner: tuple[Any, ...] = ()  # of results that may lie in a block, see `Kernel`
-        self.slots: Any = None  # see `_slabs.Left`, as for the next
+        self.slots: Any = None  # see `_slabs.SavedLanes`, as for the next
         self.room: Any = None
 
     def find_slots(self, weave: Weave, results: list[Any]) -> None:
@@ -396,7 +396,7 @@ class Weave:
     def __init__(
         self,
         pattern: Pattern,
-        batch: Batch,
+        batch: FlushJob,
         roles: tuple[int, ...],
         shared: tuple[bool, ...],
         n: int,
@@ -422,7 +422,7 @@ class Weave:
         given = zip(self.exported, self.template.given, strict=True)
         self.given = tuple([k for k, on in given if on and self.template.body is not None])
         self.n_differentiable = sum(op.grad for op in nodes)
-        self.bound: dict[int, Bound] = {}
+        self.bound: dict[int, BoundLanes] = {}
         self.backward: dict[frozenset[int], Any] = {}
         self.sizes = [t.nbytes for t in self.types]
 
@@ -437,16 +437,16 @@ class Weave:
             for t, on in zip(self.types, self.shared, strict=True)
         ]
 
-    def bound_to(self, n: int) -> Bound:
+    def bound_to(self, n: int) -> BoundLanes:
         """What depends on the number of strands."""
         found = self.bound.get(n)
         if found is None:
             if len(self.bound) >= MOST_CALLS:
                 self.bound.clear()
-            found = self.bound[n] = Bound(self, n)
+            found = self.bound[n] = BoundLanes(self, n)
         return found
 
-    def compute(self, at: Bound, operands: list[Any]) -> tuple[list[Any] | None, Any]:
+    def compute(self, at: BoundLanes, operands: list[Any]) -> tuple[list[Any] | None, Any]:
         """As `Kernel.run_in_block`, as long as there is no machine code."""
         with np.errstate(all="ignore"):
             found: list[Any] = self.template.forward(operands, at.types, self.numbers)
@@ -454,10 +454,10 @@ class Weave:
 
 
 def region_of(
-    pattern: Pattern, batch: Batch, roles: tuple[int, ...], shared: tuple[bool, ...]
+    pattern: Pattern, batch: FlushJob, roles: tuple[int, ...], shared: tuple[bool, ...]
 ) -> Any:
     """A path as the region that templates are made of."""
-    node = _sort.Node(None, None, (), (), (), (), False, 0)
+    node = _grouper.GroupNode(None, None, (), (), (), (), False, 0)
     entered: set[int] = set()
     for state, refs in zip(pattern.ops, pattern.references(), strict=True):
         kinds: list[int] = []
@@ -472,7 +472,7 @@ def region_of(
             kinds.append((SHARED if shared[k] else STACK) | roles[k] << 2)
             types.append(batch.values[i].type)
         args = batch.args[state.arg0 : state.arg0 + len(state.prim.size_mask)]
-        node = _sort.Node(
+        node = _grouper.GroupNode(
             node, state.prim, refs, tuple(kinds), tuple(types), tuple(args),
             state.requires_grad, state.n_out,
         )  # fmt: skip

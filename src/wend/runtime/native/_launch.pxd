@@ -1,7 +1,7 @@
 # C types of `_launch.py` (Cython's pure-Python mode).
 cimport cython
 from wend.core._hot cimport (
-    Batch, Leaf, Record, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradients, held, slim,
+    FlushJob, Leaf, Record, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradients, held, slim,
     off_mode, passed, refreshed, wrap,
 )
 
@@ -201,19 +201,19 @@ cdef long long copy_view(long long target, long long source, Py_ssize_t size, lo
                          long long words) except -1
 
 @cython.locals(state=State, plans=dict, track=Track, pending=dict)
-cpdef execute(Batch batch, list live)
+cpdef execute(FlushJob batch, list live)
 
 @cython.locals(frame=Frame, values=list, args=list)
-cpdef int run(Track track, Batch batch) except -2
+cpdef int run(Track track, FlushJob batch) except -2
 
 @cython.locals(v=Value)
 cdef tuple sizes_of(Frame frame, list values, list args)
 
 @cython.locals(v=Value, shown=list, i=Py_ssize_t, source=int, k=Py_ssize_t)
-cdef hand_over(Track track, Frame frame, Batch batch, list values, list made)
+cdef hand_over(Track track, Frame frame, FlushJob batch, list values, list made)
 
 @cython.locals(made=list, types=list, arena="long long")
-cpdef int run_bound(Track track, Frame frame, Batch batch, list values, list args) except -2
+cpdef int run_bound(Track track, Frame frame, FlushJob batch, list values, list args) except -2
 
 cpdef long long take_arena(Frame frame) except -1
 
@@ -227,7 +227,7 @@ cdef source_of(Frame frame, list values, list made, list shown, int source, Py_s
 
 @cython.locals(v=Value, segment=Segment, older=Segment, inputs=dict, saved=dict,
                types=list, deep=bint, source=int, k=Py_ssize_t, at=Py_ssize_t)
-cpdef keep_segment(Track track, Frame frame, Batch batch, list values, list made, list shown)
+cpdef keep_segment(Track track, Frame frame, FlushJob batch, list values, list made, list shown)
 
 @cython.locals(k=Py_ssize_t, n=Py_ssize_t)
 cpdef moved(tuple row, list args)
@@ -259,5 +259,5 @@ cdef list operands_of(tuple row, Segment segment, dict seeds, dict totals)
 cdef bint append_operand(list values, list states, Value v) except -1
 
 @cython.locals(types=list, args=list, saved=dict, fresh=list, v=Value, t=Tensor, states=list,
-               batch=Batch)
+               batch=FlushJob)
 cdef list take_known(Trace trace, tuple row, Segment segment, list values)

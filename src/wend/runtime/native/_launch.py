@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from wend.base.errors import KernelFailure
 from wend.core._hot import (
-    Batch,
+    FlushJob,
     Segment,
     Value,
     ensure,
@@ -447,7 +447,7 @@ NO_WEIGHTS = []
 class Singles:
     """A flush of single ops: values, and addresses of words and operands of its sorter.
 
-    words     see `_sort.Sorter`     pool     its `pool`
+    words     see `_grouper.Grouper`     pool     its `pool`
 
     cells     per op; None for what others run
     firsts    address of a word per op: where its results begin     seeds: its value's gradient;
@@ -1160,7 +1160,7 @@ def take_known(trace, row, segment, values):
         values.append(v)
         fresh.append(wrap(v))
     states = row[10]
-    batch = Batch.__new__(Batch)
+    batch = FlushJob.__new__(FlushJob)
     batch.states = states
     batch.values = values
     batch.args = args

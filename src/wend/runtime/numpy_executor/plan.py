@@ -12,13 +12,13 @@ from wend.base.collecting import CollectionPaused
 from wend.base.errors import DefectError
 from wend.base.interrupts import is_interrupt
 from wend.core import _hot
-from wend.core._hot import Batch, Segment, Storage
+from wend.core._hot import FlushJob, Segment, Storage
 from wend.core.graph import Node, PathGraph, n_ops, path_at
 from wend.core.provenance import last_site, locate, site_of
 from wend.core.whole import Headroom
 from wend.runtime.donation import Lending
 from wend.runtime.native.launcher import launcher
-from wend.runtime.numpy_executor.runners import Step, can_fail, run_plainly
+from wend.runtime.numpy_executor.runners import NodeRun, can_fail, run_plainly
 from wend.transforms.differentiate import saved_ids
 from wend.transforms.history import note_history
 
@@ -76,7 +76,7 @@ class ReferencePlan:
         for i, k in last.items():
             if i not in keep:
                 frees[k].append(i)
-        self.steps = [Step(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)]
+        self.steps = [NodeRun(node, tuple(f)) for node, f in zip(nodes, frees, strict=True)]
         self.n_ops = sum(map(n_ops, nodes)) if path.short else len(nodes)
         turned = read_turned(path)
         if turned:
@@ -97,13 +97,13 @@ class ReferencePlan:
         self.steps = []
         self.saved = frozenset()
 
-    def restore(self, batch: Batch, short: bool = True) -> None:
+    def restore(self, batch: FlushJob, short: bool = True) -> None:
         """Make again what was let go of.  short: whether a path of whole composites will do"""
         if self.path is None or (self.path.short and not short):
             with CollectionPaused():
                 self.prepare(path_at(batch.states, batch.values, batch.args))
 
-    def run(self, batch: Batch) -> None:
+    def run(self, batch: FlushJob) -> None:
         """Compute.  Where an op refuses its values, mark what failed and undo later rebindings.
 
         Any other failure is a defect: all is computed again from the leaves, and it is noted.
@@ -139,7 +139,7 @@ class ReferencePlan:
                 self.hand_over(batch, env, volatile)
             raise
 
-    def hand_over(self, batch: Batch, env: list[Any], volatile: bool) -> None:
+    def hand_over(self, batch: FlushJob, env: list[Any], volatile: bool) -> None:
         """Give what has been computed to its values.  volatile: memory known outside is a leaf"""
         if volatile:
             self.part_from_memory(batch.values, env)
@@ -166,7 +166,7 @@ class ReferencePlan:
         for step in self.steps:
             step.call(env, types, args)
 
-    def finish(self, batch: Batch, env: list[Any]) -> None:
+    def finish(self, batch: FlushJob, env: list[Any]) -> None:
         """Hand the results to their values; last, so that a value that is held has its segment."""
         values = batch.values
         roots = [i for i in self.roots if values[i].requires_grad and values[i].leaf is None]
@@ -177,7 +177,7 @@ class ReferencePlan:
             if value.buffer is None and env[i] is not None:
                 value.buffer = _as_array(env[i])
 
-    def _keep_segment(self, batch: Batch, env: Any, roots: list[int]) -> None:
+    def _keep_segment(self, batch: FlushJob, env: Any, roots: list[int]) -> None:
         values = batch.values
         # Numbered by its end: a segment of another thread that this one uses is older.
         segment = Segment(_hot.fresh_serial(), self.path)
@@ -206,13 +206,13 @@ class ReferencePlan:
 
     # -- failures ---------------------------------------------------------------------------
 
-    def run_plainly(self, batch: Batch) -> None:
+    def run_plainly(self, batch: FlushJob) -> None:
         """Compute by rules alone, one op after the other: see `_run_around_failures`."""
         with np.errstate(all="ignore"):
             self._run_around_failures(batch, [v.type for v in batch.values])
 
     def _run_around_failures(
-        self, batch: Batch, types: list[Any], fault: BaseException | None = None
+        self, batch: FlushJob, types: list[Any], fault: BaseException | None = None
     ) -> None:
         """Compute by rules alone what can be computed, and mark the rest.
 
@@ -261,7 +261,7 @@ class ReferencePlan:
         if first is not None:
             raise first
 
-    def _cause(self, step: Step, error: Exception, batch: Batch) -> BaseException:
+    def _cause(self, step: NodeRun, error: Exception, batch: FlushJob) -> BaseException:
         """The error of an op, with the user's line; a DefectError if it is not the user's."""
         name = step.node.prim.name
         if not isinstance(error, MemoryError) and not (
@@ -274,7 +274,7 @@ class ReferencePlan:
             error = fault
         return locate(error, name, batch, step.outputs[0], self.path)
 
-    def _note(self, fault: BaseException, batch: Batch) -> None:
+    def _note(self, fault: BaseException, batch: FlushJob) -> None:
         """Note a failure that computing by rules alone did not meet; too little memory is none."""
         if isinstance(fault, (MemoryError, RecursionError)):
             return
@@ -286,12 +286,12 @@ class ReferencePlan:
         defects.note(fault, f"the step of {step.node.prim.name}", site)
 
 
-def failing_step(fault: BaseException) -> Step | None:
+def failing_step(fault: BaseException) -> NodeRun | None:
     """The step of a plan that was being run when an exception was raised, if one was."""
     at = fault.__traceback__
     while at is not None:
         step = at.tb_frame.f_locals.get("step")
-        if type(step) is Step:
+        if type(step) is NodeRun:
             return step
         at = at.tb_next
     return None
@@ -306,7 +306,7 @@ def check_type(node: Node, array: Any, type_: Any) -> None:
         )
 
 
-def _position(step: Step, path: PathGraph) -> int:
+def _position(step: NodeRun, path: PathGraph) -> int:
     """Dense index at which the failing op was recorded."""
     if step.outputs[0] >= 0:
         return step.outputs[0]
@@ -318,7 +318,7 @@ def _position(step: Step, path: PathGraph) -> int:
     return count
 
 
-def undo(batch: Batch, env: list[Any], failed: dict[int, BaseException], position: int) -> None:
+def undo(batch: FlushJob, env: list[Any], failed: dict[int, BaseException], position: int) -> None:
     """Handles rebound since the failing op return to the value they had before it.
 
     So does the data that handles share; they come to it when they are next used.

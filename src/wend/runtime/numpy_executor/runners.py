@@ -93,7 +93,7 @@ def can_fail(program: Any) -> bool:
     return graph is not None and any(can_fail(node.program) for node in graph.nodes)
 
 
-class Step:
+class NodeRun:
     """One node, with all that running it needs."""
 
     __slots__ = (
@@ -180,7 +180,7 @@ def _make_graph_runner(graph: Graph) -> Callable[[list[Any], Any, Any], list[Any
     frees: list[list[int]] = [[] for _ in graph.nodes]
     for i, k in last.items():
         frees[k].append(i)
-    steps = [Step(node, tuple(f)) for node, f in zip(graph.nodes, frees, strict=True)]
+    steps = [NodeRun(node, tuple(f)) for node, f in zip(graph.nodes, frees, strict=True)]
     room = [None] * (graph.size - graph.n_inputs)
     results = graph.outputs
 

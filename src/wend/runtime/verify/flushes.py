@@ -23,7 +23,7 @@ from wend.base import config
 from wend.base.dtypes import from_numpy
 from wend.base.errors import DefectError
 from wend.core import _hot
-from wend.core._hot import Batch, Segment, Value
+from wend.core._hot import FlushJob, Segment, Value
 from wend.core.graph import PathGraph
 from wend.core.provenance import last_site, locate
 from wend.runtime.numpy_executor.plan import ReferencePlan
@@ -38,7 +38,7 @@ from wend.runtime.verify.plans import (
     verify,
 )
 from wend.transforms.differentiate import segment_step
-from wend.transforms.quick import NOTHING, Whole
+from wend.transforms.quick import NOTHING, WholePass
 
 #: Gradients by id of what they belong to.
 Gradients = dict[int, Any]
@@ -70,7 +70,7 @@ class Shadow:
         roots = frozenset(seeds)
         done = self.run(roots, roots)
         order = tuple(sorted(seeds))
-        part = Whole(self.path, order, ()).part
+        part = WholePass(self.path, order, ()).part
         if done is None or part is None:
             return None if done is None else {}
         env = done[1]
@@ -92,7 +92,7 @@ class Shadow:
 _shadows: dict[int, Shadow] = {}
 
 
-def shadow_of(batch: Batch) -> Shadow:
+def shadow_of(batch: FlushJob) -> Shadow:
     """Copies of what a flush begins with."""
     path = PathGraph(batch.states, batch.values, batch.args)
     leaves = {i: batch.values[i].buffer for i, _ in path.leaves}
@@ -100,7 +100,7 @@ def shadow_of(batch: Batch) -> Shadow:
     return Shadow(path, copies, [v.type for v in batch.values], list(batch.args))
 
 
-def execute(batch: Batch, live: list[int]) -> None:
+def execute(batch: FlushJob, live: list[int]) -> None:
     """Compute the live values of a flush, and raise DefectError if they are not the reference's."""
     shadow = shadow_of(batch)
     done = shadow.run(frozenset(live), frozenset())
@@ -115,7 +115,7 @@ def execute(batch: Batch, live: list[int]) -> None:
         compare(batch, live, shadow, *done)
 
 
-def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
+def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
     """As `execute`, for what several fibers have pending."""
     shadows = [shadow_of(batch) for batch in batches]
     done = [s.run(frozenset(live), frozenset()) for s, live in zip(shadows, lives, strict=True)]
@@ -125,7 +125,7 @@ def execute_many(batches: list[Batch], lives: list[list[int]]) -> None:
             compare(batch, live, shadow, *row)
 
 
-def verify_plan(batch: Batch, live: list[int]) -> None:
+def verify_plan(batch: FlushJob, live: list[int]) -> None:
     """Hold the plan that the launcher is going to run against the reference: it names the op."""
     plans = None if batch.state is None else batch.state.plans
     plan = None if plans is None else plans.get(tuple(live))
@@ -134,7 +134,7 @@ def verify_plan(batch: Batch, live: list[int]) -> None:
         verify(compiled, batch)
 
 
-def compare(batch: Batch, live: list[int], shadow: Shadow, plan: Any, env: list[Any]) -> None:
+def compare(batch: FlushJob, live: list[int], shadow: Shadow, plan: Any, env: list[Any]) -> None:
     """Raise DefectError, with the user's line, for the first value that is another one."""
     terms, widths = terms_of_sums(plan, env, batch), narrowest(plan, env)
     for i in sorted(live):
@@ -166,7 +166,7 @@ def apart(found: Any, expected: Any) -> str:
 # -- backward passes ----------------------------------------------------------------------------
 
 
-def check_gradients(batch: Batch, seeds: Gradients, found: Iterable[tuple[int, Any]]) -> None:
+def check_gradients(batch: FlushJob, seeds: Gradients, found: Iterable[tuple[int, Any]]) -> None:
     """Raise DefectError if a backward pass that ran with its flush gave other gradients."""
     shadow = _shadows.get(id(batch.values))
     expected = None if shadow is None else shadow.gradients(seeds)

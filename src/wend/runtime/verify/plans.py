@@ -8,7 +8,7 @@ import numpy as np
 
 from wend.base import defects
 from wend.base.errors import DefectError
-from wend.core._hot import Batch
+from wend.core._hot import FlushJob
 from wend.core.provenance import locate
 from wend.ops.arithmetic import Div
 from wend.ops.reduce import Sum
@@ -19,7 +19,7 @@ from wend.runtime.numpy_executor.plan import ReferencePlan
 TOLERANCE = {2: 2e-2, 4: 2e-4, 8: 1e-9}
 
 
-def verify(compiled: Any, batch: Batch) -> None:
+def verify(compiled: Any, batch: FlushJob) -> None:
     """Raise DefectError, with the user's line, if machine code computes something else."""
     reference = compiled.reference
     expected = expect(reference, batch)
@@ -44,7 +44,7 @@ def verify(compiled: Any, batch: Batch) -> None:
     raise locate(fault, node.prim.name, batch, wrong, reference.path)
 
 
-def expect(reference: ReferencePlan, batch: Batch) -> list[Any] | None:
+def expect(reference: ReferencePlan, batch: FlushJob) -> list[Any] | None:
     """What the reference computes, every value of it; None if an op refuses its values."""
     values = batch.values
     leaves = {i: np.array(values[i].buffer) for i in reference.leaves}
@@ -79,7 +79,9 @@ def call(step: Any, env: list[Any], types: list[Any], args: list[Any]) -> None:
         step.frees, step.donates = frees, donates
 
 
-def terms_of_sums(reference: ReferencePlan, expected: list[Any], batch: Batch) -> dict[int, float]:
+def terms_of_sums(
+    reference: ReferencePlan, expected: list[Any], batch: FlushJob
+) -> dict[int, float]:
     """By value that is a sum, its largest term: terms that cancel leave the rounding of these.
 
     A mean is a sum that is divided and rounded to its type: what that makes of the term counts.
@@ -107,7 +109,7 @@ def magnitude(a: Any) -> float:
 
 
 def first_wrong(
-    reference: ReferencePlan, batch: Batch, expected: list[Any], terms: dict[int, float]
+    reference: ReferencePlan, batch: FlushJob, expected: list[Any], terms: dict[int, float]
 ) -> int | None:
     """The first value in order that machine code computes differently, if all are stored."""
     from wend.runtime.compiled.plan import compile_plan

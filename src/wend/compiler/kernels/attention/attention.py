@@ -36,19 +36,19 @@ from wend.compiler.codegen.philox import uniform_run
 from wend.compiler.kernels.matmul import matmul
 from wend.compiler.kernels.matmul.macrokernel import arguments
 from wend.compiler.kernels.matmul.matmul import PACK, PRODUCT, accumulator
-from wend.compiler.kernels.matmul.microkernel import Shape, lane_mask
-from wend.compiler.kernels.matmul.packing import SOURCES, Source
+from wend.compiler.kernels.matmul.microkernel import TileConfig, lane_mask
+from wend.compiler.kernels.matmul.packing import SOURCES, ElementReader
 from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.jit import Target, host
 from wend.compiler.llvm_ir.text import Module
-from wend.compiler.llvm_ir.values import Value
+from wend.compiler.llvm_ir.values import SsaValue
 
 __all__ = [
     "BLOCK_ROWS",
     "NUMBERS",
     "PLAIN_ROWS",
     "SIZES",
-    "Form",
+    "AttentionVariant",
     "Writer",
     "row_elements",
     "strides_of",
@@ -74,7 +74,7 @@ def strides_of(operands: str) -> str:
 Matrix = tuple[str, str, str]
 
 
-class Result(NamedTuple):
+class ResultRows(NamedTuple):
     """Rows of a result, and elements to the next one: in memory, and where they are summed up."""
 
     place: str
@@ -83,7 +83,7 @@ class Result(NamedTuple):
     row: str
 
 
-class Form(Record):
+class AttentionVariant(Record):
     """What the code of an attention depends on.
 
     mask: the mask's dtype, or None     integers: which of the numbers come as integers
@@ -100,17 +100,17 @@ class Form(Record):
         """The type that is computed with."""
         return dtypes.float64 if self.dtype is dtypes.float64 else dtypes.float32
 
-    def shape(self, target: Target | None = None) -> Shape:
+    def shape(self, target: Target | None = None) -> TileConfig:
         """The tiles of its products."""
-        return Shape.of(target or host(), SOURCES[accumulator(self.dtype.name)][0])
+        return TileConfig.of(target or host(), SOURCES[accumulator(self.dtype.name)][0])
 
 
-def block_columns(shape: Shape) -> int:
+def block_columns(shape: TileConfig) -> int:
     """Keys in a block."""
     return BLOCK_PANELS * shape.panel
 
 
-def row_elements(shape: Shape) -> int:
+def row_elements(shape: TileConfig) -> int:
     """Elements from one row of a block of scores to the next: the last panels may be wider."""
     return block_columns(shape) + 2 * shape.panel + 2 * shape.lanes
 
@@ -118,7 +118,7 @@ def row_elements(shape: Shape) -> int:
 class Writer:
     """Writes a function of attention: products, rows of scores, masks, draws."""
 
-    def __init__(self, name: str, form: Form, names: list[str], pointers: str) -> None:
+    def __init__(self, name: str, form: AttentionVariant, names: list[str], pointers: str) -> None:
         self.form = form
         self.target = host()
         self.shape = form.shape(self.target)
@@ -127,7 +127,7 @@ class Writer:
         self.block = self.f.let(f"alloca [{len(PRODUCT)} x i64], align 64")
         self.a = arguments(self.f, names, pointers)
         self.size = str(self.shape.size)
-        self.source = Source(self.shape, form.dtype.name)
+        self.source = ElementReader(self.shape, form.dtype.name)
         self.narrow = not self.source.same
         self.scratch_end = self.a["scratch"]
         self.product_scratch = self.room(str(matmul.scratch_bytes(form.wide.name)))
@@ -183,7 +183,7 @@ class Writer:
             x = self.source.gathered(f, here, step, mask)
             b.mask = mask
             to = f.at(room, f.mul(f.add(f.mul(r, length), c), self.size))
-            b.store(Value(x, self.form.wide), to)
+            b.store(SsaValue(x, self.form.wide), to)
         return room, length, "1"
 
     def rooms(self, sizes: dict[str, tuple[str, str]]) -> dict[str, str | None]:
@@ -193,14 +193,16 @@ class Writer:
         f = self.f
         return {n: self.room(f.mul(f.mul(*size), self.size)) for n, size in sizes.items()}
 
-    def result(self, name: str, i: str, j: str, row: str, length: str, room: str | None) -> Result:
+    def result(
+        self, name: str, i: str, j: str, row: str, length: str, room: str | None
+    ) -> ResultRows:
         """Where rows of a result are computed from one on, which lie in memory or in `room`."""
         f, step = self.f, self.a[name + "_row"]
         place = f.at(self.start(name, i, j), f.mul(f.mul(row, step), str(self.source.size)))
         sums = (place, step) if room is None else (room, length)
-        return Result(place, step, *sums)
+        return ResultRows(place, step, *sums)
 
-    def write_narrow(self, made: Result, rows: str, length: str) -> None:
+    def write_narrow(self, made: ResultRows, rows: str, length: str) -> None:
         """Put rows that were computed elsewhere into memory in the operands' type."""
         f, small = self.f, str(self.source.size)
         with f.loop("0", rows) as r, f.loop("0", length, str(self.shape.lanes)) as c:
@@ -209,7 +211,7 @@ class Writer:
             x = b.load(f.at(made.sums, f.mul(f.add(here, c), self.size)), self.form.wide)
             b.store(b.convert(x, self.form.dtype), f.at(made.place, f.mul(f.add(there, c), small)))
 
-    def clear_rows(self, made: Result, rows: str, length: str) -> None:
+    def clear_rows(self, made: ResultRows, rows: str, length: str) -> None:
         """Set rows of what is computed to 0."""
         with self.f.loop("0", rows) as r:
             self.clear(self.f.at(made.sums, self.f.mul(self.f.mul(r, made.row), self.size)), length)
@@ -296,7 +298,7 @@ class Writer:
         end = f.minimum(self.visible(row), last)
         return f.select(f.is_("slt", end, column), column, end)
 
-    def score(self, b: VectorBuilder, x: Value, mask_at: str, column: str) -> Value:
+    def score(self, b: VectorBuilder, x: SsaValue, mask_at: str, column: str) -> SsaValue:
         """Scores from products: scaled, with the mask. mask_at: where its row begins"""
         f, a, form = self.f, self.a, self.form
         x = b.mul(x, b.spread(a["scale"], form.wide))
@@ -324,8 +326,8 @@ class Writer:
         f.label(f"read.{number}")
         read = f.let(f"phi {kind} [ {near.name}, %near.{number} ], [ {far.name}, %far.{number} ]")
         if form.mask is dtypes.bool_:
-            return b.select(Value(read, dtypes.bool_), x, b.number(float("-inf"), form.wide))
-        return b.add(x, Value(read, form.wide))
+            return b.select(SsaValue(read, dtypes.bool_), x, b.number(float("-inf"), form.wide))
+        return b.add(x, SsaValue(read, form.wide))
 
     def mask_row(self, i: str, j: str, row: str) -> str:
         """Where the row of the mask begins that belongs to a row of scores."""
@@ -336,7 +338,7 @@ class Writer:
         offset = f.add(offset, f.mul(row, a["mask_row"]))
         return f.at(a["mask"], f.mul(offset, str(self.form.mask.itemsize)))
 
-    def factors(self, b: VectorBuilder, entry: str, row: str, column: str) -> Value:
+    def factors(self, b: VectorBuilder, entry: str, row: str, column: str) -> SsaValue:
         """What dropout multiplies the weights from a place on by."""
         f, a = self.f, self.a
         place = f.add(f.mul(f.add(f.mul(entry, a["rows"]), row), a["columns"]), column)

@@ -13,7 +13,7 @@ from wend.compiler.kernels.attention.attention import (
     NUMBERS,
     PLAIN_ROWS,
     SIZES,
-    Form,
+    AttentionVariant,
     Writer,
     row_elements,
     strides_of,
@@ -30,7 +30,7 @@ ATTEND_BACKWARD = (
 
 
 class _Backward(Writer):
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: AttentionVariant) -> None:
         super().__init__("attend_backward", form, ATTEND_BACKWARD, f"{_POINTERS} scratch")
 
     def write(self) -> str:
@@ -150,6 +150,6 @@ class _Backward(Writer):
         self.clear(f.at(changes, at), rest)
 
 
-def backward_text(form: Form) -> str:
+def backward_text(form: AttentionVariant) -> str:
     """The module with `attend_backward` for this form."""
     return _Backward(form).write()

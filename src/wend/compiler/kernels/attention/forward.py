@@ -15,14 +15,14 @@ from wend.compiler.kernels.attention.attention import (
     NUMBERS,
     PLAIN_ROWS,
     SIZES,
-    Form,
-    Result,
+    AttentionVariant,
+    ResultRows,
     Writer,
     row_elements,
     strides_of,
 )
 from wend.compiler.kernels.matmul.microkernel import lane_mask
-from wend.compiler.llvm_ir.values import Value
+from wend.compiler.llvm_ir.values import SsaValue
 
 __all__ = ["ATTEND", "attend_text"]
 
@@ -33,7 +33,7 @@ ATTEND = (
 
 
 class _Forward(Writer):
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: AttentionVariant) -> None:
         super().__init__("attend", form, ATTEND, "query key value mask output total scratch")
 
     def write(self) -> str:
@@ -93,7 +93,7 @@ class _Forward(Writer):
         if room is not None:
             self.write_narrow(made, count, a["width"])
 
-    def keys(self, row: str, count: str, column: str, last: str, made: Result) -> None:
+    def keys(self, row: str, count: str, column: str, last: str, made: ResultRows) -> None:
         """A block of rows and one of keys."""
         f, a = self.f, self.a
         stride = str(row_elements(self.shape))
@@ -134,7 +134,7 @@ class _Forward(Writer):
             x = self.score(b, b.load(place, wide), mask_at, loop.index)
             b.store(x, place)
             assert b.mask is not None
-            x = b.select(Value(b.mask, dtypes.bool_), x, low)
+            x = b.select(SsaValue(b.mask, dtypes.bool_), x, low)
             above = f.let(f"fcmp ogt {shape.vector} {x.name}, {top}")
             kinds = f"<{lanes} x i1> {above}, {shape.vector} {x.name}, {shape.vector} {top}"
             loop.become(top, f.let(f"select {kinds}"))
@@ -154,8 +154,8 @@ class _Forward(Writer):
             place = f.at(scores, f.mul(f.sub(loop.index, column), self.size))
             x = b.function("exp", b.sub(b.load(place, wide), b.spread(safe, wide)))
             assert b.mask is not None
-            x = b.select(Value(b.mask, dtypes.bool_), x, b.number(0, wide))
-            loop.become(total, b.add(Value(total, wide), x).name)
+            x = b.select(SsaValue(b.mask, dtypes.bool_), x, b.number(0, wide))
+            loop.become(total, b.add(SsaValue(total, wide), x).name)
             if self.form.drops:
                 x = b.mul(x, self.factors(b, self.entry_, row, loop.index))
             b.store(x, place)
@@ -169,7 +169,7 @@ class _Forward(Writer):
         f.store(element, found, sums)
         with f.when(later):  # what earlier blocks gave is of another largest score
             one = VectorBuilder(f, self.module, 1, self.target)
-            shrink = one.function("exp", one.sub(Value(before, wide), Value(safe, wide))).name
+            shrink = one.function("exp", one.sub(SsaValue(before, wide), SsaValue(safe, wide))).name
             corrected = f.let(f"fmul {element} {old}, {shrink}")
             f.store(element, f.let(f"fadd {element} {found}, {corrected}"), sums)
             with f.when(f.let(f"fcmp une {element} {shrink}, 1.0")):
@@ -198,6 +198,6 @@ class _Forward(Writer):
             b.store(b.div(one, b.select(none, one, found)), f.at(self.sums, at))
 
 
-def attend_text(form: Form) -> str:
+def attend_text(form: AttentionVariant) -> str:
     """The module with `attend` for this form."""
     return _Forward(form).write()

@@ -10,7 +10,7 @@ from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.layout import Layout, ordered, orders_read
 from wend.compiler.ir.loops import ATTENTION, Function, Op, Read
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, constant, mul, product, scale
-from wend.compiler.kernels.attention.attention import BLOCK_ROWS, Form, row_elements
+from wend.compiler.kernels.attention.attention import BLOCK_ROWS, AttentionVariant, row_elements
 from wend.compiler.kernels.attention.backward import ATTEND_BACKWARD, backward_text
 from wend.compiler.kernels.attention.forward import ATTEND, attend_text
 from wend.compiler.kernels.matmul import matmul
@@ -83,7 +83,7 @@ def _order(low: Any, out: int, adds_up: bool) -> tuple[int, ...]:
 
 
 @cache
-def _text(backward: bool, form: Form) -> str:
+def _text(backward: bool, form: AttentionVariant) -> str:
     return backward_text(form) if backward else attend_text(form)
 
 
@@ -113,13 +113,13 @@ def attention(f: Function, op: Op) -> Kernel:
     return kernel
 
 
-def _form(f: Function, prim: Any, values: dict[str, int]) -> Form:
+def _form(f: Function, prim: Any, values: dict[str, int]) -> AttentionVariant:
     mask = f.dtypes[values["mask"]] if "mask" in values else None
     integers = tuple(
         n for n, c in zip(_NUMBERS[:3], prim.categories, strict=False) if c != dtypes.FLOAT
     )
     drops = len(prim.categories) > 1
-    return Form(f.dtypes[values["query"]], mask, prim.is_causal, drops, integers)
+    return AttentionVariant(f.dtypes[values["query"]], mask, prim.is_causal, drops, integers)
 
 
 def _place(f: Function, role: str, i: int, n_batch: int) -> dict[str, Slot]:
@@ -152,7 +152,7 @@ def _sizes(f: Function, values: dict[str, int]) -> dict[str, Poly]:
     }
 
 
-def _scratch(sizes: dict[str, Poly], form: Form, backward: bool) -> Poly:
+def _scratch(sizes: dict[str, Poly], form: AttentionVariant, backward: bool) -> Poly:
     """Bytes that the function works in."""
     shape = form.shape()
     block = constant(row_elements(shape) * BLOCK_ROWS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from wend.compiler.kernels.matmul.macrokernel import arguments
 from wend.compiler.kernels.matmul.microkernel import (
-    Shape,
+    TileConfig,
     counted,
     lane_mask,
     masked_load,
@@ -18,7 +18,7 @@ from wend.compiler.kernels.matmul.microkernel import (
     spread,
     spread_integer,
 )
-from wend.compiler.kernels.matmul.packing import Source
+from wend.compiler.kernels.matmul.packing import ElementReader
 from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["convolve_direct", "is_small", "weight_direct"]
@@ -46,15 +46,15 @@ def _first(f: Routine, away: str, step: str) -> str:
     return f.div(f.add(missing, f.sub(step, "1")), step)
 
 
-def _fused(f: Routine, shape: Shape, x: str, y: str, z: str) -> str:
+def _fused(f: Routine, shape: TileConfig, x: str, y: str, z: str) -> str:
     kind = shape.vector
     return f.let(f"call {kind} @llvm.fmuladd.{shape.suffix}({kind} {x}, {kind} {y}, {kind} {z})")
 
 
-class _Window:
+class _TapRow:
     """Elements of one row of the image that neighbouring positions see through one tap."""
 
-    def __init__(self, f: Routine, source: Source, a: dict[str, str]) -> None:
+    def __init__(self, f: Routine, source: ElementReader, a: dict[str, str]) -> None:
         self.f, self.source = f, source
         self.jump = f.mul(a["stride_width"], a["input_column"])
         self.beside = f.is_("eq", self.jump, str(source.size))
@@ -84,16 +84,16 @@ class _Window:
         return f.let(f"phi {self.source.shape.vector} [ {x}, %{near} ], [ {y}, %{far} ]")
 
 
-def convolve_direct(shape: Shape, dtype: str, names: list[str]) -> str:
+def convolve_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function for one image and group."""
     pointers = ("args", "image", "weight", "out")
     parameters = [*(("ptr", word) for word in pointers), ("i64", "at0"), ("i64", "at1")]
     f = Routine("convolve_direct", parameters, internal=True)
     a = arguments(f, names, "epilogue state scratch")
-    source = Source(shape, dtype)
+    source = ElementReader(shape, dtype)
     _bytes(f, a, "input_channel input_row input_column weight_filter", source.size)
     _bytes(f, a, "out_channel", shape.size)
-    window = _Window(f, source, a)
+    window = _TapRow(f, source, a)
     taps = f.mul(f.mul(a["kernel_height"], a["kernel_width"]), str(source.size))
     top, end = f.div(a["first_column"], a["out_width"]), a["last_column"]
     side = f.sub(a["first_column"], f.mul(top, a["out_width"]))
@@ -123,7 +123,7 @@ def convolve_direct(shape: Shape, dtype: str, names: list[str]) -> str:
     return f.text()
 
 
-def _add(f: Routine, shape: Shape, sums: str, to: str, mask: str, added: str) -> None:
+def _add(f: Routine, shape: TileConfig, sums: str, to: str, mask: str, added: str) -> None:
     """Store sums, on top of what is there if `added`."""
     none = f"<{shape.lanes} x i1> zeroinitializer"
     wanted = f.let(f"select i1 {added}, <{shape.lanes} x i1> {mask}, {none}")
@@ -133,10 +133,10 @@ def _add(f: Routine, shape: Shape, sums: str, to: str, mask: str, added: str) ->
 
 def _sums(
     f: Routine,
-    shape: Shape,
-    source: Source,
+    shape: TileConfig,
+    source: ElementReader,
     a: dict[str, str],
-    window: _Window,
+    window: _TapRow,
     row: str,
     taps: str,
     oh: str,
@@ -171,16 +171,16 @@ def _sums(
     return total
 
 
-def weight_direct(shape: Shape, dtype: str, names: list[str]) -> str:
+def weight_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function for one group: a dot product for each filter, channel and tap."""
     parameters = [("ptr", word) for word in ("args", "input", "out", "weight")]
     f = Routine("weight_direct", parameters, internal=True)
     a = arguments(f, names, "")
-    source = Source(shape, dtype)
+    source = ElementReader(shape, dtype)
     sides = "input_image input_channel input_row input_column out_image out_channel"
     _bytes(f, a, sides, source.size)
     _bytes(f, a, "weight_filter", shape.size)
-    window = _Window(f, source, a)
+    window = _TapRow(f, source, a)
     added = f.is_("ne", a["accumulate"], "0")
     taps = f.mul(a["kernel_height"], a["kernel_width"])
     with (
@@ -207,10 +207,10 @@ def weight_direct(shape: Shape, dtype: str, names: list[str]) -> str:
 
 def _dot(
     f: Routine,
-    shape: Shape,
-    source: Source,
+    shape: TileConfig,
+    source: ElementReader,
     a: dict[str, str],
-    window: _Window,
+    window: _TapRow,
     row: str,
     channel: str,
     kh: str,

@@ -96,17 +96,17 @@ from wend.compiler.kernels.conv.winograd.tiles_4x4 import WIDE, has_wide, is_wid
 from wend.compiler.kernels.conv.winograd.weight_gradient import winograd_weight
 from wend.compiler.kernels.matmul.line_tiles import line_tiles
 from wend.compiler.kernels.matmul.macrokernel import (
-    Block,
+    CacheBlock,
     Multiply,
-    Panels,
-    Room,
+    PanelAddresses,
+    Scratch,
     arguments,
     panels,
     scratch_size,
 )
 from wend.compiler.kernels.matmul.matmul import accumulator
 from wend.compiler.kernels.matmul.microkernel import (
-    Shape,
+    TileConfig,
     lane_mask,
     masked_load,
     masked_store,
@@ -165,8 +165,8 @@ WORDS = {
 ADD_PARTS = "out parts count copies".split()
 
 
-def _of(dtype: str, target: Target | None) -> Shape:
-    return Shape.of(host() if target is None else target, SOURCES[accumulator(dtype)][0])
+def _of(dtype: str, target: Target | None) -> TileConfig:
+    return TileConfig.of(host() if target is None else target, SOURCES[accumulator(dtype)][0])
 
 
 def weight_workspace(channels: Any, filters: Any, taps: Any, area: Any, dtype: str) -> Any:
@@ -292,7 +292,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
     return "\n".join(texts)
 
 
-def _add_parts(shape: Shape) -> str:
+def _add_parts(shape: TileConfig) -> str:
     f = Routine("add_parts", [("ptr", "args")])
     a = arguments(f, ADD_PARTS, "out parts")
     apart = f.mul(a["count"], str(shape.size))
@@ -309,7 +309,7 @@ def _add_parts(shape: Shape) -> str:
     return f.text()
 
 
-def _turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
+def _turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """What comes before the parts of a convolution."""
     f = Routine("turn_weight", [("ptr", "args")])
     a = arguments(f, names, "")
@@ -322,7 +322,7 @@ def _turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     return f.text()
 
 
-def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
+def _convolve(shape: TileConfig, dtype: str, names: list[str], wide: bool) -> str:
     f = Routine("convolve", [("ptr", "args")])
     a = arguments(f, names, "input weight out epilogue state bundle scratch")
     if is_padded(shape) or wide:
@@ -368,7 +368,7 @@ def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
     together = bundled(f, shape, positions, a["images"], f.both(all_, other))
     several = f.is_("sgt", together, "1")
     stands = f.both(_stands(f, a, taps, str(size)), f.let(f"xor i1 {several}, true"))
-    room = Room.of(f, shape, a["scratch"])
+    room = Scratch.of(f, shape, a["scratch"])
     with f.loop("0", a["images"], together) as image, f.loop("0", a["groups"]) as group:
         images = f.minimum(f.sub(a["images"], image), together)
         columns = f.mul(positions, images)
@@ -392,8 +392,8 @@ def _convolve(shape: Shape, dtype: str, names: list[str], wide: bool) -> str:
         share_state(f, shared, [*given, ("i64", a["out_image"]), ("i64", a["out_channel"])])
 
         def patches(
-            block: Block, operands: Operands = operands, apart: str = a["input_image"]
-        ) -> Panels:
+            block: CacheBlock, operands: Operands = operands, apart: str = a["input_image"]
+        ) -> PanelAddresses:
             return _patches(f, shape, operands, stands, block, positions, apart)
 
         with f.when(f.let(f"xor i1 {small}, true")):
@@ -438,13 +438,13 @@ def _stands(f: Routine, a: dict[str, str], taps: str, size: str) -> str:
 
 def _patches(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     operands: Operands,
     stands: str,
-    block: Block,
+    block: CacheBlock,
     positions: str,
     apart: str,
-) -> Panels:
+) -> PanelAddresses:
     """The panels of a block: of the image itself where it can be, else patches packed now.
 
     positions: of one image     apart: bytes to the next one

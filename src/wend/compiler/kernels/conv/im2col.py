@@ -18,14 +18,14 @@ from __future__ import annotations
 from wend.compiler.kernels.matmul.macrokernel import arguments, column_panels
 from wend.compiler.kernels.matmul.microkernel import (
     LINE,
-    Shape,
+    TileConfig,
     counted,
     fetch,
     lane_mask,
     masked_update,
     spread_integer,
 )
-from wend.compiler.kernels.matmul.packing import Source
+from wend.compiler.kernels.matmul.packing import ElementReader
 from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["pack_patches"]
@@ -34,14 +34,14 @@ __all__ = ["pack_patches"]
 _MOVES = 512
 
 
-def pack_patches(shape: Shape, dtype: str, names: list[str]) -> str:
+def pack_patches(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function that packs a panel of patches."""
     words = "first columns width start depth".split()
     parameters = [("ptr", "args"), ("ptr", "image"), *(("i64", word) for word in words)]
     f = Routine("pack_patches", [*parameters, ("ptr", "panel")], internal=True)
     a = arguments(f, names, "")
     f.leave_when(f.is_("eq", "%depth", "0"))
-    packing = _Packing(f, shape, Source(shape, dtype), a)
+    packing = _Packing(f, shape, ElementReader(shape, dtype), a)
     table = f.let(f"alloca [{_MOVES * packing.move} x i8], align 64")
     starts = f.let(f"alloca [{_MOVES + 1} x i64], align 64")
     # Runs of neighbours end with a panel's vectors and with rows of the output.
@@ -58,7 +58,9 @@ def pack_patches(shape: Shape, dtype: str, names: list[str]) -> str:
 class _Packing:
     """The parts of the function."""
 
-    def __init__(self, f: Routine, shape: Shape, source: Source, a: dict[str, str]) -> None:
+    def __init__(
+        self, f: Routine, shape: TileConfig, source: ElementReader, a: dict[str, str]
+    ) -> None:
         self.f, self.shape, self.source, self.a = f, shape, source, a
         for name in ("input_image", "input_channel", "input_row", "input_column"):
             a[name] = f.mul(a[name], str(source.size))

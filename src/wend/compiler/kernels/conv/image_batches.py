@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from wend.compiler.kernels.matmul.microkernel import (
     EPILOGUE,
-    Shape,
+    TileConfig,
     lane_mask,
     masked_load,
     masked_store,
@@ -26,12 +26,12 @@ __all__ = ["COLUMNS", "bundled", "most_columns", "pieces", "share_state", "share
 COLUMNS = 4
 
 
-def most_columns(shape: Shape) -> int:
+def most_columns(shape: TileConfig) -> int:
     """Columns in a bundle: a chunk, with the vector that it takes rather than leave it alone."""
     return COLUMNS * shape.panel + shape.lanes
 
 
-def bundled(f: Routine, shape: Shape, positions: str, images: str, wanted: str) -> str:
+def bundled(f: Routine, shape: TileConfig, positions: str, images: str, wanted: str) -> str:
     """How many images are one product: as many as fit, about the same number in each; or 1."""
     some = f.select(f.is_("eq", positions, "0"), "1", positions)
     fit = f.div(str(most_columns(shape)), some)
@@ -63,7 +63,7 @@ def share_state(f: Routine, place: str, words: list[tuple[str, str]]) -> None:
         f.store(kind, value, f.at(place, 8 * i), 8)
 
 
-def share_tile(shape: Shape) -> str:
+def share_tile(shape: TileConfig) -> str:
     """The epilogue of a bundle: shares a tile out among images.
 
     Its state: epilogue and state of the images, or null and anything; positions; where the sums of

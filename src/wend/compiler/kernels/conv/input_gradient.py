@@ -19,7 +19,7 @@ from wend.compiler.kernels.conv.winograd.tiles_2x2 import is_winograd
 from wend.compiler.kernels.matmul.macrokernel import arguments
 from wend.compiler.kernels.matmul.microkernel import (
     EPILOGUE,
-    Shape,
+    TileConfig,
     lane_mask,
     masked_load,
     masked_store,
@@ -47,7 +47,7 @@ class _Phase(Record):
     dilation: str
 
 
-def convolve_input(shape: Shape, dtype: str, names: list[str], inner: list[str]) -> str:
+def convolve_input(shape: TileConfig, dtype: str, names: list[str], inner: list[str]) -> str:
     """The function, see `conv.forward`. inner: the words of `convolve`, which it calls."""
     f = Routine("convolve_input", [("ptr", "args")])
     pointers = "input out weight workspace partial bundle scratch spread"
@@ -169,7 +169,7 @@ def _phases(
         f.store("ptr", f.at(kernel, f.mul(whole, taps)), place, 8)
 
 
-def _ordered(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
+def _ordered(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
     """Whether kernels that have all taps keep them in order: an i1."""
     if SOURCES[dtype][0] != shape.element:
         return "false"
@@ -193,7 +193,7 @@ def _in_order(f: Routine, whole: str, phase: _Phase) -> _Phase:
     return _Phase(phase.last, phase.step, phase.count, phase.positions, pad, dilation)
 
 
-def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
+def turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function that writes the phases' kernels, of filters first_filter ... last_filter - 1."""
     f = Routine("turn_weight", [("ptr", "args")])
     a = arguments(f, names, "input out weight workspace partial bundle scratch")
@@ -226,7 +226,7 @@ def turn_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     return f.text()
 
 
-def _is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
+def _is_winograd(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
     """Whether `convolve` will transform what it gets: an i1."""
     words = dict(a)
     words |= {
@@ -239,7 +239,7 @@ def _is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str
     return is_winograd(f, shape, dtype, words)
 
 
-def _spread(f: Routine, shape: Shape, a: dict[str, str]) -> None:
+def _spread(f: Routine, shape: TileConfig, a: dict[str, str]) -> None:
     """Fill the workspace as `winograd` wants it: (channels, filters), the taps in reverse."""
     unit = shape.size
     row, line = f.mul(a["weight_filter"], str(unit)), f.mul(a["filters"], str(unit))
@@ -263,7 +263,7 @@ class _Moved(Record):
     count: str
 
 
-def _move(f: Routine, shape: Shape, moved: _Moved, taps: str) -> None:
+def _move(f: Routine, shape: TileConfig, moved: _Moved, taps: str) -> None:
     """Write all taps in their order, vector by vector."""
     with f.loop("0", taps, str(shape.lanes)) as first:
         mask = lane_mask(f, shape.lanes, f.sub(taps, first))
@@ -290,7 +290,7 @@ def _pick(
             f.store(element, x, f.at(to, f.mul(k, moved.to_apart)), size)
 
 
-def scatter_phase(shape: Shape) -> str:
+def scatter_phase(shape: TileConfig) -> str:
     """An epilogue that puts a tile where the positions of a phase lie in the input's gradient."""
     f = Routine("scatter_phase", EPILOGUE, internal=True)
     f.leave_when(f.is_("eq", "%tile", "null", "ptr"))

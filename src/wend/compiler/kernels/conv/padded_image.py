@@ -23,7 +23,7 @@ from wend.base.records import Record
 from wend.compiler.kernels.conv.depthwise import is_small
 from wend.compiler.kernels.conv.image_batches import most_columns
 from wend.compiler.kernels.matmul.macrokernel import (
-    Room,
+    Scratch,
     Tiles,
     arguments,
     handed_rows,
@@ -31,7 +31,7 @@ from wend.compiler.kernels.matmul.macrokernel import (
     panels,
 )
 from wend.compiler.kernels.matmul.microkernel import (
-    Shape,
+    TileConfig,
     add_products,
     fetch,
     lane_mask,
@@ -40,7 +40,7 @@ from wend.compiler.kernels.matmul.microkernel import (
     row_places,
     spread_integer,
 )
-from wend.compiler.kernels.matmul.packing import SOURCES, Source
+from wend.compiler.kernels.matmul.packing import SOURCES, ElementReader
 from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.masks import store_counted
 
@@ -61,7 +61,7 @@ _WORDS = 8
 _ROWS = 8
 
 
-def is_shifted(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
+def is_shifted(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
     """Whether a convolution is computed this way, however it is cut: an i1.
 
     a: words as `convolve` has them, strides in elements
@@ -114,19 +114,19 @@ class _Window(Record):
         pitch = f.maximum(pitch, f.sub(whole, f.maximum(pad, "0")))
         return _Window(above, before, down, pad, pitch)
 
-    def rows(self, f: Routine, shape: Shape, a: dict[str, str]) -> str:
+    def rows(self, f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
         """Rows of the output that a copy serves, at most; below 1 if there is no room for one."""
         left = f.sub(str(panel_capacity(shape) // 2), self.slack(f, shape))
         line = f.maximum(f.mul(a["channels"], self.pitch), "1")
         rows = f.sub(f.div(f.maximum(left, "0"), line), f.add(self.down, "1"))
         return f.minimum(rows, a["out_height"])
 
-    def slack(self, f: Routine, shape: Shape) -> str:
+    def slack(self, f: Routine, shape: TileConfig) -> str:
         """Elements behind the copy that are read, for lanes that nobody stores."""
         return f.add(self.pitch, str(2 * shape.panel))
 
 
-def shifted(shape: Shape, dtype: str, names: list[str]) -> str:
+def shifted(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The convolution, and its tiles."""
     # Tiles of fewer rows are the last ones of few filters, or all of very few.
     sizes = [(rows, shape.vectors) for rows in range(1, shape.rows + 1)]
@@ -141,7 +141,7 @@ def shifted(shape: Shape, dtype: str, names: list[str]) -> str:
     texts.append(f"@shifted_tiles = internal constant [{count} x ptr] [{table}]\n")
     f = Routine("shifted", [("ptr", "args")], internal=True)
     a = arguments(f, names, "input weight out epilogue state scratch")
-    _Shifted(f, shape, Source(shape, dtype), a).write()
+    _Shifted(f, shape, ElementReader(shape, dtype), a).write()
     return "\n".join([*texts, f.text()])
 
 
@@ -153,11 +153,11 @@ class _Pieces(Record):
     """
 
     f: Routine
-    shape: Shape
+    shape: TileConfig
     base: str
 
     @staticmethod
-    def room(f: Routine, shape: Shape) -> str:
+    def room(f: Routine, shape: TileConfig) -> str:
         """Memory for the pieces of a panel, which has one for each lane, at most."""
         words = 2 * shape.vectors + 2 * (shape.panel + 1)
         return f.let(f"alloca [{words} x i64], align 64")
@@ -224,11 +224,11 @@ class _Moves(Record):
     """
 
     f: Routine
-    shape: Shape
+    shape: TileConfig
     base: str
 
     @staticmethod
-    def room(f: Routine, shape: Shape) -> str:
+    def room(f: Routine, shape: TileConfig) -> str:
         """Memory for the moves of a panel."""
         assert shape.vectors == 2 and shape.bytes == 4 * _WORDS
         return f.let(f"alloca [{4 + _WORDS} x i64], align 64")
@@ -319,13 +319,13 @@ class _Moves(Record):
         return found
 
 
-def _places_of(f: Routine, shape: Shape, base: str = "") -> _Pieces | _Moves:
+def _places_of(f: Routine, shape: TileConfig, base: str = "") -> _Pieces | _Moves:
     """What tells where lanes go, at an address, or in memory of its own."""
     kind = _Moves if shape.moves else _Pieces
     return kind(f, shape, base or kind.room(f, shape))
 
 
-def _tile(shape: Shape, rows: int, width: int) -> str:
+def _tile(shape: TileConfig, rows: int, width: int) -> str:
     names = "a a_row depth offsets b pieces out out_row"
     pointers = {"a", "offsets", "b", "pieces", "out"}
     parameters = [("ptr" if name in pointers else "i64", name) for name in names.split()]
@@ -345,7 +345,9 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
 class _Shifted:
     """The parts of the function."""
 
-    def __init__(self, f: Routine, shape: Shape, source: Source, a: dict[str, str]) -> None:
+    def __init__(
+        self, f: Routine, shape: TileConfig, source: ElementReader, a: dict[str, str]
+    ) -> None:
         self.f, self.shape, self.source, self.a = f, shape, source, a
         self.unit = str(shape.size)
         self.window = window = _Window.of(f, a)
@@ -354,7 +356,7 @@ class _Shifted:
             "input_image input_channel input_row input_column weight_filter out_image out_channel"
         ).split():
             a[name] = f.mul(a[name], self.unit)
-        room = Room.of(f, shape, a["scratch"])
+        room = Scratch.of(f, shape, a["scratch"])
         self.copy, self.offsets, self.tile = room.panels, room.rows, room.tile
         self.line = f.mul(window.pitch, self.unit)
         # An odd number of lines: else all channels were in the same places of a cache.

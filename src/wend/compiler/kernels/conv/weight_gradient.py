@@ -14,14 +14,14 @@ from wend.compiler.kernels.conv.depthwise import is_small
 from wend.compiler.kernels.conv.winograd.weight_gradient import is_winograd_weight
 from wend.compiler.kernels.matmul.macrokernel import DEPTH, arguments, column_panels, panels
 from wend.compiler.kernels.matmul.microkernel import (
-    Shape,
+    TileConfig,
     lane_mask,
     lane_range,
     masked_load,
     masked_store,
 )
 from wend.compiler.kernels.matmul.operands import Matrix, pack_panel
-from wend.compiler.kernels.matmul.packing import SOURCES, Source, transposed
+from wend.compiler.kernels.matmul.packing import SOURCES, ElementReader, transposed
 from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["COPIED", "convolve_weight", "pad_image"]
@@ -40,7 +40,7 @@ class _Image(Record):
     column: str
 
 
-def convolve_weight(shape: Shape, dtype: str, names: list[str]) -> str:
+def convolve_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function, see `conv.forward`."""
     f = Routine("convolve_weight", [("ptr", "args")])
     a = arguments(f, names, "input out weight workspace scratch")
@@ -120,7 +120,7 @@ def _reach(f: Routine, a: dict[str, str], dim: str) -> str:
 
 
 def _stands(
-    f: Routine, a: dict[str, str], shape: Shape, dtype: str, height: str, width: str
+    f: Routine, a: dict[str, str], shape: TileConfig, dtype: str, height: str, width: str
 ) -> str:
     """Whether the image can be read as it is: no edge is missing."""
     if SOURCES[dtype][0] != shape.element:
@@ -140,7 +140,7 @@ def _together(f: Routine, a: dict[str, str], stands: str, area: str) -> str:
 
 
 def _find_places(
-    f: Routine, a: dict[str, str], taps: str, rows: str, image: _Image, shape: Shape
+    f: Routine, a: dict[str, str], taps: str, rows: str, image: _Image, shape: TileConfig
 ) -> None:
     """Write down where each row of the product begins; the last tile repeats the last row."""
     last = f.sub(rows, "1")
@@ -159,7 +159,7 @@ def _find_places(
 
 def _add_images(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     a: dict[str, str],
     rows: str,
     image: _Image,
@@ -214,7 +214,9 @@ def _add_images(
                     )
 
 
-def _turn(f: Routine, shape: Shape, a: dict[str, str], rows: str, sums: str, weight: str) -> None:
+def _turn(
+    f: Routine, shape: TileConfig, a: dict[str, str], rows: str, sums: str, weight: str
+) -> None:
     """Write the transposed sums into the weight's gradient, or add them to it."""
     lanes, unit = shape.lanes, str(shape.size)
     last = f.sub(rows, "1")
@@ -237,7 +239,7 @@ def _turn(f: Routine, shape: Shape, a: dict[str, str], rows: str, sums: str, wei
                 masked_store(f, shape, f.let(f"fadd {shape.vector} {x}, {old}"), to, mask)
 
 
-def pad_image(shape: Shape, dtype: str, names: list[str]) -> str:
+def pad_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function that copies the channels of a group with their padding, densely.
 
     void pad_image(args, image, height, width, copy)
@@ -245,7 +247,7 @@ def pad_image(shape: Shape, dtype: str, names: list[str]) -> str:
     parameters = [("ptr", "args"), ("ptr", "image"), ("i64", "height"), ("i64", "width")]
     f = Routine("pad_image", [*parameters, ("ptr", "copy")], internal=True)
     a = arguments(f, names, "")
-    source = Source(shape, dtype)
+    source = ElementReader(shape, dtype)
     lanes, size = shape.lanes, str(source.size)
     for name in ("input_channel", "input_row", "input_column"):
         a[name] = f.mul(a[name], size)

@@ -12,8 +12,8 @@ Strides are in bytes, `accumulate` is an i1, `tile` is room for FEW_ROWS rows of
 from __future__ import annotations
 
 from wend.base.records import Record
-from wend.compiler.kernels.matmul.microkernel import Shape, lane_mask, parameters
-from wend.compiler.kernels.matmul.packing import Source, shuffled
+from wend.compiler.kernels.matmul.microkernel import TileConfig, lane_mask, parameters
+from wend.compiler.kernels.matmul.packing import ElementReader, shuffled
 from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["FEW_ROWS", "dots"]
@@ -29,7 +29,7 @@ _PARAMETERS = (
 )
 
 
-def dots(shape: Shape, dtype: str) -> str:
+def dots(shape: TileConfig, dtype: str) -> str:
     """The function."""
     f = Routine("dots", parameters(_PARAMETERS), internal=True)
     handed = f.is_("ne", "%epilogue", "null", "ptr")
@@ -53,7 +53,7 @@ def dots(shape: Shape, dtype: str) -> str:
             for h in range(1, _HEIGHT + 1):
                 with f.when(f.is_("eq", height, str(h))):
                     goal = into, into_row, into_column
-                    part = _Block(f, shape, Source(shape, dtype), h, left, out, *goal)
+                    part = _Block(f, shape, ElementReader(shape, dtype), h, left, out, *goal)
                     part.write(first, count)
         with f.when(handed):
             f.line(
@@ -67,8 +67,8 @@ class _Block(Record):
     """All rows, some columns. out: what sums are added to; into, its strides: where they go."""
 
     f: Routine
-    shape: Shape
-    source: Source
+    shape: TileConfig
+    source: ElementReader
     height: int
     left: str
     out: str

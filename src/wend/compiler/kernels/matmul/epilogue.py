@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.compiler.codegen.instructions import Value, VectorBuilder, memory_type
+from wend.compiler.codegen.instructions import SsaValue, VectorBuilder, memory_type
 from wend.compiler.codegen.nest import NestCode
 from wend.compiler.codegen.scalar_ops import ElementCode
 from wend.compiler.ir.kernel import Slot
@@ -43,7 +43,7 @@ class EpilogueCode(NestCode):
         self.outputs = outputs
         self.starts: dict[int, str] = {}  # id of an access -> its address at the tile's begin
         self.lines: dict[int, str] = {}  # and at the begin of the row
-        self.fixed: dict[tuple[int, int], Value] = {}  # and what is the same in it, by lanes
+        self.fixed: dict[tuple[int, int], SsaValue] = {}  # and what is the same in it, by lanes
 
     def compose(self) -> tuple[str, list[Slot]]:
         """The module, and the words of the block."""
@@ -206,8 +206,8 @@ class EpilogueCode(NestCode):
         tail, head = self.tail, self.tail.head
         dtype = self.function.dtypes[head.out]
         element = memory_type(dtype)
-        values: list[dict[int, Value]] = []
-        read: list[dict[Any, Value]] = [{} for _ in first]
+        values: list[dict[int, SsaValue]] = []
+        read: list[dict[Any, SsaValue]] = [{} for _ in first]
         for j in first:
             place = self.text.let(f"getelementptr {element}, ptr {sums}, i64 {j}")
             values.append({head.out: b.load(place, dtype)})
@@ -229,9 +229,9 @@ class EpilogueCode(NestCode):
         op: Op,
         k: int,
         j: str,
-        values: dict[int, Value],
-        read: dict[Any, Value],
-    ) -> Value:
+        values: dict[int, SsaValue],
+        read: dict[Any, SsaValue],
+    ) -> SsaValue:
         """One operand of an op on the vector from column j of the tile on."""
         value = self.tail.inside.get((op.out, k))
         if value is not None:

@@ -12,9 +12,9 @@ The right operand's columns lie side by side. Strides are in bytes, `accumulate`
 
 from __future__ import annotations
 
-from wend.compiler.kernels.matmul.macrokernel import LARGE, Room, narrow
+from wend.compiler.kernels.matmul.macrokernel import LARGE, Scratch, narrow
 from wend.compiler.kernels.matmul.microkernel import (
-    Shape,
+    TileConfig,
     lane_mask,
     masked_load,
     masked_store,
@@ -40,7 +40,7 @@ _PARAMETERS = (
 )
 
 
-def streams(f: Routine, shape: Shape, rows: str, columns: str, depth: str, step: str) -> str:
+def streams(f: Routine, shape: TileConfig, rows: str, columns: str, depth: str, step: str) -> str:
     """Whether a product had better be streamed (an i1), if its right operand can be.
 
     step: bytes between the right operand's rows
@@ -53,10 +53,10 @@ def streams(f: Routine, shape: Shape, rows: str, columns: str, depth: str, step:
     return f.both(f.both(few, wide), f.is_("sge", f.mul(depth, step), least))
 
 
-def streamed(shape: Shape) -> str:
+def streamed(shape: TileConfig) -> str:
     """The function."""
     f = Routine("streamed", parameters(_PARAMETERS), internal=True)
-    room = Room.of(f, shape, "%scratch")
+    room = Scratch.of(f, shape, "%scratch")
     rows = f.sub("%last_row", "%first_row")
     handed = f.is_("ne", "%epilogue", "null", "ptr")
     left = f.at("%left", f.mul("%first_row", "%left_row"))
@@ -83,7 +83,7 @@ def streamed(shape: Shape) -> str:
     return f.text()
 
 
-def _clear(f: Routine, shape: Shape, totals: list[str], columns: str) -> None:
+def _clear(f: Routine, shape: TileConfig, totals: list[str], columns: str) -> None:
     with f.loop("0", columns, str(shape.lanes)) as j:
         mask = lane_mask(f, shape.lanes, f.sub(columns, j))
         for total in totals:
@@ -92,7 +92,7 @@ def _clear(f: Routine, shape: Shape, totals: list[str], columns: str) -> None:
 
 
 def _add(
-    f: Routine, shape: Shape, lefts: list[str], right: str, totals: list[str], columns: str
+    f: Routine, shape: TileConfig, lefts: list[str], right: str, totals: list[str], columns: str
 ) -> None:
     """Add the products to the sums: so many rows at once that their factors fill the registers."""
     many = min(8, shape.rows * shape.vectors // len(lefts))
@@ -116,7 +116,7 @@ def _add(
 
 def _step(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     factors: list[list[str]],
     lines: list[str],
     totals: list[str],
@@ -137,7 +137,7 @@ def _step(
 
 
 def _hand(
-    f: Routine, shape: Shape, room: Room, part: tuple[str, str, str], out: str, line: str
+    f: Routine, shape: TileConfig, room: Scratch, part: tuple[str, str, str], out: str, line: str
 ) -> None:
     """Give the sums to the epilogue, a tile at a time. part: rows, first column, columns"""
     rows, first, columns = part

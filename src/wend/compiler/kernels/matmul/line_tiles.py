@@ -14,13 +14,13 @@ a row is a channel seen through one tap of the kernel, and no patch is ever copi
 
 from __future__ import annotations
 
-from wend.compiler.kernels.matmul.microkernel import Shape, multiply_step
+from wend.compiler.kernels.matmul.microkernel import TileConfig, multiply_step
 from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["line_tiles"]
 
 
-def line_tiles(shape: Shape) -> str:
+def line_tiles(shape: TileConfig) -> str:
     """Functions for panels of each width, and their addresses, as `@lines`."""
     widths = range(1, shape.vectors + 1)
     table = ", ".join(f"ptr @lines_{width}" for width in widths)
@@ -28,7 +28,7 @@ def line_tiles(shape: Shape) -> str:
     return f"@lines = internal constant [{len(widths)} x ptr] [{table}]\n\n" + "\n".join(texts)
 
 
-def _lines(shape: Shape, width: int) -> str:
+def _lines(shape: TileConfig, width: int) -> str:
     names = "a places a_step a_jump a_image length count images b b_step out out_row".split()
     pointers = {"a", "places", "b", "out"}
     parameters = [("ptr" if name in pointers else "i64", name) for name in names]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from wend.base.records import Record
-from wend.compiler.kernels.matmul.microkernel import LINE, Shape
+from wend.compiler.kernels.matmul.microkernel import LINE, TileConfig
 from wend.compiler.kernels.matmul.prefetch import SOON, Soon, ahead
 from wend.compiler.llvm_ir.function import Routine
 
@@ -27,13 +27,13 @@ __all__ = [
     "DIRECT_SPLIT",
     "GROUP",
     "LARGE",
-    "Block",
-    "Group",
-    "Later",
+    "CacheBlock",
     "Multiply",
-    "Panels",
-    "Room",
-    "Rows",
+    "PanelAddresses",
+    "PrefetchTarget",
+    "Scratch",
+    "TileGroup",
+    "TileRows",
     "Tiles",
     "arguments",
     "column_panels",
@@ -71,7 +71,7 @@ _TALL = 64
 _HANDED = 8
 
 
-class Room(Record):
+class Scratch(Record):
     """Places in the scratch memory: for panels, for packed rows, for one tile of sums."""
 
     panels: str
@@ -79,10 +79,10 @@ class Room(Record):
     tile: str
 
     @staticmethod
-    def of(f: Routine, shape: Shape, scratch: str) -> Room:
+    def of(f: Routine, shape: TileConfig, scratch: str) -> Scratch:
         """Cut the scratch memory up."""
         panels, rows, _ = _room(shape)
-        return Room(scratch, f.at(scratch, panels), f.at(scratch, panels + rows))
+        return Scratch(scratch, f.at(scratch, panels), f.at(scratch, panels + rows))
 
 
 class Tiles(Record):
@@ -96,7 +96,7 @@ class Tiles(Record):
     more: str
 
     @staticmethod
-    def of(f: Routine, shape: Shape, rows: str) -> Tiles:
+    def of(f: Routine, shape: TileConfig, rows: str) -> Tiles:
         """As few as there can be."""
         count = f.ceil_div(rows, shape.rows)
         each = f.div(rows, count)
@@ -107,7 +107,7 @@ class Tiles(Record):
         return f.add(self.each, f.select(f.is_("slt", index, self.more), "1", "0"))
 
 
-class Block(Record):
+class CacheBlock(Record):
     """Columns first ... last - 1 of a product, and a part of its depth from `start` on."""
 
     first: str
@@ -116,7 +116,7 @@ class Block(Record):
     depth: str
 
 
-class Panels(Record):
+class PanelAddresses(Record):
     """Where the panels of a block are, w vectors wide: base + column * per_column + w * per_width.
 
     whole: an i1; the panels of all columns and of all the depth are there
@@ -137,17 +137,17 @@ class Panels(Record):
     source: str = "null"
 
 
-class Group(Record):
+class TileGroup(Record):
     """Tiles that follow each other: `each` rows in one, and one more in the first `more` ones."""
 
-    block: Block
+    block: CacheBlock
     row: str
     tiles: str
     each: str
     more: str
 
 
-class Later(Record):
+class PrefetchTarget(Record):
     """What is read of the left operand `tiles` tiles after a group's first one, and so on.
 
     row: bytes to the next row     step: bytes that a tile goes through in a step of depth
@@ -163,7 +163,7 @@ class Later(Record):
     own: str
 
 
-class Rows(Record):
+class TileRows(Record):
     """Where the rows of a group's tiles are, for tiles of h rows.
 
     From element to element: `row` bytes to the next row, step + h * step_per_row to the next
@@ -176,7 +176,7 @@ class Rows(Record):
     step_per_row: str
     apart: str
     row_apart: str
-    later: Later
+    later: PrefetchTarget
 
 
 class _Tile(Record):
@@ -185,8 +185,8 @@ class _Tile(Record):
     fresh: there are no sums yet     handed: the epilogue gets them
     """
 
-    block: Block
-    panels: Panels
+    block: CacheBlock
+    panels: PanelAddresses
     left: str
     row: str
     height: str
@@ -195,45 +195,45 @@ class _Tile(Record):
     soon: Soon
 
 
-def packed_apart(shape: Shape) -> int:
+def packed_apart(shape: TileConfig) -> int:
     """Bytes from one packed tile of the left operand to the next."""
     return shape.rows * DEPTH * shape.size + shape.bytes
 
 
-def column_panels(shape: Shape) -> int:
+def column_panels(shape: TileConfig) -> int:
     """Panels in a chunk: the narrower they are, the more."""
     return _CHUNK // (DEPTH * shape.vectors * shape.bytes)
 
 
-def narrow(shape: Shape) -> bool:
+def narrow(shape: TileConfig) -> bool:
     """Whether a row of a panel is but a cache line."""
     return shape.vectors * shape.bytes <= LINE
 
 
-def direct_rows(shape: Shape, large: bool) -> int:
+def direct_rows(shape: TileConfig, large: bool) -> int:
     """Up to so many rows read the right operand as it stands. large: see LARGE"""
     if narrow(shape):
         return 2 * shape.rows
     return _LARGE_ROWS if large else _DIRECT
 
 
-def panel_capacity(shape: Shape) -> int:
+def panel_capacity(shape: TileConfig) -> int:
     """Elements that there is room for in a block of packed panels."""
     return DEPTH * (column_panels(shape) * shape.panel + shape.lanes)
 
 
-def _room(shape: Shape) -> tuple[int, int, int]:
+def _room(shape: TileConfig) -> tuple[int, int, int]:
     # Tiles of sums, and one that is turned.
     tiles = (handed_rows(shape) + shape.panel) * shape.panel * shape.size
     return panel_capacity(shape) * shape.size, GROUP * packed_apart(shape), tiles
 
 
-def handed_rows(shape: Shape) -> int:
+def handed_rows(shape: TileConfig) -> int:
     """Rows of tiles that an epilogue may get at once: a call takes as long as some of them."""
     return shape.rows if shape.masks else _TALL
 
 
-def scratch_size(shape: Shape) -> int:
+def scratch_size(shape: TileConfig) -> int:
     """Bytes of scratch memory, whatever the sizes."""
     return sum(_room(shape))
 
@@ -246,7 +246,7 @@ def arguments(f: Routine, names: Sequence[str], pointers: str) -> dict[str, str]
 
 @contextmanager
 def panels(
-    f: Routine, shape: Shape, first: str, last: str, columns: str
+    f: Routine, shape: TileConfig, first: str, last: str, columns: str
 ) -> Iterator[tuple[str, str]]:
     """A loop over the panels of columns first ... last - 1; gives first column and vectors."""
     with f.turns(first, last) as loop:
@@ -259,7 +259,7 @@ def panels(
         yield loop.index, width
 
 
-def most_rows(f: Routine, shape: Shape, columns: str) -> str:
+def most_rows(f: Routine, shape: TileConfig, columns: str) -> str:
     """Rows of the largest tile that all panels of so many columns allow."""
     limit = str(shape.rows)
     vectors = f.ceil_div(columns, shape.lanes)
@@ -272,7 +272,7 @@ def most_rows(f: Routine, shape: Shape, columns: str) -> str:
     return limit
 
 
-def is_partial(f: Routine, shape: Shape, column: str, width: str, columns: str) -> str:
+def is_partial(f: Routine, shape: TileConfig, column: str, width: str, columns: str) -> str:
     """Whether the last vector of a panel has fewer columns than lanes."""
     return f.is_("sgt", f.add(column, f.mul(width, str(shape.lanes))), columns)
 
@@ -289,10 +289,10 @@ class Multiply(Record):
     """
 
     f: Routine
-    shape: Shape
-    right: Callable[[Block], Panels]
-    left: Callable[[Group], Rows]
-    room: Room
+    shape: TileConfig
+    right: Callable[[CacheBlock], PanelAddresses]
+    left: Callable[[TileGroup], TileRows]
+    room: Scratch
     part_rows: tuple[str, str]
     part_columns: tuple[str, str]
     columns: str
@@ -305,7 +305,7 @@ class Multiply(Record):
     place: tuple[str, str]
     chunk: str = ""
     whole: bool = False
-    stands: Callable[[Block], str] | None = None
+    stands: Callable[[CacheBlock], str] | None = None
     strips: bool = False
 
     def write(self) -> None:
@@ -331,9 +331,9 @@ class Multiply(Record):
                 opening, closing = f.is_("eq", index, "0"), f.is_("eq", onward, blocks)
                 fresh = f.both(opening, f.let(f"xor i1 {self.accumulate}, true"))
                 handed = f.both(f.is_("ne", self.epilogue, "null", "ptr"), closing)
-                self._rows(Block(first, last, start, depth), fresh, handed)
+                self._rows(CacheBlock(first, last, start, depth), fresh, handed)
 
-    def _rows(self, block: Block, fresh: str, handed: str) -> None:
+    def _rows(self, block: CacheBlock, fresh: str, handed: str) -> None:
         """All tiles of a block. fresh: there are no sums yet; handed: the epilogue gets them."""
         f, shape = self.f, self.shape
         panels_ = self.right(block)
@@ -350,7 +350,7 @@ class Multiply(Record):
                 taller = f.minimum(group, more)  # tiles before these that have one row more
                 row = f.add(f.add(self.part_rows[0], f.mul(group, each)), taller)
                 tiles = f.sub(last, group)
-                found = self.left(Group(block, row, tiles, each, f.sub(more, taller)))
+                found = self.left(TileGroup(block, row, tiles, each, f.sub(more, taller)))
                 fetched = ahead(
                     f, shape, block, panels_, found.later, count, (self.columns, self.depth)
                 )
@@ -370,7 +370,7 @@ class Multiply(Record):
                     with panels(f, shape, whole, block.last, self.columns) as at:
                         self._tile(tile, *at)
 
-    def _whole_until(self, block: Block) -> str:
+    def _whole_until(self, block: CacheBlock) -> str:
         """Where the columns of a block end that fill widest panels."""
         f, shape = self.f, self.shape
         panel = str(shape.panel)
@@ -493,7 +493,7 @@ class Multiply(Record):
             f"i64 {self.place[0]}, i64 {self.place[1]}, ptr {self.state}"
         )
 
-    def _limit(self, block: Block) -> str:
+    def _limit(self, block: CacheBlock) -> str:
         """The most rows in a tile: more where all panels are narrow, and rows are not packed."""
         f, shape = self.f, self.shape
         limit = str(shape.rows)

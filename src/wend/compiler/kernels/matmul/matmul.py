@@ -66,7 +66,7 @@ from wend.compiler.kernels.matmul.macrokernel import (
     DIRECT_SPLIT,
     LARGE,
     Multiply,
-    Room,
+    Scratch,
     arguments,
     column_panels,
     direct_rows,
@@ -75,7 +75,7 @@ from wend.compiler.kernels.matmul.macrokernel import (
     panels,
     scratch_size,
 )
-from wend.compiler.kernels.matmul.microkernel import EPILOGUE, LINE, Shape, lane_mask, tiles
+from wend.compiler.kernels.matmul.microkernel import EPILOGUE, LINE, TileConfig, lane_mask, tiles
 from wend.compiler.kernels.matmul.operands import Matrix, Operands, pack_panel
 from wend.compiler.kernels.matmul.packing import SOURCES, pack_left, pack_right
 from wend.compiler.kernels.matmul.small_k import held, holds, outer, shallow, thin, upright
@@ -87,7 +87,7 @@ from wend.compiler.llvm_ir.jit import Library, Target, compile_module, host
 __all__ = [
     "PACK",
     "PRODUCT",
-    "Site",
+    "EpilogueSite",
     "accumulator",
     "column_cuts",
     "core",
@@ -119,7 +119,7 @@ _TURNED_STEPS, _TURNED_ROWS = 16, 4
 _NEAR_ROWS, _NEAR_STEPS = 64, 48
 
 
-class Site(Record):
+class EpilogueSite(Record):
     """Where the body of an epilogue is: names of values, i64 unless said otherwise.
 
     sums: a vector of accumulators     row, column: of its first lane     mask: the lanes that are
@@ -142,11 +142,11 @@ def accumulator(dtype: str) -> str:
 
 
 @cache
-def _shape(dtype: str, target: Target) -> Shape:
-    return Shape.of(target, SOURCES[accumulator(dtype)][0])
+def _shape(dtype: str, target: Target) -> TileConfig:
+    return TileConfig.of(target, SOURCES[accumulator(dtype)][0])
 
 
-def _of(dtype: str, target: Target | None) -> Shape:
+def _of(dtype: str, target: Target | None) -> TileConfig:
     return _shape(dtype, host() if target is None else target)
 
 
@@ -221,7 +221,10 @@ def core_text(dtype: str, target: Target | None = None) -> str:
 
 
 def epilogue(
-    name: str, dtype: str, body: Callable[[Routine, Site], None], target: Target | None = None
+    name: str,
+    dtype: str,
+    body: Callable[[Routine, EpilogueSite], None],
+    target: Target | None = None,
 ) -> str:
     """An epilogue as text. `body` appends what is to be done with one vector of sums.
 
@@ -240,7 +243,7 @@ def epilogue(
             sums = f.load(shape.vector, f.at(line, f.mul(j, str(shape.size))), shape.size)
             mask = lane_mask(f, shape.lanes, f.sub("%columns", j))
             column = f.add("%column", j)
-            body(f, Site(sums, row, column, mask, "%batch0", "%batch1", "%state"))
+            body(f, EpilogueSite(sums, row, column, mask, "%batch0", "%batch1", "%state"))
     return f.text()
 
 
@@ -258,7 +261,7 @@ def _place(f: Routine, a: dict[str, str], name: str, i: str, j: str) -> str:
     return f.at(a[name], f.add(f.mul(i, a[name + "0"]), f.mul(j, a[name + "1"])))
 
 
-def _pack(shape: Shape, dtype: str) -> str:
+def _pack(shape: TileConfig, dtype: str) -> str:
     f = Routine("pack", [("ptr", "args")])
     a = arguments(f, PACK, "right packed")
     _scaled(f, a, "right_step right_column right0 right1", str(SOURCES[dtype][1]))
@@ -274,7 +277,7 @@ def _pack(shape: Shape, dtype: str) -> str:
     return f.text()
 
 
-def _product(shape: Shape, dtype: str) -> str:
+def _product(shape: TileConfig, dtype: str) -> str:
     f = Routine("product", [("ptr", "args")])
     a = arguments(f, PRODUCT, "left right out epilogue state scratch")
     size = str(SOURCES[dtype][1])
@@ -347,7 +350,7 @@ def _product(shape: Shape, dtype: str) -> str:
         told = f.add(i, a["origin0"]), f.add(j, a["origin1"])
         left = Matrix(_place(f, a, "left", i, j), a["left_row"], a["left_step"])
         right = Matrix(_place(f, a, "right", i, j), a["right_column"], a["right_step"])
-        room = Room.of(f, shape, a["scratch"])
+        room = Scratch.of(f, shape, a["scratch"])
         out = _place(f, a, "out", i, j)
         part = (
             f"i64 {a['first_row']}, i64 {a['last_row']}, "
@@ -439,7 +442,7 @@ def _product(shape: Shape, dtype: str) -> str:
     return f.text()
 
 
-def _turnable(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> str:
+def _turnable(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]) -> str:
     """Whether a few rows that lie side by side are turned for dot products (an i1)."""
     if SOURCES[dtype][0] != shape.element:
         return "false"
@@ -455,7 +458,13 @@ def _turnable(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]
 
 
 def _turned_rows(
-    f: Routine, shape: Shape, left: Matrix, stands: str, room: str, rows: str, a: dict[str, str]
+    f: Routine,
+    shape: TileConfig,
+    left: Matrix,
+    stands: str,
+    room: str,
+    rows: str,
+    a: dict[str, str],
 ) -> Matrix:
     """A left operand's rows along the depth: as they stand (an i1), or turned into the room."""
     size = str(shape.size)
@@ -472,7 +481,7 @@ def _turned_rows(
 
 
 def _turned_columns(
-    f: Routine, shape: Shape, right: Matrix, room: str, a: dict[str, str]
+    f: Routine, shape: TileConfig, right: Matrix, room: str, a: dict[str, str]
 ) -> Matrix:
     """A right operand with its columns side by side: as it stands, or a panel in the room."""
     size = str(shape.size)
@@ -484,7 +493,7 @@ def _turned_columns(
     return Matrix(f.select(stands, right.base, room, "ptr"), size, step)
 
 
-def _chunk(f: Routine, shape: Shape, ahead: str, near: str, depth: str) -> str:
+def _chunk(f: Routine, shape: TileConfig, ahead: str, near: str, depth: str) -> str:
     """Columns in a chunk. ahead: an i1; no more than can be fetched ahead of time.
 
     Left rows are read, or packed, once for each chunk: where depth is small, many panels fit.

@@ -38,7 +38,7 @@ from wend.compiler.llvm_ir.text import Text
 __all__ = [
     "EPILOGUE",
     "LINE",
-    "Shape",
+    "TileConfig",
     "add_products",
     "counted",
     "fetch",
@@ -84,7 +84,7 @@ def parameters(names: str) -> list[tuple[str, str]]:
     return [(_KINDS.get(name, "i64"), name) for name in names.split()]
 
 
-class Shape(Record):
+class TileConfig(Record):
     """How products are cut for a processor and a type of accumulators.
 
     element: LLVM's name of the type   size: its bytes   lanes: elements in a vector
@@ -103,13 +103,13 @@ class Shape(Record):
     line: int = 0
 
     @staticmethod
-    def of(target: Target, element: str) -> Shape:
+    def of(target: Target, element: str) -> TileConfig:
         """Fill the registers: accumulators, one row of the panel, and the spread elements."""
         size = 8 if element == "double" else 4
         rows, vectors = (8, 3) if target.registers >= 32 else (6, 2)
         masks = target.masks
         moves = target.has("avx2") and not masks
-        return Shape(element, size, target.vector_bytes // size, rows, vectors, masks, moves)
+        return TileConfig(element, size, target.vector_bytes // size, rows, vectors, masks, moves)
 
     @cached_property
     def vector(self) -> str:
@@ -169,7 +169,7 @@ def tile_name(rows: int, width: int, packing: bool = False) -> str:
     return f"packing_{rows}" if packing else f"tile_{rows}x{width}"
 
 
-def tiles(shape: Shape) -> str:
+def tiles(shape: TileConfig) -> str:
     """Functions for all tiles up to the largest and the tallest; their addresses are `@tiles`."""
     sizes = [(r + 1, w + 1) for r in range(shape.tallest(1)) for w in range(shape.vectors)]
     made = [(rows, width) for rows, width in sizes if rows <= shape.tallest(width)]
@@ -218,7 +218,7 @@ def _limited(f: Routine, lanes: int, number: str) -> str:
     return spread_integer(f, lanes, f.minimum(number, str(lanes)))
 
 
-def _tile(shape: Shape, rows: int, width: int, packing: bool = False) -> str:
+def _tile(shape: TileConfig, rows: int, width: int, packing: bool = False) -> str:
     names = "a a_row a_step b b_step depth before before_row out out_row valid soon soon_step"
     names += " soon_halved"
     pointers = {"a", "b", "before", "out", "soon"}
@@ -230,7 +230,7 @@ def _tile(shape: Shape, rows: int, width: int, packing: bool = False) -> str:
     return f.text()
 
 
-def _strip(shape: Shape, rows: int) -> str:
+def _strip(shape: TileConfig, rows: int) -> str:
     names = "a a_row a_step b b_step b_apart depth panels before out out_row"
     names += " soon soon_apart soon_turns soon_step soon_halved"
     pointers = {"a", "b", "before", "out", "soon"}
@@ -253,7 +253,7 @@ def _strip(shape: Shape, rows: int) -> str:
     return f.text()
 
 
-def _fetch_goal(f: Routine, shape: Shape, rows: int, width: int, out: str) -> None:
+def _fetch_goal(f: Routine, shape: TileConfig, rows: int, width: int, out: str) -> None:
     # Few steps are done before the stores could begin to wait for their cache lines. Vectors of a
     # line each wait for two of them where rows begin within lines.
     wanted = f.is_("sle", "%depth", str(_SHALLOW))
@@ -274,7 +274,7 @@ def _fetch_goal(f: Routine, shape: Shape, rows: int, width: int, out: str) -> No
 
 def _store(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     sums: list[str],
     width: int,
     valid: str,
@@ -318,7 +318,7 @@ def _store(
         store_counted(f, shape.element, shape.lanes, last, places, shape.size, valid)
 
 
-def spread(f: Routine, shape: Shape, one: str) -> str:
+def spread(f: Routine, shape: TileConfig, one: str) -> str:
     """An accumulator in all lanes of a vector."""
     first = f.let(f"insertelement {shape.vector} poison, {shape.element} {one}, i64 0")
     return f.let(
@@ -327,7 +327,7 @@ def spread(f: Routine, shape: Shape, one: str) -> str:
     )
 
 
-def masked_load(f: Routine, shape: Shape, pointer: str, mask: str | None) -> str:
+def masked_load(f: Routine, shape: TileConfig, pointer: str, mask: str | None) -> str:
     """A vector of accumulators; zero in the lanes that the mask leaves out."""
     if mask is None:
         return f.load(shape.vector, pointer, shape.size)
@@ -338,7 +338,7 @@ def masked_load(f: Routine, shape: Shape, pointer: str, mask: str | None) -> str
     )
 
 
-def masked_store(f: Routine, shape: Shape, value: str, pointer: str, mask: str | None) -> None:
+def masked_store(f: Routine, shape: TileConfig, value: str, pointer: str, mask: str | None) -> None:
     """Put a vector of accumulators at an address, but for the lanes that the mask leaves out."""
     if mask is None:
         return f.store(shape.vector, value, pointer, shape.size)
@@ -346,7 +346,9 @@ def masked_store(f: Routine, shape: Shape, value: str, pointer: str, mask: str |
     return store_lanes(f, shape.element, shape.lanes, value, place, mask, shape.masks)
 
 
-def masked_update(f: Routine, shape: Shape, value: str, pointer: str, mask: str | None) -> None:
+def masked_update(
+    f: Routine, shape: TileConfig, value: str, pointer: str, mask: str | None
+) -> None:
     """`masked_store` where memory is this call's own: the lanes left out may be stored again."""
     if mask is None or shape.masks:
         return masked_store(f, shape, value, pointer, mask)
@@ -358,7 +360,7 @@ def masked_update(f: Routine, shape: Shape, value: str, pointer: str, mask: str 
 
 def _multiply(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     rows: int,
     width: int,
     packing: bool,
@@ -413,7 +415,7 @@ def _multiply(
 
 
 def _known_steps(
-    f: Routine, shape: Shape, rows: int, b: str, sums: list[str], soon: tuple[str, str]
+    f: Routine, shape: TileConfig, rows: int, b: str, sums: list[str], soon: tuple[str, str]
 ) -> tuple[str, str, list[str]]:
     """Most steps, where operands lie so that they are read at known distances: few are computed.
 
@@ -463,7 +465,7 @@ def _known_steps(
     return done, b, sums
 
 
-def _in_order(f: Routine, shape: Shape, sums: list[str]) -> list[str]:
+def _in_order(f: Routine, shape: TileConfig, sums: list[str]) -> list[str]:
     """The sums, with no load moved over this place: what it loads would have no register.
 
     Nothing is emitted for it.
@@ -475,7 +477,7 @@ def _in_order(f: Routine, shape: Shape, sums: list[str]) -> list[str]:
     return [f.let(f"extractvalue {{{kinds}}} {found}, {i}") for i in range(len(sums))]
 
 
-def _panel_ahead(f: Routine, shape: Shape, width: int) -> str:
+def _panel_ahead(f: Routine, shape: TileConfig, width: int) -> str:
     """Bytes from a panel's row to what is fetched: some steps ahead, or in the next panel.
 
     Where rows lie apart and are few, those that would be ahead are not this panel's any more.
@@ -489,7 +491,7 @@ def _panel_ahead(f: Routine, shape: Shape, width: int) -> str:
     return f.select(f.both(few, apart), line, f.mul("%b_step", steps))
 
 
-def _copy(f: Routine, shape: Shape, source: str, to: str, width: int) -> None:
+def _copy(f: Routine, shape: TileConfig, source: str, to: str, width: int) -> None:
     """Copy a row of a panel."""
     for w in range(width):
         x = f.load(shape.vector, f.at(source, w * shape.bytes), shape.size)
@@ -530,7 +532,7 @@ def fetch(f: Text, pointer: str, level: int, written: bool = False) -> None:
 
 def multiply_step(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     places: list[str],
     b: str,
     sums: list[str],
@@ -541,7 +543,7 @@ def multiply_step(
     return add_products(f, shape, places, _panel_row(f, shape, b, width, ahead), sums)
 
 
-def _panel_row(f: Routine, shape: Shape, b: str, width: int, ahead: str) -> list[str]:
+def _panel_row(f: Routine, shape: TileConfig, b: str, width: int, ahead: str) -> list[str]:
     """The vectors of a panel's row; what lies `ahead` bytes on is fetched."""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
     ahead = f.at(b, ahead or f.mul("%b_step", str(_AHEAD[shape.size])))
@@ -551,7 +553,7 @@ def _panel_row(f: Routine, shape: Shape, b: str, width: int, ahead: str) -> list
 
 
 def add_products(
-    f: Routine, shape: Shape, places: list[str], panel: list[str], sums: list[str]
+    f: Routine, shape: TileConfig, places: list[str], panel: list[str], sums: list[str]
 ) -> list[str]:
     """sums + the elements at `places`, each times the vectors of a panel's row."""
     result = []

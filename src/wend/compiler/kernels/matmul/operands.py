@@ -5,18 +5,18 @@ from __future__ import annotations
 from wend.base.records import Record
 from wend.compiler.kernels.matmul.macrokernel import (
     GROUP,
-    Block,
-    Group,
-    Later,
-    Panels,
-    Room,
-    Rows,
+    CacheBlock,
+    PanelAddresses,
+    PrefetchTarget,
+    Scratch,
+    TileGroup,
+    TileRows,
     is_partial,
     most_rows,
     packed_apart,
     panels,
 )
-from wend.compiler.kernels.matmul.microkernel import Shape
+from wend.compiler.kernels.matmul.microkernel import TileConfig
 from wend.compiler.kernels.matmul.packing import SOURCES
 from wend.compiler.llvm_ir.function import Routine
 
@@ -45,7 +45,7 @@ class Matrix(Record):
 
 def pack_panel(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     matrix: Matrix,
     columns: str,
     depth: str,
@@ -67,21 +67,21 @@ class Operands(Record):
     """The hooks of `Multiply` for two matrices. few: an i1, that few rows need each panel."""
 
     f: Routine
-    shape: Shape
+    shape: TileConfig
     dtype: str
-    room: Room
+    room: Scratch
     left: Matrix
     right: Matrix
     columns: str
     few: str
 
-    def packed(self, depth: str, packed: str, block: Block) -> Panels:
+    def packed(self, depth: str, packed: str, block: CacheBlock) -> PanelAddresses:
         """Panels of a right operand that may have been packed before (an i1), as a whole."""
         f, shape = self.f, self.shape
         unpacked = f.let(f"xor i1 {packed}, true")
         here = self.panels(block, unpacked)
         whole = f.mul(depth, str(shape.size))
-        return Panels(
+        return PanelAddresses(
             f.select(packed, self.right.base, here.base, "ptr"),
             f.select(packed, whole, here.per_column),
             f.select(packed, f.mul(block.start, str(shape.bytes)), "0"),
@@ -93,7 +93,7 @@ class Operands(Record):
             here.source,
         )
 
-    def panels(self, block: Block, wanted: str = "true") -> Panels:
+    def panels(self, block: CacheBlock, wanted: str = "true") -> PanelAddresses:
         """Panels of the right operand: as they stand if few rows need them, or packed now."""
         f, shape = self.f, self.shape
         element, size = SOURCES[self.dtype]
@@ -120,7 +120,7 @@ class Operands(Record):
                     place = f.at(place, f.mul(k, f.mul(width, str(shape.bytes))))
                     pack_panel(f, shape, here, self.columns, steps, column, width, place)
         scratch = f.at(self.room.panels, f.sub("0", f.mul(block.first, bytes_)))
-        return Panels(
+        return PanelAddresses(
             f.select(direct, source, scratch, "ptr"),
             f.select(direct, str(shape.size), bytes_),
             direct=direct,
@@ -130,7 +130,7 @@ class Operands(Record):
             source=source,
         )
 
-    def stands(self, block: Block) -> str:
+    def stands(self, block: CacheBlock) -> str:
         """Whether the left operand is read as it stands (an i1)."""
         f, shape, left = self.f, self.shape, self.left
         element, size = SOURCES[self.dtype]
@@ -148,7 +148,7 @@ class Operands(Record):
         few = f.both(few, f.let(f"xor i1 {crowded}, true"))
         return f.either(f.either(along, single), f.both(across, f.both(small, few)))
 
-    def left_rows(self, group: Group) -> Rows:
+    def left_rows(self, group: TileGroup) -> TileRows:
         """Rows of the left operand: as they stand where steps lie side by side, or packed now."""
         f, shape, left = self.f, self.shape, self.left
         size = SOURCES[self.dtype][1]
@@ -166,7 +166,7 @@ class Operands(Record):
         # Packed tiles are (rows, depth) if steps lie side by side in the source; or (depth, rows).
         unit = str(shape.size)
         row = f.select(along, f.mul(block.depth, unit), unit)
-        return Rows(
+        return TileRows(
             f.select(stands, source, self.room.rows, "ptr"),
             f.select(stands, left.line, row),
             f.select(stands, left.step, f.select(along, unit, "0")),
@@ -176,7 +176,7 @@ class Operands(Record):
             self._later(group, source, stands, along),
         )
 
-    def _later(self, group: Group, source: str, stands: str, along: str) -> Later:
+    def _later(self, group: TileGroup, source: str, stands: str, along: str) -> PrefetchTarget:
         """Rows to fetch: of the next tile if they stand, for the next group if they are packed."""
         f, shape, left = self.f, self.shape, self.left
         size = SOURCES[self.dtype][1]
@@ -198,4 +198,4 @@ class Operands(Record):
             own = f.both(f.both(stands, across), f.is_("sgt", most, str(shape.rows)))
         start = f.select(own, f.mul(left.step, str(_SOON)), f.mul(first, left.line))
         tiles = f.select(own, "0", tiles)
-        return Later(f.at(source, start), left.line, step, shared, tiles, own)
+        return PrefetchTarget(f.at(source, start), left.line, step, shared, tiles, own)

@@ -16,10 +16,10 @@ Strides are in bytes. A narrower type is widened on the way: bfloat16, and float
 from __future__ import annotations
 
 from wend.compiler.kernels.matmul.macrokernel import GROUP
-from wend.compiler.kernels.matmul.microkernel import LINE, Shape, lane_mask, masked_store
+from wend.compiler.kernels.matmul.microkernel import LINE, TileConfig, lane_mask, masked_store
 from wend.compiler.llvm_ir.function import Routine
 
-__all__ = ["SOURCES", "Source", "pack_left", "pack_right", "shuffled", "transposed"]
+__all__ = ["SOURCES", "ElementReader", "pack_left", "pack_right", "shuffled", "transposed"]
 
 # Steps of depth that are packed for all tiles before the next ones.
 _PIECE = 32
@@ -39,10 +39,10 @@ SOURCES = {
 _SUFFIX = {"i16": "i16", "half": "f16", "float": "f32", "double": "f64"}
 
 
-class Source:
+class ElementReader:
     """How elements of an operand become elements of the accumulators' type."""
 
-    def __init__(self, shape: Shape, dtype: str) -> None:
+    def __init__(self, shape: TileConfig, dtype: str) -> None:
         self.shape = shape
         self.element, self.size = SOURCES[dtype]
         self.same = self.element == shape.element
@@ -102,14 +102,14 @@ class Source:
         return shuffled(f, self.shape, x, y, list(range(0, 2 * lanes, 2)), lanes)
 
 
-def pack_right(shape: Shape, dtype: str) -> str:
+def pack_right(shape: TileConfig, dtype: str) -> str:
     """The function that packs a panel of the right operand."""
     names = "source step column depth columns width panel".split()
     pointers = {"source", "panel"}
     f = Routine(
         "pack_right", [("ptr" if n in pointers else "i64", n) for n in names], internal=True
     )
-    source = Source(shape, dtype)
+    source = ElementReader(shape, dtype)
     across = f.is_("eq", "%column", str(source.size))
     with f.when(across):
         _copy_rows(f, source)
@@ -129,7 +129,7 @@ def pack_right(shape: Shape, dtype: str) -> str:
     return f.text()
 
 
-def _copy_rows(f: Routine, source: Source) -> None:
+def _copy_rows(f: Routine, source: ElementReader) -> None:
     """Columns lie side by side: move vectors."""
     shape = source.shape
     row = f.mul("%width", str(shape.size))
@@ -145,7 +145,7 @@ def _copy_rows(f: Routine, source: Source) -> None:
                     f.store(shape.vector, x, f.at(to, w * shape.bytes), shape.size)
 
 
-def _transpose(f: Routine, source: Source) -> None:
+def _transpose(f: Routine, source: ElementReader) -> None:
     """Steps lie side by side: transpose blocks in registers, lanes x lanes, then smaller ones."""
     shape = source.shape
     lanes, few = shape.lanes, 16 // shape.size
@@ -204,7 +204,7 @@ def _lines(f: Routine, lanes: int, first: str) -> list[str]:
 
 
 def _few_steps(
-    f: Routine, source: Source, lines: list[str], k: str, few: int, mask: str | None
+    f: Routine, source: ElementReader, lines: list[str], k: str, few: int, mask: str | None
 ) -> list[str]:
     """Vectors of `few` steps of all lines: pieces of 16 bytes are put together, then transposed."""
     shape = source.shape
@@ -222,7 +222,7 @@ def _few_steps(
     return transposed(f, shape, [x for row in rows for x in row], shape.lanes)
 
 
-def transposed(f: Routine, shape: Shape, rows: list[str], lanes: int = 0) -> list[str]:
+def transposed(f: Routine, shape: TileConfig, rows: list[str], lanes: int = 0) -> list[str]:
     """Squares of vectors side by side, transposed: blocks change places, each half as large.
 
     lanes: of a vector, a multiple of the number of rows; 0 for one square
@@ -245,14 +245,14 @@ def transposed(f: Routine, shape: Shape, rows: list[str], lanes: int = 0) -> lis
     return rows
 
 
-def shuffled(f: Routine, shape: Shape, x: str, y: str, order: list[int], lanes: int) -> str:
+def shuffled(f: Routine, shape: TileConfig, x: str, y: str, order: list[int], lanes: int) -> str:
     """Those lanes of two vectors, which have `lanes` each."""
     kind = f"<{lanes} x {shape.element}>"
     listed = ", ".join(f"i32 {lane}" for lane in order)
     return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{listed}>")
 
 
-def pack_left(shape: Shape, dtype: str) -> str:
+def pack_left(shape: TileConfig, dtype: str) -> str:
     """The function that packs the rows of some tiles of the left operand.
 
     Steps side by side in the source: (rows, depth). Otherwise: (depth, rows).
@@ -260,7 +260,7 @@ def pack_left(shape: Shape, dtype: str) -> str:
     names = "source row step depth tiles each more tile apart".split()
     pointers = {"source", "tile"}
     f = Routine("pack_left", [("ptr" if n in pointers else "i64", n) for n in names], internal=True)
-    source = Source(shape, dtype)
+    source = ElementReader(shape, dtype)
     along = f.is_("eq", "%step", str(source.size))
     across = f.is_("eq", "%row", str(source.size))
     # Rows side by side of as many tiles as there can be, all of one height: a step at a time.
@@ -285,7 +285,7 @@ def pack_left(shape: Shape, dtype: str) -> str:
     return f.text()
 
 
-def _copy_groups(f: Routine, source: Source) -> None:
+def _copy_groups(f: Routine, source: ElementReader) -> None:
     """Steps of all tiles of a group: vectors of the source lie side by side."""
     shape = source.shape
     lanes = 8  # at least the rows of any tile
@@ -314,7 +314,14 @@ def _copy_groups(f: Routine, source: Source) -> None:
 
 
 def _copy_columns(
-    f: Routine, source: Source, here: str, to: str, rows: str, first: str, last: str, across: str
+    f: Routine,
+    source: ElementReader,
+    here: str,
+    to: str,
+    rows: str,
+    first: str,
+    last: str,
+    across: str,
 ) -> None:
     shape = source.shape
     lanes = 8  # at least the rows of any tile
@@ -331,7 +338,7 @@ def _copy_columns(
 
 
 def _copy_lines(
-    f: Routine, source: Source, here: str, to: str, rows: str, first: str, last: str
+    f: Routine, source: ElementReader, here: str, to: str, rows: str, first: str, last: str
 ) -> None:
     shape = source.shape
     with f.loop("0", rows) as i:

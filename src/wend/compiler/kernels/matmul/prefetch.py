@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from wend.compiler.kernels.matmul.microkernel import Shape
+from wend.compiler.kernels.matmul.microkernel import TileConfig
 from wend.compiler.llvm_ir.function import Routine
 
 if TYPE_CHECKING:
-    from wend.compiler.kernels.matmul.macrokernel import Block, Later, Panels
+    from wend.compiler.kernels.matmul.macrokernel import CacheBlock, PanelAddresses, PrefetchTarget
 
 __all__ = ["SOON", "Soon", "ahead"]
 
@@ -50,10 +50,10 @@ SOON = ("ptr", "i64", "i64", "i64", "i64")
 
 def ahead(
     f: Routine,
-    shape: Shape,
-    block: Block,
-    found: Panels,
-    later: Later,
+    shape: TileConfig,
+    block: CacheBlock,
+    found: PanelAddresses,
+    later: PrefetchTarget,
     count: str,
     whole: tuple[str, str],
 ) -> Callable[[str, str], Soon]:
@@ -77,7 +77,7 @@ def ahead(
 
 
 def _later_rows(
-    f: Routine, shape: Shape, block: Block, later: Later, count: str
+    f: Routine, shape: TileConfig, block: CacheBlock, later: PrefetchTarget, count: str
 ) -> Callable[[str, str], Soon]:
     """Rows of later tiles.
 
@@ -107,7 +107,12 @@ def _later_rows(
 
 
 def _next_panels(
-    f: Routine, shape: Shape, block: Block, found: Panels, count: str, whole: tuple[str, str]
+    f: Routine,
+    shape: TileConfig,
+    block: CacheBlock,
+    found: PanelAddresses,
+    count: str,
+    whole: tuple[str, str],
 ) -> Callable[[str], Soon]:
     """The panels that take the place of these; the tiles of a panel share one."""
     columns, depth = whole

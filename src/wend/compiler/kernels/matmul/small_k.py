@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from wend.compiler.kernels.matmul.microkernel import (
-    Shape,
+    TileConfig,
     lane_mask,
     masked_load,
     masked_store,
@@ -61,26 +61,26 @@ _UPRIGHT = (
 )
 
 
-def shallow(f: Routine, shape: Shape, columns: str, depth: str) -> str:
+def shallow(f: Routine, shape: TileConfig, columns: str, depth: str) -> str:
     """Whether a product of so many columns has few steps (an i1)."""
     few = f.both(f.is_("sge", depth, "1"), f.is_("sle", depth, str(STEPS)))
     return f.both(few, f.is_("sge", columns, str(shape.lanes)))
 
 
-def thin(f: Routine, shape: Shape, rows: str, columns: str, depth: str) -> str:
+def thin(f: Routine, shape: TileConfig, rows: str, columns: str, depth: str) -> str:
     """Whether a product of so many rows has few steps and columns (an i1)."""
     few = f.both(f.is_("sge", depth, "1"), f.is_("sle", depth, str(DEPTH)))
     narrow = f.both(f.is_("sge", columns, "1"), f.is_("sle", columns, str(_square(shape))))
     return f.both(f.both(few, narrow), f.is_("sge", rows, str(shape.lanes)))
 
 
-def holds(f: Routine, shape: Shape, rows: str, depth: str) -> str:
+def holds(f: Routine, shape: TileConfig, rows: str, depth: str) -> str:
     """Whether so many steps are few enough, and rows many enough, for `held` (an i1)."""
     few = f.both(f.is_("sge", depth, str(HELD[0])), f.is_("sle", depth, str(HELD[-1])))
     return f.both(few, f.is_("sge", rows, str(shape.lanes)))
 
 
-def held(shape: Shape) -> str:
+def held(shape: TileConfig) -> str:
     """The function for products that `holds` is about, with 32 registers."""
     f = Routine("held", parameters(_PARAMETERS), internal=True)
     for depth in HELD:
@@ -112,7 +112,7 @@ def held(shape: Shape) -> str:
 
 def _by_panel(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     rows: tuple[str, str],
     lines: list[str],
     out: str,
@@ -134,7 +134,7 @@ def _by_panel(
             masked_store(f, shape, x, f.at(goal, w * shape.bytes), mask)
 
 
-def outer(shape: Shape) -> str:
+def outer(shape: TileConfig) -> str:
     """The function."""
     f = Routine("outer", parameters(_PARAMETERS), internal=True)
     for depth in range(1, STEPS + 1):
@@ -143,7 +143,7 @@ def outer(shape: Shape) -> str:
     return f.text()
 
 
-def _steps(f: Routine, shape: Shape, depth: int) -> None:
+def _steps(f: Routine, shape: TileConfig, depth: int) -> None:
     """All of a product of that depth, by chunks of columns."""
     most = NEAR // (depth * shape.bytes) * shape.lanes
     height = _height(shape, depth)
@@ -176,7 +176,7 @@ def _steps(f: Routine, shape: Shape, depth: int) -> None:
             _rows(f, shape, lines, out, row, (1, "1"), columns, wide)
 
 
-def _height(shape: Shape, depth: int) -> int:
+def _height(shape: TileConfig, depth: int) -> int:
     """Rows at once: their factors leave registers for what they are multiplied with."""
     few = 2 if shape.rows < 8 else 6
     return 4 if depth <= few else 2
@@ -184,7 +184,7 @@ def _height(shape: Shape, depth: int) -> int:
 
 def _rows(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     lines: list[str],
     out: str,
     row: str,
@@ -226,14 +226,14 @@ def _rows(
         vector(f.minimum(j, last))
 
 
-def _more(f: Routine, shape: Shape, factor: str, y: str, total: str) -> str:
+def _more(f: Routine, shape: TileConfig, factor: str, y: str, total: str) -> str:
     return f.let(
         f"call {shape.vector} @llvm.fmuladd.{shape.suffix}"
         f"({shape.vector} {factor}, {shape.vector} {y}, {shape.vector} {total})"
     )
 
 
-def upright(shape: Shape) -> str:
+def upright(shape: TileConfig) -> str:
     """The function for few columns."""
     f = Routine("upright", parameters(_UPRIGHT), internal=True)
     # The last rows fill a vector too: some are written twice.
@@ -257,12 +257,12 @@ def upright(shape: Shape) -> str:
     return f.text()
 
 
-def _square(shape: Shape) -> int:
+def _square(shape: TileConfig) -> int:
     """Columns whose vectors are turned at once."""
     return min(COLUMNS, shape.lanes)
 
 
-def _put_rows(f: Routine, shape: Shape, columns: list[str], goal: str) -> None:
+def _put_rows(f: Routine, shape: TileConfig, columns: list[str], goal: str) -> None:
     """Store the rows of which these are columns, from an address on."""
     side = _square(shape)
     turned = transposed(f, shape, columns + ["poison"] * (side - len(columns)), shape.lanes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from wend.base.records import Record
 from wend.compiler.kernels.matmul.macrokernel import panel_capacity
-from wend.compiler.kernels.matmul.microkernel import Shape
+from wend.compiler.kernels.matmul.microkernel import TileConfig
 from wend.compiler.kernels.matmul.operands import Matrix
 from wend.compiler.kernels.matmul.packing import SOURCES
 from wend.compiler.llvm_ir.function import Routine
@@ -47,7 +47,7 @@ class Narrow(Record):
 
     @staticmethod
     def of(
-        f: Routine, shape: Shape, dtype: str, a: dict[str, str], packed: str, other: str
+        f: Routine, shape: TileConfig, dtype: str, a: dict[str, str], packed: str, other: str
     ) -> Narrow:
         """Look at the words of a product, whose strides are in bytes.
 
@@ -93,7 +93,9 @@ class Narrow(Record):
         left_over = f.both(left_over, f.either(dotted, turned))
         return Narrow(dotted, turned, line, step, left_over, f.select(left_over, whole, "0"))
 
-    def columns(self, f: Routine, shape: Shape, a: dict[str, str], base: str, room: str) -> Matrix:
+    def columns(
+        self, f: Routine, shape: TileConfig, a: dict[str, str], base: str, room: str
+    ) -> Matrix:
         """The right operand with its columns along the depth: copied if they lie otherwise."""
         size = str(shape.size)
         stands = f.is_("eq", self.step, size)

@@ -21,12 +21,12 @@ from wend.compiler.kernels.matmul.gemv import streams
 from wend.compiler.kernels.matmul.macrokernel import (
     LARGE,
     Multiply,
-    Room,
+    Scratch,
     direct_rows,
     narrow,
     panel_capacity,
 )
-from wend.compiler.kernels.matmul.microkernel import EPILOGUE, Shape, lane_mask, parameters
+from wend.compiler.kernels.matmul.microkernel import EPILOGUE, TileConfig, lane_mask, parameters
 from wend.compiler.kernels.matmul.operands import Matrix, Operands
 from wend.compiler.kernels.matmul.packing import SOURCES, transposed
 from wend.compiler.llvm_ir.function import Routine
@@ -51,7 +51,7 @@ _PARAMETERS = (
 )
 
 
-def pays(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> str:
+def pays(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]) -> str:
     """Whether a product had better be turned (an i1), if its operands lie along the depth."""
     if SOURCES[dtype][0] != shape.element:
         return "false"  # a left operand that must be widened is packed in blocks of depth
@@ -70,7 +70,7 @@ def pays(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> 
     return f.every(conditions)
 
 
-def crossed(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) -> str:
+def crossed(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]) -> str:
     """Whether both operands lie transposed, and the transpose needs less packing (an i1).
 
     The right one is read as it stands, and the left one's rows are moved by vectors.
@@ -99,11 +99,11 @@ def crossed(f: Routine, shape: Shape, dtype: str, rows: str, a: dict[str, str]) 
     return f.every(conditions)
 
 
-def turned(shape: Shape, dtype: str) -> str:
+def turned(shape: TileConfig, dtype: str) -> str:
     """The function."""
     f = Routine("turned", parameters(_PARAMETERS), internal=True)
     size = str(shape.size)
-    room = Room.of(f, shape, "%scratch")
+    room = Scratch.of(f, shape, "%scratch")
     state = f.let("alloca [6 x i64], align 8")
     words = [
         ("ptr", "%out"),
@@ -161,7 +161,7 @@ def turned(shape: Shape, dtype: str) -> str:
     return f.text()
 
 
-def turn_tile(shape: Shape) -> str:
+def turn_tile(shape: TileConfig) -> str:
     """The epilogue that turns a tile, and stores it or hands it on."""
     f = Routine("turn_tile", EPILOGUE, internal=True)
     f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
@@ -190,7 +190,7 @@ def turn_tile(shape: Shape) -> str:
 
 def _turn(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     block: int,
     first: int,
     before: tuple[str, str],
@@ -224,7 +224,7 @@ class _Turn(Record):
     """Where some turned rows go: see `_turn`. count, mask: of their elements that are there"""
 
     f: Routine
-    shape: Shape
+    shape: TileConfig
     block: int
     first: int
     before: tuple[str, str]

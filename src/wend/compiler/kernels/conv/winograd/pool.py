@@ -42,7 +42,7 @@ from wend.compiler.kernels.conv.winograd.tiles_4x4 import (
     woven,
 )
 from wend.compiler.kernels.matmul.macrokernel import arguments
-from wend.compiler.kernels.matmul.microkernel import Shape
+from wend.compiler.kernels.matmul.microkernel import TileConfig
 from wend.compiler.kernels.matmul.packing import shuffled
 from wend.compiler.llvm_ir.function import Routine
 
@@ -60,7 +60,7 @@ _GROUP = 8
 _SIDE = WIDE.side // 2
 
 
-def pool_functions(shape: Shape, names: list[str]) -> list[str]:
+def pool_functions(shape: TileConfig, names: list[str]) -> list[str]:
     """The functions, of a processor that has those of `winograd.tiles_4x4`."""
     return [
         _tell_pooled(names),
@@ -130,7 +130,7 @@ def _pool_squares(names: list[str]) -> str:
     return f.text()
 
 
-def _hand_pooled(shape: Shape, names: list[str]) -> str:
+def _hand_pooled(shape: TileConfig, names: list[str]) -> str:
     """The function that hands on two tiles, `apart` bytes from each other, or stores them.
 
     Their filters are `rows` from `first` on; the first window is at row `top`, column `left` of the
@@ -162,7 +162,7 @@ def _hand_pooled(shape: Shape, names: list[str]) -> str:
     return f.text()
 
 
-def _greater(f: Routine, shape: Shape, x: str, before: str) -> str:
+def _greater(f: Routine, shape: TileConfig, x: str, before: str) -> str:
     """The greater one of each lane: what came before where they are equal, and NaN where one is."""
     kind, bits = shape.vector, f"<{shape.lanes} x i1>"
     more = f.let(f"fcmp ogt {kind} {x}, {before}")
@@ -171,7 +171,7 @@ def _greater(f: Routine, shape: Shape, x: str, before: str) -> str:
     return f.let(f"select {bits} {none}, {kind} {x}, {kind} {found}")
 
 
-def _greater_of_pairs(f: Routine, shape: Shape, x: str, y: str) -> str:
+def _greater_of_pairs(f: Routine, shape: TileConfig, x: str, y: str) -> str:
     """The greater one of each two neighbours in two vectors, one behind the other."""
     if shape.masks:  # a vector is picked from two by one instruction, wherever lanes are
         even, odd = halves(f, shape, [x, y])
@@ -182,7 +182,7 @@ def _greater_of_pairs(f: Routine, shape: Shape, x: str, y: str) -> str:
     return shuffled(f, shape, best, "poison", [0, 1, 4, 5, 2, 3, 6, 7], shape.lanes)
 
 
-def _join_squares(shape: Shape, names: list[str]) -> str:
+def _join_squares(shape: TileConfig, names: list[str]) -> str:
     """The function that makes the output of `count` squares of a chunk, or what is pooled of it."""
     f = Routine("join_squares", parameters(JOINED), internal=True)
     pooled = is_pooled(f, arguments(f, names, ""))
@@ -198,7 +198,7 @@ def _join_squares(shape: Shape, names: list[str]) -> str:
     return f.text()
 
 
-def _join_pooled(shape: Shape, names: list[str]) -> str:
+def _join_pooled(shape: TileConfig, names: list[str]) -> str:
     """The function that pools `count` squares of a chunk, for all filters.
 
     Of a square two lines of two windows are made, which are stored as pairs.
@@ -245,7 +245,7 @@ def _join_pooled(shape: Shape, names: list[str]) -> str:
     return f.text()
 
 
-def _pool_lines(shape: Shape) -> str:
+def _pool_lines(shape: TileConfig) -> str:
     """The function that makes two tiles of six, `apart` bytes from one another, half as wide."""
     f = Routine("pool_lines", parameters("ptr sums, i64 rows, ptr to, i64 apart"), internal=True)
     with f.loop("0", "%rows") as i:

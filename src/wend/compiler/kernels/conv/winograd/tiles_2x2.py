@@ -26,17 +26,17 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from wend.base.records import Record
 from wend.compiler.kernels.conv.image_batches import pieces
 from wend.compiler.kernels.matmul.macrokernel import (
-    Block,
+    CacheBlock,
     Multiply,
-    Panels,
-    Room,
+    PanelAddresses,
+    Scratch,
     Tiles,
     arguments,
     panels,
 )
 from wend.compiler.kernels.matmul.microkernel import (
     LINE,
-    Shape,
+    TileConfig,
     lane_mask,
     lane_range,
     masked_load,
@@ -44,11 +44,11 @@ from wend.compiler.kernels.matmul.microkernel import (
     masked_update,
 )
 from wend.compiler.kernels.matmul.operands import Matrix, Operands
-from wend.compiler.kernels.matmul.packing import Source, shuffled, transposed
+from wend.compiler.kernels.matmul.packing import ElementReader, shuffled, transposed
 from wend.compiler.llvm_ir.function import Routine
 
 Masks = list[list[str]]
-Transform = Callable[[Routine, Shape, list[str]], list[str]]
+Transform = Callable[[Routine, TileConfig, list[str]], list[str]]
 
 __all__ = [
     "FIRST",
@@ -141,7 +141,7 @@ class Squares(Record):
         return f.at(a["workspace"], f.select(shared, skipped, "0"))
 
 
-def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
+def is_winograd(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
     """Whether a convolution is computed this way: an i1.
 
     a: words as `convolve` has them, strides in elements; `batch` are the images of all parts
@@ -155,13 +155,13 @@ def is_winograd(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
     return f.both(found, is_worth(f, shape, dtype, a, a["batch"], fewest))
 
 
-def has_tiles(shape: Shape, dtype: str) -> bool:
+def has_tiles(shape: TileConfig, dtype: str) -> bool:
     """Whether there are tiles that all add in one order."""
     return dtype == "float32" and shape.rows >= 6
 
 
 def is_worth(
-    f: Routine, shape: Shape, dtype: str, a: dict[str, str], images: str, fewest: str
+    f: Routine, shape: TileConfig, dtype: str, a: dict[str, str], images: str, fewest: str
 ) -> str:
     """Whether the kernel is 3 x 3, and channels are many enough, and squares `fewest`: an i1."""
     if not has_tiles(shape, dtype):
@@ -179,7 +179,7 @@ def is_worth(
     return found
 
 
-def suited(shape: Shape, a: dict[str, str]) -> list[tuple[str, str, str]]:
+def suited(shape: TileConfig, a: dict[str, str]) -> list[tuple[str, str, str]]:
     """What holds of a convolution that is transformed, but for its dilations and its extents."""
     filters, channels, _ = least(shape)
     return [
@@ -205,19 +205,19 @@ def count_squares(f: Routine, a: dict[str, str], images: str, way: Squares) -> s
     return f.mul(f.mul(high, wide), images)
 
 
-def filled(f: Routine, shape: Shape, squares: str) -> str:
+def filled(f: Routine, shape: TileConfig, squares: str) -> str:
     """Squares with those that fill the last panel, where there are only whole ones."""
     if not is_padded(shape):
         return squares
     return f.mul(f.ceil_div(squares, shape.panel), str(shape.panel))
 
 
-def least(shape: Shape) -> tuple[int, int, int]:
+def least(shape: TileConfig) -> tuple[int, int, int]:
     """Filters, channels, and squares of all images, from which on transforming pays."""
     return _NARROW if is_padded(shape) else _WIDE
 
 
-def spread_words(shape: Shape) -> int:
+def spread_words(shape: TileConfig) -> int:
     """Accumulators for each channel and filter, and for each tap, that `winograd` works in."""
     return 2 * (_MANY + shape.lanes)
 
@@ -234,7 +234,7 @@ def is_large(f: Routine, a: dict[str, str]) -> str:
 
 def chunk_of(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     a: dict[str, str],
     columns: str,
     first: str,
@@ -254,12 +254,12 @@ def chunk_of(
     return f.add(count, f.select(f.is_("sle", left, str(shape.lanes)), left, "0"))
 
 
-def is_padded(shape: Shape) -> bool:
+def is_padded(shape: TileConfig) -> bool:
     """Whether a panel of one vector would be added up in another order, and so is one of two."""
     return shape.vectors <= 2
 
 
-def together(shape: Shape) -> int:
+def together(shape: TileConfig) -> int:
     """Places that are multiplied at once where squares are of one vector, to fill the registers."""
     return 3 if shape.vectors == 1 else shape.vectors
 
@@ -269,11 +269,11 @@ def _backwards(f: Routine, a: dict[str, str]) -> str:
     return f.is_("slt", a["dilation_width"], "0")
 
 
-def winograd(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
+def winograd(shape: TileConfig, dtype: str, names: list[str], way: Squares) -> str:
     """The convolution, and the function that transforms its kernels."""
     f = Routine("winograd" + way.name, [("ptr", "args")], internal=True)
     a = arguments(f, names, "input out epilogue state scratch workspace spread")
-    room = Room.of(f, shape, a["scratch"])
+    room = Scratch.of(f, shape, a["scratch"])
     unit = str(shape.size)
     filters = f"call void @spread_filters{way.name}(ptr %args)"
     with f.when(f.is_("eq", a["turned"], "0")):
@@ -369,7 +369,7 @@ class _Products(Record):
 
 
 def _multiply(
-    f: Routine, shape: Shape, dtype: str, room: Room, a: dict[str, str], given: _Products
+    f: Routine, shape: TileConfig, dtype: str, room: Scratch, a: dict[str, str], given: _Products
 ) -> None:
     """The products of all places of squares of 2 x 2, for any weight."""
     row, columns = given.row, given.columns
@@ -378,8 +378,8 @@ def _multiply(
         base = given.of_place(f, given.spread, k)
         operands = Operands(f, shape, dtype, room, left, left, columns, "false")
 
-        def found(block: Block, base: str = base) -> Panels:
-            return Panels(base, row, f.mul(block.start, str(shape.bytes)))
+        def found(block: CacheBlock, base: str = base) -> PanelAddresses:
+            return PanelAddresses(base, row, f.mul(block.start, str(shape.bytes)))
 
         Multiply(
             f,
@@ -402,7 +402,7 @@ def _multiply(
 
 
 def _multiply_panels(
-    f: Routine, shape: Shape, a: dict[str, str], way: Squares, given: _Products, squares: str
+    f: Routine, shape: TileConfig, a: dict[str, str], way: Squares, given: _Products, squares: str
 ) -> None:
     """The same of few squares and a weight that is not large: what `Multiply` finds out is known.
 
@@ -434,7 +434,7 @@ def _multiply_panels(
 
 
 def _multiply_whole(
-    f: Routine, shape: Shape, a: dict[str, str], way: Squares, given: _Products, panels_: str
+    f: Routine, shape: TileConfig, a: dict[str, str], way: Squares, given: _Products, panels_: str
 ) -> None:
     """The products of so many panels.
 
@@ -458,7 +458,7 @@ def _multiply_whole(
 
 @contextmanager
 def _tiles_of_place(
-    f: Routine, shape: Shape, a: dict[str, str], given: _Products, k: str
+    f: Routine, shape: TileConfig, a: dict[str, str], given: _Products, k: str
 ) -> Iterator[tuple[str, str, str, str, str]]:
     """A loop over tiles of all filters: kernels, panels, sums, height; kernels of the next one."""
     first, right, goal = (
@@ -474,7 +474,7 @@ def _tiles_of_place(
         yield left, right, out, height, later
 
 
-def spread_weight(shape: Shape, dtype: str, names: list[str], way: Squares) -> str:
+def spread_weight(shape: TileConfig, dtype: str, names: list[str], way: Squares) -> str:
     """The functions that transform kernels: `row` bytes to the next row, `step` along the depth."""
     f = Routine("spread_filters" + way.name, [("ptr", "args")], internal=True)
     a = arguments(f, names, "weight workspace")
@@ -489,10 +489,10 @@ def spread_weight(shape: Shape, dtype: str, names: list[str], way: Squares) -> s
             f"ptr {f.at(to, f.mul(i, line))}, i64 {line}, "
             f"i64 {f.mul(line, a['filters'])}, i1 {_backwards(f, a)})"
         )
-    return f.text() + "\n" + _spread_kernels(shape, Source(shape, dtype), way)
+    return f.text() + "\n" + _spread_kernels(shape, ElementReader(shape, dtype), way)
 
 
-def _spread_kernels(shape: Shape, source: Source, way: Squares) -> str:
+def _spread_kernels(shape: TileConfig, source: ElementReader, way: Squares) -> str:
     words = "ptr weight, i64 row, i64 step, i64 rows, i64 depth, ptr to, i64 to_row, i64 apart"
     given = parameters(words)
     f = Routine("spread_weight" + way.name, [*given, ("i1", "flipped")], internal=True)
@@ -511,7 +511,7 @@ def _spread_kernels(shape: Shape, source: Source, way: Squares) -> str:
     return f.text()
 
 
-def _turned_taps(f: Routine, shape: Shape, here: str) -> list[str]:
+def _turned_taps(f: Routine, shape: TileConfig, here: str) -> list[str]:
     """Nine taps of eight steps: eight turned in registers, for which a gather takes long."""
     lines = [f.at(here, f.mul("%step", str(j))) for j in range(8)]
     taps = transposed(f, shape, [f.load(shape.vector, line, shape.size) for line in lines])
@@ -524,7 +524,7 @@ def _turned_taps(f: Routine, shape: Shape, here: str) -> list[str]:
 
 def _spread_kernel(
     f: Routine,
-    shape: Shape,
+    shape: TileConfig,
     way: Squares,
     taps: list[str],
     at: tuple[str, str],
@@ -546,17 +546,17 @@ def parameters(words: str) -> list[tuple[str, str]]:
     return [(kind, name) for kind, name in (word.split() for word in words.split(", "))]
 
 
-def total(f: Routine, shape: Shape, x: str, y: str) -> str:
+def total(f: Routine, shape: TileConfig, x: str, y: str) -> str:
     """x + y, of vectors"""
     return f.let(f"fadd {shape.vector} {x}, {y}")
 
 
-def difference(f: Routine, shape: Shape, x: str, y: str) -> str:
+def difference(f: Routine, shape: TileConfig, x: str, y: str) -> str:
     """x - y, of vectors"""
     return f.let(f"fsub {shape.vector} {x}, {y}")
 
 
-def _spread_taps(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _spread_taps(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Three taps of a line -> four: x0, (x0 + x1 + x2) / 2, (x0 - x1 + x2) / 2, x2."""
     half = ", ".join([f"{shape.element} 0.5"] * shape.lanes)
     ends = f.let(f"fmul {shape.vector} {total(f, shape, x[0], x[2])}, <{half}>")
@@ -564,7 +564,7 @@ def _spread_taps(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     return [x[0], total(f, shape, ends, middle), difference(f, shape, ends, middle), x[2]]
 
 
-def _spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _spread_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Four numbers of a line -> x0 - x2, x1 + x2, x2 - x1, x1 - x3."""
     return [
         difference(f, shape, x[0], x[2]),
@@ -574,7 +574,7 @@ def _spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     ]
 
 
-def _join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _join_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Four sums -> the two neighbours that they make: x0 + x1 + x2, x1 - x2 - x3."""
     return [
         total(f, shape, total(f, shape, x[0], x[1]), x[2]),
@@ -587,7 +587,7 @@ NARROW = Squares(2, "", _spread_taps, _FEW, _MANY)
 
 
 @contextmanager
-def runs(f: Routine, shape: Shape, wide: str) -> Iterator[tuple[str, str, str, str]]:
+def runs(f: Routine, shape: TileConfig, wide: str) -> Iterator[tuple[str, str, str, str]]:
     """A loop over neighbours among squares: squares before, row and column of the first, count."""
     top = f.div("%first", wide)
     side = f.sub("%first", f.mul(top, wide))
@@ -607,13 +607,13 @@ def runs(f: Routine, shape: Shape, wide: str) -> Iterator[tuple[str, str, str, s
         yield run.index, y, x, count
 
 
-def spread_image(shape: Shape, dtype: str, names: list[str]) -> str:
+def spread_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function that transforms what `count` squares of an image see, of all channels."""
     words = "ptr args, ptr image, i64 first, i64 count, i64 line, ptr to, i64 apart"
     given = parameters(words)
     f = Routine("spread_image", given, internal=True)
     a = arguments(f, names, "")
-    source = Source(shape, dtype)
+    source = ElementReader(shape, dtype)
     lanes = shape.lanes
     channel = f.mul(a["input_channel"], str(shape.size))
     row = f.mul(a["input_row"], str(shape.size))
@@ -661,7 +661,7 @@ def spread_image(shape: Shape, dtype: str, names: list[str]) -> str:
 
 
 def stored_ways(
-    f: Routine, shape: Shape, at: str, count: str
+    f: Routine, shape: TileConfig, at: str, count: str
 ) -> list[tuple[str | None, str | None]]:
     """How `count` squares are stored `at` squares into a plane: pairs of when, an i1, and a mask.
 
@@ -674,14 +674,14 @@ def stored_ways(
     return [(whole, None), (f.let(f"xor i1 {whole}, true"), stored)]
 
 
-def halves(f: Routine, shape: Shape, pair: list[str]) -> list[str]:
+def halves(f: Routine, shape: TileConfig, pair: list[str]) -> list[str]:
     """The even and the odd elements of two vectors."""
     n = shape.lanes
     return [shuffled(f, shape, pair[0], pair[1], list(range(k, 2 * n, 2)), n) for k in (0, 1)]
 
 
 def _spread_seen(
-    f: Routine, shape: Shape, seen: Callable[[int], list[str]], to: str, stored: str | None
+    f: Routine, shape: TileConfig, seen: Callable[[int], list[str]], to: str, stored: str | None
 ) -> None:
     """Transform 4 x 4 vectors, read line by line, and store them in their planes."""
 
@@ -705,7 +705,7 @@ def _spread_seen(
     store(3, [difference(f, shape, x, y) for x, y in zip(second, seen(3))])
 
 
-def join_image(shape: Shape, dtype: str, names: list[str]) -> str:
+def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function that makes `count` squares of an image's output, for all filters."""
     words = "ptr args, ptr sums, i64 line, i64 apart, i64 first, i64 count, i64 at0"
     given = parameters(words)

@@ -26,16 +26,16 @@ from contextlib import contextmanager
 from wend.compiler.kernels.conv.winograd.pool import is_pooled, pooled_size
 from wend.compiler.kernels.conv.winograd.tiles_2x2 import parameters
 from wend.compiler.kernels.conv.winograd.tiles_4x4 import WIDE, cut, join_line, spread_line
-from wend.compiler.kernels.matmul.macrokernel import Room, Tiles, arguments, panel_capacity
+from wend.compiler.kernels.matmul.macrokernel import Scratch, Tiles, arguments, panel_capacity
 from wend.compiler.kernels.matmul.microkernel import (
     LINE,
-    Shape,
+    TileConfig,
     fetch,
     lane_mask,
     lane_range,
     spread,
 )
-from wend.compiler.kernels.matmul.packing import Source
+from wend.compiler.kernels.matmul.packing import ElementReader
 from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["is_by_rows", "rows_functions"]
@@ -48,13 +48,13 @@ _ROWS = 4
 _SIDE, _SEEN, _TAPS = WIDE.side, WIDE.seen, 3
 
 
-def _line(f: Routine, shape: Shape, a: dict[str, str]) -> str:
+def _line(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
     """Bytes of a line of what is transformed: whole vectors, with what panels reach beyond."""
     vectors = f.ceil_div(f.add(a["out_width"], str(_TAPS - 1)), shape.lanes)
     return f.mul(f.add(vectors, "1"), str(shape.bytes))
 
 
-def is_by_rows(f: Routine, shape: Shape, a: dict[str, str]) -> str:
+def is_by_rows(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
     """Whether a convolution for which `is_shifted` holds is computed this way: an i1."""
     lines = f.mul(f.mul(a["channels"], str(_SEEN)), _line(f, shape, a))
     taken = f.mul(f.ceil_div(a["out_height"], _SIDE), str(_SEEN * 8))
@@ -81,7 +81,7 @@ def is_by_rows(f: Routine, shape: Shape, a: dict[str, str]) -> str:
     return found
 
 
-def rows_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
+def rows_functions(shape: TileConfig, dtype: str, names: list[str]) -> list[str]:
     """The functions, of a processor that has those of `winograd.tiles_4x4`."""
     whole, shape = shape, cut(shape, 2)
     sizes = [(rows, width) for rows in range(_ROWS, shape.rows + 1) for width in (1, shape.vectors)]
@@ -96,11 +96,11 @@ def rows_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
     ]
 
 
-def _spread_rows(shape: Shape, dtype: str, names: list[str]) -> str:
+def _spread_rows(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function that transforms the kernels: tile by tile (places, channels, taps, rows)."""
     f = Routine("spread_rows", parameters("ptr args, ptr to"), internal=True)
     a = arguments(f, names, "weight")
-    source = Source(shape, dtype)
+    source = ElementReader(shape, dtype)
     unit, each = str(shape.size), _TAPS * shape.size
     three = lane_mask(f, shape.lanes, str(_TAPS))
     row_bytes = f.mul(a["weight_filter"], unit)
@@ -123,7 +123,7 @@ def _spread_rows(shape: Shape, dtype: str, names: list[str]) -> str:
 
 
 @contextmanager
-def _tiles_of(f: Routine, shape: Shape, a: dict[str, str]) -> Iterator[tuple[str, str]]:
+def _tiles_of(f: Routine, shape: TileConfig, a: dict[str, str]) -> Iterator[tuple[str, str]]:
     """A loop over tiles of all filters: the first row of each, and its height."""
     tiles = Tiles.of(f, shape, a["filters"])
     with f.turns("0", tiles.count) as loop:
@@ -133,7 +133,7 @@ def _tiles_of(f: Routine, shape: Shape, a: dict[str, str]) -> Iterator[tuple[str
         yield row, height
 
 
-def _tile(shape: Shape, rows: int, width: int) -> str:
+def _tile(shape: TileConfig, rows: int, width: int) -> str:
     """The function of a tile: some filters, one or two vectors, all places one after the other.
 
     Of one vector, two places at a time keep as many sums.
@@ -185,12 +185,12 @@ def _tile(shape: Shape, rows: int, width: int) -> str:
     return f.text()
 
 
-def _spread_lines(shape: Shape, dtype: str, names: list[str]) -> str:
+def _spread_lines(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function that transforms the lines from `top` on: planes of (channels, columns)."""
     words = "ptr args, ptr image, i64 top, ptr to, i64 line"
     f = Routine("spread_lines", parameters(words), internal=True)
     a = arguments(f, names, "")
-    source = Source(shape, dtype)
+    source = ElementReader(shape, dtype)
     unit = str(shape.size)
     channel, row = f.mul(a["input_channel"], unit), f.mul(a["input_row"], unit)
     inside = [f.is_("ult", f.add("%top", str(r)), a["input_height"]) for r in range(_SEEN)]
@@ -214,7 +214,7 @@ def _spread_lines(shape: Shape, dtype: str, names: list[str]) -> str:
     return f.text()
 
 
-def _join_lines(shape: Shape) -> str:
+def _join_lines(shape: TileConfig) -> str:
     """The function that makes four tiles of six, `apart` bytes from one another."""
     words = "ptr sums, i64 rows, i64 width, ptr to, i64 apart"
     f = Routine("join_lines", parameters(words), internal=True)
@@ -230,7 +230,7 @@ def _join_lines(shape: Shape) -> str:
     return f.text()
 
 
-def _is_over(f: Routine, shape: Shape, ready: str, columns: str, left: str) -> str:
+def _is_over(f: Routine, shape: TileConfig, ready: str, columns: str, left: str) -> str:
     """Whether a tile with so many windows is handed on: an i1.
 
     It is if it is more than half full, or if these columns are the last ones; and half full, if the
@@ -244,11 +244,11 @@ def _is_over(f: Routine, shape: Shape, ready: str, columns: str, left: str) -> s
     return f.either(over, f.both(enough, f.is_("eq", ready, str(half))))
 
 
-def _winograd_rows(whole: Shape, shape: Shape, names: list[str]) -> str:
+def _winograd_rows(whole: TileConfig, shape: TileConfig, names: list[str]) -> str:
     f = Routine("winograd_rows", [("ptr", "args")], internal=True)
     a = arguments(f, names, "input out epilogue state scratch")
     unit, tile_row = str(shape.size), str(shape.tile_row)
-    room = Room.of(f, whole, a["scratch"])
+    room = Scratch.of(f, whole, a["scratch"])
     line = _line(f, shape, a)
     # A line more: else tiles were in the same places of a cache.
     apart = f.add(f.mul(a["filters"], tile_row), str(LINE))

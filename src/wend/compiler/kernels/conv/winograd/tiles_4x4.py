@@ -52,14 +52,14 @@ from wend.compiler.kernels.conv.winograd.tiles_2x2 import (
 from wend.compiler.kernels.matmul.macrokernel import arguments
 from wend.compiler.kernels.matmul.microkernel import (
     LINE,
-    Shape,
+    TileConfig,
     add_products,
     lane_mask,
     lane_range,
     masked_store,
     row_places,
 )
-from wend.compiler.kernels.matmul.packing import Source, shuffled
+from wend.compiler.kernels.matmul.packing import ElementReader, shuffled
 from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.values import literal
 
@@ -106,27 +106,27 @@ _PANEL = "ptr args, i64 first, i64 count"
 JOINED = _PANEL.replace("args", "args, ptr sums, i64 line, i64 apart")
 
 
-def has_wide(shape: Shape, dtype: str) -> bool:
+def has_wide(shape: TileConfig, dtype: str) -> bool:
     """Whether there are these functions for a processor."""
     known = (2, 8) if shape.moves else (3, 16)
     return has_tiles(shape, dtype) and (shape.vectors, shape.lanes) == known
 
 
-def cut(shape: Shape, vectors: int) -> Shape:
+def cut(shape: TileConfig, vectors: int) -> TileConfig:
     """How these functions cut what they compute: panels of no more vectors than that."""
     if shape.vectors <= 2:
         return shape
-    return Shape(
+    return TileConfig(
         shape.element, shape.size, shape.lanes, shape.rows, vectors, shape.masks, line=shape.panel
     )
 
 
-def square_of(shape: Shape, lane: int) -> int:
+def square_of(shape: TileConfig, lane: int) -> int:
     """Which square of a vector is in a lane: each four lanes have one of every four neighbours."""
     return shape.lanes // 4 * (lane % 4) + lane // 4
 
 
-def woven(shape: Shape) -> tuple[list[int], list[int]]:
+def woven(shape: TileConfig) -> tuple[list[int], list[int]]:
     """Within each four lanes of two vectors: the first two, in turns, and the other two."""
     low, high = (
         [
@@ -140,7 +140,7 @@ def woven(shape: Shape) -> tuple[list[int], list[int]]:
     return low, high
 
 
-def is_wide(f: Routine, shape: Shape, a: dict[str, str]) -> str:
+def is_wide(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
     """Whether a convolution is computed this way, however it is cut: an i1."""
     counts = [count_squares(f, a, a["batch"], way) for way in (WIDE, NARROW)]
     shapes = cut(shape, WIDE_VECTORS), shape
@@ -165,7 +165,7 @@ def is_wide(f: Routine, shape: Shape, a: dict[str, str]) -> str:
     return found
 
 
-def wide_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
+def wide_functions(shape: TileConfig, dtype: str, names: list[str]) -> list[str]:
     """The functions, of a processor that has them."""
     shape = cut(shape, WIDE_VECTORS)
     heights = range(LEAST_ROWS, shape.rows + 1)
@@ -181,23 +181,23 @@ def wide_functions(shape: Shape, dtype: str, names: list[str]) -> list[str]:
     ]
 
 
-def _scaled(f: Routine, shape: Shape, x: str, factor: float) -> str:
+def _scaled(f: Routine, shape: TileConfig, x: str, factor: float) -> str:
     return f.let(f"fmul {shape.vector} {x}, {_all(shape, factor)}")
 
 
-def _plus(f: Routine, shape: Shape, x: str, factor: float, y: str) -> str:
+def _plus(f: Routine, shape: TileConfig, x: str, factor: float, y: str) -> str:
     """x + factor * y"""
     kind = shape.vector
     many = f"{kind} {y}, {kind} {_all(shape, factor)}, {kind} {x}"
     return f.let(f"call {kind} @llvm.fmuladd.{shape.suffix}({many})")
 
 
-def _all(shape: Shape, factor: float) -> str:
+def _all(shape: TileConfig, factor: float) -> str:
     one = f"{shape.element} {literal(factor, dtypes.float32)}"
     return f"<{', '.join([one] * shape.lanes)}>"
 
 
-def _spread_taps(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _spread_taps(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Three taps of a line -> six."""
     found = [x[0]]
     for point, over in ((_NEAR, -2 / 3), (_FAR, 1 / 6)):
@@ -206,7 +206,7 @@ def _spread_taps(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     return [*found, x[2]]
 
 
-def spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def spread_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Six numbers of a line -> their values at the points."""
     found = [_plus(f, shape, total(f, shape, x[0], x[4]), -2.5, x[2])]
     for point, other in ((_NEAR, _FAR), (_FAR, _NEAR)):
@@ -215,13 +215,13 @@ def spread_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     return [*found, _plus(f, shape, total(f, shape, x[1], x[5]), -2.5, x[3])]
 
 
-def join_line(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def join_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Six sums -> the four neighbours that they make."""
     even, odd = _join_even(f, shape, x[:5]), _join_odd(f, shape, x[1:])
     return [even[0], odd[0], even[1], odd[1]]
 
 
-def _join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _join_even(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """The first and the third of four neighbours, of all sums but the last."""
     near, far = total(f, shape, x[1], x[2]), total(f, shape, x[3], x[4])
     return [
@@ -230,7 +230,7 @@ def _join_even(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     ]
 
 
-def _join_odd(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _join_odd(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """The second and the fourth, of all sums but the first."""
     slope, steep = difference(f, shape, x[0], x[1]), difference(f, shape, x[2], x[3])
     return [
@@ -269,7 +269,7 @@ def panel_runs(
             yield image, f.add(before, run.index), (y, x), count
 
 
-def _turned(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _turned(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Within each four lanes: four vectors -> first elements of all of them, second ones, ..."""
     n = shape.lanes
     first, second = (
@@ -283,7 +283,7 @@ def _turned(f: Routine, shape: Shape, x: list[str]) -> list[str]:
     return found
 
 
-def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
+def _spread_panel(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function that transforms what `count` squares of a panel see, of all channels.
 
     Lines are transformed first, as they lie in the image. Four numbers of each square follow those
@@ -292,7 +292,7 @@ def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
     """
     f = Routine("spread_panel", parameters(_PANEL + ", ptr to, i64 apart"), internal=True)
     a = arguments(f, names, "input")
-    source = Source(shape, dtype)
+    source = ElementReader(shape, dtype)
     unit, seen, square = shape.size, WIDE.seen, WIDE.side * shape.size
     # Of a line: squares, those that a run may touch, and the second kind with one in front.
     beyond = shape.lanes // WIDE.side
@@ -370,7 +370,7 @@ def _spread_panel(shape: Shape, dtype: str, names: list[str]) -> str:
     return f.text()
 
 
-def _store_behind(f: Routine, shape: Shape, x: str, to: str, opening: bool) -> None:
+def _store_behind(f: Routine, shape: TileConfig, x: str, to: str, opening: bool) -> None:
     """Store the numbers of some squares as what follows the squares before them."""
     if not opening:
         return f.store(shape.vector, x, f.at(to, -WIDE.side * shape.size), shape.size)
@@ -379,7 +379,7 @@ def _store_behind(f: Routine, shape: Shape, x: str, to: str, opening: bool) -> N
     return f.store(f"<{shape.lanes - WIDE.side} x {shape.element}>", upper, to, shape.size)
 
 
-def _store_lines(shape: Shape) -> str:
+def _store_lines(shape: TileConfig) -> str:
     """The function that stores a tile without an epilogue, of up to two vectors."""
     words = "ptr tile, i64 rows, i64 columns, ptr to, i64 step"
     f = Routine("store_lines", parameters(words), internal=True)
@@ -400,7 +400,7 @@ def _store_lines(shape: Shape) -> str:
     return f.text()
 
 
-def _single(shape: Shape, rows: int) -> str:
+def _single(shape: TileConfig, rows: int) -> str:
     """The function of a tile of one vector, of some places at a time: as many sums as of a panel.
 
     Each adds up in the order in which those of a whole panel do.
@@ -444,7 +444,7 @@ class SquareTiles(NamedTuple):
 
     @staticmethod
     def of(
-        f: Routine, shape: Shape, a: dict[str, str], most: int, group: int, side: int
+        f: Routine, shape: TileConfig, a: dict[str, str], most: int, group: int, side: int
     ) -> SquareTiles:
         """For at most so many squares, in groups of up to `group`, that become `side` x `side`."""
         places = f.let(f"alloca [{most + group} x i64], align 8")
@@ -464,7 +464,7 @@ class SquareTiles(NamedTuple):
 
     @contextmanager
     def vectors(
-        self, f: Routine, shape: Shape, first: str, rows: str
+        self, f: Routine, shape: TileConfig, first: str, rows: str
     ) -> Iterator[tuple[str, str, str]]:
         """(a vector of sums, places of its squares, row of the first tile), of these filters."""
         with f.loop("0", f.ceil_div("%count", shape.lanes)) as q, f.loop("0", rows) as i:
@@ -474,7 +474,7 @@ class SquareTiles(NamedTuple):
             yield here, squares, f.at(self.tiles, f.mul(i, str(shape.tile_row)))
 
 
-def join_columns(f: Routine, shape: Shape, here: str, first_line: int) -> list[list[str]]:
+def join_columns(f: Routine, shape: TileConfig, here: str, first_line: int) -> list[list[str]]:
     """The columns of two lines of squares, the even or the odd ones, from the sums at `here`."""
     seen, way = WIDE.seen, (_join_even, _join_odd)[first_line]
     columns = []
@@ -485,7 +485,7 @@ def join_columns(f: Routine, shape: Shape, here: str, first_line: int) -> list[l
     return columns
 
 
-def _join_whole(shape: Shape, names: list[str]) -> str:
+def _join_whole(shape: TileConfig, names: list[str]) -> str:
     """The function that makes the output of `count` squares of a panel, for all filters."""
     f = Routine("join_whole", parameters(JOINED), internal=True)
     a = arguments(f, names, "out epilogue state")

@@ -30,9 +30,9 @@ from wend.compiler.kernels.conv.winograd.tiles_2x2 import (
     stored_ways,
     total,
 )
-from wend.compiler.kernels.matmul.macrokernel import Multiply, Room, arguments
+from wend.compiler.kernels.matmul.macrokernel import Multiply, Scratch, arguments
 from wend.compiler.kernels.matmul.microkernel import (
-    Shape,
+    TileConfig,
     lane_mask,
     masked_load,
     masked_store,
@@ -49,7 +49,7 @@ _TAPS = 9
 _SQUARES = 24
 
 
-def is_winograd_weight(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) -> str:
+def is_winograd_weight(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
     """Whether the gradient is computed this way: an i1. a: words of `convolve_weight`."""
     if not _has_lanes(shape):
         return "false"
@@ -58,18 +58,18 @@ def is_winograd_weight(f: Routine, shape: Shape, dtype: str, a: dict[str, str]) 
     return f.both(forward, is_worth(f, shape, dtype, a, a["images"], fewest))
 
 
-def _has_lanes(shape: Shape) -> bool:
+def _has_lanes(shape: TileConfig) -> bool:
     """Whether a vector has room for a row of taps and all of the other ones, or all but one."""
     return shape.size == 4 and shape.lanes >= _TAPS - 1
 
 
-def winograd_weight(shape: Shape, dtype: str, names: list[str]) -> str:
+def winograd_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The function, and those that it calls."""
     if not _has_lanes(shape):
         return Routine("winograd_weight", [("ptr", "args")], internal=True).text()
     f = Routine("winograd_weight", [("ptr", "args")], internal=True)
     a = arguments(f, names, "input out scratch spread")
-    room = Room.of(f, shape, a["scratch"])
+    room = Scratch.of(f, shape, a["scratch"])
     unit = str(shape.size)
     high, wide = squares_of(f, a)
     squares = f.mul(high, wide)
@@ -126,7 +126,7 @@ def winograd_weight(shape: Shape, dtype: str, names: list[str]) -> str:
     return "\n".join(texts)
 
 
-def _spread_gradient(shape: Shape, names: list[str]) -> str:
+def _spread_gradient(shape: TileConfig, names: list[str]) -> str:
     words = "ptr args, ptr out, i64 first, i64 count, i64 line, ptr to, i64 apart"
     f = Routine("spread_gradient", parameters(words), internal=True)
     a = arguments(f, names, "")
@@ -165,7 +165,7 @@ def _spread_gradient(shape: Shape, names: list[str]) -> str:
     return f.text()
 
 
-def _spread_pair(f: Routine, shape: Shape, x: str, y: str) -> list[str]:
+def _spread_pair(f: Routine, shape: TileConfig, x: str, y: str) -> list[str]:
     """Two neighbours -> x, x + y, x - y, -y: the adjoint of how sums are joined."""
     return [
         x,
@@ -175,7 +175,7 @@ def _spread_pair(f: Routine, shape: Shape, x: str, y: str) -> list[str]:
     ]
 
 
-def _join_weight(shape: Shape, names: list[str]) -> str:
+def _join_weight(shape: TileConfig, names: list[str]) -> str:
     f = Routine("join_weight", parameters("ptr args, ptr sums, i64 line, i64 apart"), internal=True)
     a = arguments(f, names, "weight")
     lanes, unit = shape.lanes, str(shape.size)
@@ -200,7 +200,7 @@ def _join_weight(shape: Shape, names: list[str]) -> str:
 
 
 def _store_all(
-    f: Routine, shape: Shape, taps: list[str], to: str, channels: str, more: str
+    f: Routine, shape: TileConfig, taps: list[str], to: str, channels: str, more: str
 ) -> None:
     """Store the taps of some channels, or add them: a vector is one channel's."""
     lanes = shape.lanes
@@ -214,7 +214,7 @@ def _store_all(
 
 
 def _store_most(
-    f: Routine, shape: Shape, taps: list[str], to: str, channels: str, more: str
+    f: Routine, shape: TileConfig, taps: list[str], to: str, channels: str, more: str
 ) -> None:
     """The same of vectors that have no room for the last tap, which goes alone."""
     lanes, kind = shape.lanes, shape.element
@@ -232,7 +232,7 @@ def _store_most(
             f.store(kind, f.let(f"fadd {kind} {tap}, {old}"), behind, shape.size)
 
 
-def _join_places(f: Routine, shape: Shape, x: list[str]) -> list[str]:
+def _join_places(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
     """Four sums -> three taps: x0 + (x1 + x2) / 2, (x1 - x2) / 2, (x1 + x2) / 2 + x3."""
     half = f"<{', '.join([f'{shape.element} 0.5'] * shape.lanes)}>"
     middle = f.let(f"fmul {shape.vector} {total(f, shape, x[1], x[2])}, {half}")
