@@ -314,7 +314,7 @@ class Executing:
 
         def execute(batch: Any, live: list[int]) -> None:
             start = clock()
-            if plans.run_regions(batch, live):
+            if not plans.run_regions(batch, live):
                 plans.forget(batch.states)
                 self.spent += clock() - start
                 return

@@ -81,6 +81,9 @@ def _head(flush: FlushReport) -> Iterator[str]:
     """The lines above the steps."""
     yield f"  path: {flush.path}"
     yield f"  run by: {flush.tier}"
+    for name, reason in flush.asked:
+        if reason:
+            yield f"  declined: {name}: {reason}"
     if flush.steps:
         n, hosts = len(flush.kernels), len(flush.host_steps)
         yield f"  {n} kernels, {hosts} host steps, {_number(flush.arena)}B of temporaries"

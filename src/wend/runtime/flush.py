@@ -1,8 +1,10 @@
-"""Finds or makes the plan of a path, runs it, and keeps the trie within its bounds."""
+"""Chooses who runs a flush (`EXECUTORS`), finds or makes plans, and keeps the trie small."""
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
@@ -12,10 +14,10 @@ from wend.core._hot import FlushJob, State
 from wend.core.graph import PathGraph, forget, path_at
 from wend.core.provenance import last_site
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
-from wend.runtime.batching.executor import run_regions
+from wend.runtime.batching.executor import run_regions, why_not
 from wend.runtime.batching.levels import GroupedPlan
 from wend.runtime.batching.split_flush import run_in_parts
-from wend.runtime.flush_log import note_flush
+from wend.runtime.flush_log import note_flush, note_grouped
 from wend.runtime.native.launcher import launcher
 from wend.runtime.numpy_executor.plan import ReferencePlan
 from wend.runtime.repair import is_done, is_told, run_instead, run_plainly, tell
@@ -26,40 +28,123 @@ EXECUTOR: Executor = TieredExecutor()
 COUNTS = {"plans": 0, "hits": 0}
 
 
-def execute(batch: FlushJob, live: list[int]) -> None:
-    """Compute the live values of a flush for which the launcher knows no ready plan."""
+class FlushExecutor(NamedTuple):
+    """A way to run a flush.
+
+    why_not: the reason why a flush is not for it, or ""; cheap, and without an effect
+    run: computes the live values; the reason why it could not after all, or ""
+    """
+
+    name: str
+    purpose: str
+    why_not: Callable[[FlushJob, list[int]], str]
+    run: Callable[[FlushJob, list[int]], str]
+
+
+def not_ready(job: FlushJob, live: list[int]) -> str:
+    """Why the launcher has not run a flush by itself: see `native._launch.execute`."""
+    if job.state is None:
+        return "it is off the trie"
+    if job.state.passed == 0:
+        return "its path is new"
+    if job.state.plans is None or tuple(live) not in job.state.plans:
+        return "no plan is known for the values that are wanted"
+    return "its plan has no machine code for these sizes yet"
+
+
+def off_trie(job: FlushJob, live: list[int]) -> str:
+    """Why no plan is kept for a flush."""
+    if job.state is None and config.settings.autobatch and not config.settings.deterministic:
+        return "it is off the trie: no plan would be found again"
+    return ""
+
+
+def run_planned(job: FlushJob, live: list[int]) -> str:
+    """Compute the live values of a flush by a plan for its path."""
+    made = COUNTS["plans"]
+    plan = find_plan(job, live)
+    note_flush(plan, job, COUNTS["plans"] != made, [*_asked(), (name_of_plan(plan), "")])
     try:
-        if not run_regions(batch, live):
-            run_instead(lambda: run_otherwise(batch, live), batch, live)
+        plan.run(job)
     finally:
-        forget(batch.states)
+        if job.state is not None and job.state.passed == 0:
+            shed(plan, job)
+    return ""
+
+
+def name_of_plan(plan: Plan) -> str:
+    """The executor that a plan belongs to."""
+    return LEVELS.name if isinstance(plan, GroupedPlan) else PLANNED.name
+
+
+#: The launcher's own: it asks nobody else.
+READY = FlushExecutor(
+    "ready plan", "machine code of a path that has come back, bound to these sizes",
+    not_ready, lambda job, live: not_ready(job, live),
+)  # fmt: skip
+BATCHED = FlushExecutor(
+    "groups of regions", "ops of one structure run together, where paths do not come back",
+    why_not, lambda job, live: run_regions(job, live),
+)  # fmt: skip
+SPLIT = FlushExecutor(
+    "two parts", "a few ops run first, and the others by groups of regions",
+    lambda job, live: "", lambda job, live: run_in_parts(job, live),
+)  # fmt: skip
+PLANNED = FlushExecutor(
+    "plan", "a plan that hangs on the trie: by NumPy at first, then by machine code",
+    off_trie, run_planned,
+)  # fmt: skip
+LEVELS = FlushExecutor(
+    "levels", "single ops of one kind and depth run together",
+    lambda job, live: "", run_planned,
+)  # fmt: skip
+#: All that may run a flush, in the order in which they are asked.
+EXECUTORS = (READY, BATCHED, SPLIT, PLANNED, LEVELS)
+
+
+def execute(job: FlushJob, live: list[int]) -> None:
+    """Compute the live values of a flush for which the launcher knows no ready plan."""
+    outer = getattr(_flush, "asked", None)
+    _flush.asked = asked = [(READY.name, not_ready(job, live))]
+    try:
+        if ask(BATCHED, job, live):
+            note_grouped(job, asked)
+        else:
+            run_instead(lambda: run_otherwise(job, live), job, live)
+    finally:
+        _flush.asked = outer
+        forget(job.states)
     tell()
 
 
-def run_otherwise(batch: FlushJob, live: list[int]) -> None:
-    """Compute the live values of a flush in parts or by a plan, or else by rules alone."""
+#: `asked`: whom this thread's innermost flush has asked so far, and why they declined.
+_flush = threading.local()
+
+
+def _asked() -> list[tuple[str, str]]:
+    return getattr(_flush, "asked", None) or []
+
+
+def ask(executor: FlushExecutor, job: FlushJob, live: list[int]) -> bool:
+    """Let an executor run a flush; False, and the reason noted, if it declines."""
+    reason = executor.why_not(job, live) or executor.run(job, live)
+    _asked().append((executor.name, reason))
+    return not reason
+
+
+def run_otherwise(job: FlushJob, live: list[int]) -> None:
+    """Compute the live values of a flush by one of the other executors, or by rules alone."""
     try:
-        if not run_in_parts(batch, live):
-            run_planned(batch, live)
+        for executor in EXECUTORS[2:]:
+            if ask(executor, job, live):
+                return
     except Exception as error:
         if is_told(error) or is_interrupt(error):
             raise
-        if is_done(batch, live):
-            defects.note(error, site=last_site(batch.states, batch.sites))
+        if is_done(job, live):
+            defects.note(error, site=last_site(job.states, job.sites))
         else:
-            run_plainly(lambda: plain_plan(batch, live), batch, error)
-
-
-def run_planned(batch: FlushJob, live: list[int]) -> None:
-    """Compute the live values of a flush by a plan for its path."""
-    made = COUNTS["plans"]
-    plan = find_plan(batch, live)
-    note_flush(plan, batch, COUNTS["plans"] != made)
-    try:
-        plan.run(batch)
-    finally:
-        if batch.state is not None and batch.state.passed == 0:
-            shed(plan, batch)
+            run_plainly(lambda: plain_plan(job, live), job, error)
 
 
 def plain_plan(batch: FlushJob, live: list[int]) -> ReferencePlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from wend.core._hot import FlushJob, State
@@ -20,14 +21,22 @@ class Flush(NamedTuple):
     parted: State | None  # the first state of a new path
     planned: bool  # a plan was made for it
     n_ops: int
+    asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
 
 
+#: What a flush of a ready plan has asked.
+_READY = (("ready plan", ""),)
 #: The rows of `Flush`; the launcher leaves the number of ops (None) to whoever asks.
 RECENT: deque[tuple[Any, ...]] = deque(maxlen=REMEMBERED)
 
 
-def note_flush(plan: Any, batch: FlushJob, planned: bool) -> None:
-    """Remember a flush; before its states are counted as passed."""
+def note_flush(
+    plan: Any, batch: FlushJob, planned: bool, asked: Iterable[tuple[str, str]] = ()
+) -> None:
+    """Remember a flush of a plan; before its states are counted as passed.
+
+    asked: see `Flush.asked`
+    """
     state = batch.state
     parted = None
     if state is not None and state.passed == 0:
@@ -35,14 +44,21 @@ def note_flush(plan: Any, batch: FlushJob, planned: bool) -> None:
         while parted.parent is not None and parted.parent.passed == 0 and parted.parent.parent:
             parted = parted.parent
     kept = None if state is None else plan  # off the trie, plans hold much and never come back
-    RECENT.append((kept, state, batch.sites, parted, planned, plan.n_ops))
+    RECENT.append((kept, state, batch.sites, parted, planned, plan.n_ops, tuple(asked)))
+
+
+def note_grouped(batch: FlushJob, asked: Iterable[tuple[str, str]]) -> None:
+    """Remember a flush that ran by groups, without a plan."""
+    RECENT.append((None, None, batch.sites, None, False, len(batch.states), tuple(asked)))
 
 
 def last_step() -> list[Flush]:
     """The flushes since the path of the last one was computed before; at least the last one."""
     flushes = [
-        Flush(plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops)
-        for plan, state, sites, parted, planned, n_ops in list(RECENT)
+        Flush(plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops, *asked)
+        for plan, state, sites, parted, planned, n_ops, *asked in [
+            row if len(row) == 7 else (*row, _READY) for row in list(RECENT)
+        ]
     ]
     if not flushes:
         return []

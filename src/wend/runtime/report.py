@@ -48,6 +48,7 @@ class FlushReport:
     steps: list[StepReport] = field(default_factory=list)
     arena: int | None = None  # bytes of temporaries
     plan: Any = None
+    asked: tuple[tuple[str, str], ...] = ()  # (executor, why it declined, or "")
 
     @property
     def kernels(self) -> list[StepReport]:
@@ -73,9 +74,9 @@ def report(flush: Flush) -> FlushReport:
     """Everything about one flush."""
     plan = flush.plan
     if plan is None:
-        return FlushReport(why_new(flush), "group by group", flush.n_ops)
+        return FlushReport(why_new(flush), "group by group", flush.n_ops, asked=flush.asked)
     lines = Lines(plan.reference.path if isinstance(plan, TieredPlan) else plan.path, flush.sites)
-    found = FlushReport(why_new(flush), tier_of(plan), flush.n_ops, plan=plan)
+    found = FlushReport(why_new(flush), tier_of(plan), flush.n_ops, plan=plan, asked=flush.asked)
     if isinstance(plan, TieredPlan) and plan.compiled is not None:
         compiled = plan.compiled
         frame = compiled.track.frame

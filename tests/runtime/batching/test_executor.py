@@ -157,8 +157,9 @@ def ran(monkeypatch):
     real = plans.run_regions
 
     def watched(batch, live):
-        outcomes.append(real(batch, live))
-        return outcomes[-1]
+        reason = real(batch, live)
+        outcomes.append(not reason)
+        return reason
 
     monkeypatch.setattr(plans, "run_regions", watched)
     monkeypatch.setattr(signatures, "STRIKES", 1000)

@@ -18,8 +18,9 @@ def outcomes(monkeypatch):
     real = flush.run_in_parts
 
     def watched(batch, live):
-        found.append(real(batch, live))
-        return found[-1]
+        reason = real(batch, live)
+        found.append(not reason)
+        return reason
 
     monkeypatch.setattr(flush, "run_in_parts", watched)
     return found
@@ -123,7 +124,7 @@ def test_what_regions_could_not_run_is_told_by_the_flush_that_it_concerns(
 
     def broken(batch, live):
         batch.fault = ArithmeticError("broken")
-        return False
+        return "broken"
 
     monkeypatch.setattr(executor, "run_regions", broken)
     with config.override(wait=False), own_trie(sealed=True):

@@ -132,7 +132,7 @@ def sorted_out(batch: FlushJob) -> Execution:
             if batch.state is not None:
                 raise
     if batch.state is not None or not SINGLES.begin():
-        raise Unsuited
+        raise Unsuited("regions have not come back here, and looking for them pauses")
     return Alone(batch)
 
 
@@ -150,21 +150,31 @@ def allowed() -> bool:
     return settings.autobatch and not settings.deterministic
 
 
-def run_regions(batch: FlushJob, live: list[int]) -> bool:
-    """Compute the live values of a flush by groups; False if another executor has to.
+def why_not(batch: FlushJob, live: list[int]) -> str:
+    """Why a flush is not for groups; "" if it may be."""
+    if not allowed():
+        return "work is not batched under these settings"
+    if not once_only(batch.state, batch.states):
+        return "its path is on the trie, and may come back"
+    return ""
+
+
+def run_regions(batch: FlushJob, live: list[int]) -> str:
+    """Compute the live values of a flush by groups; why another executor has to, or "".
 
     Where groups have failed, `batch.fault` says why: an error of an op has no line yet.
     """
     whole = batch
-    if not allowed() or not once_only(batch.state, batch.states):
-        return False
+    reason = why_not(batch, live)
+    if reason:
+        return reason
     values = batch.values
     n, asked = _ASKED.pop(id(values), (0, None))
     if n != len(values):
         asked = None
     open_roots = open_among(values, live)
     if asked is None and open_roots and (batch.extra is not None or retaining()):
-        return False  # a later backward pass needs to know of single nodes
+        return "a later backward pass needs to know of single nodes"
     with CollectionPaused():
         try:
             if asked is None:
@@ -191,21 +201,21 @@ def run_regions(batch: FlushJob, live: list[int]) -> bool:
             note(batch.states, batch.sites, groups, owners=owners)
             if asked is None and open_roots:
                 execution.leave_open(live)
-                return True
+                return ""
             execution.room.free()
             if asked is not None:
                 execution.leave_spent(live)
                 found.append([(values[i], g) for i, g in gradients])
-            return True
-        except Unsuited:
-            return False
+            return ""
+        except Unsuited as unsuited:
+            return str(unsuited)
         except Exception as fault:
             if is_interrupt(fault):
                 raise
             whole.fault = fault
             for i in live:  # who takes over computes them with what a backward pass needs
                 values[i].buffer = values[i].segment = None
-            return False
+            return f"it failed: {type(fault).__name__}"
 
 
 def follow_settings() -> None:

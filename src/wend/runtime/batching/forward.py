@@ -72,9 +72,9 @@ class Forward:
         self.room = SlabAllocator()
         before = book.n
         if not self.sorter.scan(book.root, batch.states, self.values, batch.args):
-            raise Unsuited
+            raise Unsuited("a step cannot be run in groups")
         if not book.learn(book.n - before, len(batch.states), batch.state is not None):
-            raise Unsuited
+            raise Unsuited("most of the structure is new here")
         for i in self.sorter.leaves:
             array = self.values[i].buffer
             address = _launch.address_of(array)
@@ -187,7 +187,7 @@ class Forward:
     def run(self, group: Any) -> None:
         """Gather what a group reads and compute its values.  Raises Unsuited if it has no rows."""
         if group.n == 0:
-            raise Unsuited
+            raise Unsuited("a group has no rows")
         sorter, node, members = self.sorter, group.node, (group.at, group.count)
         alone, by_rows = group.alone, group.by_rows
         arrays, types = [], self.types_of(group)

@@ -123,7 +123,7 @@ class Alone(Execution):
         while g >= 0:
             g = ops.backward(g - 1, reached, scratch, ask)
             if g == -2:
-                raise Unsuited
+                raise Unsuited("the gradient of an op has no machine code")
             if g >= 0:
                 group = self.others[g]
                 if group.node.joined:

@@ -42,7 +42,7 @@ def is_wide(dtype: Any) -> bool:
     """Whether gradients of this dtype are added as float64, not as float32.  Raises Unsuited."""
     size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
     if dtype.kind not in _REAL or size < 4:
-        raise Unsuited
+        raise Unsuited(f"gradients of {dtype} are not added natively")
     return bool(size == 8)
 
 

@@ -73,11 +73,11 @@ def _is_unsuited(state: Any) -> bool:
     return bool(prim.region_code - 1 == _grouper.UNSUITED)
 
 
-def run_in_parts(batch: FlushJob, live: list[int]) -> bool:
-    """Compute the live values of a flush in two parts; False if that does not help."""
+def run_in_parts(batch: FlushJob, live: list[int]) -> str:
+    """Compute the live values of a flush in two parts; why that does not help, or ""."""
     chosen = first_part(batch)
     if not chosen:
-        return False
+        return "it has no few ops that keep the others from groups"
     states, values, args, serial = batch.states, batch.values, batch.args, batch.serial
     wanted, read = set(live), set()
     first: list[Any] = []
@@ -112,9 +112,9 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> bool:
             values[i].error = failed[0]
     elif later:
         second = FlushJob(rest, values, args, None, sites[1], serial, [], None)
-        if not executor.run_regions(second, later):
+        if executor.run_regions(second, later):
             run_instead(lambda: run_grouped(second, later), second, later)
-    return True
+    return ""
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
