@@ -14,18 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from rooms import room_of, rooms
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "wend"
 LAYERS = ("base", "core", "ops", "transforms", "compiler", "runtime", "frontend", "tools")
-
-# The rooms of two layers, lowest first: a module imports its own room or a lower one, for type
-# checkers too. A room is a folder or a single module.
-ROOMS = """
-compiler: ir llvm_ir mathlib schedule codegen lower kernels.matmul kernels kernels.conv
-    kernels.attention parallel pipeline verifier
-runtime: backend donation flush_log native numpy_executor repair compiled verify tiers batching
-    fibers report flush
-"""
 
 # Which files may name a library; paths relative to the package. Nobody else may name torch.
 ALLOWED = {
@@ -135,32 +128,6 @@ def upward_imports(graph):
                 layer = LAYERS.index("frontend")  # `import wend` is the whole public API
             if layer > own:
                 yield f"{path.name}:{line}: {module} ({LAYERS[own]}) imports {target}"
-
-
-def rooms():
-    """{layer: its rooms, lowest first}."""
-    found = {}
-    for word in ROOMS.split():
-        if word.endswith(":"):
-            found[word[:-1]] = order = []
-        else:
-            order.append(word)
-    return found
-
-
-def room_of(module, order=None):
-    """(layer, rank, room) of a module in a layer with rooms; rank -1 if it is in none of them."""
-    _, layer, *inner = (*module.split("."), "", "")
-    known = order or rooms()
-    if layer not in known or not any(inner):
-        return None
-    fits = [
-        (len(room), rank, room)
-        for rank, room in enumerate(known[layer])
-        if f"{'.'.join(inner)}.".startswith(room + ".")
-    ]
-    _, rank, room = max(fits, default=(0, -1, ""))
-    return layer, rank, room
 
 
 def imports_between_rooms(graph):

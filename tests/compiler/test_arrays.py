@@ -13,7 +13,7 @@ DTYPES = [np.dtype(t) for t in (np.bool_, np.int64, np.float32, np.complex64)] +
 def idle_frame():
     """A frame that runs nothing, with room for three addresses."""
     memory = np.zeros(8, np.int64)
-    frame = launcher.Frame(memory)
+    frame = launcher.ArgumentBlock(memory)
     frame.table, frame.fault = memory.ctypes.data, memory.ctypes.data + 32
     frame.patches = 0
     frame.leaves = frame.moves = frame.numbers = frame.weights = frame.steps = ()
@@ -49,7 +49,7 @@ def test_what_cannot_be_had_is_an_error():
 def test_parts_lie_in_their_arrays(shape, offset, strides, writeable):
     whole = np.array(np.arange(12, dtype=np.float32).reshape(3, 4))
     whole.flags.writeable = writeable
-    frame = launcher.Frame(None)
+    frame = launcher.ArgumentBlock(None)
     frame.shows = ((MADE, 0, False, shape, whole.dtype, offset, strides),)
     (part,) = launcher.show(frame, [], [whole])
     np.testing.assert_array_equal(part, np.ndarray(shape, whole.dtype, whole, offset, strides))

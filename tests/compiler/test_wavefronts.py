@@ -103,13 +103,13 @@ def test_only_what_is_combined_from_copies_waits_for_that():
 def made_rounds(monkeypatch, own_trie):
     """The rounds of all skeletons from now on; plans are compiled before they first run."""
     found = []
-    number = argument_layout.Skeleton._number_rounds
+    number = argument_layout.ArgumentLayout._number_rounds
 
     def note(self):
         number(self)
         found.append(self)
 
-    monkeypatch.setattr(argument_layout.Skeleton, "_number_rounds", note)
+    monkeypatch.setattr(argument_layout.ArgumentLayout, "_number_rounds", note)
     before = torch.get_num_threads()
     with config.override(compile=True, wait=True):
         yield found

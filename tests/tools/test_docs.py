@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import wend
-from test_layers import rooms
+from rooms import rooms
 from tries import own_trie
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -146,7 +146,9 @@ class Primitive(PrimitiveBase):
     reference: Any = None
     reference_inplace: Any = None
     overwrites: ClassVar[bool] = False  # its runner may be given an operand as `out`
-    turns: ClassVar[bool] = False  # its runner may be told that the result is read `turned`
+    turns: ClassVar[bool] = (
+        False  # its runner may be told that the result is read `matmul.transposed`
+    )
     grad_nodes: Any = None  # (n, *params): the nodes that PyTorch makes of it, if not just one
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:

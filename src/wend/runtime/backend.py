@@ -1,6 +1,6 @@
 """What an executor is: it makes plans of paths, and runs them.
 
-The NumPy executor in `reference.py` is the one that stays; compiled plans stand beside it behind
+The NumPy executor in `numpy_executor` is the one that stays; compiled plans stand beside it behind
 the same protocol.
 """
 

@@ -44,9 +44,15 @@ def by_groups(request, monkeypatch):
         "resolve",
         counted("nodes", deferred_backward.DeferredBackward.resolve),
     )
-    monkeypatch.setattr(lane_backward.Woven, "push", counted("groups", lane_backward.Woven.push))
     monkeypatch.setattr(
-        lane_backward.Woven, "resolve", counted("nodes", lane_backward.Woven.resolve)
+        lane_backward.LaneBatchBackward,
+        "push",
+        counted("groups", lane_backward.LaneBatchBackward.push),
+    )
+    monkeypatch.setattr(
+        lane_backward.LaneBatchBackward,
+        "resolve",
+        counted("nodes", lane_backward.LaneBatchBackward.resolve),
     )
     before = torch.autobatch(True)
     yield counts

@@ -274,13 +274,13 @@ def singly(ran, monkeypatch):
     monkeypatch.setattr(signatures.BOOK, "pause", 1 << 40)
     signatures.SINGLES.clear()
     left: list[int] = []
-    real = per_op.Alone.forward
+    real = per_op.PerOpExecution.forward
 
     def watched(self, *given):
         real(self, *given)
         left.append(len(self.others))
 
-    monkeypatch.setattr(per_op.Alone, "forward", watched)
+    monkeypatch.setattr(per_op.PerOpExecution, "forward", watched)
     return left
 
 

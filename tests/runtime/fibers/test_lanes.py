@@ -34,10 +34,16 @@ def woven(request, monkeypatch):
         return call
 
     monkeypatch.setattr(lanes, "PASSED", 0)
-    monkeypatch.setattr(slabs, "run_strands", counted("forward", slabs.run_strands))
-    monkeypatch.setattr(lane_backward.Woven, "push", counted("backward", lane_backward.Woven.push))
+    monkeypatch.setattr(slabs, "run_lanes", counted("forward", slabs.run_lanes))
     monkeypatch.setattr(
-        lane_backward.Woven, "resolve", counted("nodes", lane_backward.Woven.resolve)
+        lane_backward.LaneBatchBackward,
+        "push",
+        counted("backward", lane_backward.LaneBatchBackward.push),
+    )
+    monkeypatch.setattr(
+        lane_backward.LaneBatchBackward,
+        "resolve",
+        counted("nodes", lane_backward.LaneBatchBackward.resolve),
     )
     with torch.autobatch(True), own_trie():
         settings = {"compile": request.param == "machine code", "wait": True}
@@ -224,14 +230,14 @@ def test_tensors_of_earlier_turns_that_are_joined(woven):
     assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
 
 
-def test_a_strand_that_has_nobody_to_go_with(woven, monkeypatch):
-    run, sizes = slabs.run_strands, []
+def test_a_lane_that_has_nobody_to_go_with(woven, monkeypatch):
+    run, sizes = slabs.run_lanes, []
 
     def noted(weave, parts, n, dense):
         sizes.append(n)
         return run(weave, parts, n, dense)
 
-    monkeypatch.setattr(slabs, "run_strands", noted)
+    monkeypatch.setattr(slabs, "run_lanes", noted)
     assert_same(steps, examples())
     assert 1 in sizes and max(sizes) > 1 and woven["nodes"] == 0
 
@@ -298,13 +304,13 @@ def parted(p: Params, x: torch.Tensor) -> torch.Tensor:
     return x.sum()
 
 
-def test_strands_that_go_on_in_other_ways(woven):
+def test_lanes_that_go_on_in_other_ways(woven):
     assert_same(parted, examples())
     assert woven["backward"] > 0
 
 
 def forgotten(p: Params, x: torch.Tensor) -> torch.Tensor:
-    """One of two results goes on in some strands only; what is not smooth does in all of them."""
+    """One of two results goes on in some lanes only; what is not smooth does in all of them."""
     x = torch.tanh(x @ p["a"])
     extra, length = x * p["b"], (x.square().sum() + 1).sqrt()
     if x.sum() > 0:
@@ -312,21 +318,21 @@ def forgotten(p: Params, x: torch.Tensor) -> torch.Tensor:
     return length
 
 
-def test_strands_of_which_some_forget_a_result_are_run_as_one(woven, monkeypatch):
-    parts, seen = lane_backward.Woven.ways, []
+def test_lanes_of_which_some_forget_a_result_are_run_as_one(woven, monkeypatch):
+    parts, seen = lane_backward.LaneBatchBackward.ways, []
 
     def noted(self):
         found = parts(self)
         seen.append((len(found), [sum(m) for m in self.marks.values()], self.n))
         return found
 
-    monkeypatch.setattr(lane_backward.Woven, "ways", noted)
+    monkeypatch.setattr(lane_backward.LaneBatchBackward, "ways", noted)
     assert_same(forgotten, examples())
     assert all(count <= 1 for count, _, _ in seen)
     assert any(0 < min(marks) < max(marks) == n for _, marks, n in seen if marks)
 
 
-def test_a_strand_alone_without_a_gradient_runs_by_its_plan(woven, monkeypatch):
+def test_a_lane_alone_without_a_gradient_runs_by_its_plan(woven, monkeypatch):
     attempt, alone = flush_lanes.attempt, []
 
     def noted(batch, live):
@@ -400,7 +406,7 @@ def test_length_and_number_of_a_tensor():
         int(x)
 
 
-def test_strands_whose_kernel_cannot_run_are_run_by_others(woven, monkeypatch):
+def test_lanes_whose_kernel_cannot_run_are_run_by_others(woven, monkeypatch):
     class Busy(slabs.TemplateKernel):
         def run_in_block(self, operands, rows, gathered):
             return None, None
@@ -463,12 +469,12 @@ def test_a_run_that_fails_without_need_is_told(woven, monkeypatch, planted_failu
     def broken(*args):
         raise ArithmeticError("broken")
 
-    monkeypatch.setattr(slabs, "run_strands", broken)
+    monkeypatch.setattr(slabs, "run_lanes", broken)
     with pytest.warns(RuntimeWarning, match="broken.*a defect"):
         assert_same(numbers, examples())
 
 
-def test_a_pass_goes_through_strands_and_what_lies_between_them(woven):
+def test_a_pass_goes_through_lanes_and_what_lies_between_them(woven):
     given = examples()
 
     def loss_of(together: bool) -> tuple[Params, torch.Tensor]:
@@ -505,7 +511,7 @@ def test_a_pass_goes_through_strands_and_what_lies_between_them(woven):
     assert woven["backward"] > 0 and woven["nodes"] == 0
 
 
-def test_what_strands_have_read_is_kept_without_data_once_it_has_been_passed(woven):
+def test_what_lanes_have_read_is_kept_without_data_once_it_has_been_passed(woven):
     p, given = parameters(), examples()
     own = [random_state.current().substream(5, k) for k in range(len(given))]
     losses, _ = fibers.run_together([lambda x=x: steps(p, x) for x in given], own, apart=True)
@@ -522,7 +528,7 @@ def test_what_strands_have_read_is_kept_without_data_once_it_has_been_passed(wov
         assert (old.leaf, old.segment, old.seg_index) == (new.leaf, new.segment, new.seg_index)
 
 
-def test_passes_through_some_strands(woven):
+def test_passes_through_some_lanes(woven):
     p, q = parameters(), parameters()
     given = examples()
     calls = [lambda x=x: steps(p, x) for x in given]
@@ -540,7 +546,7 @@ def test_passes_through_some_strands(woven):
 
 def test_a_graph_goes_without_the_collector_though_a_pass_used_a_part_of_it_only(woven):
     def left() -> int:
-        return sum(type(x) is lane_backward.Woven for x in gc.get_objects())
+        return sum(type(x) is lane_backward.LaneBatchBackward for x in gc.get_objects())
 
     gc.collect()
     before = left()
@@ -575,7 +581,7 @@ def test_gradients_begin_with_what_a_view_of_an_earlier_turn_shows(woven):
     assert woven["backward"] > 0 and woven["nodes"] == 0
 
 
-def test_what_strands_have_read_goes_with_the_pass_through_them(woven):
+def test_what_lanes_have_read_goes_with_the_pass_through_them(woven):
     """Though results that lead there are still held."""
     p, given = parameters(), examples()
 
@@ -588,11 +594,11 @@ def test_what_strands_have_read_goes_with_the_pass_through_them(woven):
     calls = [lambda x=x: fn(x) for x in given]
     own = [random_state.current().substream(5, k) for k in range(len(given))]
     gc.collect()
-    before = sum(type(x) is lane_backward.Woven for x in gc.get_objects())
+    before = sum(type(x) is lane_backward.LaneBatchBackward for x in gc.get_objects())
     losses, _ = fibers.run_together(calls, own, apart=True)
     torch.stack(losses).sum().backward()
     assert woven["backward"] > 0 and woven["nodes"] == 0
-    assert sum(type(x) is lane_backward.Woven for x in gc.get_objects()) == before
+    assert sum(type(x) is lane_backward.LaneBatchBackward for x in gc.get_objects()) == before
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         losses[0].backward()
 
@@ -636,14 +642,14 @@ def sentences() -> list[torch.Tensor]:
 
 @pytest.fixture
 def kinds(monkeypatch):
-    """How many paths each run had strands of."""
-    run, found = slabs.run_strands, []
+    """How many paths each run had lanes of."""
+    run, found = slabs.run_lanes, []
 
     def noted(weave, parts, n, dense):
         found.append(len(parts))
         return run(weave, parts, n, dense)
 
-    monkeypatch.setattr(slabs, "run_strands", noted)
+    monkeypatch.setattr(slabs, "run_lanes", noted)
     return found
 
 
@@ -653,7 +659,7 @@ def test_paths_that_differ_in_where_operands_come_from_run_as_one(woven, kinds):
     assert woven["backward"] > 0 and woven["nodes"] == 0
 
 
-def test_what_is_large_is_not_repeated_for_strands_that_share_it(woven, kinds, monkeypatch):
+def test_what_is_large_is_not_repeated_for_lanes_that_share_it(woven, kinds, monkeypatch):
     found = []
 
     def noted(*given):
@@ -687,7 +693,7 @@ def test_single_nodes_of_paths_that_ran_as_one(woven, kinds):
 
 
 def test_the_hook_of_one_example_among_others_on_its_path(woven):
-    """The strand with the hook is not the first of its path, and must not run as one of it."""
+    """The lane with the hook is not the first of its path, and must not run as one of it."""
     found = []
     for apart in (True, False):
         for _ in range(2):
@@ -713,7 +719,7 @@ def test_the_hook_of_one_example_among_others_on_its_path(woven):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_passes_through_some_strands_of_unlike_paths(woven, kinds):
+def test_passes_through_some_lanes_of_unlike_paths(woven, kinds):
     p, q, given = parameters(), parameters(), sentences()
     calls = [lambda x=x: fronts(p, x) for x in given]
     own = [random_state.current().substream(5, k) for k in range(len(given))]

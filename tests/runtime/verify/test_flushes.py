@@ -105,7 +105,7 @@ class ReadBefore(Trees):
         loss.item()
 
 
-class Strands(Trees):
+class Lanes(Trees):
     """Fibers that stop at each node of a tree."""
 
     def after(self, h):
@@ -125,7 +125,7 @@ def test_ordinary_training_is_found_right_and_looked_at_everywhere(counts):
         ReadBefore().train()
     assert counts.pop("pass_by") >= 3 and counts.pop("close") >= 3
     with own_trie():
-        Strands().train()
+        Lanes().train()
     assert counts.pop("pass_by") >= 20 and counts.pop("close") >= 2
 
 
@@ -174,7 +174,7 @@ def test_a_lost_gradient_of_a_pass_that_runs_with_its_flush(monkeypatch, planted
         Trees().train()
 
 
-@pytest.mark.parametrize("program", [ReadBefore, Strands])
+@pytest.mark.parametrize("program", [ReadBefore, Lanes])
 def test_a_wrong_gradient_of_parameters_that_was_put_off(monkeypatch, program):
     real = deferred_backward.run_tail
     monkeypatch.setattr(
@@ -184,7 +184,7 @@ def test_a_wrong_gradient_of_parameters_that_was_put_off(monkeypatch, program):
         program().train()
 
 
-def test_a_wrong_gradient_between_strands(monkeypatch):
+def test_a_wrong_gradient_between_lanes(monkeypatch):
     done = []
 
     def wrong(self, owner, segment, seeds):
@@ -193,14 +193,14 @@ def test_a_wrong_gradient_between_strands(monkeypatch):
                 seed = self.seed(k)
                 seed[...] = seed * 1.5
         done.append(self)
-        return super(lane_backward.Woven, self).pass_on(owner, segment, seeds)
+        return super(lane_backward.LaneBatchBackward, self).pass_on(owner, segment, seeds)
 
-    monkeypatch.setattr(lane_backward.Woven, "pass_on", wrong, raising=False)
+    monkeypatch.setattr(lane_backward.LaneBatchBackward, "pass_on", wrong, raising=False)
     with pytest.raises(DefectError, match="a gradient and the reference's differ"):
-        Strands().train()
+        Lanes().train()
 
 
-def test_a_wrong_value_of_a_strand(monkeypatch):
+def test_a_wrong_value_of_a_lane(monkeypatch):
     real = flushes._plain["execute_many"]
 
     def wrong(batches, lives):
@@ -211,7 +211,7 @@ def test_a_wrong_value_of_a_strand(monkeypatch):
 
     monkeypatch.setitem(flushes._plain, "execute_many", wrong)
     with pytest.raises(DefectError, match="what was computed and the reference differ"):
-        Strands().train()
+        Lanes().train()
 
 
 def test_users_functions_are_not_called_twice():

@@ -12,10 +12,10 @@ from typing import Any
 from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.symbolic_extents import Poly, add, scale
 
-__all__ = ["Moving"]
+__all__ = ["DynamicOffsets"]
 
 
-class Moving:
+class DynamicOffsets:
     """The args of a plan that move.
 
     places: the sizes among the args to which the plan is bound: args[k] - args[j] for (k, j), or

@@ -31,10 +31,10 @@ class Slot(NamedTuple):
     "sums"      value that is summed up (in parts: the copy of this one)
     "copies"    value that is summed up         (how many copies there are: 1, but in parts)
     "private"   number of a piece     (edge or -1, bytes for each, or in all: a polynomial)
-    "edge"      number of an edge                 (where a part begins: see `split`)
+    "edge"      number of an edge                 (where a part begins: see `parallel.partition`)
     "span"      number of an edge                 (from there to the next one)
     "moved"     a slot of a pointer   (edge, bytes for each, a polynomial)
-    "streamed"  value                 (its bytes if it may be written past the caches: `traffic`)
+    "streamed"  value                 (its bytes if it may be written past the caches)
     """
 
     kind: str

@@ -358,7 +358,7 @@ class Extents:
     def evaluator(self, types: Any, args: Any, row: Sequence[int] = ()) -> Callable[[Poly], int]:
         """A function from polynomials to numbers, for the sizes of one visit.
 
-        row: what earlier visits asked for, computed at once (see `tabulate.Row`)
+        row: what earlier visits asked for, computed at once (see `extent_program.Row`)
         """
         return Evaluator(self, types, args, row)
 

@@ -1,4 +1,4 @@
-# C types of `_sort.py` (Cython's pure-Python mode).
+# C types of `_grouper.py` (Cython's pure-Python mode).
 cimport cython
 from wend.core._hot cimport Record, Value, TensorType, LeafPrimitive, Mode, PrimitiveBase, ask_ahead, same_tail
 

@@ -41,7 +41,7 @@ DRAWS = Random(0)  # of its own: users' draws are not touched, and orders are th
 
 OFFSETS = OFFSETS_ = {}  # where leading views begin, in bytes, by (primitive, type, args)
 PLACES = PLACES_ = {}  # the same by (primitive, type), then by the only arg: `x[i]` for each i
-ASK = ASK_ = {}  # calls of Python: see `structure`
+ASK = ASK_ = {}  # calls of Python: see `signatures`
 
 
 class GroupNode:
@@ -473,7 +473,7 @@ class Grouper:
                     return False
             n_new += 1
             kind = table[n + k]
-            if kind & 32:  # `structure.ANYWHERE`
+            if kind & 32:  # `signatures.ANYWHERE`
                 if kind >> 2 & 1 != role_at(values, at, region[at]) & 1:
                     return False
             elif kind >> 2 != role_at(values, at, region[at]):

@@ -3,7 +3,7 @@ cimport cython
 from wend.core._hot cimport (
     FlushJob, Leaf, Segment, State, Tensor, Trace, Value, ask_ahead, ensure, refreshed, slim, untrack,
 )
-from wend.runtime.native._launch cimport Frame, address_of, launch_at, new_array, part_at, row_at
+from wend.runtime.native._launch cimport ArgumentBlock, address_of, launch_at, new_array, part_at, row_at
 from wend.runtime.batching._grouper cimport GroupNode, Sequence, Grouper, add_bytes, copy_bytes
 
 cdef extern from "_slabs_shim.h":
@@ -84,12 +84,12 @@ cdef class Rows:
     @cython.locals(pair=tuple, sorter=Grouper, start=Py_ssize_t, count=Py_ssize_t,
                    first=Py_ssize_t, at="long long",
                    word="long long", address="long long", size=Py_ssize_t, k=Py_ssize_t,
-                   frame=Frame, made=tuple, numbers=tuple, words=tuple, local=Py_ssize_t)
+                   frame=ArgumentBlock, made=tuple, numbers=tuple, words=tuple, local=Py_ssize_t)
     cpdef bint forward(self, Group group) except -1
     @cython.locals(sorter=Grouper, start=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t,
                    at="long long", word="long long",
                    size=Py_ssize_t, k=Py_ssize_t, pick=Py_ssize_t, source="long long", wide=bint,
-                   frame=Frame, made=tuple, numbers=tuple, words=tuple)
+                   frame=ArgumentBlock, made=tuple, numbers=tuple, words=tuple)
     cpdef backward(self, Group group)
     @cython.locals(at="long long", size=Py_ssize_t, k=Py_ssize_t)
     cpdef clear(self, Group group)
@@ -126,7 +126,7 @@ cpdef set_zero(long long address, Py_ssize_t n)
 cdef class SavedLanes
 
 cdef class TemplateKernel:
-    cdef readonly Frame frame
+    cdef readonly ArgumentBlock frame
     cdef readonly tuple made
     cdef tuple numbers
     cdef tuple fit
@@ -179,7 +179,7 @@ cdef class Path:
 @cython.locals(batch=FlushJob, state=State, plans=dict, known=dict, groups=dict, rest=list,
                live=list, members=list, parts=dict, wanted=tuple, name=tuple, k=Py_ssize_t,
                recent=list, row=tuple)
-cpdef tuple sort_strands(list batches, list lives, long long least, object key, object new)
+cpdef tuple sort_lanes(list batches, list lives, long long least, object key, object new)
 @cython.locals(v=Value, w=Value, values=list, others=list, i=Py_ssize_t, k=Py_ssize_t)
 cdef bint is_like(FlushJob batch, FlushJob other, tuple indices, list places) except -1
 @cython.locals(v=Value, i=Py_ssize_t, k=Py_ssize_t, values=list, found=list, numbers=list,
@@ -210,7 +210,7 @@ cdef hand_out(list parts, list results)
 cdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
 @cython.locals(operands=list, code=TemplateKernel, results=list, row=tuple, pattern=Path, members=list,
                rows=list, first=Py_ssize_t, batch=FlushJob, v=Value, i=Py_ssize_t)
-cpdef tuple run_strands(object weave, list parts, Py_ssize_t n, object dense)
+cpdef tuple run_lanes(object weave, list parts, Py_ssize_t n, object dense)
 @cython.locals(woven=SavedLanes, segment=Segment, given=tuple, row=tuple, pattern=Path,
                members=list, first=Py_ssize_t, found=tuple, batch=FlushJob)
 cpdef leave(object weave, list parts, Py_ssize_t n, tuple done, object kind, object lazy)
@@ -240,7 +240,7 @@ cdef class Inputs:
     cpdef slim_down(self)
 
 @cython.locals(v=Value, start="long long", at="long long", data="long long", values=list)
-cpdef int call_with(Frame frame, tuple made, tuple numbers, tuple fit, list operands,
+cpdef int call_with(ArgumentBlock frame, tuple made, tuple numbers, tuple fit, list operands,
                     list outs, object words) except -2
 cdef class SavedLanes:
     cdef readonly Py_ssize_t stride

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
-"""Runs groups of regions on addresses: the native part of `families`.
+"""Runs groups of regions on addresses: the native part of `slabs`.
 
 Compiled by Cython with the types in `_slabs.pxd`; runs as plain Python too, on the stand-ins of
 `_slabs_select`.
@@ -13,7 +13,7 @@ from wend.runtime.batching._grouper import OFFSETS, add_bytes, copy_bytes
 from wend.runtime.native._launch import address_of, launch_at, new_array, part_at, row_at
 
 ALIGNMENT = 64
-MOST_RECENT = 8  # groups of strands that the next ones are compared with
+MOST_RECENT = 8  # groups of lanes that the next ones are compared with
 WORDS = 2  # of a place: address, bytes a row (0: the same for all)
 NOTHING = frozenset()
 NOT_YET = object()
@@ -72,7 +72,7 @@ class BumpAllocator:
 
 
 class Shape:
-    """What groups of one structure need, whatever their numbers of rows: see `families.Layout`.
+    """What groups of one structure need, whatever their numbers of rows: see `slabs.SlabLayout`.
 
     n_slabs    values: operands, results, gradients of results, what the backward pass makes
     n_results  of these
@@ -89,7 +89,7 @@ class Shape:
 class Rows:
     """Groups of one kind in a flush: where their values lie, and how they run there.
 
-    entry      what runs the structure (`families.Entry`), and its `template`, `numbers`, `layout`
+    entry      runs the structure (`slabs.GroupRunner`), and its `template`, `numbers`, `layout`
     run        the flush     node     of the groups     sources     the operands of the first one
     places     address of WORDS words for each value
     table      address of a word for each value that a call reads or makes
@@ -249,7 +249,7 @@ class Rows:
 def lay(group, sorter, room, values, is_wide):
     """Lay what a region joins one behind the other, and find memory for its gradient.
 
-    is_wide: see `families`
+    is_wide: see `slabs`
     """
     i = group.leader
     at = sorter.made[sorter.made_at[i]]
@@ -287,7 +287,7 @@ class GroupKind:
 def run_groups(run, sorter, groups, order, is_wide):
     """Make the groups of a flush (a `Forward`) and compute their values.
 
-    groups: takes them     order: a `Sequence` of the sorter     is_wide: see `families`
+    groups: takes them     order: a `Sequence` of the sorter     is_wide: see `slabs`
     """
     nodes = sorter.nodes
     room = run.room
@@ -435,11 +435,11 @@ def set_zero(address, n):
     clear(address, n)
 
 
-# -- strands (see `strands`): members are batches of one path, each of which has a row
+# -- lanes (see `lanes`): members are batches of one path, each of which has a row
 
 
 class Source:
-    """What running strands asks of an operand from outside: see `strands.Entry`."""
+    """What running lanes asks of an operand from outside: see `lanes.LaneOperand`."""
 
     def __init__(self, *given):
         """given: index, leaf, leaves, role, prim, arg0, n_args, picks"""
@@ -450,11 +450,11 @@ class Source:
 
 
 class Path:
-    """What running strands asks of what those of one path have in common: see `strands.Pattern`."""
+    """What running lanes asks of what those of one path have in common: see `lanes.Pattern`."""
 
 
-def sort_strands(batches, lives, least, key, new):
-    """Strands by what they have in common, and those that have others to run them.
+def sort_lanes(batches, lives, least, key, new):
+    """Lanes by what they have in common, and those that have others to run them.
 
     least: how often a path must have been taken     key: where a state keeps its patterns
     new: makes the `Pattern` of a batch and what is wanted of it
@@ -509,7 +509,7 @@ def sort_strands(batches, lives, least, key, new):
 
 
 def is_like(batch, other, indices, places):
-    """Whether strands of one path have the same signature, as far as a quick look shows."""
+    """Whether lanes of one path have the same signature, as far as a quick look shows."""
     values = batch.values
     others = other.values
     for i in indices:
@@ -528,7 +528,7 @@ def is_like(batch, other, indices, places):
 
 
 def signature_of(batch, indices, places):
-    """What tells strands of one path apart: the types of these values, and these numbers."""
+    """What tells lanes of one path apart: the types of these values, and these numbers."""
     values = batch.values
     found = []
     for i in indices:
@@ -679,7 +679,7 @@ class TemplateKernel:
         return found, block
 
     def run_back(self, left, seeds):
-        """As `run`, for what strands have left (a `SavedLanes`) and gradients of these results.
+        """As `run`, for what lanes have left (a `SavedLanes`) and gradients of these results.
 
         Nor is it done where results lie in others.
         """
@@ -728,12 +728,12 @@ class TemplateKernel:
 
 
 def gather_operands(parts, at, dense):
-    """The operands of strands: values that are the same for all, or None for strands' own.
+    """The operands of lanes: values that are the same for all, or None for lanes' own.
 
-    parts: (pattern, members)     at: of `Weave.bound`     dense: a copy of an array that is
+    parts: (pattern, members)     at: of `LaneBatch.bound`     dense: a copy of an array that is
     C-contiguous
-    Returns (operands, what they were: a value, or those of all strands; offsets in these; the
-    block that strands' own lie in)
+    Returns (operands, what they were: a value, or those of all lanes; offsets in these; the
+    block that lanes' own lie in)
     """
     rows = at.rows
     make, shape, dtype = at.gathered
@@ -778,13 +778,13 @@ def gather_operands(parts, at, dense):
 
 
 def own_operand(rows, k, block):
-    """An operand of strands that is their own, as an array."""
+    """An operand of lanes that is their own, as an array."""
     row = rows[k]
     return part_at(block, row[2], row[3], row[0], row[4])
 
 
 def as_arrays(operands, rows, block):
-    """Operands of strands, none of them None: see `gather_operands`."""
+    """Operands of lanes, none of them None: see `gather_operands`."""
     found = []
     for k in range(len(operands)):
         x = operands[k]
@@ -863,8 +863,8 @@ def hand_rows(members, i, array, first):
         r += 1
 
 
-def run_strands(weave, parts, n, dense):
-    """Compute the wanted values of n strands; None if others have to.
+def run_lanes(weave, parts, n, dense):
+    """Compute the wanted values of n lanes; None if others have to.
 
     parts: (pattern, members)     dense: a copy of an array that is C-contiguous
     Returns what a backward pass reads: see `leave`.
@@ -905,9 +905,9 @@ def run_strands(weave, parts, n, dense):
 
 
 def leave(weave, parts, n, done, kind, lazy):
-    """Let a later backward pass find its way from the wanted values of n strands.
+    """Let a later backward pass find its way from the wanted values of n lanes.
 
-    done: what `run_strands` has returned     kind: of `SavedLanes`
+    done: what `run_lanes` has returned     kind: of `SavedLanes`
     lazy: makes a path that waits for that
     """
     at = done[0]
@@ -960,10 +960,10 @@ def park(trace):
 
 
 class Inputs:
-    """What strands that ran as one have read, and gradients may flow to: `Segment.inputs`.
+    """What lanes that ran as one have read, and gradients may flow to: `Segment.inputs`.
 
     left: the lanes' `SavedLanes` until nothing can be computed from it any more     parts: of that
-    columns: per part, by index of a leaf, its value, if that is the same for all strands of the
+    columns: per part, by index of a leaf, its value, if that is the same for all lanes of the
     part, or a list of theirs; None until somebody asks
     """
 
@@ -974,7 +974,7 @@ class Inputs:
         self.columns = None
 
     def column(self, row, part):
-        """What the strands of one part have read.  row: of `Pattern.reads`"""
+        """What the lanes of one part have read.  row: of `Pattern.reads`"""
         _, k, each, at = row
         left = self.left
         first = part[0]
@@ -1028,7 +1028,7 @@ class Inputs:
         return self.find(number) is not None
 
     def items(self):
-        """(number, value) of all strands."""
+        """(number, value) of all lanes."""
         found = []
         known = self.all_columns()
         for k in range(len(known)):
@@ -1096,29 +1096,29 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
 
 
 class SavedLanes:
-    """What strands that ran as one leave for a backward pass, and the gradients that come to them.
+    """What lanes that ran as one leave for a backward pass, and the gradients that come to them.
 
-    stride    numbers that each strand's values have     n     strands
+    stride    numbers that each lane's values have     n     lanes
     weave     how they were run     operands, results     what its functions read
     gathered, rows     the block that the operands lie in that are None, and where each of them does
     saved, inner     as these, of the results
     sources, places     what the operands were, see `gather_operands`
-    slots     by result, where its gradients are, a row for each strand: (place, bytes of a row,
+    slots     by result, where its gradients are, a row for each lane: (place, bytes of a row,
               shape, dtype, strides, whether of float64: None if others have to add to it)
     block     all of them, of which `room` is (make, shape, dtype)
     marks     by result: which rows have a gradient     marked     the same, None for none
     owner     the pass that is to come by
-    spent     nodes that passes through all strands have used up     spent_in     and through some
+    spent     nodes that passes through all lanes have used up     spent_in     and through some
 
-    parts     (first strand, end, pattern, where its leaves begin, types): types are those of the
-              first strand; the others differ in those of leaves, and of loose views
-    args      numbers, by strand
-    leaves    of all strands, also those of which nothing but extents is read
-    loose     types of loose views, by strand if it has any
+    parts     (first lane, end, pattern, where its leaves begin, types): types are those of the
+              first lane; the others differ in those of leaves, and of loose views
+    args      numbers, by lane
+    leaves    of all lanes, also those of which nothing but extents is read
+    loose     types of loose views, by lane if it has any
     """
 
     def __init__(self, weave, parts, n, at, done):
-        """at: of `Weave.bound`     done: what `run_strands` returns"""
+        """at: of `LaneBatch.bound`     done: what `run_lanes` returns"""
         self.weave = weave
         self.n = n
         self.slots = at.slots
@@ -1143,7 +1143,7 @@ class SavedLanes:
         self.take(parts)
 
     def take(self, parts):
-        """Take over what the strands of these parts, (pattern, members), are told apart by."""
+        """Take over what the lanes of these parts, (pattern, members), are told apart by."""
         first = 0
         entered = self.leaves
         for part in parts:
@@ -1167,7 +1167,7 @@ class SavedLanes:
                 first += 1
 
     def part_of(self, r):
-        """The part of a strand: see `parts`."""
+        """The part of a lane: see `parts`."""
         part = None
         for part in self.parts:
             end = part[1]
@@ -1190,7 +1190,7 @@ class SavedLanes:
         return False
 
     def shown(self, i, r):
-        """What a view of strand r shows, and from which byte on."""
+        """What a view of lane r shows, and from which byte on."""
         part = self.part_of(r)
         first = part[0]
         pattern = part[2]
@@ -1214,13 +1214,13 @@ class SavedLanes:
         return found
 
     def seed(self, i):
-        """The gradients of a result, a row for each strand."""
+        """The gradients of a result, a row for each lane."""
         self.marks_of(i)
         slot = self.slots[i]
         return part_at(self.block, slot[2], slot[3], slot[0], slot[4])
 
     def add_row(self, slot, i, r, g):
-        """Add an array to the gradient of a result of strand r; False if others have to."""
+        """Add an array to the gradient of a result of lane r; False if others have to."""
         row = slot[1]
         source = address_of(g)
         if source == -1 or g.nbytes != row:
@@ -1232,7 +1232,7 @@ class SavedLanes:
         return True
 
     def accept(self, owner, number, g):
-        """Add to the gradient of a value of a strand."""
+        """Add to the gradient of a value of a lane."""
         r = number // self.stride
         i = number - r * self.stride
         found = self.number_of(r, i)
@@ -1243,13 +1243,13 @@ class SavedLanes:
         self.accept_apart(owner, r, i, found, g)
 
     def number_of(self, r, i):
-        """The number of value i of strand r, if it is a result; -1 if not."""
+        """The number of value i of lane r, if it is a result; -1 if not."""
         part = self.part_of(r)
         pattern = part[2]
         return pattern.number_at[i]
 
     def reached(self):
-        """The strands that a gradient has come to."""
+        """The lanes that a gradient has come to."""
         found = []
         rows = list(self.marks.values())
         for r in range(self.n):
@@ -1267,7 +1267,7 @@ class SavedLanes:
         self.owner = None
 
     def pass_on(self, owner, segment, seeds):
-        """Push gradients of results back to what the strands read; False if nodes are needed."""
+        """Push gradients of results back to what the lanes read; False if nodes are needed."""
         weave = self.weave
         if segment.hooks or is_hooked(self.sources, weave.leafy) or not owner.plain():
             self.unravel(segment, seeds)
@@ -1295,7 +1295,7 @@ class SavedLanes:
         return True
 
     def goes_on_alike(self, smooth):
-        """Whether all strands can be run, and have what to hand on.
+        """Whether all lanes can be run, and have what to hand on.
 
         smooth: by result, whether a gradient of 0 gives gradients of 0
         """
@@ -1330,9 +1330,9 @@ class SavedLanes:
         return row[0]
 
     def push(self, owner, known, rows, reached):
-        """Run the backward function for some strands; hand on what it finds for those reached.
+        """Run the backward function for some lanes; hand on what it finds for those reached.
 
-        known: how gradients flow     rows, reached: numbers of strands, None for all of them
+        known: how gradients flow     rows, reached: numbers of lanes, None for all of them
         """
         weave = self.weave
         template = known.template
@@ -1396,7 +1396,7 @@ class SavedLanes:
             slabs[k].append(kept[k])
 
     def hand_back(self, owner, targets, found, sizes):
-        """Add gradients of operands, a row for each strand, to those of what they show.
+        """Add gradients of operands, a row for each lane, to those of what they show.
 
         targets: (operand, whether its gradient is of float64; None if others have to add it)
         Returns what is left to others: (operand, gradient, None, or rows as `scatter_rows` does).
@@ -1422,7 +1422,7 @@ class SavedLanes:
 
 
 def left_of(segment):
-    """What the strands of a segment wait with for a backward pass; None if that is not so."""
+    """What the lanes of a segment wait with for a backward pass; None if that is not so."""
     inputs = segment.inputs
     if isinstance(inputs, Inputs):
         given = inputs
@@ -1486,7 +1486,7 @@ def gather_tail(slabs, grows, keeps, join):
     """What gradients of parameters read: (arrays or held values, what tells their sizes apart).
 
     slabs: of each, from one flush or several     join: makes one array of those
-    grows: whether each has rows     keeps: see `flat`, which of its dims are none
+    grows: whether each has rows     keeps: see `flat_rows`, which of its dims are none
     """
     arrays = []
     sizes = []

@@ -10,7 +10,7 @@ import numpy as np
 from wend.base import defects
 from wend.core.provenance import current_site
 from wend.runtime.batching import _grouper_select, _slabs_select
-from wend.runtime.batching.deferred_backward import Ledger, apart_from, run_tail
+from wend.runtime.batching.deferred_backward import ParameterGradients, apart_from, run_tail
 from wend.runtime.batching.forward import Forward, dense
 from wend.runtime.batching.slabs import Unsuited, is_wide
 from wend.runtime.batching.templates import Template
@@ -108,7 +108,7 @@ class Execution(Forward):
         self.push_back(seeds, [not reached.isdisjoint(members) for members in each])
 
     def backward_again(
-        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Ledger
+        self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: ParameterGradients
     ) -> list[tuple[int, Any]] | None:
         """As `backward`, through some regions, of a flush that is kept: leaves go to the ledger.
 

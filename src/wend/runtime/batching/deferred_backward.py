@@ -131,7 +131,7 @@ class DeferredBackward:
         if not self.spent.isdisjoint(reached):
             raise GraphError(FREED)
         if owner.ledger is None:
-            owner.ledger = Ledger(owner.pending | {-segment.serial: seeds})
+            owner.ledger = ParameterGradients(owner.pending | {-segment.serial: seeds})
         if owner.ledger.account is not None:
             values = dict(self.leaves)
             path: PathGraph = segment.structure
@@ -190,7 +190,7 @@ def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> No
     path.later = None
 
 
-class Ledger:
+class ParameterGradients:
     """What one pass over several flushes has found so far for leaves and parameters."""
 
     def __init__(self, pending: dict[int, dict[int, Any]]) -> None:
@@ -305,7 +305,7 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
 
 
 def one_behind_the_other(slab: list[Any], kept: Any) -> Any:
-    """The rows of several flushes as one array.  kept: dims of each that are no rows, see `flat`"""
+    """The rows of several flushes as one array.  kept: dims of each that are no rows."""
     each = [x.buffer if type(x) is Value else x for x in slab]
     if kept is not None:
         each = [x.reshape(flat(x.shape, kept)) for x in each]

@@ -18,7 +18,7 @@ from wend.base.interrupts import is_interrupt
 from wend.core import _hot
 from wend.core._hot import FlushJob, LeafPrimitive, PrimitiveBase, Value
 from wend.runtime.batching.backward import Execution
-from wend.runtime.batching.per_op import Alone
+from wend.runtime.batching.per_op import PerOpExecution
 from wend.runtime.batching.report import note
 from wend.runtime.batching.signatures import BOOK, SINGLES
 from wend.runtime.batching.slabs import SMALL, Unsuited
@@ -133,7 +133,7 @@ def sorted_out(batch: FlushJob) -> Execution:
                 raise
     if batch.state is not None or not SINGLES.begin():
         raise Unsuited("regions have not come back here, and looking for them pauses")
-    return Alone(batch)
+    return PerOpExecution(batch)
 
 
 def once_only(state: Any, states: list[Any]) -> bool:

@@ -268,7 +268,7 @@ class Forward:
     # -- what comes of it ------------------------------------------------------------------
 
     def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
-        """What says later what was grouped, and which group makes a value (`batches.Noted`)."""
+        """What says later what was grouped, and which group makes a value (`report.Noted`)."""
         groups, members = _slabs.told(self.groups), self.sorter.sequence.words
         n, m = len(self.region), self.n_steps + 1
         made, starts = self.words[7 * n : 8 * n].copy(), self.words[8 * n + 5 * m :][:m].copy()
@@ -346,7 +346,7 @@ class Forward:
 
 
 def groups_told(groups: list[Any], made: Any, starts: Any) -> list[Any]:
-    """The groups of a flush (`batches.Noted`); see `Forward.told`."""
+    """The groups of a flush (`report.Noted`); see `Forward.told`."""
     return [
         (node, count, n, alone, int(made[starts[leader]]))
         for node, count, n, alone, leader, _ in groups

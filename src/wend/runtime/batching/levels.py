@@ -39,7 +39,7 @@ class GroupedPlan(ReferencePlan):
         """Find out what is to be done."""
         super().prepare(path)
         self.parameters = {i for i, _ in path.leaves}
-        self.sizes: list[Any] = []  # what was grouped (`batches.Noted`)
+        self.sizes: list[Any] = []  # what was grouped (`report.Noted`)
         self.grouped: list[Any] = []  # the steps of each group
         self.read = {i for step in self.steps for i in step.inputs} | self.wanted | self.saved
 

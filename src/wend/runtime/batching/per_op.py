@@ -37,7 +37,7 @@ TABLE = aligned(8 * MOST_ENTRIES)
 _NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
-class Alone(Execution):
+class PerOpExecution(Execution):
     """One flush of single ops, and the gradients that flow through it."""
 
     book = SINGLES
@@ -162,12 +162,12 @@ class Alone(Execution):
         self.ops.values = self.values  # no longer those that lead here
 
     def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
-        """What says later what its ops were, and which one makes a value (`batches.Noted`)."""
+        """What says later what its ops were, and which one makes a value (`report.Noted`)."""
         return partial(summary_of, self.sorter), partial(owners_of, self.sorter)
 
 
 def summary_of(sorter: Any) -> list[Any]:
-    """The ops of a flush as groups of one (`batches.Noted`)."""
+    """The ops of a flush as groups of one (`report.Noted`)."""
     return [(sorter.nodes[g], 1, 1, True, sorter.made_of(g)[0]) for g in needed_of(sorter)]
 
 

@@ -43,7 +43,7 @@ def words(n: int) -> Any:
 _grouper.ASK["words"] = words
 
 
-class Book:
+class RegionTrie:
     """The trie of regions, as long as regions repeat."""
 
     def __init__(self, most_new: float, most_nodes: int, keeps: bool) -> None:
@@ -108,10 +108,10 @@ class Book:
         return False
 
 
-BOOK = Book(1 / 3, MOST_NODES, False)
+BOOK = RegionTrie(1 / 3, MOST_NODES, False)
 #: Of flushes of which not even the regions come back: there each op is a region (see `alone`).
 #: It is there that sizes count: a node holds argument blocks.
-SINGLES = Book(1 / 8, 500, True)
+SINGLES = RegionTrie(1 / 8, 500, True)
 
 
 def code(prim: Any, state: Any) -> int:

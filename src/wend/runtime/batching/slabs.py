@@ -22,7 +22,7 @@ from wend.runtime.native import _launch_select
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
-#: Bound calls that one structure keeps, by the number of strands; and of rows, for which frames are
+#: Bound calls that one structure keeps, by the number of lanes; and of rows, for which frames are
 #: shared.
 MOST_CALLS, MOST_ROWS = 128, 1024
 _REAL = frozenset({"f", "c"})

@@ -118,7 +118,7 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
-    """As `regions.backward_at_once`; what has two parts is computed before, at least."""
+    """As `executor.backward_at_once`; what has two parts is computed before, at least."""
     found = executor.backward_at_once(trace, seeds)
     if found is None and trace.n and not trace.eager:
         batch = FlushJob(

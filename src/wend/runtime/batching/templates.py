@@ -293,7 +293,7 @@ class Template:
         self.even = len(set(self.flows.values())) <= 1
         self.backward: TemplateFunction | None = None
         self.tail: TemplateFunction | None = None
-        self.tails: dict[Any, Any] = {}  # see `later.tail_kernel`
+        self.tails: dict[Any, Any] = {}  # see `deferred_backward.tail_kernel`
         self.keeps: frozenset[int] = _NONE
         self.gives = False  # whether a backward pass has anything to hand on
         self.targets: list[int] = []
@@ -385,7 +385,7 @@ class Template:
     def flattened(
         self, path: PathGraph, nodes: list[Node], outputs: list[int], types: list[Any]
     ) -> tuple[list[Node], Kept]:
-        """As `flat.flattened`, where no other node asks how many rows a run has."""
+        """As `flat_rows.flattened`, where no other node asks how many rows a run has."""
         body, results, _ = self.body
         # Operands of the gradient behind the region's own: results, and gradients of some.
         shown = [*results, *[i for i, on in zip(results, self.given, strict=False) if on]]

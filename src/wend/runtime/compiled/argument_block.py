@@ -11,7 +11,7 @@ from wend.compiler.ir.loops import Op
 from wend.compiler.kernels.matmul import matmul
 from wend.core import _hot
 from wend.runtime.compiled import packed_weights
-from wend.runtime.compiled.argument_layout import CALL_WORDS, START, Skeleton
+from wend.runtime.compiled.argument_layout import CALL_WORDS, START, ArgumentLayout
 from wend.runtime.native.launcher import launcher as _launch
 from wend.runtime.numpy_executor.runners import runner_of
 
@@ -33,7 +33,7 @@ class Visit:
     """
 
     plan: CompiledPlan
-    skeleton: Skeleton
+    skeleton: ArgumentLayout
     words: np.ndarray
     asked: tuple[Any, Any, np.ndarray, int]
     _value: Any = None
@@ -64,17 +64,22 @@ def frame_of(bound: BoundPlan, memory: Any = None, address: int = 0) -> Any:
     places = bound.at + skeleton.at_places
     skeleton.tables.fill(address, bound.at, places)
     frame = _launch.frame_like(
-        skeleton.model or FrameMaker(bound).model(), memory, address, bound.types, bound.sizes,
-        (bound.plan, skeleton, bound.words, bound.asked), bound.rest,
-    )  # fmt: skip
+        skeleton.model or ArgumentBlockMaker(bound).model(),
+        memory,
+        address,
+        bound.types,
+        bound.sizes,
+        (bound.plan, skeleton, bound.words, bound.asked),
+        bound.rest,
+    )
     if skeleton.packing:
         frame.weights = weights_of(bound, bound.words, bound.at, places)
     if skeleton.varies:
-        FrameMaker(bound).finish(frame)
+        ArgumentBlockMaker(bound).finish(frame)
     return frame
 
 
-class FrameMaker:
+class ArgumentBlockMaker:
     """Says what is done with memory and arrays."""
 
     def __init__(self, bound: BoundPlan) -> None:
@@ -85,7 +90,7 @@ class FrameMaker:
     def model(self) -> Any:
         """What the frames of a skeleton have in common, as if they lay at 0."""
         skeleton, plan = self.skeleton, self.bound.plan
-        frame = _launch.Frame(None)
+        frame = _launch.ArgumentBlock(None)
         frame.table = 8 * START
         frame.patches = 8 * skeleton.patches
         frame.n_patches = skeleton.n_patches
@@ -121,7 +126,7 @@ class FrameMaker:
         return 8 * word, number, *row
 
     def steps(self) -> tuple[Any, ...]:
-        """What is done in order, see `_launch.Frame`."""
+        """What is done in order, see `_launch.ArgumentBlock`."""
         done: list[tuple[Any, ...]] = []
         for step in self.skeleton.steps:
             if step is None:
@@ -208,7 +213,7 @@ class BlockOwner(Visit):
     """
 
     def __init__(
-        self, plan: CompiledPlan, skeleton: Skeleton, words: np.ndarray, asked: Any
+        self, plan: CompiledPlan, skeleton: ArgumentLayout, words: np.ndarray, asked: Any
     ) -> None:
         self.plan = plan
         self.skeleton = skeleton

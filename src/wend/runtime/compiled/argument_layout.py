@@ -1,9 +1,10 @@
 """Frames without sizes: which word is which number, once for each way to cut a plan's kernels.
 
 A frame is one piece of memory: failures, a table of addresses, argument blocks, patches, pairs,
-calls (see `_launch.Frame`). A `Skeleton` knows all of it but for the numbers that depend on sizes.
-These are terms: polynomials of the plan's extents, the edges of parts, and what is made of them.
-For the sizes of a visit they are evaluated together, and gathered into a copy of the memory.
+calls (see `_launch.ArgumentBlock`). An `ArgumentLayout` knows all of it but for the numbers that
+depend on sizes. These are terms: polynomials of the plan's extents, the edges of parts, and sums
+and products of both. For the sizes of a visit they are evaluated together, and gathered into a copy
+of the memory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from wend.runtime.compiled.arena import ALIGNMENT, Placing
 from wend.runtime.native import _bind_select, _launch_select
 from wend.runtime.native.launcher import launcher as _launch
 
-__all__ = ["CALL_WORDS", "START", "Skeleton"]
+__all__ = ["CALL_WORDS", "START", "ArgumentLayout"]
 
 _bind: Any = _bind_select.select()
 
@@ -38,7 +39,7 @@ _EDGES, _SPANS, _MOVES = 1 << 20, 2 << 20, 3 << 20
 START = 8
 
 
-class Skeleton:
+class ArgumentLayout:
     """What the frames of a plan have in common whose kernels are cut alike.
 
     forms: of the kernels, by step     packable: steps whose right operand may be packed for good
@@ -129,7 +130,9 @@ class Skeleton:
         self.numbers = tuple(self._numbers)
         hosts = [s for s in self.steps if s is not None and not isinstance(s, list)]
         self.needs_types = bool(self.numbers or hosts)
-        self.model: Any = None  # what frames have in common: see `frames.FrameMaker`
+        self.model: Any = (
+            None  # what frames have in common: see `argument_block.ArgumentBlockMaker`
+        )
         self.varies = self.handed = False  # whether there is more to them, and if not for results
         self.weights: Any = None  # what a frame says of them, and for which numbers it did last
 

@@ -21,7 +21,7 @@ import numpy as np
 from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import CompileDeclined, CompileError
-from wend.compiler.ir.dynamic_offsets import Moving
+from wend.compiler.ir.dynamic_offsets import DynamicOffsets
 from wend.compiler.ir.extent_program import NONE
 from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.symbolic_extents import Poly, known
@@ -35,7 +35,7 @@ from wend.runtime.backend import NoMachineCode
 from wend.runtime.compiled import packed_weights, threads
 from wend.runtime.compiled.arena import Placing
 from wend.runtime.compiled.argument_block import RELEASE_BYTES, Visit, frame_of, weights_of
-from wend.runtime.compiled.argument_layout import Skeleton
+from wend.runtime.compiled.argument_layout import ArgumentLayout
 from wend.runtime.native import _bind_select
 from wend.runtime.native.launcher import LARGE
 from wend.runtime.native.launcher import launcher as _launch
@@ -84,7 +84,7 @@ class CompiledPlan:
         self.leaves = (*function.inputs, *shown_only(recipe))
         self.bound: dict[Any, BoundPlan | None] = {}
         self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
-        self.program = np.empty(0, np.int64), 0  # see `tabulate.Row.program`
+        self.program = np.empty(0, np.int64), 0  # see `extent_program.Row.program`
         found = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(self.kernels)]
         cutters = [(n, k, step.packable, c) for n, k, step, c in found if c is not None]
         adding = [row for row in cutters if row[3].adds]
@@ -125,10 +125,10 @@ class CompiledPlan:
             ]
         )
         self.gathered = self.places([p for part in self.layouts for p in part])
-        self.moving = Moving(recipe, [p for *_, c in cutters for p in c.polys])
-        self.skeletons: dict[Any, Skeleton] = {}
+        self.moving = DynamicOffsets(recipe, [p for *_, c in cutters for p in c.polys])
+        self.skeletons: dict[Any, ArgumentLayout] = {}
         self.placings: dict[Any, Placing] = {}  # by the lifetimes of what is in the arena
-        self.homes: dict[Skeleton, BoundPlan] = {}  # see `fitted`
+        self.homes: dict[ArgumentLayout, BoundPlan] = {}  # see `fitted`
         #: The last of them, whether there were several threads then, and its `BoundPlan.fit`.
         self.last: tuple[BoundPlan, bool, Any] | None = None
         #: Whether all of it is kernels that write where they are told.
@@ -139,7 +139,7 @@ class CompiledPlan:
         self.saved = reference.saved
         self.given = [r.value for r in recipe.results if r.value in self.wanted]
         self.sizers: dict[bool, Any] = {}  # see `know`; by whether there are several threads
-        self.track = _launch.Track(
+        self.track = _launch.NativePlan(
             reference.path,
             tuple(sorted(reference.roots)),
             tuple(reference.grad_leaves),
@@ -174,7 +174,7 @@ class CompiledPlan:
             self.program = np.array(words, np.int64), n
         return self.program
 
-    def know(self, skeleton: Skeleton, several: bool) -> Any:
+    def know(self, skeleton: ArgumentLayout, several: bool) -> Any:
         """What finds a skeleton's numbers for other sizes, natively; several: threads."""
         sizer = self.sizers.get(several)
         known = [] if sizer is None else sizer.known
@@ -188,7 +188,7 @@ class CompiledPlan:
         ways = list(self.ways[several])
         small = self.places(self.recipe.function.small)
         asked = self.places({p for cutters, _ in ways for c in cutters for p in c.polys})
-        sizer = self.sizers[several] = _bind.Sizer(
+        sizer = self.sizers[several] = _bind.NativeBinder(
             program=self.up_to_date(),
             n_atoms=len(extents.atoms),
             nonempty=self.nonempty,
@@ -384,7 +384,7 @@ class Sized(Visit):
                 plan.skeletons.clear()
                 plan.placings.clear()
             by_step = {k: forms.get(n, WHOLE) for n, (k, _) in enumerate(plan.kernels)}
-            skeleton = plan.skeletons[key] = Skeleton(plan, by_step, tuple(packable))
+            skeleton = plan.skeletons[key] = ArgumentLayout(plan, by_step, tuple(packable))
         else:  # it comes back
             plan.know(skeleton, several)
         self.skeleton = skeleton

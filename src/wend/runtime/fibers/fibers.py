@@ -216,7 +216,7 @@ def _run_together(
 ) -> tuple[list[Any], bool]:
     """Results of the calls, run as fibers of this thread, and whether any had to wait.
 
-    apart: each has a trace of its own, whose turns that took the same path run as one (`strands`);
+    apart: each has a trace of its own, whose turns that took the same path run as one (`lanes`);
     else what all have recorded is one structure, off the trie
 
     The first call that raises ends all: the others are cancelled, and its error is raised with

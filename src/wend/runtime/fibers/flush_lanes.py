@@ -1,4 +1,4 @@
-"""Computes what several fibers have pending: strands of one structure as one, others alone."""
+"""Computes what several fibers have pending: lanes of one structure as one, others alone."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wend.core.provenance import last_site
 from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.report import note
 from wend.runtime.fibers import lanes
-from wend.runtime.fibers.lane_backward import Paths, Woven
-from wend.runtime.fibers.lanes import KEY, Part, Pattern, Weave
+from wend.runtime.fibers.lane_backward import LaneBatchBackward, Paths
+from wend.runtime.fibers.lanes import KEY, LaneBatch, Part, Pattern
 from wend.runtime.repair import held_back
 from wend.runtime.verify.flushes import install
 from wend.transforms.hooks import retaining
@@ -60,7 +60,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
         if rest or failure is not None:
             run_merged(rest, failure)
     except Exception as error:
-        if defects.by_rule(error):  # then it is what the strands together have met
+        if defects.by_rule(error):  # then it is what the lanes together have met
             faults = [fault for fault in faults if not defects.by_rule(fault)]
         raise
     finally:
@@ -69,9 +69,9 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
 
 
 def sorted_out(batches: list[FlushJob], lives: list[list[int]], faults: list[Exception]) -> Any:
-    """Strands by structure, and (batch, what is wanted) of those that others have to run."""
+    """Lanes by structure, and (batch, what is wanted) of those that others have to run."""
     try:
-        return _slabs.sort_strands(batches, lives, lanes.PASSED, KEY, Pattern)
+        return _slabs.sort_lanes(batches, lives, lanes.PASSED, KEY, Pattern)
     except Exception as fault:
         faults.append(fault)
         return {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]
@@ -79,8 +79,8 @@ def sorted_out(batches: list[FlushJob], lives: list[list[int]], faults: list[Exc
 
 def weaves_of(
     kin: Any, signature: Any, parts: list[Part], faults: list[Exception]
-) -> list[tuple[Weave | None, list[Part]]]:
-    """What runs strands of one structure, as one or path by path; None where there is nothing."""
+) -> list[tuple[LaneBatch | None, list[Part]]]:
+    """What runs lanes of one structure, as one or path by path; None where there is nothing."""
     try:
         weave = kin.weave(signature, parts)
         if weave is None and len(parts) > 1:
@@ -91,11 +91,11 @@ def weaves_of(
     return [(weave, parts)]
 
 
-def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
-    """Run strands of one structure as one; False if others have to.  faults: why, if it failed"""
+def run_woven(weave: LaneBatch, parts: list[Part], faults: list[Exception]) -> bool:
+    """Run lanes of one structure as one; False if others have to.  faults: why, if it failed"""
     n = sum([len(members) for _, members in parts])
     try:
-        done = _slabs.run_strands(weave, parts, n, np.ascontiguousarray)
+        done = _slabs.run_lanes(weave, parts, n, np.ascontiguousarray)
     except DefectError:
         raise
     except Exception as fault:  # if of an op: run by themselves, it is told which, and where
@@ -107,13 +107,13 @@ def run_woven(weave: Weave, parts: list[Part], faults: list[Exception]) -> bool:
         return False
     pattern, members = parts[0]
     if weave.given or any(p.open_views for p, _ in parts):
-        _slabs.leave(weave, parts, n, done, Woven, Paths)
+        _slabs.leave(weave, parts, n, done, LaneBatchBackward, Paths)
     note(pattern.states, members[0].sites, [(weave.node, n, n, False, pattern.begins)])
     return True
 
 
 def run_merged(rest: list[tuple[FlushJob, list[int]]], failure: Exception | None = None) -> None:
-    """Run strands that are alone: by plans of their own, or all that have none as one structure.
+    """Run lanes that are alone: by plans of their own, or all that have none as one structure.
 
     failure: of an op that ran before, to be raised in the end
     """

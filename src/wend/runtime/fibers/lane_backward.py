@@ -1,10 +1,10 @@
-"""The backward pass of strands that ran as one (see `strands`): as one, too.
+"""The backward pass of lanes that ran as one (see `lanes`): as one, too.
 
-Each run leaves one segment for all of its strands; value i of strand r has the number
-r * stride + i there, whichever of the paths that ran as one the strand took.  Gradients between
+Each run leaves one segment for all of its lanes; value i of lane r has the number
+r * stride + i there, whichever of the paths that ran as one the lane took.  Gradients between
 the runs of different flushes are rows added to rows: nothing is recorded for them.  Those of
 parameters are put off, and computed once over the rows of all flushes.  Passes that need single
-nodes get them: the paths of all strands, one behind the other.
+nodes get them: the paths of all lanes, one behind the other.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from wend.core import _hot
 from wend.core._hot import FlushJob, Record, Segment, Value
 from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.calls import kernel_if_ready
-from wend.runtime.batching.deferred_backward import LazyPath, Ledger, compute_again
+from wend.runtime.batching.deferred_backward import LazyPath, ParameterGradients, compute_again
 from wend.runtime.batching.flat_rows import row_of
 from wend.runtime.batching.signatures import ops_of
 from wend.runtime.batching.slabs import MOST_CALLS
-from wend.runtime.fibers.lanes import Pattern, Weave
+from wend.runtime.fibers.lanes import LaneBatch, Pattern
 from wend.runtime.native import _launch_select
 from wend.runtime.verify.flushes import Shadow
 from wend.transforms.differentiate import FREED
@@ -38,29 +38,29 @@ _slabs: Any = _slabs_select.select()
 
 
 class Backward:
-    """How gradients flow back from some of the results, for any number of strands."""
+    """How gradients flow back from some of the results, for any number of lanes."""
 
-    def __init__(self, weave: Weave, seeded: frozenset[int]) -> None:
+    def __init__(self, weave: LaneBatch, seeded: frozenset[int]) -> None:
         """seeded: numbers of the results"""
         self.template = weave.template.seeded(seeded)
         self.seeds = [k for k in weave.given if k in seeded]
         #: What `Left.hand_back` is told of the gradients that it finds.
         self.targets = tuple([(k, weave.wide(k)) for k in self.template.targets])
         self.calls: dict[int, list[Any]] = {}
-        self.name: Any = None  # of what waits for other flushes, see `Ledger.wait_for`
+        self.name: Any = None  # of what waits for other flushes, see `ParameterGradients.wait_for`
         #: Nodes that a pass from these results uses up.
         self.nodes = reached_nodes(weave, seeded)
         #: By result, whether a gradient of 0 for it gives gradients of 0.
         self.smooth = {k: self.is_smooth(weave, k) for k in self.seeds}
 
-    def is_smooth(self, weave: Weave, k: int) -> bool:
+    def is_smooth(self, weave: LaneBatch, k: int) -> bool:
         """See `smooth`."""
         ops = ops_of(weave.node)
         nodes = reached_nodes(weave, frozenset([k]))
         return all(is_smooth(ops[at].prim, weave.programs[at]) for at in nodes)
 
-    def bound_to(self, weave: Weave, n: int) -> list[Any]:
-        """[types of all that it reads, machine code if it is there] for n strands."""
+    def bound_to(self, weave: LaneBatch, n: int) -> list[Any]:
+        """[types of all that it reads, machine code if it is there] for n lanes."""
         found = self.calls.get(n)
         template = self.template
         function = template.backward
@@ -97,7 +97,7 @@ class Backward:
         self.name = self.template, sizes, repr(numbers) if numbers else None
 
 
-def reached_nodes(weave: Weave, seeded: frozenset[int]) -> frozenset[int]:
+def reached_nodes(weave: LaneBatch, seeded: frozenset[int]) -> frozenset[int]:
     """Which ops gradients of these values flow through."""
     found: set[int] = set()
     needed = set(seeded)
@@ -112,10 +112,10 @@ def reached_nodes(weave: Weave, seeded: frozenset[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-class Woven(_slabs.SavedLanes):  # type: ignore[misc]
-    """What the strands of one run leave for the backward pass (`PathGraph.later`).
+class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
+    """What the lanes of one run leave for the backward pass (`PathGraph.later`).
 
-    Results go by their local numbers (`Pattern.locals`), values of a strand by their indices.
+    Results go by their local numbers (`Pattern.locals`), values of a lane by their indices.
     """
 
     spent: frozenset[int]
@@ -126,7 +126,7 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
         note_history(segment, batch)
 
     def accept_apart(self, owner: Any, r: int, i: int, k: int, g: Any) -> None:
-        """Add to the gradient of value i of strand r: of result k, or (-1) of what a view shows."""
+        """Add to the gradient of value i of lane r: of result k, or (-1) of what a view shows."""
         if k < 0:
             value, at = self.shown(i, r)
             self.give(owner, value, g, at)
@@ -136,15 +136,15 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
             np.add(seed, g, out=seed)
         self.marks[k][r] = 1
 
-    def new_ledger(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> Ledger:
-        """Of a pass that comes by a run of strands for the first time."""
-        return Ledger(owner.pending | {-segment.serial: seeds})
+    def new_ledger(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> ParameterGradients:
+        """Of a pass that comes by a run of lanes for the first time."""
+        return ParameterGradients(owner.pending | {-segment.serial: seeds})
 
     def check_in(self, owner: Any, segment: Segment) -> None:
         """Have the gradients that have come noted, and what the reference makes of them."""
         values, seeds = {}, {}
         stride = self.stride
-        for r, pattern, _, leaves in strands_of(self.parts, self.leaves):
+        for r, pattern, _, leaves in lanes_of(self.parts, self.leaves):
             for i, value in zip(pattern.leaves, leaves, strict=True):
                 values[r * stride + i] = value
             for k, marks in self.marks.items():
@@ -161,7 +161,7 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
         self.resolve(segment)
 
     def pass_in_parts(self, owner: Any, segment: Segment) -> None:
-        """Push gradients back, where not all strands go on alike, or some have been passed."""
+        """Push gradients back, where not all lanes go on alike, or some have been passed."""
         parts = self.ways()
         for _, reached, known in parts:
             if not self.spent.isdisjoint(known.nodes) or any(
@@ -176,9 +176,9 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
                 self.use_up(segment, known.nodes, reached)
 
     def ways(self) -> list[tuple[Any, Any, Backward]]:
-        """The strands that gradients have come to, by how they go on.
+        """The lanes that gradients have come to, by how they go on.
 
-        (those to run, those of them that gradients have come to, how), None for all strands:
+        (those to run, those of them that gradients have come to, how), None for all lanes:
         others may be computed with zeros, where that gives zeros
         """
         marks = self.marks
@@ -206,13 +206,13 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
     def give_back(self, seeds: dict[int, Any]) -> None:
         """Gradients as handles, by number."""
         stride = self.stride
-        strands = list(strands_of(self.parts, self.leaves))
+        lanes = list(lanes_of(self.parts, self.leaves))
         for k, marks in self.marks.items():
             array = self.seed(k)
             for r, on in enumerate(marks):
                 if on:
                     g = np.array(array[r, ...])
-                    _, pattern, types, _ = strands[r]
+                    _, pattern, types, _ = lanes[r]
                     i = pattern.numbers[k]
                     like = types[i]
                     type_ = _hot.intern_type(g.shape, like.dtype, like.device)
@@ -221,7 +221,7 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
         self.forget()
 
     def use_up(self, segment: Segment, nodes: frozenset[int], rows: list[int] | None) -> None:
-        """A second pass through these nodes of some strands, or all, finds them gone."""
+        """A second pass through these nodes of some lanes, or all, finds them gone."""
         if rows is None or len(rows) == self.n:
             self.spent = self.spent | nodes
         else:
@@ -242,7 +242,7 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
         segment.inputs.slim_down()
 
     def some(self, read: list[Any], rows: list[int], types: list[Any]) -> list[Any]:
-        """Of what the backward function reads, the rows of some strands.  types: of these"""
+        """Of what the backward function reads, the rows of some lanes.  types: of these"""
         return [
             x[rows]
             if type(x) is np.ndarray and t.dims[:1] == (len(rows),) and x.shape != t.dims
@@ -255,7 +255,7 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
     ) -> None:
         """Add to the gradient of what operand k shows.
 
-        g: a row for each of the strands `rows`     reached: see `push`
+        g: a row for each of the lanes `rows`     reached: see `push`
         left: what `scatter_rows` has left of it; None if nothing has been done
         """
         source = self.sources[k]
@@ -302,7 +302,7 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
             return
         later = None if segment is None else segment.structure.later
         place = None if at is None else at // g.itemsize
-        if leaf is None and type(later) is not Woven:
+        if leaf is None and type(later) is not LaneBatchBackward:
             g = g if at is not None else g.reshape(value.type.dims)
             owner.ledger.hand_on(owner, value, g, place)
             return
@@ -328,7 +328,7 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
         stride = self.stride
         values = [_hot.held(t, None) for t in path.types]
         roots = []
-        for r, pattern, _, leaves in strands_of(self.parts, self.leaves):
+        for r, pattern, _, leaves in lanes_of(self.parts, self.leaves):
             for i, value in zip(pattern.leaves, leaves, strict=True):
                 values[r * stride + i] = value
             roots += [r * stride + i for i in pattern.open_from(self.weave.given)]
@@ -338,9 +338,9 @@ class Woven(_slabs.SavedLanes):  # type: ignore[misc]
 
 
 class Paths(LazyPath):
-    """The paths of all strands of a run, which waits there."""
+    """The paths of all lanes of a run, which waits there."""
 
-    def __init__(self, woven: Woven) -> None:
+    def __init__(self, woven: LaneBatchBackward) -> None:
         # It leads to the run until that is spent; a way back from there would be a cycle.
         super().__init__(
             functools.partial(
@@ -369,7 +369,7 @@ def filled(
     return states, types, args
 
 
-def strands_of(
+def lanes_of(
     parts: list[tuple[Any, ...]], leaves: list[Value]
 ) -> Iterator[tuple[int, Pattern, list[Any], list[Value]]]:
     """Number, pattern, types and leaves of each lane.  parts, leaves: see `_slabs.SavedLanes`"""
@@ -388,7 +388,7 @@ def content_of(
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """The content of the paths of several lanes, one behind the other: see `_slabs.SavedLanes`."""
     found, patterns = [], []
-    for r, pattern, types, entered in strands_of(parts, leaves):
+    for r, pattern, types, entered in lanes_of(parts, leaves):
         own = list(types)
         for i, value in zip(pattern.leaves, entered, strict=True):
             own[i] = value.type
@@ -412,7 +412,7 @@ COPIED = (
 
 
 def copies_of(patterns: list[Pattern], stride: int, args: list[list[Any]]) -> list[Any]:
-    """The steps of the paths of several strands, one behind the other."""
+    """The steps of the paths of several lanes, one behind the other."""
     found = []
     at = arg0 = 0
     for pattern, own in zip(patterns, args, strict=True):

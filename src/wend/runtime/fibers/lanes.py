@@ -1,14 +1,14 @@
 """Turns of many fibers, run together: those that took the same path are one batch.
 
-What a fiber records between two stops is a path of its own, a *strand*, and hangs in the trie as
-any other.  Strands that end in one state did the same, on operands of the same types: a `Weave`
-runs them as one, the path put over an axis of strands by the batching rules.  To find it is one
-lookup per strand, whatever the number of ops.  What is the same for all (parameters) is read where
+What a fiber records between two stops is a path of its own, a *lane*, and hangs in the trie as
+any other.  Lanes that end in one state did the same, on operands of the same types: a `LaneBatch`
+runs them as one, the path put over an axis of lanes by the batching rules.  To find it is one
+lookup per lane, whatever the number of ops.  What is the same for all (parameters) is read where
 it lies.
 
 Paths may do the same and differ only in where operands come from: a constant in one is a row of
 an earlier turn's result in the other, or a row that a view shows.  Their patterns are *kin*: they
-have their weaves in common, and their strands run as one, part by part behind each other.
+have their weaves in common, and their lanes run as one, part by part behind each other.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ KEY = "weaves"
 PARAMETER = 7
 #: Structures of one kin (by types, sizes, what is shared) that are kept.
 MOST_WEAVES = 64
-#: What is larger (bytes) and the same for all strands of a part is not repeated for each of them.
+#: What is larger (bytes) and the same for all lanes of a part is not repeated for each of them.
 MOST_REPEATED = 1 << 12
 
-#: The strands of one path that run together with others.
+#: The lanes of one path that run together with others.
 Part = tuple["Pattern", list[FlushJob]]
 
 
@@ -96,7 +96,7 @@ class LaneOperand(_slabs.Source):  # type: ignore[misc]
 
 
 class Pattern(_slabs.Path):  # type: ignore[misc]
-    """A path, and the values of it that are wanted: what its strands have in common but types.
+    """A path, and the values of it that are wanted: what its lanes have in common but types.
 
     locals     of the values that are made, by index: their numbers in weaves     numbers: back
     """
@@ -112,7 +112,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         self.locals: dict[int, int] = {}
         self.opens: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.suited = self._read(batch, set(live))
-        #: Whether a backward pass may start from what a strand leaves.
+        #: Whether a backward pass may start from what a lane leaves.
         self.open = any(batch.values[i].requires_grad for i in live)
         if self.suited:
             self.kin = kin_of(self)
@@ -163,7 +163,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         self.indices = tuple([entry.index for entry in self.entries])
         self.places = {i: k for k, i in enumerate(self.indices)}
         self.leaves = tuple(leaves)
-        #: Views that nothing of the path reads: strands may differ in their types.
+        #: Views that nothing of the path reads: lanes may differ in their types.
         self.loose = tuple([i for i in views if i not in self.places])
         self.roles = tuple([entry.role for entry in self.entries])
         #: Of the entries, those that may be the same for all.
@@ -191,7 +191,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         return bool(self.made)
 
     def open_from(self, given: tuple[int, ...]) -> tuple[int, ...]:
-        """The values of a strand that a backward pass may begin with, by index.
+        """The values of a lane that a backward pass may begin with, by index.
 
         given: those of what is made, by number
         """
@@ -209,19 +209,19 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         ]
 
 
-class Kin:
+class SharedProgram:
     """Patterns that compute the same, wherever their operands come from, and how they are run."""
 
     def __init__(self) -> None:
-        self.weaves: dict[Any, Weave | None] = {}
+        self.weaves: dict[Any, LaneBatch | None] = {}
         #: The one asked for before: its key, itself, and its row of `large`.
         self.last: tuple[Any, ...] = (None, None, None, None, ())
         self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature and roles
-        #: Large operands that are repeated for each strand, by signature and what is shared.
+        #: Large operands that are repeated for each lane, by signature and what is shared.
         self.large: dict[Any, list[int]] = {}
 
-    def weave(self, signature: Any, parts: list[Part]) -> Weave | None:
-        """How these strands are run; None if others have to, or each part by itself."""
+    def weave(self, signature: Any, parts: list[Part]) -> LaneBatch | None:
+        """How these lanes are run; None if others have to, or each part by itself."""
         pattern, members = parts[0]
         roles = pattern.roles
         for other, _ in parts[1:]:
@@ -254,7 +254,7 @@ class Kin:
         return found  # type: ignore[return-value]
 
     def large_of(self, signature: Any, shared: tuple[bool, ...]) -> list[int]:
-        """The operands of strands' own that are large."""
+        """The operands of lanes' own that are large."""
         large = self.large.get((signature, shared))
         if large is None:
             if len(self.large) >= MOST_WEAVES:
@@ -276,10 +276,10 @@ def repeats_much(large: list[int], parts: list[Part]) -> bool:
 
 
 #: By what their patterns have in common, as long as one of these is there.
-KINS: weakref.WeakValueDictionary[Any, Kin] = weakref.WeakValueDictionary()
+KINS: weakref.WeakValueDictionary[Any, SharedProgram] = weakref.WeakValueDictionary()
 
 
-def kin_of(pattern: Pattern) -> Kin:
+def kin_of(pattern: Pattern) -> SharedProgram:
     """The patterns that compute the same as this one, on operands of the same kinds.
 
     A kind tells leaves of users from the rest, and how many values lie behind each other; not
@@ -293,7 +293,7 @@ def kin_of(pattern: Pattern) -> Kin:
     )
     found = KINS.get(key)
     if found is None:
-        found = KINS[key] = Kin()
+        found = KINS[key] = SharedProgram()
     return found
 
 
@@ -325,7 +325,7 @@ def lays_out(state: Any, batch: FlushJob) -> bool:
 
 def make_weave(
     pattern: Pattern, members: list[FlushJob], roles: tuple[int, ...], shared: tuple[bool, ...]
-) -> Weave | None:
+) -> LaneBatch | None:
     """A weave of new structure."""
     values = members[0].values
     for entry, on in zip(pattern.entries, shared, strict=True):
@@ -334,15 +334,15 @@ def make_weave(
             return None
     if False not in shared or any(values[i].type.nbytes == 0 for i in pattern.live):
         return None
-    return Weave(pattern, members[0], roles, shared, len(members))
+    return LaneBatch(pattern, members[0], roles, shared, len(members))
 
 
 class BoundLanes:
-    """A weave for a certain number of strands."""
+    """A weave for a certain number of lanes."""
 
-    def __init__(self, weave: Weave, n: int) -> None:
+    def __init__(self, weave: LaneBatch, n: int) -> None:
         self.types = weave.lifted(n)
-        #: Where operands lie in one block: (offset, bytes of each strand, shape, dtype, strides),
+        #: Where operands lie in one block: (offset, bytes of each lane, shape, dtype, strides),
         #: None for what is the same for all.
         self.rows: list[Any] = []
         space = 0
@@ -360,7 +360,7 @@ class BoundLanes:
         self.slots: Any = None  # see `_slabs.SavedLanes`, as for the next
         self.room: Any = None
 
-    def find_slots(self, weave: Weave, results: list[Any]) -> None:
+    def find_slots(self, weave: LaneBatch, results: list[Any]) -> None:
         """Where gradients of results will be."""
         self.slots = [None] * (max(weave.given, default=-1) + 1)
         space = 0
@@ -373,7 +373,7 @@ class BoundLanes:
             space += aligned(array.nbytes)
         self.room = block_of(space)
 
-    def ready(self, weave: Weave) -> Any:
+    def ready(self, weave: LaneBatch) -> Any:
         """The machine code, once it is there."""
         if self.kernel is None:
             forward, own = weave.template.forward, len(weave.exported)
@@ -385,8 +385,8 @@ class BoundLanes:
         return self.kernel
 
 
-class Weave:
-    """Strands of one structure, run as one.  Values that are made go by their local numbers.
+class LaneBatch:
+    """Lanes of one structure, run as one.  Values that are made go by their local numbers.
 
     exported   the values that are wanted, in the order of the template's results
     given      those of them that a gradient may come to
@@ -411,10 +411,10 @@ class Weave:
         grad = any(batch.values[i].requires_grad for i in pattern.made)
         nodes = ops_of(self.node)
         self.numbers = [a for op in nodes for a in op.args]
-        key = ("strands", structure_key(nodes, self.types), shared, mask, grad)
+        key = ("lanes", structure_key(nodes, self.types), shared, mask, grad)
         found: Template | None = BOOK.templates.get(key)
         if found is None:
-            # For 1, dims that are always 1 would be taken to be the number of strands.
+            # For 1, dims that are always 1 would be taken to be the number of lanes.
             found = BOOK.templates[key] = Template(
                 self.node, self.types, max(n, 2), mask, grad, at_once=False
             )
@@ -431,14 +431,14 @@ class Weave:
         return wideness(self.types[k].dtype.numpy)
 
     def lifted(self, n: int) -> list[Any]:
-        """The types of the operands of n strands."""
+        """The types of the operands of n lanes."""
         return [
             t if on else _hot.intern_type((n, *t.dims), t.dtype, t.device)
             for t, on in zip(self.types, self.shared, strict=True)
         ]
 
     def bound_to(self, n: int) -> BoundLanes:
-        """What depends on the number of strands."""
+        """What depends on the number of lanes."""
         found = self.bound.get(n)
         if found is None:
             if len(self.bound) >= MOST_CALLS:

@@ -82,7 +82,7 @@ cdef class Tables:
     @cython.locals(k=Py_ssize_t, at="long long", row="long long")
     cpdef fill(self, long long memory, long long terms, long long places)
 
-cdef class Sizer:
+cdef class NativeBinder:
     cdef public tuple program
     cdef public Py_ssize_t n_atoms, n
     cdef Py_ssize_t n_code, n_nonempty, n_small, n_asked
@@ -101,10 +101,10 @@ cdef class Sizer:
     cpdef tuple bind(self, object plan, object types, list args, object key, object sizes)
 
 cdef class Fit:
-    cdef Sizer sizer
+    cdef NativeBinder sizer
     cdef long long at_places
     cdef list limits, fixed
     cdef object skeleton, places, weights, weigh, fill
-    @cython.locals(sizer=Sizer, found=tuple, at="long long", k=Py_ssize_t, most="long long",
+    @cython.locals(sizer=NativeBinder, found=tuple, at="long long", k=Py_ssize_t, most="long long",
                    number="long long")
     cpdef find(self, object types, list args)

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
-"""Binds plans to sizes: the native part of `cpu`, `skeleton` and `arena`.
+"""Binds plans to sizes: the native part of `compiled.plan`, `argument_layout` and `arena`.
 
 Compiled by Cython with the types in `_bind.pxd`; runs as plain Python too, on the stand-ins of
 `_bind_select`. Tables are rows of 64-bit words, given by their addresses.
@@ -233,7 +233,7 @@ def lay(orders, n, places, sizes, ends):
 
 
 def outs_of(layouts, results):
-    """What `_launch.Frame` says of the arrays that are made.
+    """What `_launch.ArgumentBlock` says of the arrays that are made.
 
     results: of each (where `layouts` has the shape, the dtype, the bytes of an element, whether it
     is made at once); what makes those of less than so many bytes, and the others; so many
@@ -250,7 +250,7 @@ def outs_of(layouts, results):
 
 
 class Tables:
-    """What a skeleton says of frames, in tables of words; see `skeleton.Skeleton`.
+    """What a skeleton says of frames, in tables of words; see `argument_layout.Skeleton`.
 
     A bound plan has one row of words: terms, places, what `lay` works in, and a frame's memory:
     n_all terms, n_names places, size words.
@@ -376,10 +376,10 @@ class Tables:
             put(at, get(at) + get(places + 8 * get(row + 8)))
 
 
-class Sizer:
+class NativeBinder:
     """Finds which of the skeletons known is that of some sizes, and the numbers that it needs.
 
-    program    (its words, the polynomials that it computes), as `tabulate.Row.program` has it
+    program    (its words, the polynomials that it computes), as `extent_program.Row.program` has it
     n_atoms    that it has room for
     nonempty   places of extents of which none may be 0     small: of those that may be up to `most`
     asked      places of all numbers that cutters ask for (the three are rows of words)
@@ -471,9 +471,9 @@ class Sizer:
 class Fit:
     """What a frame that serves many sizes needs for certain ones, if kernels are cut as before.
 
-    sizer      `Sizer`     skeleton, places: of the frame, and their address
+    sizer      `NativeBinder`     skeleton, places: of the frame, and their address
     limits     (term, number) that may not be exceeded
-    weights    of the frame (`Frame.weights`) where some terms have these numbers, `fixed`; else
+    weights    of `ArgumentBlock.weights` where some terms have these numbers, `fixed`; else
                `weigh` finds them for a row of terms, its address, and that of the places
     """
 

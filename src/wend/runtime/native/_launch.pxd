@@ -40,7 +40,7 @@ cdef list ARENAS
 cdef long long RUNS
 cdef int MADE, LEAF, FOUND, SHOWN
 
-cdef class Frame:
+cdef class ArgumentBlock:
     cdef public object memory
     cdef public long long table
     cdef public long long patches
@@ -69,23 +69,23 @@ cdef class Frame:
     cdef public object arena
     cdef public object found
 
-@cython.locals(frame=Frame, arena=tuple)
-cpdef Frame frame_like(Frame model, object memory, long long fault, tuple types, tuple sizes,
+@cython.locals(frame=ArgumentBlock, arena=tuple)
+cpdef ArgumentBlock frame_like(ArgumentBlock model, object memory, long long fault, tuple types, tuple sizes,
                        object owner, tuple rest)
-cpdef object owner_of(Frame frame)
+cpdef object owner_of(ArgumentBlock frame)
 
-cdef class Track:
+cdef class NativePlan:
     cdef public object path
     cdef public tuple roots
     cdef public tuple grad_leaves
-    cdef public Frame frame
+    cdef public ArgumentBlock frame
     cdef public dict frames
 
 @cython.locals(v=Value, data="long long", packs=dict, start="long long", table="long long",
                i=Py_ssize_t, place="long long", home="long long", offset="long long",
                private="long long", words=tuple, patience="long long", word="long long",
                kept_word="long long", else_word="long long")
-cdef weigh(Frame frame, list values, long long arena)
+cdef weigh(ArgumentBlock frame, list values, long long arena)
 
 cpdef long long address_of(object array) except? -2
 cpdef object new_array(object make, object shape, object dtype)
@@ -93,25 +93,25 @@ cpdef object part_at(object array, object shape, object dtype, long long offset,
 cpdef object row_at(object array, Py_ssize_t r)
 @cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t,
                word="long long", category=int, code="long long")
-cpdef int launch_at(Frame frame, tuple made, long long table, list values, tuple numbers,
+cpdef int launch_at(ArgumentBlock frame, tuple made, long long table, list values, tuple numbers,
                     tuple words) except -2
 
-cdef fit(Frame frame, tuple words)
+cdef fit(ArgumentBlock frame, tuple words)
 
 @cython.locals(v=Value, at="long long", start="long long", data="long long", made=list, kept=list,
                step=tuple, row=tuple, k=Py_ssize_t, i=Py_ssize_t, word="long long", category=int,
                place="long long", code="long long")
-cpdef list launch(Frame frame, list values, list types, list args, long long arena, list touched)
+cpdef list launch(ArgumentBlock frame, list values, list types, list args, long long arena, list touched)
 
 @cython.locals(v=Value, k=Py_ssize_t, i=Py_ssize_t, place="long long")
-cdef donate(Frame frame, rows, list values, list made, list touched)
+cdef donate(ArgumentBlock frame, rows, list values, list made, list touched)
 
 @cython.locals(v=Value)
 cdef object donated(list values, Py_ssize_t i)
 cdef Py_ssize_t ALONE
 
 cdef class Cell:
-    cdef public Frame forward
+    cdef public ArgumentBlock forward
     cdef public tuple made
     cdef public tuple numbers
     cdef public long long plain
@@ -123,7 +123,7 @@ cdef class Cell:
     cdef public long long n_picks
     cdef public long long picks
     cdef public Py_ssize_t seed_bytes
-    cdef public Frame backward
+    cdef public ArgumentBlock backward
     cdef public tuple made_back
     cdef public tuple numbers_back
     cdef public long long plain_back
@@ -169,7 +169,7 @@ cdef class Singles:
     @cython.locals(found=list, k=Py_ssize_t, at="long long")
     cdef list weights(self, Py_ssize_t g, Cell cell)
     @cython.locals(weights=list)
-    cdef int launch_cell(self, Py_ssize_t g, Cell cell, Frame frame, tuple made, tuple numbers,
+    cdef int launch_cell(self, Py_ssize_t g, Cell cell, ArgumentBlock frame, tuple made, tuple numbers,
                          long long plain) except -2
     cdef object lend_arena(self)
     @cython.locals(cells=list, at="long long", space=Py_ssize_t, gradients=Py_ssize_t, cell=Cell)
@@ -200,34 +200,34 @@ cdef copy_views(long long words, long long table)
 cdef long long copy_view(long long target, long long source, Py_ssize_t size, long long n_dims,
                          long long words) except -1
 
-@cython.locals(state=State, plans=dict, track=Track, pending=dict)
+@cython.locals(state=State, plans=dict, track=NativePlan, pending=dict)
 cpdef execute(FlushJob batch, list live)
 
-@cython.locals(frame=Frame, values=list, args=list)
-cpdef int run(Track track, FlushJob batch) except -2
+@cython.locals(frame=ArgumentBlock, values=list, args=list)
+cpdef int run(NativePlan track, FlushJob batch) except -2
 
 @cython.locals(v=Value)
-cdef tuple sizes_of(Frame frame, list values, list args)
+cdef tuple sizes_of(ArgumentBlock frame, list values, list args)
 
 @cython.locals(v=Value, shown=list, i=Py_ssize_t, source=int, k=Py_ssize_t)
-cdef hand_over(Track track, Frame frame, FlushJob batch, list values, list made)
+cdef hand_over(NativePlan track, ArgumentBlock frame, FlushJob batch, list values, list made)
 
 @cython.locals(made=list, types=list, arena="long long")
-cpdef int run_bound(Track track, Frame frame, FlushJob batch, list values, list args) except -2
+cpdef int run_bound(NativePlan track, ArgumentBlock frame, FlushJob batch, list values, list args) except -2
 
-cpdef long long take_arena(Frame frame) except -1
+cpdef long long take_arena(ArgumentBlock frame) except -1
 
 cdef object arena_of(Py_ssize_t size)
 
 @cython.locals(v=Value, shown=list, source=int, k=Py_ssize_t, offset="long long")
-cpdef list show(Frame frame, list values, list made)
+cpdef list show(ArgumentBlock frame, list values, list made)
 
 @cython.locals(v=Value)
-cdef source_of(Frame frame, list values, list made, list shown, int source, Py_ssize_t k)
+cdef source_of(ArgumentBlock frame, list values, list made, list shown, int source, Py_ssize_t k)
 
 @cython.locals(v=Value, segment=Segment, older=Segment, inputs=dict, saved=dict,
                types=list, deep=bint, source=int, k=Py_ssize_t, at=Py_ssize_t)
-cpdef keep_segment(Track track, Frame frame, FlushJob batch, list values, list made, list shown)
+cpdef keep_segment(NativePlan track, ArgumentBlock frame, FlushJob batch, list values, list made, list shown)
 
 @cython.locals(k=Py_ssize_t, n=Py_ssize_t)
 cpdef moved(tuple row, list args)

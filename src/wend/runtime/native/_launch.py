@@ -3,8 +3,8 @@
 """The part of a flush that runs every time: fills argument blocks, calls kernels.
 
 Compiled by Cython with the types in `_launch.pxd`; runs as plain Python too, on the stand-ins of
-`_launch_select`.  A `Frame` is what one execution of a bound plan works in: blocks of memory at
-fixed addresses.  `patches` say which of their words are addresses that differ from run to run.
+`_launch_select`.  An `ArgumentBlock` is the memory of one execution of a bound plan, at fixed
+addresses.  `patches` say which of their words are addresses that differ from run to run.
 """
 
 from heapq import heappop, heappush
@@ -30,7 +30,7 @@ from wend.core._hot import (
 )
 
 
-class Frame:
+class ArgumentBlock:
     """Blocks of a plan bound to certain sizes, filled but for addresses and run-time numbers.
 
     table      address of a row of addresses: arena, leaves, results, what host steps made
@@ -71,7 +71,7 @@ def frame_like(model, memory, fault, types, sizes, owner, rest):
     fault: its address in `memory`     rest: its outs, release, (scratch, room, and arena_bytes)
     owner: what `owner_of` makes that of
     """
-    frame = Frame(memory)
+    frame = ArgumentBlock(memory)
     frame.fault = fault
     frame.table = fault + model.table
     frame.patches = fault + model.patches
@@ -116,7 +116,7 @@ def sources():
     return MADE, LEAF, FOUND, SHOWN
 
 
-class Track:
+class NativePlan:
     """What the runs of one plan have in common; `frame` is of the sizes seen last.
 
     frames: those of all sizes met lately, by types of the leaves and sizes among the args
@@ -287,7 +287,7 @@ def donate(frame, rows, values, made, touched):
 
 
 def moved(row, args):
-    """The number of a word that depends on moving args: see `Frame.moves`."""
+    """The number of a word that depends on moving args: see `ArgumentBlock.moves`."""
     total = row[1]
     n = len(row)
     for k in range(2, n, 2):
@@ -773,7 +773,7 @@ def sizes_of(frame, values, args):
 
 
 def sizes_among(places, args):
-    """The sizes among the args to which a plan is bound: see `Frame.places`."""
+    """The sizes among the args to which a plan is bound: see `ArgumentBlock.places`."""
     sizes = []
     n = len(places)
     for k in range(0, n, 2):
@@ -1074,7 +1074,7 @@ def known_step(segment, seeds, totals, retain):
     if segment.hooks:
         return None
     rows = segment.structure.known
-    if not rows:  # nor are inputs a dict, if they are those of strands
+    if not rows:  # nor are inputs a dict, if they are those of lanes
         return None
     inputs = segment.inputs
     for row in rows:

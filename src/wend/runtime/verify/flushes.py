@@ -1,7 +1,7 @@
 """WEND_VERIFY=1: each flush, and each backward pass through it, beside the reference.
 
 What runs is what runs without it: plans of machine code in their frames, groups off the trie,
-weaves of strands, writes into donated memory. Before a flush its leaves are copied; the reference
+weaves of lanes, writes into donated memory. Before a flush its leaves are copied; the reference
 computes from the copies what the flush is to give, and what has come is compared behind it.
 Gradients that no flush computes are compared where they are handed over:
 

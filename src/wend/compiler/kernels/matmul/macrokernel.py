@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 from wend.base.records import Record
 from wend.compiler.kernels.matmul.microkernel import LINE, TileConfig
-from wend.compiler.kernels.matmul.prefetch import SOON, Soon, ahead
+from wend.compiler.kernels.matmul.prefetch import SOON, PrefetchStream, ahead
 from wend.compiler.llvm_ir.function import Routine
 
 __all__ = [
@@ -192,7 +192,7 @@ class _Tile(Record):
     height: str
     fresh: str
     handed: str
-    soon: Soon
+    soon: PrefetchStream
 
 
 def packed_apart(shape: TileConfig) -> int:
@@ -406,7 +406,9 @@ class Multiply(Record):
             function = f.select(now, f.load("ptr", place, 8), function, "ptr")
             # Where panels go to is told in the place of what is fetched.
             goal = (first_panel, apart, until, "0", "0")
-            soon = Soon(*(f.select(now, x, y, k) for x, y, k in zip(goal, soon, SOON, strict=True)))
+            soon = PrefetchStream(
+                *(f.select(now, x, y, k) for x, y, k in zip(goal, soon, SOON, strict=True))
+            )
             source = f.at(found.source, f.mul(first, str(shape.size)))
             first_panel = f.select(now, source, first_panel, "ptr")
             apart = f.select(now, str(shape.panel * shape.size), apart)
@@ -443,7 +445,7 @@ class Multiply(Record):
         panels: tuple[str, str, str],
         goal: tuple[str, str],
         columns: tuple[str, str],
-        soon: Soon,
+        soon: PrefetchStream,
     ) -> None:
         """Tiles of widest panels in one call.
 

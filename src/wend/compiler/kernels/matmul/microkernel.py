@@ -544,7 +544,7 @@ def multiply_step(
 
 
 def _panel_row(f: Routine, shape: TileConfig, b: str, width: int, ahead: str) -> list[str]:
-    """The vectors of a panel's row; what lies `ahead` bytes on is fetched."""
+    """The vectors of a panel's row; what lies `prefetch` bytes on is fetched."""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
     ahead = f.at(b, ahead or f.mul("%b_step", str(_AHEAD[shape.size])))
     for offset in range(0, width * shape.bytes, max(LINE, shape.bytes)):

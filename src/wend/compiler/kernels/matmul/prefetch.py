@@ -15,10 +15,10 @@ from wend.compiler.llvm_ir.function import Routine
 if TYPE_CHECKING:
     from wend.compiler.kernels.matmul.macrokernel import CacheBlock, PanelAddresses, PrefetchTarget
 
-__all__ = ["SOON", "Soon", "ahead"]
+__all__ = ["SOON", "PrefetchStream", "ahead"]
 
 
-class Soon(NamedTuple):
+class PrefetchStream(NamedTuple):
     """What the tiles of some rows fetch: the tile of panel t begins at start + t * apart.
 
     turns: of so many panels     bytes: to go on in a step of depth, halved so often
@@ -56,7 +56,7 @@ def ahead(
     later: PrefetchTarget,
     count: str,
     whole: tuple[str, str],
-) -> Callable[[str, str], Soon]:
+) -> Callable[[str, str], PrefetchStream]:
     """What the tiles of some rows fetch, of (where later rows begin, tile).
 
     Of whole panels those that come next, else rows of later tiles.
@@ -67,18 +67,18 @@ def ahead(
         return rows
     panels = _next_panels(f, shape, block, found, count, whole)
 
-    def either(base: str, tile: str) -> Soon:
+    def either(base: str, tile: str) -> PrefetchStream:
         usual = rows(base, tile)
         given = zip(panels(tile), usual, SOON, strict=True)
         nearer = f.both(found.whole, f.let(f"xor i1 {later.own}, true"))
-        return Soon(*(f.select(nearer, *each) for each in given))
+        return PrefetchStream(*(f.select(nearer, *each) for each in given))
 
     return either
 
 
 def _later_rows(
     f: Routine, shape: TileConfig, block: CacheBlock, later: PrefetchTarget, count: str
-) -> Callable[[str, str], Soon]:
+) -> Callable[[str, str], PrefetchStream]:
     """Rows of later tiles.
 
     Rows that lie apart are fetched line by line: for two neighbouring tiles, which find theirs
@@ -94,14 +94,14 @@ def _later_rows(
     turns = f.select(each, panels, parts)
     steps = f.let(f"lshr i64 {f.add(block.depth, f.sub(parts, '1'))}, {halved}")
 
-    def rows(base: str, tile: str) -> Soon:
+    def rows(base: str, tile: str) -> PrefetchStream:
         second = f.both(f.let(f"trunc i64 {tile} to i1"), f.let(f"xor i1 {each}, true"))
         turn = f.select(second, panels, "0")
         there = f.is_("slt", f.add(tile, later.tiles), count)
         bytes_ = f.select(there, step, "0")
         apart = f.select(later.own, "0", f.mul(steps, bytes_))
         start = f.at(base, f.mul(turn, apart))
-        return Soon(start, apart, f.sub(turns, turn), bytes_, halved)
+        return PrefetchStream(start, apart, f.sub(turns, turn), bytes_, halved)
 
     return rows
 
@@ -113,7 +113,7 @@ def _next_panels(
     found: PanelAddresses,
     count: str,
     whole: tuple[str, str],
-) -> Callable[[str], Soon]:
+) -> Callable[[str], PrefetchStream]:
     """The panels that take the place of these; the tiles of a panel share one."""
     columns, depth = whole
     share = f.div(f.add(str(shape.panel * shape.size), f.sub(count, "1")), count)
@@ -126,7 +126,7 @@ def _next_panels(
     apart = f.mul(found.per_column, str(shape.panel))
     part = f.mul(share, block.depth)
 
-    def panels(tile: str) -> Soon:
-        return Soon(f.at(start, f.mul(tile, part)), apart, turns, share, "0")
+    def panels(tile: str) -> PrefetchStream:
+        return PrefetchStream(f.at(start, f.mul(tile, part)), apart, turns, share, "0")
 
     return panels

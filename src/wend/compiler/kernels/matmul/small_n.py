@@ -23,8 +23,8 @@ COLUMNS, TIMES = 8, 3
 DEPTH, STEPS = 32, 10
 #: Steps and rows from which on columns that are left over pay.
 REST, ROWS = 16, 12
-#: Multiplications from which on a product may be cut into parts (see `split.WORTH`): what is left
-#: over of a part, or beside panels packed for all, would be computed otherwise than of the whole.
+#: Multiplications from which on a product may be cut (see `partition.WORTH`): what is left over of
+#: a part, or beside panels packed for all, would be computed otherwise than of the whole.
 MOST = 3_000_000
 #: Rows for each of them if they do not lie along the depth; more if the right operand, of so many
 #: bytes, is no longer near.

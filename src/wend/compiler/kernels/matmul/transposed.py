@@ -11,7 +11,7 @@ stands, and packs the other operand, which often is much smaller. Its tiles are 
 Strides are in bytes, `accumulate` is an i1, the depth is at most a block's.
 
 Products of few columns, which would fill a part of a tile, go this way too, if the rows of their
-left operand lie side by side; if they lie along the depth, they are dot products (`narrow`).
+left operand lie side by side; if they lie along the depth, they are dot products (`small_n`).
 """
 
 from __future__ import annotations

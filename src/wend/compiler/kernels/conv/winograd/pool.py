@@ -10,7 +10,7 @@ Whether the windows are such, and which way a convolution takes, depends on size
 in any case, and is told whether there is anything to do: the convolution notes it in a word.
 
     void tell_pooled(args, may)                     notes whether it pools, if it may
-    void pool_squares(args)                         `winograd_wide` of what windows reach
+    void pool_squares(args)                         `tiles_4x4` of what windows reach
     void join_squares(args, sums, line, apart, first, count)
     void join_pooled(args, sums, line, apart, first, count)
     void pool_lines(sums, rows, to, apart)

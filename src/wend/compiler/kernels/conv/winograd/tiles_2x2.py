@@ -89,7 +89,7 @@ __all__ = [
 PLACES, SIDE = 16, 4
 #: Rows of a tile, at least, of so many filters as are transformed.
 LEAST_ROWS = 4
-#: What `turned` says of a workspace that several calls share, and bytes in front of it.
+#: What `matmul.transposed` says of a workspace that several calls share, and bytes in front of it.
 FIRST, LATER, FRONT = 2, 3, 64
 #: Filters and channels, and squares of all images from which on transforming pays; and the same
 #: with panels of two vectors, which other ways fill less well. Filters are so many that all tiles
@@ -406,7 +406,7 @@ def _multiply_panels(
 ) -> None:
     """The same of few squares and a weight that is not large: what `Multiply` finds out is known.
 
-    A last panel in which squares are of one vector is multiplied apart, see `winograd_wide`.
+    A last panel in which squares are of one vector is multiplied apart, see `tiles_4x4`.
     """
     last = f.sub(f.div(given.columns, str(shape.panel)), "1")
     short = "true"

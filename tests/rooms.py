@@ -1,0 +1,36 @@
+"""The rooms of the layers that have any, and the order in which they lie."""
+
+# The rooms of two layers, lowest first: a module imports its own room or a lower one, for type
+# checkers too. A room is a folder or a single module.
+ROOMS = """
+compiler: ir llvm_ir mathlib schedule codegen lower kernels.matmul kernels kernels.conv
+    kernels.attention parallel pipeline verifier
+runtime: backend donation flush_log native numpy_executor repair compiled verify tiers batching
+    fibers report flush
+"""
+
+
+def rooms():
+    """{layer: its rooms, lowest first}."""
+    found = {}
+    for word in ROOMS.split():
+        if word.endswith(":"):
+            found[word[:-1]] = order = []
+        else:
+            order.append(word)
+    return found
+
+
+def room_of(module, order=None):
+    """(layer, rank, room) of a module in a layer with rooms; rank -1 if it is in none of them."""
+    _, layer, *inner = (*module.split("."), "", "")
+    known = order or rooms()
+    if layer not in known or not any(inner):
+        return None
+    fits = [
+        (len(room), rank, room)
+        for rank, room in enumerate(known[layer])
+        if f"{'.'.join(inner)}.".startswith(room + ".")
+    ]
+    _, rank, room = max(fits, default=(0, -1, ""))
+    return layer, rank, room
