@@ -491,12 +491,9 @@ cdef bint lone(Alias alias) except -1
 cdef Py_ssize_t lone_baseline()
 @cython.locals(alias=Alias, base=Tensor, leaf=Leaf, v=Value, fresh=Value)
 cpdef Value refreshed(Tensor handle)
-@cython.locals(state=State, child=State, kind=RankedType, prim=LeafPrimitive, grad=int)
+@cython.locals(state=State, child=State, step=Record, kind=RankedType, prim=LeafPrimitive, grad=int,
+               index=Py_ssize_t, serial="long long")
 cpdef Py_ssize_t enter(Trace trace, Value v) except -1
-@cython.locals(state=State, step=Record, index=Py_ssize_t, serial="long long")
-cdef Py_ssize_t enter_new(Trace trace, Value v, LeafPrimitive prim, int grad) except -1
-@cython.locals(index=Py_ssize_t)
-cdef Py_ssize_t put_leaf(Trace trace, Value v, Record step) except -1
 @cython.locals(state=State, step=Record)
 cdef Record new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index)
 @cython.locals(child=State, children=dict)

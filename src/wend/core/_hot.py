@@ -1663,22 +1663,15 @@ def enter(trace, v):
     kind = v.type.kind
     prim = kind.plain_leaf if grad == GRAD_NONE else kind.leaves[grad]
     state = trace.state
-    if state is not None and not SEVERAL:
-        child = state.child
-        if child is not None and child.prim is prim:
-            ask_next(child)
-            trace.state = child
-            return put_leaf(trace, v, child)
-    return enter_new(trace, v, prim, grad)
-
-
-def enter_new(trace, v, prim, grad):
-    """`enter`, where the step is not the one that came here last."""
-    state = trace.state
     index = trace.n
     serial = trace.serial
     if state is not None:
-        step = leaf_child(trace, state, prim, grad)
+        child = state.child
+        if child is not None and child.prim is prim:
+            ask_next(child)
+            step = child
+        else:
+            step = leaf_child(trace, state, prim, grad)
     else:
         step = new_leaf(None, prim, grad, index)
     if SEVERAL and v.serial != 0:
@@ -1687,13 +1680,7 @@ def enter_new(trace, v, prim, grad):
         return enter(trace, v)  # a finalizer recorded or flushed while we allocated
     if state is not None:
         trace.state = as_state(step) if step.linked else None
-    return put_leaf(trace, v, step)
-
-
-def put_leaf(trace, v, step):
-    """Append a value and the step by which it enters; its index."""
-    index = trace.n
-    v.serial = trace.serial
+    v.serial = serial
     v.index = index
     push(trace.values, v)
     push(trace.states, step)

@@ -250,7 +250,7 @@ def outs_of(layouts, results):
 
 
 class Tables:
-    """What a skeleton says of frames, in tables of words; see `argument_layout.Skeleton`.
+    """What a skeleton says of frames, in tables of words; see `argument_layout.ArgumentLayout`.
 
     A bound plan has one row of words: terms, places, what `lay` works in, and a frame's memory:
     n_all terms, n_names places, size words.
