@@ -1,9 +1,9 @@
 """Compare Wend with PyTorch on the workloads: equal weights, equal losses, passes in turns.
 
 python benchmarks/compare.py              # all
-python benchmarks/compare.py w2 w7        # these
-python benchmarks/compare.py w2 --peers compiled jax                # others beside them
-python benchmarks/compare.py w2 --steps 5 --passes 1 --warm-up 5    # a quick look
+python benchmarks/compare.py mlp char_transformer # these
+python benchmarks/compare.py mlp --peers compiled jax               # others beside them
+python benchmarks/compare.py mlp --steps 5 --passes 1 --warm-up 5    # a quick look
 python benchmarks/compare.py --batching   # Wend with and without its batching, on all of them
 
 Times are processor time, all threads of the process together, in milliseconds a step, once what is
@@ -12,8 +12,8 @@ paired passes. Beside them: the first step, all of the warm-up with what was com
 and how much was compiled during the passes (which should be nothing).
 
 Peers: torch (eager, always), compiled (torch.compile), jax and dynet (dyNET38, batching by itself),
-which must be installed; hand (torch, W4 and W5 batched by hand: level by level, padded). The
-programs of the last three are in peers/. off: Wend, its batching off, which
+which must be installed; hand (torch, tree_lstm and bilstm_tagger batched by hand: level by level,
+padded). The programs of the last three are in peers/. off: Wend, its batching off, which
 must not be quicker by more than a tenth: `--batching` names the workloads where it is.
 """
 
@@ -33,7 +33,12 @@ PACKAGES = {
     "off": "numpy",
 }  # fmt: skip
 #: Programs in peers/.
-PEERS = {"jax": "w1 w2 w3 w6 w6t w7 w8".split(), "dynet": ["w4", "w5"], "hand": ["w4", "w5"]}
+PEERS = {
+    "jax": "elementwise_chain mlp branching resnet_inference resnet_training".split()
+    + ["char_transformer", "transformer_encoder"],
+    "dynet": ["tree_lstm", "bilstm_tagger"],
+    "hand": ["tree_lstm", "bilstm_tagger"],
+}
 SIDES = ("wend", *PACKAGES)
 COLUMNS = [
     "workload", *(f"{side} ms" for side in SIDES), "torch / wend", "low", "high",

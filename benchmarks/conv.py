@@ -101,7 +101,7 @@ class Convolution:
             "input": self.x.ctypes.data,
             "weight": self.w.ctypes.data,
             "out": self.g.ctypes.data,
-            "images": len(self.x),
+            "ragged_images": len(self.x),
             "groups": self.groups,
             "channels": channels,
             "filters": filters,

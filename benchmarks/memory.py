@@ -2,7 +2,7 @@
 
 python benchmarks/memory.py
 python benchmarks/memory.py --iterations 5000      # a quick look
-python benchmarks/memory.py --peak                 # W7, batch 48, 256 characters (Linux)
+python benchmarks/memory.py --peak                 # transformer, batch 48, 256 characters (Linux)
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def measure(measurement: Measurement, repeats: int) -> list[dict[str, Any]]:
     numbers = measurement.numbers({"do": "trees", "repeats": repeats // 5})
     for part, aim in (("lines", None), ("sorting", None), ("both", 150)):
         found = {name: [answer[part] for answer in given] for name, given in numbers.items()}
-        rows.append(row(f"W4, an op: {part}", aim, found))
+        rows.append(row(f"TreeLSTM, an op: {part}", aim, found))
     rows.append(measurement.row("new path, an op", 25_000, {"do": "new_path", "repeats": 60}))
     for program in PROGRAMS:
         request = {"do": "backward", "program": program, "repeats": repeats}

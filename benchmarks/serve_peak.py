@@ -1,4 +1,4 @@
-"""One side of ``memory.py --peak``: training steps of W7, and the most memory that they hold."""
+"""One side of ``memory.py --peak``: steps of `char_transformer`, and the most memory they hold."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "workloads"))
 
+import char_transformer
 import common
 import torch
-import w7
 from bench import serve
 
 torch.set_num_threads(1)
@@ -38,8 +38,8 @@ def answer(batch: int, length: int, steps: int, budget: float) -> dict[str, Any]
     """
     if budget:
         torch.set_memory_budget(int(budget * 1e6))
-    w7.BATCH, w7.LENGTH = batch, length
-    workload = w7.W7()
+    char_transformer.BATCH, char_transformer.LENGTH = batch, length
+    workload = char_transformer.CharTransformerWorkload()
     start = status("VmRSS")
     compiled, quiet = common.come_to_rest(), 0
     for _ in range(MOST):

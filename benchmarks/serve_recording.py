@@ -183,13 +183,13 @@ def nothing(a: Any, b: Any) -> None:
 
 
 def trees(repeats: int) -> dict[str, float]:
-    """Return nanoseconds an op of W4's forward pass: what its lines cost, Python and all.
+    """Return nanoseconds an op of a TreeLSTM's forward pass: what its lines cost, Python and all.
 
     With Wend also what it costs to sort what was recorded into groups, and both together.
     """
     sys.path.insert(0, str(Path(__file__).resolve().parent / "workloads"))
-    w4: Any = importlib.import_module("w4")
-    workload, found = w4.W4(), []
+    tree_lstm: Any = importlib.import_module("tree_lstm")
+    workload, found = tree_lstm.TreeLstmWorkload(), []
     for k in itertools.count():
         if len(found) == repeats:
             break
@@ -209,7 +209,7 @@ def trees(repeats: int) -> dict[str, float]:
 
 
 def ops_of_tree(tree: Any) -> int:
-    """How many ops W4 calls for a sentence, the embedding and the scores included."""
+    """How many ops the TreeLSTM calls for a sentence, the embedding and the scores included."""
 
     def count(node: Any) -> int:
         return 9 if isinstance(node, int) else 15 + count(node[0]) + count(node[1])

@@ -18,7 +18,7 @@ import common
 import numpy as np
 import torch
 from bench import serve
-from w2 import W2
+from mlp import MlpWorkload
 
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
@@ -50,7 +50,7 @@ def visit(turns: int, gradient: bool) -> float:
 
 def first_step() -> float:
     """Milliseconds of processor time of the first step of an MLP in this process."""
-    workload = W2()
+    workload = MlpWorkload()
     start = time.process_time()
     workload.step()
     took = 1000 * (time.process_time() - start)

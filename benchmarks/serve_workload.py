@@ -21,7 +21,14 @@ from bench import serve
 
 torch.set_num_threads(1)
 name, *options = sys.argv[1:]
-workload = getattr(importlib.import_module(name), name.upper())()
+
+
+def class_of(name: str) -> str:
+    """The class of a workload's file: TreeLstmWorkload of `tree_lstm`."""
+    return "".join(word.title() for word in name.split("_")) + "Workload"
+
+
+workload = getattr(importlib.import_module(name), class_of(name))()
 if "--off" in options:
     torch.autobatch(False)
 if "--compile" in options:

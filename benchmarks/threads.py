@@ -1,6 +1,6 @@
 """Two threads against one, on products and workloads, and beside a busy neighbour: wall clock.
 
-python benchmarks/threads.py                   # products, W7 and W6t, quiet and beside a neighbour
+python benchmarks/threads.py                   # products, two workloads, beside a neighbour too
 python benchmarks/threads.py products          # these
 
 Each side is a process of its own, told how many threads to use; passes take turns. The neighbour
@@ -27,7 +27,7 @@ SHAPES = [
     "32x32x32", "64x64x64", "128x128x128", "16x256x1024", "256x256x256", "64x768x256",
     "384x384x384", "512x512x512", "1024x1024x1024", "4096x256x256", "128x2048x2048",
 ]  # fmt: skip
-WORKLOADS = ["w7", "w6t"]
+WORKLOADS = ["char_transformer", "resnet_training"]
 COLUMNS = ["what", "one ms", "two ms", "speed-up", "apart", "two busy ms", "busy / quiet", "load"]
 
 
@@ -85,7 +85,9 @@ def measure(what: str, passes: int, torch: bool) -> dict[str, Any]:
 def main() -> None:
     """Measure and publish."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", nargs="*", help="products, w7, w6t, or shapes such as 64x768x256")
+    parser.add_argument(
+        "what", nargs="*", help="products, a workload, or shapes such as 64x768x256"
+    )
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("--torch", action="store_true", help="PyTorch in place of Wend")
     given = parser.parse_args()

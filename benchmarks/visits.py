@@ -100,7 +100,7 @@ def main() -> None:
         n_ops, n_kernels = found[0]["ops"], found[0]["kernels"]
         rows.append(row(f"planning {n_ops} ops: us an op", "200", {"wend": planned}))
         rows.append(row(f"binding {n_kernels} kernels: us each", "5", {"wend": bound}))
-    for name in ("w6", "w8"):
+    for name in ("resnet_inference", "transformer_encoder"):
         request = {"do": "new sizes", "name": name}
         found = [asked("serve_visits.py", request, ["wend"])["wend"] for _ in range(passes)]
         visits, compiled, bound = ([f[key] for f in found] for key in ("ratio", "compiled", "bind"))

@@ -1,4 +1,4 @@
-"""W4 and W5 as DyNet programs, batched by DyNet (autobatch)."""
+"""`tree_lstm` and `bilstm_tagger` as DyNet programs, batched by DyNet (autobatch)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parts(gates: Any, count: int) -> list[Any]:
     return [dy.pick_range(gates, i * width, (i + 1) * width) for i in range(count)]
 
 
-class W4(Model):
+class TreeLstmWorkload(Model):
     rate = 0.05
 
     def state(self, tree: Any, words: np.ndarray) -> tuple[Any, Any]:
@@ -75,7 +75,7 @@ class W4(Model):
         )
 
 
-class W5(Model):
+class BilstmTaggerWorkload(Model):
     def read(self, name: str, inputs: list[Any], order: Iterable[int]) -> list[Any]:
         inner, outer = self.p[f"{name}.weight_ih"], self.p[f"{name}.weight_hh"]
         bias = self.p[f"{name}.bias_ih"] + self.p[f"{name}.bias_hh"]
@@ -102,4 +102,4 @@ class W5(Model):
         return self.train(losses)
 
 
-PEERS = {"w4": W4, "w5": W5}
+PEERS = {"tree_lstm": TreeLstmWorkload, "bilstm_tagger": BilstmTaggerWorkload}

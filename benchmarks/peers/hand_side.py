@@ -1,4 +1,4 @@
-"""PyTorch programs in which the work of W4 and W5 is batched by hand."""
+"""PyTorch programs in which the work of `tree_lstm` and `bilstm_tagger` is batched by hand."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from bilstm_tagger import EMBEDDING, HIDDEN
 from common import Peer
 from torch import nn
-from w4 import HIDDEN as TREE_HIDDEN
-from w4 import Tree
-from w5 import EMBEDDING, HIDDEN
+from tree_lstm import HIDDEN as TREE_HIDDEN
+from tree_lstm import Tree
 
 
 class ByHand(Peer):
@@ -45,7 +45,7 @@ class Levels:
         return height, len(self.heights[height]) - 1
 
 
-class W4ByHand(ByHand):
+class TreeLstmByHand(ByHand):
     """All nodes of one height in one product."""
 
     def run(self) -> float:
@@ -72,7 +72,7 @@ class W4ByHand(ByHand):
         return self.train(F.cross_entropy(self.model.output(h[rows]), torch.from_numpy(classes)))
 
 
-class W5ByHand(ByHand):
+class BilstmTaggerByHand(ByHand):
     """Padded sentences through nn.LSTM; for the second direction they are turned round first."""
 
     def load(self) -> None:
@@ -98,4 +98,4 @@ class W5ByHand(ByHand):
         return self.train(F.cross_entropy(self.model.output(states), target))
 
 
-PEERS = {"w4": W4ByHand, "w5": W5ByHand}
+PEERS = {"tree_lstm": TreeLstmByHand, "bilstm_tagger": BilstmTaggerByHand}

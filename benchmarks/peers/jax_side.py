@@ -1,7 +1,7 @@
 """The workloads as JAX programs: compiled by jit, anew for each new shape, in float32.
 
 Each takes its numbers and its data from the PyTorch workload. What a step counts on the way without
-using it (the running means of batch norm) is left out; control flow of W3 is rewritten as JAX asks.
+using it (the running means of batch norm) is left out; `branching` is rewritten as JAX asks.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, heads: int, mask: Any = 
 # -- workloads ----------------------------------------------------------------------------------
 
 
-def w1(workload: Any) -> Model:
+def elementwise_chain(workload: Any) -> Model:
     def loss(w: Weights) -> jax.Array:
         h = x = w["x"]
         for _ in range(10):
@@ -138,7 +138,7 @@ def w1(workload: Any) -> Model:
     return Training(workload, loss, iter(tuple, None), keep)
 
 
-def w2(workload: Any) -> Model:
+def mlp(workload: Any) -> Model:
     def loss(w: Weights, x: jax.Array, y: jax.Array) -> jax.Array:
         h = jax.nn.relu(linear(w, "0", x))
         return cross_entropy(linear(w, "4", jax.nn.relu(linear(w, "2", h))), y)
@@ -146,7 +146,7 @@ def w2(workload: Any) -> Model:
     return Training(workload, loss, over(workload.batches), adam(1e-3))
 
 
-def w3(workload: Any) -> Model:
+def branching(workload: Any) -> Model:
     def loss(w: Weights, x: jax.Array, target: jax.Array) -> jax.Array:
         turns = 2 + (jnp.abs(x).sum() * 10).astype(int) % 6
 
@@ -189,8 +189,8 @@ def resnet(w: Weights, x: jax.Array, training: bool) -> jax.Array:
     return linear(w, "output", y.mean((2, 3)))
 
 
-def w6(workload: Any) -> Model:
-    from w6 import LARGEST, SMALLEST
+def resnet_inference(workload: Any) -> Model:
+    from resnet_inference import LARGEST, SMALLEST
 
     image = workload.image.numpy()
 
@@ -202,15 +202,15 @@ def w6(workload: Any) -> Model:
     return Inference(workload, lambda w, x: (resnet(w, x, False) ** 2).sum(), inputs())
 
 
-def w6t(workload: Any) -> Model:
+def resnet_training(workload: Any) -> Model:
     def loss(w: Weights, x: jax.Array, y: jax.Array) -> jax.Array:
         return cross_entropy(resnet(w, x, True), y)
 
     return Training(workload, loss, over(workload.batches), sgd(0.01, 0.9))
 
 
-def w7(workload: Any) -> Model:
-    from w7 import BATCH, HEADS, LAYERS, LENGTH
+def char_transformer(workload: Any) -> Model:
+    from char_transformer import BATCH, HEADS, LAYERS, LENGTH
 
     future = np.triu(np.ones((LENGTH, LENGTH), bool), 1)
 
@@ -234,8 +234,8 @@ def w7(workload: Any) -> Model:
     return Training(workload, loss, inputs(), adam(3e-4))
 
 
-def w8(workload: Any) -> Model:
-    from w8 import HEADS, LAYERS
+def transformer_encoder(workload: Any) -> Model:
+    from transformer_encoder import HEADS, LAYERS
 
     def loss(w: Weights, words: jax.Array) -> jax.Array:
         h = w["embedding.weight"][words] + w["position.weight"][: words.shape[1]]
@@ -258,4 +258,15 @@ def over(batches: list[Any]) -> Iterator[tuple[Any, ...]]:
     return itertools.cycle([tuple(np.asarray(part) for part in batch) for batch in batches])
 
 
-PEERS = {"w1": w1, "w2": w2, "w3": w3, "w6": w6, "w6t": w6t, "w7": w7, "w8": w8}
+PEERS = {
+    model.__name__: model
+    for model in (
+        elementwise_chain,
+        mlp,
+        branching,
+        resnet_inference,
+        resnet_training,
+        char_transformer,
+        transformer_encoder,
+    )
+}

@@ -1,7 +1,8 @@
 """What a workload is, and how one runs by itself.
 
-A workload is an ordinary PyTorch program: ``python benchmarks/workloads/w2.py`` times it with
-PyTorch, ``wend run benchmarks/workloads/w2.py`` with Wend. ``python benchmarks/compare.py w2`` runs
+A workload is an ordinary PyTorch program: ``python benchmarks/workloads/mlp.py`` times it with
+PyTorch, ``wend run benchmarks/workloads/mlp.py`` with Wend.
+``python benchmarks/compare.py mlp`` runs
 both, from equal weights, their passes interleaved.
 """
 

@@ -1,4 +1,4 @@
-"""The network of W6 and W6t: a small ResNet for images of any size."""
+"""The network of the two ResNet workloads: a small ResNet for images of any size."""
 
 from __future__ import annotations
 

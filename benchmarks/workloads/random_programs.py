@@ -1,4 +1,4 @@
-"""Never: another random program each step, 40 ops on 8 x 8, forward and backward."""
+"""Another random program each step, 40 ops on 8 x 8, forward and backward."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPS: list[Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = [
 # fmt: on
 
 
-class NEVER:
+class RandomProgramsWorkload:
     """No program comes twice; the result of each op is used by a later one, or summed."""
 
     steps = 200
@@ -64,4 +64,4 @@ class NEVER:
 
 
 if __name__ == "__main__":
-    alone(NEVER())
+    alone(RandomProgramsWorkload())

@@ -1,12 +1,12 @@
-"""Later: as NEVER, but each loss is read before its backward pass, and the gradient after it."""
+"""As `random_programs`; each loss is read before its backward pass, a gradient after it."""
 
 from __future__ import annotations
 
 from common import alone
-from never import NEVER
+from random_programs import RandomProgramsWorkload
 
 
-class LATER(NEVER):
+class RandomProgramsReadWorkload(RandomProgramsWorkload):
     """What is computed by then has to be kept for a pass that may come."""
 
     def step(self) -> float:
@@ -20,4 +20,4 @@ class LATER(NEVER):
 
 
 if __name__ == "__main__":
-    alone(LATER())
+    alone(RandomProgramsReadWorkload())

@@ -1,4 +1,4 @@
-"""W8: a transformer encoder, 4 layers, width 256, batch 1, every length another, inference."""
+"""A transformer encoder, 4 layers, width 256, batch 1, every length another, inference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Encoder(nn.Module):
         return self.layers(self.embedding(words) + self.position(places))
 
 
-class W8:
+class TransformerEncoderWorkload:
     """Sentences of random words; all lengths from 8 to 256 before one comes again."""
 
     steps = 40
@@ -55,4 +55,4 @@ class W8:
 
 
 if __name__ == "__main__":
-    alone(W8())
+    alone(TransformerEncoderWorkload())

@@ -1,4 +1,4 @@
-"""W5: a BiLSTM tagger, 16 sentences of 5 to 50 words; h 64, e 128, one cell call per word."""
+"""A BiLSTM tagger, 16 sentences of 5 to 50 words; h 64, e 128, one cell call per word."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Tagger(nn.Module):
         return states
 
 
-class W5:
+class BilstmTaggerWorkload:
     """A fresh batch of sentences each step."""
 
     steps = 3
@@ -72,4 +72,4 @@ class W5:
 
 
 if __name__ == "__main__":
-    alone(W5())
+    alone(BilstmTaggerWorkload())

@@ -1,12 +1,12 @@
-"""Unread: as NEVER, each loss read before its backward pass, whose gradients nobody reads."""
+"""As `random_programs`; each loss is read before its backward pass, and no gradient is."""
 
 from __future__ import annotations
 
 from common import alone
-from never import NEVER
+from random_programs import RandomProgramsWorkload
 
 
-class UNREAD(NEVER):
+class RandomProgramsUnreadWorkload(RandomProgramsWorkload):
     """What the backward pass gives is dropped before the next step; its steps must be, too."""
 
     def step(self) -> float:
@@ -18,4 +18,4 @@ class UNREAD(NEVER):
 
 
 if __name__ == "__main__":
-    alone(UNREAD())
+    alone(RandomProgramsUnreadWorkload())

@@ -1,4 +1,4 @@
-"""W4: a binary TreeLSTM over 25 random trees of 5 to 40 words a batch; h 150, e 300, SGD."""
+"""A binary TreeLSTM over 25 random trees of 5 to 40 words a batch; h 150, e 300, SGD."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TreeLSTM(nn.Module):
         return torch.sigmoid(o) * torch.tanh(c), c
 
 
-class W4:
+class TreeLstmWorkload:
     """A fresh batch of trees each step."""
 
     steps = 3
@@ -84,4 +84,4 @@ class W4:
 
 
 if __name__ == "__main__":
-    alone(W4())
+    alone(TreeLstmWorkload())

@@ -1,4 +1,4 @@
-"""W6: a small ResNet, batch 1, every image of another size (64 to 160 pixels), inference."""
+"""A small ResNet, batch 1, every image of another size (64 to 160 pixels), inference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from resnet import ResNet
 SMALLEST, LARGEST = 64, 160
 
 
-class W6:
+class ResnetInferenceWorkload:
     """Images cut out of one; no size comes twice in 9 409 steps."""
 
     steps = 12
@@ -37,4 +37,4 @@ class W6:
 
 
 if __name__ == "__main__":
-    alone(W6())
+    alone(ResnetInferenceWorkload())

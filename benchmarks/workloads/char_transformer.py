@@ -1,4 +1,4 @@
-"""W7: a character transformer, 4 layers, width 128, 4 heads, 64 characters, batch 12, Adam."""
+"""A character transformer, 4 layers, width 128, 4 heads, 64 characters, batch 12, Adam."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Transformer(nn.Module):
         return self.output(self.norm(h))
 
 
-class W7:
+class CharTransformerWorkload:
     """Windows into the source of one of Python's own modules."""
 
     steps = 6
@@ -88,4 +88,4 @@ class W7:
 
 
 if __name__ == "__main__":
-    alone(W7())
+    alone(CharTransformerWorkload())

@@ -1,4 +1,4 @@
-"""W1: 40 elementwise ops on 8 x 8, forward and backward."""
+"""40 elementwise ops on 8 x 8, forward and backward."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from common import alone
 
 
-class W1:
+class ElementwiseChainWorkload:
     """Ten rounds of multiply, add, tanh, subtract; the gradient of the sum."""
 
     steps = 1000
@@ -40,4 +40,4 @@ class W1:
 
 
 if __name__ == "__main__":
-    alone(W1())
+    alone(ElementwiseChainWorkload())

@@ -1,4 +1,4 @@
-"""W2: an MLP 784-256-256-10, batch 64, Adam."""
+"""An MLP 784-256-256-10, batch 64, Adam."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from common import alone
 from torch import nn
 
 
-class W2:
+class MlpWorkload:
     """The same 16 batches of random images, over and over."""
 
     steps = 200
@@ -45,4 +45,4 @@ class W2:
 
 
 if __name__ == "__main__":
-    alone(W2())
+    alone(MlpWorkload())

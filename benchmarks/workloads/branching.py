@@ -1,4 +1,4 @@
-"""W3: a data-dependent ``if``, and a data-dependent number of turns (2 to 7); batch 16, SGD."""
+"""A data-dependent ``if``, and a data-dependent number of turns (2 to 7); batch 16, SGD."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Branching(nn.Module):
         return self.output(x)
 
 
-class W3:
+class BranchingWorkload:
     """The same 32 batches, over and over."""
 
     steps = 500
@@ -56,4 +56,4 @@ class W3:
 
 
 if __name__ == "__main__":
-    alone(W3())
+    alone(BranchingWorkload())

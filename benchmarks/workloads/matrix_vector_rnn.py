@@ -38,7 +38,7 @@ class MatrixVector(nn.Module):
         return self.output(self.node(tree)[0])
 
 
-class MVRNN:
+class MatrixVectorRnnWorkload:
     """A fresh batch of trees each step."""
 
     steps = 3
@@ -71,4 +71,4 @@ class MVRNN:
 
 
 if __name__ == "__main__":
-    alone(MVRNN())
+    alone(MatrixVectorRnnWorkload())

@@ -1,7 +1,7 @@
-"""W5 with character LSTMs inside words: 8 sentences of 5 to 25 words of 2 to 9 characters.
+"""`bilstm_tagger` with character LSTMs inside words: 8 sentences of 5 to 25 words.
 
 A word is the last states of a forward and a backward LSTM over its characters (width 32), one cell
-call per character; the tagger above is that of W5.
+call per character; the tagger above is that of `bilstm_tagger`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Spelling(nn.Module):
         return states
 
 
-class W5C:
+class CharBilstmTaggerWorkload:
     """A fresh batch of sentences each step."""
 
     steps = 2
@@ -84,4 +84,4 @@ class W5C:
 
 
 if __name__ == "__main__":
-    alone(W5C())
+    alone(CharBilstmTaggerWorkload())

@@ -58,7 +58,7 @@ class Parser(nn.Module):
         return torch.stack(losses).sum()
 
 
-class STACK:
+class StackParserWorkload:
     """A fresh batch of sentences each step."""
 
     steps = 2
@@ -85,4 +85,4 @@ class STACK:
 
 
 if __name__ == "__main__":
-    alone(STACK())
+    alone(StackParserWorkload())

@@ -29,7 +29,7 @@ class Net(nn.Sequential):
         )
 
 
-class IMAGES:
+class RaggedImagesWorkload:
     """The sizes in another order each step, with one of a few images of each size."""
 
     steps = 3
@@ -60,4 +60,4 @@ class IMAGES:
 
 
 if __name__ == "__main__":
-    alone(IMAGES())
+    alone(RaggedImagesWorkload())

@@ -46,7 +46,7 @@ class DoublyRecurrent(nn.Module):
         return found
 
 
-class DRNN:
+class DoublyRecurrentWorkload:
     """Fresh roots each step."""
 
     steps = 2
@@ -67,4 +67,4 @@ class DRNN:
 
 
 if __name__ == "__main__":
-    alone(DRNN())
+    alone(DoublyRecurrentWorkload())

@@ -1,4 +1,4 @@
-"""W6t: the network of W6, training: batch 8, images of 64, 96, 128 and 160 pixels, SGD.
+"""A small ResNet, training: batch 8, images of 64, 96, 128 and 160 pixels, SGD.
 
 Gradients of the first step agree with PyTorch's to 5e-14 in float64. In float32 a few of the ReLUs
 meet numbers so near 0 that rounding decides, and training amplifies it: PyTorch's own losses in
@@ -17,7 +17,7 @@ from resnet import CLASSES, ResNet
 BATCH, SIZES = 8, (64, 96, 128, 160)
 
 
-class W6T:
+class ResnetTrainingWorkload:
     """One batch of each size, over and over."""
 
     steps = 4
@@ -51,4 +51,4 @@ class W6T:
 
 
 if __name__ == "__main__":
-    alone(W6T())
+    alone(ResnetTrainingWorkload())

@@ -54,7 +54,7 @@ class Lattice(nn.Module):
         return self.output(torch.cat(states))
 
 
-class LATTICE:
+class LatticeLstmWorkload:
     """A fresh batch of sentences each step."""
 
     steps = 2
@@ -89,4 +89,4 @@ class LATTICE:
 
 
 if __name__ == "__main__":
-    alone(LATTICE())
+    alone(LatticeLstmWorkload())
