@@ -1,6 +1,26 @@
 # C types of `_hot.py` (Cython's pure-Python mode).
 cimport cython
 
+# The opcodes of `symbolic.py`, as numbers in the code that is generated.
+cdef extern from *:
+    int DIM "0"
+    int ARG "1"
+    int ADD "2"
+    int SUB "3"
+    int MUL "4"
+    int FLOORDIV "5"
+    int MOD "6"
+    int NEG "7"
+    int MIN "8"
+    int MAX "9"
+    int DIV "10"
+    int POW "11"
+    int EQ "20"
+    int NE "21"
+    int LT "22"
+    int LE "23"
+    int GT "24"
+
 cdef extern from "_shim.h":
     bint COMPILED "WEND_COMPILED"
     object current_code "wend_current_code" ()

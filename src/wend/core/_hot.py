@@ -306,13 +306,13 @@ def evaluate(expr, types, args):
         return expr
     e = expr
     op = e[0]
-    if op == 0:
+    if op == DIM:
         t = types[e[1]]
         return dims_of(t)[e[2]]
-    if op == 1:
+    if op == ARG:
         return args[e[1]]
     a = evaluate(e[1], types, args)
-    if op == 7:
+    if op == NEG:
         return -a
     b = evaluate(e[2], types, args)
     return binary(op, a, b)
@@ -320,33 +320,33 @@ def evaluate(expr, types, args):
 
 def binary(op, a, b):
     """One arithmetic step or comparison."""
-    if op == 2:
+    if op == ADD:
         return a + b
-    if op == 3:
+    if op == SUB:
         return a - b
-    if op == 4:
+    if op == MUL:
         return a * b
-    if op == 5:
+    if op == FLOORDIV:
         return a // b
-    if op == 6:
+    if op == MOD:
         return a % b
-    if op == 8:
+    if op == MIN:
         return b if b < a else a
-    if op == 9:
+    if op == MAX:
         return b if b > a else a
-    if op == 10:
+    if op == DIV:
         return a / b
-    if op == 11:
+    if op == POW:
         return a**b
-    if op == 20:
+    if op == EQ:
         return a == b
-    if op == 21:
+    if op == NE:
         return a != b
-    if op == 22:
+    if op == LT:
         return a < b
-    if op == 23:
+    if op == LE:
         return a <= b
-    if op == 24:
+    if op == GT:
         return a > b
     return a >= b
 
@@ -415,15 +415,15 @@ class Program:
                 b = stack[top]
                 top -= 2
                 op = code[i + 1]
-                if op == 20:
+                if op == EQ:
                     holds = a == b
-                elif op == 21:
+                elif op == NE:
                     holds = a != b
-                elif op == 22:
+                elif op == LT:
                     holds = a < b
-                elif op == 23:
+                elif op == LE:
                     holds = a <= b
-                elif op == 24:
+                elif op == GT:
                     holds = a > b
                 else:
                     holds = a >= b
@@ -471,29 +471,29 @@ class Program:
                 n_made += 1
                 rank = 0
                 i += 1
-            elif op == 7:
+            elif op == NEG:
                 stack[top] = -stack[top]
                 i += 1
             else:
                 b = stack[top]
                 top -= 1
                 a = stack[top]
-                if op == 2:
+                if op == ADD:
                     a = a + b
-                elif op == 3:
+                elif op == SUB:
                     a = a - b
-                elif op == 4:
+                elif op == MUL:
                     if not (-LARGE < a < LARGE and -LARGE < b < LARGE):
                         return None  # beyond what 64 bits hold
                     a = a * b
-                elif op == 8:
+                elif op == MIN:
                     a = b if b < a else a
-                elif op == 9:
+                elif op == MAX:
                     a = b if b > a else a
                 else:
                     if b <= 0 or a < 0:
                         return None  # Python and C divide negative numbers differently
-                    a = a // b if op == 5 else a % b
+                    a = a // b if op == FLOORDIV else a % b
                 stack[top] = a
                 i += 1
         if self.as_operand >= 0:
@@ -560,7 +560,7 @@ def translate(program):
     numbers = []
     pair = None  # operands of the equal dims that are being written, and where C_SAME counts them
     for op, a, b, outcome in program.guards:
-        if op == 20 and outcome and is_dim(a) and is_dim(b):
+        if op == EQ and outcome and is_dim(a) and is_dim(b):
             if a[2] != b[2]:
                 pair = None
             elif pair is None or pair[0] != a[1] or pair[1] != b[1] or code[pair[2]] > 200:
@@ -595,7 +595,7 @@ def translate(program):
 
 def is_dim(expr):
     """Whether an expression is one dim of one operand, among those that types keep in a row."""
-    return type(expr) is tuple and expr[0] == 0 and expr[2] < MAX_ROW
+    return type(expr) is tuple and expr[0] == DIM and expr[2] < MAX_ROW
 
 
 def translate_expr(expr, code, numbers, depth):
@@ -610,15 +610,15 @@ def translate_expr(expr, code, numbers, depth):
             numbers.append(expr)
         return True
     op = expr[0]
-    if op == 0:
+    if op == DIM:
         code.extend([C_DIM, expr[1], expr[2]])
         return expr[2] < MAX_ROW
-    if op == 1:
+    if op == ARG:
         code.extend([C_ARG, expr[1]])
         return True
-    if op > 9 or depth > 12 or not translate_expr(expr[1], code, numbers, depth):
+    if op > MAX or depth > 12 or not translate_expr(expr[1], code, numbers, depth):
         return False
-    if op != 7 and not translate_expr(expr[2], code, numbers, depth + 1):
+    if op != NEG and not translate_expr(expr[2], code, numbers, depth + 1):
         return False
     code.append(op)
     return True
@@ -631,12 +631,12 @@ def settle_operand(program, types):
     row = program.outs[0][0]
     equal = set()
     for op, a, b, outcome in program.guards:
-        if op == 20 and outcome:
+        if op == EQ and outcome:
             equal |= {(a, b), (b, a)}
     for k in range(len(types)):
         if types[k].kind is not program.kinds[0] or not row:
             continue
-        own = [(0, k, axis) for axis in range(len(row))]
+        own = [(DIM, k, axis) for axis in range(len(row))]
         if set(zip(row, own, strict=True)) <= equal | {(dim, dim) for dim in row}:
             program.as_operand = k
             program.code = program.code[: program.n_guards]

@@ -17,6 +17,7 @@ from operator import attrgetter
 from types import CodeType, ModuleType
 from typing import Any
 
+from wend.core import symbolic
 from wend.core._guard import guard
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -188,6 +189,11 @@ def share_alias(parts: Any, first: Any) -> None:
         handle.value.inference = first.value.inference
 
 
+#: Opcodes of expressions that the core names, compiled or not.
+OPCODES = (
+    *("DIM", "ARG", "ADD", "SUB", "MUL", "FLOORDIV", "MOD", "NEG", "MIN", "MAX", "DIV", "POW"),
+    *("EQ", "NE", "LT", "LE", "GT"),
+)
 _STAND_INS = {
     "fill_record": fill_record,
     "fill_result": fill_result,
@@ -240,6 +246,7 @@ _STAND_INS = {
     "attribute": lambda o, name: o.__dict__.get(name),
     **dict.fromkeys(("ask_value", "ask_type", "ask_next", "ask_types"), lambda o: 0),
     "COMPILED": False,
+    **{name: getattr(symbolic, name) for name in OPCODES},
 }
 
 

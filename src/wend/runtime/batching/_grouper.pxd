@@ -24,7 +24,7 @@ cdef extern from "_grouper_shim.h":
     long long address "wend_table_address" (long long *table)
     void fill "wend_fill" (long long *table, Py_ssize_t n, long long number)
 
-cdef int ROW_, PLAIN_, UNSUITED_
+cdef int ROW_, PLAIN_, UNSUITED_, LEADING_, STARTER_, JOIN_, ANYWHERE_
 cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS, RANKS, TRIALS, SLICE, MOST_RANKED
 
 cdef dict OFFSETS_

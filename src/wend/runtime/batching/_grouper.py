@@ -27,6 +27,8 @@ STARTER = 2  # begins a region
 UNSUITED = 3  # leave the whole trace to another executor
 JOIN = 4  # lays tensors one behind the other: a region of its own, and no more than copies
 ROW_, PLAIN_, UNSUITED_ = ROW, PLAIN, UNSUITED
+LEADING_, STARTER_, JOIN_ = LEADING, STARTER, JOIN
+ANYWHERE_ = 32  # in a kind of operand: `signatures.ANYWHERE`, behind the two bits of its place
 
 MOST_OPS = 48  # of a region
 MOST_VALUES = 60
@@ -235,7 +237,7 @@ class Grouper:
                                     target = region[at]
             arg0 = state.arg0
             n_args = len(prim.size_mask)
-            if code == 1:
+            if code == LEADING_:
                 at = ins[0]
                 v = value_at(values, at)
                 if n_args == 1:
@@ -255,10 +257,10 @@ class Grouper:
                     root[first] = root[at]
                     self.offset[first] = self.offset[at] + found
                     continue
-            if code == 4 and self.join_all(root_node, state, values):
+            if code == JOIN_ and self.join_all(root_node, state, values):
                 continue
             node = None
-            if newest >= 0 and code != 2:
+            if newest >= 0 and code != STARTER_:
                 parent = node_at(nodes, target)
                 if parent.n_ops < MOST_OPS and parent.n_values < MOST_VALUES and not parent.single:
                     node = self.find(parent, state, prim, n_in, target, values, args, arg0, n_args)
@@ -473,7 +475,7 @@ class Grouper:
                     return False
             n_new += 1
             kind = table[n + k]
-            if kind & 32:  # `signatures.ANYWHERE`
+            if kind & ANYWHERE_:
                 if kind >> 2 & 1 != role_at(values, at, region[at]) & 1:
                     return False
             elif kind >> 2 != role_at(values, at, region[at]):
