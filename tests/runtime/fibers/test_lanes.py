@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -667,6 +668,7 @@ def test_what_is_large_is_not_repeated_for_lanes_that_share_it(woven, kinds, mon
         return found[-1]
 
     repeats = lanes.repeats_much
+    monkeypatch.setattr(lanes, "KINS", weakref.WeakValueDictionary())  # none knows what is large
     monkeypatch.setattr(lanes, "MOST_REPEATED", 0)
     monkeypatch.setattr(lanes, "repeats_much", noted)
     assert_same(fronts, sentences())
