@@ -504,7 +504,10 @@ class Grouper:
         return True
 
     def role(self, at, v):
-        """Of a value from outside of a region: 1 requires grad, 2 from outside of the trace, 4 leaf."""
+        """Return the role of a value from outside of a region, as a sum.
+
+        The terms: 1 the value requires grad, 2 it is from outside of the trace, 4 it is a leaf.
+        """
         return role_at([v], 0, self.region[at])
 
     # -- order ------------------------------------------------------------------------------

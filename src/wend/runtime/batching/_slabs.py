@@ -72,16 +72,17 @@ class BumpAllocator:
 
 
 class Shape:
-    """What groups of one structure need, whatever their numbers of rows: see `slabs.SlabLayout`.
+    """The layout of groups of one structure, for any number of rows: see `slabs.SlabLayout`.
 
-    n_slabs    values: operands, results, gradients of results, what the backward pass makes
-    n_results  of these
-    at_sizes   address of three words of each, as `Rows.lay_out` takes them
-    order      of the values in a backward call: their places
-    exported   (number of the value in its region, place) of each that others read
-    given      the same, of the gradients of those
+    n_slabs    number of values: operands, results, gradients of results, results of the backward
+               function
+    n_results  number of results among these values
+    at_sizes   address of three words for each value, as `Rows.lay_out` takes them
+    order      place of each value in the table of a backward call
+    exported   (number in the region, place) of each value that is read outside of the region
+    given      (number in the region, place) of the gradient of each exported value that has one
     scattered  (operand, its gradient in the backward table, bytes a row, whether float64)
-    added      (operand, place) of each gradient of what is the same for all
+    added      (operand, place) of the gradient of each operand that is the same for all members
     waits      whether gradients of parameters are put off
     """
 
@@ -364,7 +365,7 @@ def push_back(run, sorter, groups, through):
 
 
 def told(groups):
-    """Of each group the node, how many members, `n`, `alone`, the first member and its place."""
+    """Return (node, number of members, `n`, `alone`, first member, its place) of each group."""
     found = []
     for group in groups:
         found.append((group.node, group.count, group.n, group.alone, group.leader, group.at))
@@ -388,10 +389,10 @@ def uneven(sorter, groups):
 
 
 def told_apart(sorter, flows, seeds, ends):
-    """Of the values in the set `ends`, those that gradients of these come to.
+    """Return those values in the set `ends` that gradients of the seeds come to.
 
-    flows: by region, if its results depend on different operands: their numbers, by that of the
-    result
+    flows: `Template.flows` by region, for regions whose results depend on different operands:
+    the numbers of the operands, by the number of the result
     """
     doubtful = set(ends)
     stack = []
@@ -439,7 +440,7 @@ def set_zero(address, n):
 
 
 class Source:
-    """What running lanes asks of an operand from outside: see `lanes.LaneOperand`."""
+    """The fields of an operand from outside that running lanes reads: see `lanes.LaneOperand`."""
 
     def __init__(self, *given):
         """given: index, leaf, leaves, role, prim, arg0, n_args, picks"""
@@ -450,7 +451,7 @@ class Source:
 
 
 class Path:
-    """What running lanes asks of what those of one path have in common: see `lanes.Pattern`."""
+    """The common properties of lanes of one path that running lanes reads: see `lanes.Pattern`."""
 
 
 def sort_lanes(batches, lives, least, key, new):
@@ -528,7 +529,7 @@ def is_like(batch, other, indices, places):
 
 
 def signature_of(batch, indices, places):
-    """What tells lanes of one path apart: the types of these values, and these numbers."""
+    """Return the key that tells lanes of one path apart: types of values, and run-time numbers."""
     values = batch.values
     found = []
     for i in indices:
@@ -548,7 +549,7 @@ def signature_of(batch, indices, places):
 
 
 def shared_by(parts):
-    """Of each operand, whether it is the same value for all members of these parts.
+    """Return for each operand whether all members of these parts have the same value there.
 
     parts: (pattern, members)
     """
@@ -960,11 +961,12 @@ def park(trace):
 
 
 class Inputs:
-    """What lanes that ran as one have read, and gradients may flow to: `Segment.inputs`.
+    """The values that a batch of lanes read, and gradients may flow to: `Segment.inputs`.
 
-    left: the lanes' `SavedLanes` until nothing can be computed from it any more     parts: of that
-    columns: per part, by index of a leaf, its value, if that is the same for all lanes of the
-    part, or a list of theirs; None until somebody asks
+    left: the lanes' `SavedLanes`, until nothing can be computed from `left` any more
+    parts: the parts of `left`
+    columns: per part, by index of a leaf: the leaf's value, if all lanes of the part have the
+    same, else the list of the lanes' values; None until somebody asks
     """
 
     def __init__(self, left):
@@ -974,7 +976,10 @@ class Inputs:
         self.columns = None
 
     def column(self, row, part):
-        """What the lanes of one part have read.  row: of `Pattern.reads`"""
+        """Return the value, or the list of values, that the lanes of one part read for a leaf.
+
+        row: the leaf's row of `Pattern.reads`
+        """
         _, k, each, at = row
         left = self.left
         first = part[0]
@@ -1096,25 +1101,29 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
 
 
 class SavedLanes:
-    """What lanes that ran as one leave for a backward pass, and the gradients that come to them.
+    """The values that a batch of lanes keeps for a backward pass, and the lanes' gradients.
 
-    stride    numbers that each lane's values have     n     lanes
-    weave     how they were run     operands, results     what its functions read
-    gathered, rows     the block that the operands lie in that are None, and where each of them does
-    saved, inner     as these, of the results
-    sources, places     what the operands were, see `gather_operands`
-    slots     by result, where its gradients are, a row for each lane: (place, bytes of a row,
-              shape, dtype, strides, whether of float64: None if others have to add to it)
-    block     all of them, of which `room` is (make, shape, dtype)
-    marks     by result: which rows have a gradient     marked     the same, None for none
-    owner     the pass that is to come by
-    spent     nodes that passes through all lanes have used up     spent_in     and through some
+    stride    how many numbers are set apart for the values of each lane
+    n         the number of lanes
+    weave     the `LaneBatch` that ran the lanes
+    operands, results     the arrays that the functions of the `LaneBatch` read
+    gathered, rows     the block that holds the operands that are None here, and the place of each
+    saved, inner       the block that holds the results that are None here, and the place of each
+    sources, places    the values that the operands were gathered from, see `gather_operands`
+    slots     by result, the place of its gradients, which have a row for each lane: (place, bytes
+              of a row, shape, dtype, strides, whether float64; None if native code cannot add)
+    block     the memory of all these gradients; `room` is its (make, shape, dtype)
+    marks     by result: which rows have a gradient
+    marked    as `marks`, with None for a result without gradients
+    owner     the pass that is going to reach these lanes
+    spent     the nodes that passes through all lanes have used up
+    spent_in  the nodes that passes through some lanes have used up, by lane
 
-    parts     (first lane, end, pattern, where its leaves begin, types): types are those of the
-              first lane; the others differ in those of leaves, and of loose views
-    args      numbers, by lane
-    leaves    of all lanes, also those of which nothing but extents is read
-    loose     types of loose views, by lane if it has any
+    parts     (first lane, end, pattern, where the leaves begin, types): types are those of the
+              first lane; the others differ in the types of leaves, and of loose views
+    args      the run-time numbers, by lane
+    leaves    the leaves of all lanes, also those of which nothing but extents is read
+    loose     the types of loose views, by lane if the lane has any
     """
 
     def __init__(self, weave, parts, n, at, done):
@@ -1190,7 +1199,7 @@ class SavedLanes:
         return False
 
     def shown(self, i, r):
-        """What a view of lane r shows, and from which byte on."""
+        """Return the value that view i of lane r shows, and the byte where the view begins."""
         part = self.part_of(r)
         first = part[0]
         pattern = part[2]
@@ -1308,7 +1317,10 @@ class SavedLanes:
         return not uneven or len(self.reached()) == self.n
 
     def read(self, k, seeds):
-        """What the backward function reads: operands, results, gradients of these results."""
+        """Return entry k of the operands, results and gradients that the backward function reads.
+
+        seeds: the results whose gradients are read
+        """
         n = len(self.operands)
         if k < n:
             found = self.operands[k]
@@ -1422,7 +1434,7 @@ class SavedLanes:
 
 
 def left_of(segment):
-    """What the lanes of a segment wait with for a backward pass; None if that is not so."""
+    """Return the `SavedLanes` of a segment of lanes, kept for a backward pass; None if none are."""
     inputs = segment.inputs
     if isinstance(inputs, Inputs):
         given = inputs
@@ -1483,10 +1495,12 @@ def scatter_rows(values, offsets, size, source, wide, owner):
 
 
 def gather_tail(slabs, grows, keeps, join):
-    """What gradients of parameters read: (arrays or held values, what tells their sizes apart).
+    """Return (arrays or held values, key of their sizes) that gradients of parameters read.
 
-    slabs: of each, from one flush or several     join: makes one array of those
-    grows: whether each has rows     keeps: see `flat_rows`, which of its dims are none
+    slabs: per array, its pieces from one flush or several
+    grows: per array, whether it has rows
+    keeps: per array, how many of its last dims are no rows, see `flat_rows`
+    join: makes one array of the pieces
     """
     arrays = []
     sizes = []

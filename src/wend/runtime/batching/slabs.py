@@ -1,8 +1,8 @@
 """Groups of one kind in a flush, run on addresses: no array is made for a single group.
 
-What the groups of a family read and make lies in slabs, in the order in which they run: the rows of
-one group behind those of the groups before it.  What the gradients of parameters read is then there
-for all groups, side by side.
+A family is the groups of one kind.  The operands and results of a family lie in slabs, in the order
+in which the groups run.  The rows of each group lie behind the rows of the groups before it.  The
+rows that the gradients of parameters read therefore lie side by side for all groups.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from wend.runtime.native import _launch_select
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
-#: Bound calls that one structure keeps, by the number of lanes; and of rows, for which frames are
-#: shared.
+#: Most bound calls that one structure keeps: by number of lanes, and by number of rows.  Calls for
+#: different numbers of rows share one frame, so that more of them are kept.
 MOST_CALLS, MOST_ROWS = 128, 1024
 _REAL = frozenset({"f", "c"})
-#: Memory is taken in blocks of so many bytes; so many are kept from flush to flush.
+#: Bytes of a block of memory, and most bytes of blocks that are kept from flush to flush.
 BLOCK, MOST_SPARE = 1 << 22, 1 << 26
-#: Of a flush whose backward pass comes later, and which keeps its memory until then.
+#: Bytes of a block in a flush that keeps its memory until its backward pass comes later.
 SMALL = 1 << 16
 _SPARE: list[Any] = []  # blocks that no flush is using
 
@@ -47,7 +47,7 @@ def is_wide(dtype: Any) -> bool:
 
 
 def wideness(dtype: Any) -> bool | None:
-    """As `is_wide`; None if gradients are not added by native code."""
+    """Return `is_wide` of the dtype; None if native code does not add gradients of the dtype."""
     try:
         return is_wide(dtype)
     except Unsuited:
@@ -61,7 +61,7 @@ class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
     block = BLOCK
 
     def add_block(self, size: int) -> tuple[int, int]:
-        """Go on in a block of at least so many bytes: where it begins and ends."""
+        """Begin a block of at least `size` bytes; return the addresses of its start and end."""
         block = None
         if self.block == BLOCK:
             for k in range(len(_SPARE) - 1, -1, -1):
@@ -78,23 +78,23 @@ class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
         return aligned(address), address + len(block)
 
     def holds(self, address: int) -> Any:
-        """The block that an address lies in; None for none."""
+        """Return the block that an address lies in; None if there is no such block."""
         for block in self.blocks:
             if 0 <= address - _launch.address_of(block) < len(block):
                 return block
         return None
 
     def view(self, address: int, shape: tuple[int, ...], dtype: Any) -> Any:
-        """What lies at an address, as an array."""
+        """Return the memory at an address as an array."""
         block = self.holds(address)
-        if block is None:  # of no bytes, at the end
+        if block is None:  # an array of no bytes may lie at the very end of a block
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, block, address - _launch.address_of(block))
 
     def free(self) -> None:
-        """Let the next flush have it."""
+        """Hand the blocks to the next flush."""
         kept = sum([len(block) for block in _SPARE])
-        for block in reversed(self.blocks):  # the next flush begins with the same, in cache
+        for block in reversed(self.blocks):  # the next flush begins with a block that is in cache
             kept += len(block)
             if kept > MOST_SPARE:
                 break
@@ -103,7 +103,7 @@ class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
 
 
 def is_ready(template: Any) -> bool:
-    """Whether there is machine code for all that runs per group."""
+    """Whether there is machine code for the functions that run per group."""
     return all(
         function is None or getattr(function.plan, "compiled", None) is not None
         for function in (template.forward, template.backward)
@@ -111,43 +111,45 @@ def is_ready(template: Any) -> bool:
 
 
 class Slab:
-    """One value of groups of a structure: `size` bytes a row, 0 for what is the same for all."""
+    """One value of all groups of a structure: `size` bytes a row, 0 if all rows share the value."""
 
     __slots__ = ("dims", "dtype", "nbytes", "of_all", "size")
 
     def __init__(self, type_: Any, wider: Any, n: int) -> None:
-        """type_, wider: of the value for n rows, and for more.
+        """Find out how the value depends on the number of rows.
 
-        Raises NoMachineCode if it depends on the number of rows in another way.
+        type_: the value's type for n rows
+        wider: the value's type for `more(n)` rows
+        Raises NoMachineCode if anything but the first dim depends on the number of rows.
         """
         self.dims = type_.dims
         self.dtype = type_.dtype.numpy
         self.nbytes = type_.nbytes
         self.size = 0
-        self.of_all = True  # whether all groups have their own rows, or each the same
+        self.of_all = True  # whether each group has rows of its own; else all groups share memory
         if wider.dims != self.dims:
             if self.dims[0] != n or wider.dims != (more(n), *self.dims[1:]):
                 raise NoMachineCode
             self.size = self.nbytes // n
 
     def shape(self, rows: int) -> tuple[int, ...]:
-        """Its shape for so many rows."""
+        """Return the value's shape for a number of rows."""
         return (rows, *self.dims[1:]) if self.size else self.dims
 
 
 class GroupRunner:
-    """What runs groups of one structure, and what has been found out about it."""
+    """A template that runs the groups of one structure, with the calls and layout found for it."""
 
     __slots__ = ("calls", "layout", "numbers", "template")
 
     def __init__(self, template: Any, numbers: list[Any]) -> None:
         self.template = template
         self.numbers = numbers
-        self.calls: dict[int, Any] = {}  # bound to numbers of rows
+        self.calls: dict[int, Any] = {}  # bound calls, by number of rows
         self.layout: SlabLayout | bool | None = None  # False: cannot run on addresses
 
     def calls_for(self, n: int) -> Any:
-        """(forward, backward or None) for n rows; None if others have to run them."""
+        """Return the calls (forward, backward or None) for n rows; None without machine code."""
         found = self.calls.get(n)
         if found is not None:
             return found
@@ -170,13 +172,17 @@ class GroupRunner:
 class SlabLayout(_slabs.Shape):  # type: ignore[misc]
     """How groups of one structure run on addresses, whatever their numbers of rows.
 
-    slabs      of its values, by place: operands, results, their gradients, and what the backward
-               function makes; None for operands that are the same for all
-    sizes      of these, as `_slabs.Rows.lay_out` takes them
+    slabs      a `Slab` for each value, by place: operands, results, gradients of results, results
+               of the backward function; None for operands that are the same for all members
+    sizes      three words for each slab, as `_slabs.Rows.lay_out` takes them
     """
 
     def __init__(self, entry: GroupRunner, types: list[Any], n: int) -> None:
-        """types: of operands of n rows.  Raises NoMachineCode if that cannot be."""
+        """Lay out the values of a structure.
+
+        types: the types of operands of n rows
+        Raises NoMachineCode if the structure cannot run on addresses.
+        """
         template, numbers = entry.template, entry.numbers
         self.types = types
         wider = template.widened(types, more(n))
@@ -216,13 +222,21 @@ class SlabLayout(_slabs.Shape):  # type: ignore[misc]
             raise NoMachineCode
 
     def add(self, types: list[Any], wider: list[Any], n: int) -> None:
-        """Add values of these types for n rows, and for more."""
+        """Add a slab for each value.
+
+        types: the types of the values for n rows
+        wider: the types of the values for `more(n)` rows
+        """
         self.slabs += [Slab(t, w, n) for t, w in zip(types, wider, strict=True)]
 
     def add_backward(
         self, entry: GroupRunner, types: list[Any], wider: list[Any], n: int, order: list[int]
     ) -> None:
-        """Add what the backward function makes; what waits is kept for all groups."""
+        """Add the results of the backward function.
+
+        Each group overwrites the results of the group before, except the results that gradients of
+        parameters wait for: these have rows for all groups.
+        """
         template, function = entry.template, entry.template.backward
         types = template.gradient_types(types, entry.numbers)
         wider = template.gradient_types(wider, entry.numbers)
@@ -246,7 +260,7 @@ class SlabLayout(_slabs.Shape):  # type: ignore[misc]
 
 
 class Family(_slabs.Rows):  # type: ignore[misc]
-    """Groups of one kind in one flush: their memory is laid out at once."""
+    """Groups of one kind in one flush, whose memory is laid out at once."""
 
     def add_shared(self) -> None:
         """Add gradients of operands that are the same for all members."""
@@ -254,12 +268,12 @@ class Family(_slabs.Rows):  # type: ignore[misc]
             self.run.add_to(self.sources[k], self.view(place).copy())
 
     def view(self, place: int) -> Any:
-        """A value, of all rows that have been computed."""
+        """Return the array of a value, of all rows that have been computed."""
         slab = self.layout.slabs[place]
         return self.run.room.view(self.address(place), slab.shape(self.used), slab.dtype)
 
     def kept(self) -> list[Any]:
-        """What the gradients of parameters read: arrays of the rows of all groups."""
+        """Return the arrays that the gradients of parameters read, of the rows of all groups."""
         template, order = self.template, self.order
         if template.backward is not None:
             carried = iter(template.backward.picks[len(template.targets) :])
