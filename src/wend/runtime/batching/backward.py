@@ -25,11 +25,14 @@ class Execution(Forward):
     """One flush, and the gradients that flow through it."""
 
     def share_out(self, group: Any) -> None:
-        """Push the gradient of what was joined back to its parts."""
+        """Push the gradient of a join's result back to the joined parts."""
         _slabs.share_out(group, self.sorter, self)
 
     def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
-        """Gradients of values from outside, for those of the roots (None for ones)."""
+        """Return (index, gradient) of values from outside.
+
+        seeds: the gradients of the roots by index; None for a gradient of ones
+        """
         self.push_back(seeds, _slabs.are_reached(self.groups, self.sorter.reached))
         for tail in self.tails.values():
             self.finish_tail(*tail)
@@ -38,7 +41,13 @@ class Execution(Forward):
         return [row for row in found if row[0] in ends]
 
     def push_back(self, seeds: dict[int, Any], through: list[bool]) -> None:
-        """Run the backward functions, of some groups; what gradients of parameters read is left."""
+        """Run the backward functions of some groups.
+
+        The arrays that gradients of parameters read are kept in `tails`.
+
+        seeds: the gradients of the roots, by index
+        through: for each group, whether gradients flow through it
+        """
         for i, seed in seeds.items():
             self.add_seed(i, seed)
         for family in _slabs.push_back(self, self.sorter, self.groups, through):
@@ -48,7 +57,7 @@ class Execution(Forward):
                 )
 
     def sums(self) -> list[tuple[int, Any]]:
-        """Gradients of values from outside."""
+        """Return (index, gradient) of the values from outside, in order of index."""
         found = []
         with np.errstate(all="ignore"):
             for i, parts in sorted(self.totals.items()):
@@ -59,7 +68,7 @@ class Execution(Forward):
         return found
 
     def forget(self, group: Any) -> None:
-        """Forget the gradients that a backward pass has left in a group."""
+        """Set the gradients that a backward pass has left in a group to zero."""
         if group.family is not None:
             group.family.clear(group)
         for seed in group.seeds:
@@ -69,10 +78,10 @@ class Execution(Forward):
             _slabs.set_zero(group.seed, self.values[at].type.nbytes)
 
     def reach(self, seeds: list[int]) -> tuple[set[int], set[int]] | None:
-        """The regions that gradients of these values flow through, and the values from outside
-        that they come to; None if that is not told.
+        """Return the regions and the outside values that gradients of the seeds reach.
 
-        Where a derivative may be infinite, a gradient of 0 is not the same as none.
+        None if a group with a derivative that may be infinite is reached in part: its backward
+        function would compute with gradients of 0, and 0 times infinity is not 0.
         """
         marks, ends = self.sorter.flow(seeds)
         ends.update(base for base in (int(self.root[i]) for i in seeds) if self.is_outside(base))
@@ -87,10 +96,10 @@ class Execution(Forward):
         return {i for i, on in enumerate(marks) if on}, self.ends_of(seeds, ends)
 
     def ends_of(self, seeds: Iterable[int], regions_tell: set[int]) -> set[int]:
-        """The values from outside that gradients of these come to, of those that regions tell.
+        """Return those outside values in `regions_tell` that gradients of the seeds come to.
 
-        These are all of them if all results of a region depend on the same operands. Else a leaf
-        that nothing of the pass depends on would be found to have a gradient of 0, and has none.
+        If all results of each region depend on the same operands, these are all of `regions_tell`.
+        Otherwise a leaf that no seed depends on would get a gradient of 0 instead of none.
         """
         flows = _slabs.uneven(self.sorter, self.groups)
         if not flows:
@@ -99,7 +108,7 @@ class Execution(Forward):
         return found
 
     def push_again(self, seeds: dict[int, Any], reached: set[int]) -> None:
-        """As `push_back`, perhaps not for the first time."""
+        """Run `push_back` through the regions in `reached`, perhaps not for the first time."""
         if self.passed:
             for group in self.groups:
                 self.forget(group)
@@ -110,9 +119,14 @@ class Execution(Forward):
     def backward_again(
         self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: ParameterGradients
     ) -> list[tuple[int, Any]] | None:
-        """As `backward`, through some regions, of a flush that is kept: leaves go to the ledger.
+        """Run the backward pass through some regions of a flush that is kept.
 
-        reached, ends: see `reach`.  None, and nothing in the ledger, if it cannot be done so.
+        The gradients of leaves go to the ledger; those of other outside values are returned.
+        Returns None, with nothing in the ledger, if a backward function has failed.
+
+        seeds: the gradients of the roots, by index
+        reached: the regions that gradients flow through, see `reach`
+        ends: the outside values that gradients come to, see `reach`
         """
         self.totals = {}
         for i in self.sorter.leaves:
@@ -122,7 +136,7 @@ class Execution(Forward):
         except Unsuited:
             raise
         except Exception as fault:
-            if self.passed:  # then nodes cannot be made any more: a part has been passed
+            if self.passed:  # a part has been passed: single nodes can no longer take over
                 raise
             defects.note(fault, site=current_site())
             return None
@@ -132,7 +146,7 @@ class Execution(Forward):
         for i, g in self.sums():
             value = self.values[i]
             if i not in ends:
-                continue  # of members of the groups that no gradient flows through
+                continue  # only members of the groups that no gradient flows through read the value
             if value.leaf is None:
                 found.append((i, g))
             else:
@@ -140,7 +154,7 @@ class Execution(Forward):
         return found
 
     def covers(self, roots: list[int]) -> bool:
-        """Whether the backward pass goes through all that these values depend on."""
+        """Whether the backward pass reaches the regions that make these values."""
         region, root, reached = self.region, self.root, self.sorter.reached
         for i in roots:
             g = region[root[i]]
@@ -149,7 +163,7 @@ class Execution(Forward):
         return True
 
     def check_gradients(self) -> None:
-        """Raises Unsuited if a later backward pass would add gradients of a type that it cannot."""
+        """Raises Unsuited if a later backward pass would add gradients of a type not supported."""
         made_of = self.sorter.made_of
         results = [at for group in self.groups for at in made_of(group.leader)]
         for i in (*results, *self.sorter.leaves):
@@ -158,10 +172,10 @@ class Execution(Forward):
                 is_wide(value.type.dtype.numpy)
 
     def add_seed(self, i: int, seed: Any) -> None:
-        """Add the gradient of a root to where gradients of it are collected."""
+        """Add a seed to the collected gradient of a root; a seed of None stands for ones."""
         type_ = self.values[i].type
         base = int(self.root[i])
-        if self.is_outside(base):  # a view of what the flush began with
+        if self.is_outside(base):  # the root is a view of a value that the flush began with
             self.make_leaf_gradient(base)
         target = self.target_of(base)
         if target == 0:
@@ -175,7 +189,7 @@ class Execution(Forward):
         )
 
     def back(self, group: Any) -> None:
-        """Push the gradients of a group's values back to what it read."""
+        """Push the gradients of a group's values back to the group's operands."""
         template, sorter = group.template, self.sorter
         if not template.gives:
             return
@@ -202,7 +216,10 @@ class Execution(Forward):
     def put_off(
         self, node: Any, template: Template, operands: list[int], numbers: Any, kept: list[Any]
     ) -> None:
-        """Keep what the gradients of parameters read, for the operands of one of the members."""
+        """Keep the arrays that the gradients of parameters read.
+
+        operands: the operands of one member; parameters are the same for all members
+        """
         shared = tuple([at for at, on in zip(operands, template.grows, strict=True) if not on])
         key = (node, template, shared)
         entry = self.tails.get(key)
@@ -215,18 +232,18 @@ class Execution(Forward):
     def finish_tail(
         self, template: Any, slabs: Any, targets: list[int], numbers: list[Any]
     ) -> None:
-        """The gradients of parameters, over the rows of all groups."""
+        """Compute the gradients of parameters over the rows of all groups, and add them up."""
         for at, g in zip(targets, run_tail(template, slabs, numbers), strict=True):
             self.add_to(at, g)
 
     def add_to(self, at: int, g: Any) -> None:
-        """Add to the gradient of one value."""
+        """Add g to the gradient of the value `at`."""
         base = int(self.root[at])
         if self.is_outside(base):
             if base == at:
                 g = dense(g)
                 if self.room.holds(_launch.address_of(g)) is not None:
-                    g = g.copy()  # that memory goes to the next flush
+                    g = g.copy()  # g lies in memory that the next flush reuses
                 self.totals.setdefault(base, []).append(g)
                 return
             self.make_leaf_gradient(base)
@@ -237,7 +254,7 @@ class Execution(Forward):
             _grouper.add_bytes(at_byte, _launch.address_of(g), g.nbytes, is_wide(g.dtype))
 
     def target_of(self, base: int) -> int:
-        """Where gradients of a value are added up; 0 for nowhere."""
+        """Return the address where gradients of a value are added up; 0 for nowhere."""
         target = int(self.gradients[base])
         if target & 1:  # see `_grouper.Grouper.put_first`
             target -= 1
@@ -246,7 +263,7 @@ class Execution(Forward):
         return target
 
     def make_leaf_gradient(self, base: int) -> None:
-        """Memory for the gradient of a value from outside."""
+        """Make memory for the gradient of a value from outside, if the value requires grad."""
         if self.gradients[base] == 0 and self.values[base].requires_grad:
             type_ = self.values[base].type
             made = np.zeros(type_.dims, type_.dtype.numpy)
@@ -254,11 +271,11 @@ class Execution(Forward):
             self.gradients[base] = _launch.address_of(made)
 
 
-_ONES: dict[Any, Any] = {}  # of one element, by dtype
+_ONES: dict[Any, Any] = {}  # arrays of one element that is 1, by dtype
 
 
 def ones(type_: Any) -> Any:
-    """The gradient of a root that is given none."""
+    """Return the gradient of ones, for a root whose gradient is not given."""
     if type_.dims:
         return np.ones(type_.dims, type_.dtype.numpy)
     found = _ONES.get(type_.dtype)

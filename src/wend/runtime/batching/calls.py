@@ -1,4 +1,4 @@
-"""Functions of templates as machine code on addresses, for operands of whatever numbers of rows."""
+"""Calls of templates' functions in machine code, on addresses, for any number of rows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ BYTES = np.dtype(np.uint8)
 def bound(
     function: Any, types: list[Any], numbers: list[Any], shows: bool = False
 ) -> tuple[Any, Any, Any]:
-    """A function of a template for operands of certain types, as `launch_at` takes it.
+    """Return (frame, places of what is made, numbers) of a function, as `launch_at` takes them.
 
-    shows: whether results may lie in others, or in operands
-    Raises NoMachineCode if there is no machine code (yet), or a part of it is none.
+    types: the types of the operands
+    shows: whether results may lie in other results, or in operands
+    Raises NoMachineCode if there is no machine code (yet), or only for a part of the function.
     """
     compiled = getattr(function.plan, "compiled", None)
     if compiled is None:
@@ -48,9 +49,10 @@ def bound(
 def fitted(
     function: Any, types: list[Any], numbers: list[Any], made: list[Any] | None = None
 ) -> tuple[Any, Any, Any, Any]:
-    """As `bound`, for any number of rows by one frame; and what the frame has to hold for these.
+    """Return `bound` with a frame that serves any number of rows, and the frame's words for these.
 
-    made: the types of what the function makes, if they are known
+    made: the types of the values that the function makes, if these types are known
+    Raises NoMachineCode if there is no machine code on addresses.
     """
     compiled = getattr(function.plan, "compiled", None)
     if compiled is None or not compiled.on_addresses:
@@ -64,9 +66,9 @@ def fitted(
 def words_of(
     frame: Any, types: list[Any], numbers: list[Any], moving: bool = True
 ) -> tuple[Any, ...]:
-    """The numbers that a frame's blocks need in each run, as `launch_at` takes them.
+    """Return the numbers that a frame's argument blocks need in each run of `launch_at`.
 
-    moving: with the words that depend on moving args
+    moving: whether to include the words that depend on moving args
     """
     moves = frame.moves if moving else ()
     if not (frame.numbers or moves):
@@ -78,16 +80,16 @@ def words_of(
 def run_at_once(
     function: Any, operands: list[Any], types: list[Any], numbers: list[Any]
 ) -> list[Any] | None:
-    """The results of a function of a template; None if its plan has to run.
+    """Return the results of a template's function by machine code; None if its plan has to run.
 
-    operands: arrays, held values, or None for what is not used
+    operands: arrays, held values, or None for operands that are not used
     """
     if config.settings.deterministic:
         return None
     asked = tuple(types), repr(numbers) if numbers else ""  # exact bits of numbers
     try:
         last = function.last
-        if last is not None and last[0] == asked:  # once more: what is bound to these is kept
+        if last is not None and last[0] == asked:  # a kernel pays when types come twice in a row
             if last[1] is None:
                 last[1] = kernel_of(function, types, numbers)
             return last[1].run(operands)  # type: ignore[no-any-return]
@@ -107,7 +109,7 @@ def run_at_once(
 def kernel_if_ready(
     function: Any, types: list[Any], numbers: list[Any], own: int | None = None
 ) -> Any:
-    """As `kernel_of`; None if there is no machine code, or making a kernel of it has failed."""
+    """Return `kernel_of` the function; None without machine code, or if making a kernel fails."""
     try:
         return kernel_of(function, types, numbers, own)
     except NoMachineCode:
@@ -118,10 +120,10 @@ def kernel_if_ready(
 
 
 def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | None = None) -> Any:
-    """A function of a template in machine code, for operands of certain types: a `Kernel`.
+    """Return a template's function in machine code for operands of certain types: a `Kernel`.
 
     own: how many of the results have arrays of their own in any case; None for all
-    Raises NoMachineCode if there is no machine code (yet), or a part of it is none.
+    Raises NoMachineCode if there is no machine code (yet), or only for a part of the function.
     """
     show: Any = None
     fit: Any = None
@@ -131,7 +133,7 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | No
     except NoMachineCode:
         frame, made, words = bound(function, types, numbers, shows=True)
         shown = _launch.sources()[3]
-        #: Results that lie in others, or in operands: (number, which of what the frame shows).
+        #: Results that lie in other results or in operands: (number, place in `frame.shows`).
         found = [(i, k) for i, source, k in frame.gives if source == shown]
         if found:
             show = functools.partial(fill_in, found, types)
@@ -159,21 +161,24 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | No
 
 
 def kind_of(type_: Any) -> tuple[Any, Any, Any]:
-    """(make, shape, dtype) of an array of a type."""
+    """Return (make, shape, dtype) for an array of a type."""
     return maker_of(type_.nbytes), type_.dims, type_.dtype.numpy
 
 
 def block_of(space: int) -> tuple[Any, ...]:
-    """(make, shape, dtype) of so many bytes."""
+    """Return (make, shape, dtype) for a block of so many bytes."""
     return maker_of(space), (space,), BYTES
 
 
-#: Of no bytes.
+#: A block of no bytes.
 NO_BLOCK = block_of(0)
 
 
 def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:
-    """Results that lie in other arrays of a kernel's table."""
+    """Fill in the results that lie in other arrays of a kernel's table.
+
+    shown: (number of the result, place among the values that the frame shows) of each
+    """
     values = [
         x if type(x) is _hot.Value else _hot.held(t, x) for x, t in zip(table, types, strict=False)
     ]

@@ -1,10 +1,10 @@
-"""A flush that ran by groups of regions, and whose backward pass comes later, or in parts.
+"""The backward pass of a flush that ran by groups of regions, if it comes later, or in parts.
 
-Its segment keeps the `Execution`: the slabs that the groups' backward functions read.  A pass that
-only gives values their gradients runs through it group by group, as one over what is pending does.
-Gradients of parameters are put off once more, over all flushes that the pass goes through.  Other
-passes (hooks, `create_graph`, `grad` to certain inputs) need single nodes: what they read is then
-computed again, from the values that the flush began with.
+The segment of such a flush keeps the `Execution`, with the slabs that the groups' backward
+functions read.  A plain backward pass runs through the `Execution` group by group, like a pass over
+pending ops.  Gradients of parameters are put off further, over all flushes of the pass.  Passes
+with hooks, `create_graph` or `grad` to certain inputs need single nodes.  For these passes the
+path is computed again, node by node, from the values that the flush began with.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from wend.transforms.hooks import has_hooks
 
 _slabs: Any = _slabs_select.select()
 
-#: Numbers of rows of which a template keeps what they make of the code for parameters' gradients.
+#: Most kernels for parameters' gradients that a template keeps, by the sizes of their operands.
 MOST_TAILS = 128
 
 
 class LazyPath(PathGraph):
-    """The path of a flush that ran by groups; its nodes are made when somebody asks for them."""
+    """The path of a flush that ran by groups, whose nodes are made when they are first read."""
 
     def __init__(self, content: Callable[[], tuple[list[Any], list[Any], list[Any]]]) -> None:
-        """content: gives the steps, the types of all values, and the run-time args"""
+        """content: returns the steps, the types of all values, and the run-time args"""
         self.known: list[Any] = []
         self._made = content
 
@@ -54,35 +54,44 @@ class LazyPath(PathGraph):
         return getattr(self, name)
 
     def wait(self, later: Any) -> None:
-        """The backward pass has not run yet."""
+        """Note that the backward pass has not run yet.
+
+        later: the object that runs the pass
+        """
         self.later = later
         self.spent = set()
 
     def spend(self) -> None:
-        """The backward pass has run through all of it."""
+        """Note that the backward pass has run through the whole path."""
         self.later = None
         if "_made" in self.__dict__:
-            del self.spent  # told when the nodes are made
+            del self.spent  # `__getattr__` finds the spent nodes once the nodes are made
         else:
             self.spent = {node.outputs[0] for node in self.nodes if node.grad}
 
 
 def lazy_path_of(batch: FlushJob, types: list[Any]) -> LazyPath:
-    """The path of one flush.  types: of its values"""
+    """Return the path of one flush.
+
+    types: the types of the flush's values
+    """
     states, args = batch.states, batch.args
     return LazyPath(lambda: (states, types, args))
 
 
 def is_off(step: Any) -> bool:
-    """Whether a step hangs nowhere on the trie."""
+    """Whether a step is not on the trie."""
     return not step.linked
 
 
 def late_path_of(batch: FlushJob, leaves: list[int], types: list[Any]) -> LazyPath:
-    """As `lazy_path_of`, where steps off the trie know the types of what they have made.
+    """Return the path of one flush, whose types are found together with the nodes.
 
-    Those on it know the types of what they have made last, and so are asked now.
-    leaves: the values from outside     types: gets those of all values with the nodes
+    Steps off the trie keep the types of their results, so that these can be read later.  Steps on
+    the trie keep the types of their latest results only, which therefore are read now.
+
+    leaves: the values from outside
+    types: a list that the types of all values are put into when the nodes are made
     """
     states, args, n = batch.states, batch.args, len(batch.values)
     first = bisect_left(states, True, key=is_off)  # a trace that has left the trie stays away
@@ -90,7 +99,7 @@ def late_path_of(batch: FlushJob, leaves: list[int], types: list[Any]) -> LazyPa
     entered = _slabs.types_of([batch.values[i] for i in leaves])
 
     def content() -> tuple[list[Any], list[Any], list[Any]]:
-        found: list[Any] = [None] * n  # stays so for what steps made that were left out
+        found: list[Any] = [None] * n  # None remains for results of steps that were left out
         for step in states:
             if step.many:
                 found[step.first : step.first + step.n_out] = step.outs
@@ -115,9 +124,10 @@ class DeferredBackward:
         self.spent: set[int] = set()  # regions that a pass has gone through
 
     def pass_on(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> bool:
-        """Push gradients of the flush's results back to what it read; False if nodes are needed.
+        """Push gradients of the flush's results back to its leaves; False if nodes are needed.
 
-        seeds: gradients by id     owner: the `Pass`
+        owner: the `Pass`
+        seeds: the gradients of the results, by id
         """
         execution = self.execution
         arrays = {i: _hot.ensure(_hot.value_of(g)) for i, g in seeds.items()}
@@ -157,13 +167,13 @@ class DeferredBackward:
         return any(has_hooks(leaf) for leaf in leaves if leaf is not None)
 
     def too_few(self, reached: set[int]) -> bool:
-        """Whether a pass concerns so few members of the groups that single nodes are quicker."""
+        """Whether a pass reaches so few members of the groups that single nodes are quicker."""
         return not self.spent and 8 * len(reached) < self.execution.n_reached
 
     def resolve(self, segment: Segment) -> None:
-        """Compute once more, node by node, what the segment has to keep for its nodes.
+        """Compute the path again, node by node, so that the segment keeps what its nodes read.
 
-        Raises GraphError if a pass has gone through a part of it.
+        Raises GraphError if a pass has gone through a part of the flush.
         """
         if self.spent:
             raise GraphError(FREED)
@@ -177,9 +187,10 @@ class DeferredBackward:
 
 
 def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> None:
-    """Compute a segment's path node by node, so that it keeps what its nodes need.
+    """Compute a segment's path node by node, so that the segment keeps what its nodes need.
 
-    values: of the path, of which leaves have data     roots: those that a pass may begin with
+    values: the values of the path, of which the leaves have data
+    roots: the values that a pass may begin with
     """
     path = segment.structure
     for i in roots:
@@ -191,20 +202,23 @@ def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> No
 
 
 class ParameterGradients:
-    """What one pass over several flushes has found so far for leaves and parameters."""
+    """The gradients of leaves and parameters that one pass over several flushes has found."""
 
     def __init__(self, pending: dict[int, dict[int, Any]]) -> None:
-        """pending: gradients that segments have from elsewhere, by negative serial and id"""
+        """pending: gradients that came to segments before, by negative serial and id"""
         self.account = Account(pending) if config.settings.verify else None
         self.tails: dict[Any, Any] = {}
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, type, array, own]
-        self.sums: dict[int, Any] = {}  # gradients of earlier flushes' results that are its own
+        self.sums: dict[int, Any] = {}  # gradients of earlier flushes' results, of its own
 
     def put_off(self, execution: Any, ends: set[int]) -> None:
-        """Take over what the gradients of parameters read.  ends: the values that have some"""
+        """Take over the arrays that the gradients of parameters read.
+
+        ends: the values that have gradients
+        """
         values, root = execution.values, execution.root
         for (node, template, shared), (_, slabs, targets, numbers) in execution.tails.items():
-            # What is not from outside belongs to this flush alone.
+            # Shared operands that the flush made belong to this flush alone, hence the execution.
             known = tuple([values[at] if execution.is_outside(at) else execution for at in shared])
             key = (node, template, tuple(map(id, known)))
             found = [values[at] if int(root[at]) in ends else None for at in targets]
@@ -229,26 +243,28 @@ class ParameterGradients:
     ) -> None:
         """Put off gradients of parameters, the first of their kind: `Left.push` adds more rows.
 
-        key: `Backward.name`, and the ids of `known`: values that are the same for all members
-        arrays: what they read, of one run
+        key: `Backward.name`, and the ids of `known`
+        arrays: the arrays that these gradients read, of one run
+        targets: the parameters
+        known: the operands that are the same for all members
         """
         slabs = [[array] for array in arrays]
         self.tails[key] = template, slabs, targets, numbers, tuple(known)
 
     def add(self, value: Value, g: Any) -> None:
-        """Add to the gradient of a leaf."""
+        """Add an array to the gradient of a leaf."""
         have = self.totals.get(id(value.leaf))
         if have is None:
             self.totals[id(value.leaf)] = [value.leaf, value.type, g, False]
         elif have[3]:
             np.add(have[2], g, out=have[2])
-        else:  # the first may be part of something else
+        else:  # the first array may be part of another array, so that adding in place is no option
             have[2:] = [np.asarray(have[2] + g), True]
 
     def hand_on(self, owner: Any, value: Value, g: Any, at: int | None = None) -> None:
-        """Add to the gradient of a result of an earlier flush: at once, nothing is recorded.
+        """Add g to the gradient of a result of an earlier flush, at once: no op is recorded.
 
-        at: number of the element that g begins with; None if it is all of them
+        at: number of the element that g begins with; None if g covers all elements
         """
         segment = value.segment
         if segment is None:
@@ -273,7 +289,7 @@ class ParameterGradients:
                 self.sums[id(mine)] = mine
 
     def close(self) -> list[tuple[Any, Any]]:
-        """(leaf, gradient) of all leaves."""
+        """Compute the put-off gradients; return (leaf, gradient) for each leaf."""
         for template, slabs, targets, numbers, _ in self.tails.values():
             for value, g in zip(targets, run_tail(template, slabs, numbers), strict=True):
                 if value is not None:
@@ -287,7 +303,7 @@ class ParameterGradients:
 
 
 def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
-    """The gradients of parameters, over the rows of all groups that put them off."""
+    """Return the gradients of parameters, over the rows of all groups that put them off."""
     arrays, sizes = _slabs.gather_tail(
         slabs, template.border_grows, template.border_keeps, one_behind_the_other
     )
@@ -305,7 +321,10 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
 
 
 def one_behind_the_other(slab: list[Any], kept: Any) -> Any:
-    """The rows of several flushes as one array.  kept: dims of each that are no rows."""
+    """Return the rows of several flushes as one array.
+
+    kept: how many of the last dims are no rows
+    """
     each = [x.buffer if type(x) is Value else x for x in slab]
     if kept is not None:
         each = [x.reshape(flat(x.shape, kept)) for x in each]
@@ -313,7 +332,7 @@ def one_behind_the_other(slab: list[Any], kept: Any) -> Any:
 
 
 def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
-    """The types of what the gradients of parameters read."""
+    """Return the types of the arrays that the gradients of parameters read."""
     return [
         x.type if type(x) is Value else _hot.intern_type(x.shape, t.dtype, t.device)
         for x, t in zip(arrays, template.tail_types, strict=True)
@@ -321,9 +340,9 @@ def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
 
 
 def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[Any]) -> Any:
-    """Machine code that makes these gradients in memory of their own; None if there is none.
+    """Return a kernel that makes a tail's gradients in their own memory; None if none is ready.
 
-    key: what it is known by, among `tails`
+    key: the kernel's key in `template.tails`
     """
     known = template.tails
     found = kernel_if_ready(template.tail, tail_types(template, arrays), numbers)
@@ -338,9 +357,9 @@ def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[A
 
 
 def apart_from(arrays: list[Any], g: Any) -> Any:
-    """A gradient in memory of its own, not in that of the arrays it was made from.
+    """Return the gradient, copied if it lies in the memory of the arrays it was made from.
 
-    These may be memory of the flush, which another pass through it writes to.
+    These arrays may be memory of the flush, which another pass through the flush overwrites.
     """
     for array in arrays:
         if type(array) is np.ndarray and np.may_share_memory(array, g):

@@ -1,8 +1,8 @@
 """Sums of rows by index, over flat operands: runs of unlike lengths then go together.
 
-The gradient of an embedding adds a row for each index, in whatever shape the indices came.  Put off
-to the end of a pass it is one sum, of all rows by all indices, if nothing else depends on how many
-there were in a run.
+The gradient of an embedding adds a row for each index, whatever the shape of the indices.  If the
+gradient is put off to the end of a pass, one sum can add all rows by all indices.  The sum is
+possible if nothing else depends on how many indices each run had.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ from wend.core import _hot
 from wend.core.graph import Node, live_nodes
 from wend.ops.reshapes import Reshaping
 
-#: By value: how many of its last dims stay; those before them become one.
+#: By value: how many of its last dims stay; all dims before these become one dim.
 Kept = dict[int, int]
-KEPT = (1, 0)  # of the operands of a sum of rows
+KEPT = (1, 0)  # for the two operands of a sum of rows: rows, indices
 
 
 def flattened(
     nodes: list[Node], outputs: list[int], shape_at: Any, typed: Any
 ) -> tuple[list[Node], Kept]:
-    """The nodes with sums of rows over flat operands, without those that make such operands.
+    """Return the nodes with sums of rows over flat operands, and the values that are flat.
 
-    outputs: of the nodes, which have no others     shape_at: gives extents as expressions
-    typed: gives the program of a sum over its operands, flat
+    Nodes that only reshaped the operands of such sums are left out.
+
+    outputs: all outputs of the nodes
+    shape_at: returns the extents of a value as expressions
+    typed: returns the program of a sum over its flat operands
     """
     producers = {o: node for node in nodes for o in node.outputs}
     kept: Kept = {}
@@ -46,7 +49,7 @@ def flattened(
 
 
 def origin(i: int, producers: dict[int, Node], shape_at: Any, n: int) -> int:
-    """The value that this one shows in another shape, of the same last n dims."""
+    """Return the value that value i is a reshape of, with the same last n dims."""
     row = shape_at(i)[len(shape_at(i)) - n :]
     at = i
     while at in producers and isinstance(producers[at].prim, Reshaping):
@@ -58,17 +61,17 @@ def origin(i: int, producers: dict[int, Node], shape_at: Any, n: int) -> int:
 
 
 def flat(dims: tuple[int, ...], n: int | None) -> tuple[int, ...]:
-    """Extents, of which the last n stay (None: all, as they are)."""
+    """Return the extents with all dims but the last n made one; unchanged if n is None."""
     at = len(dims) - (len(dims) if n is None else n)
     return dims if n is None else (math.prod(dims[:at]), *dims[at:])
 
 
 def flat_type(type_: Any, n: int | None) -> Any:
-    """The type of a value of which n dims are kept."""
+    """Return the type with all dims but the last n made one."""
     return _hot.intern_type(flat(type_.dims, n), type_.dtype, type_.device)
 
 
 def row_of(array: Any, n: int | None) -> tuple[int, ...]:
-    """The extents of a row of an array: what all runs that go together have in common."""
+    """Return the extents of a row of an array: runs that go together have rows of one size."""
     dims: tuple[int, ...] = getattr(array, "shape", ())
     return flat(dims, n)[1:]

@@ -1,8 +1,9 @@
-"""What a group of regions runs: its structure as functions forward and backward, made once.
+"""Templates: the structure of a region as a forward and a backward function, made once.
 
-The functions are plans like those of paths: the reference runs them until machine code is there.
-Gradients of leaves that are the same for all members are put off: what they read is kept, group by
-group, and they are computed once, over the rows of all groups.
+A group of regions of one structure runs the functions of its template.  The functions are plans
+like the plans of paths: the reference executor runs them until machine code is there.  Gradients
+of leaves that are the same for all members are put off.  The arrays that these gradients read are
+kept, group by group; the gradients are then computed once, over the rows of all groups.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ Ids = dict[int, int]
 
 
 class TemplateFunction:
-    """Some values of a path as a plan: called with the arrays of its operands, it gives theirs.
+    """A plan for some values of a path: called with the operands' arrays, gives the values' arrays.
 
-    types, numbers: of the operands and run-time args, once, as an example
+    types: example types of the operands
+    numbers: example run-time args
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class TemplateFunction:
         self.rows = [(extents(path.shapes, i), dtype_of(path.shapes[i])) for i in made]
         self.sized = sorted({k for exprs, _ in self.rows for e in exprs for k in args_in(e)})
         self.known: dict[Any, list[Any]] = {}
-        #: Types and numbers of the last run, and what is bound to them: see `run_at_once`.
+        #: Types and numbers of the last run, and the kernel bound to them: see `run_at_once`.
         self.last: list[Any] | None = None
         self.plan: Any = None
         if not made:
@@ -62,8 +64,8 @@ class TemplateFunction:
         self.plan = TieredExecutor().plan(own, frozenset(names.values()), _NONE)
 
     def made_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
-        """The types of what the plan makes."""
-        # Regions that only differ by a slice's bounds, say, share a template.
+        """Return the types of the values that the plan makes."""
+        # Numbers are in the key: regions that only differ by a slice's bounds share a template.
         key = (*types, *[numbers[k] for k in self.sized])
         found = self.known.get(key)
         if found is None:
@@ -83,7 +85,7 @@ class TemplateFunction:
     def run_at_once(
         self, arrays: list[Any], types: list[Any], numbers: list[Any]
     ) -> list[Any] | None:
-        """The outputs by machine code that is ready; None if the plan has to run."""
+        """Return the outputs, by machine code that is ready; None if the plan has to run."""
         try:
             return run_at_once(self, arrays, types, numbers)
         except Exception as fault:
@@ -91,7 +93,10 @@ class TemplateFunction:
             return None
 
     def __call__(self, arrays: list[Any], types: list[Any], numbers: list[Any]) -> list[Any]:
-        """The arrays of the outputs, for arrays or held values (None for what is not used)."""
+        """Return the arrays of the outputs.
+
+        arrays: arrays or held values of the operands; None for operands that are not used
+        """
         found = None if self.plan is None else self.run_at_once(arrays, types, numbers)
         if found is None:
             table = arrays
@@ -108,7 +113,7 @@ class TemplateFunction:
 
 
 def renamed(node: Node, names: Ids) -> Node:
-    """A node with other ids."""
+    """Return the node with its ids replaced by `names`."""
     return Node(
         node.prim,
         node.program,
@@ -120,13 +125,13 @@ def renamed(node: Node, names: Ids) -> Node:
 
 
 def settle(path: PathGraph) -> None:
-    """Note where the nodes of a path are."""
+    """Note how many nodes a path has, and which node makes each value."""
     path.n_nodes = len(path.nodes)
     path.producer = {o: k for k, node in enumerate(path.nodes) for o in node.outputs}
 
 
 def expanded(graph: Graph, types: list[Any], n_args: int) -> tuple[PathGraph, list[Any]]:
-    """A graph as a path over operands of these types; and its outputs there."""
+    """Return a graph as a path over operands of these types, and the ids of its outputs there."""
     path = PathGraph([], [], [])
     path.types = list(types)
     expander = Expander(0, path.shapes)
@@ -138,7 +143,7 @@ def expanded(graph: Graph, types: list[Any], n_args: int) -> tuple[PathGraph, li
 
 
 def read_by(producers: dict[int, Node], value: int) -> set[int]:
-    """The operands of a region that gradients of a value of it flow to."""
+    """Return the operands of a region that gradients of the value flow to."""
     seen, stack = {value}, [value]
     while stack:
         node = producers.get(stack.pop())
@@ -150,7 +155,7 @@ def read_by(producers: dict[int, Node], value: int) -> set[int]:
 
 
 def region_path(nodes: list[Any], types: list[Any]) -> tuple[PathGraph, list[int]]:
-    """The ops of a region as a path over operands of these types; and the ids of its values."""
+    """Return the ops of a region as a path over operands of these types, and its values' ids."""
     path = PathGraph([], [], [])
     path.types = list(types)
     expander = Expander(0, path.shapes)
@@ -185,7 +190,7 @@ def region_path(nodes: list[Any], types: list[Any]) -> tuple[PathGraph, list[int
 def guards_of(
     program: Any, ins: tuple[int, ...], args: Any, expander: Expander, n: int
 ) -> tuple[Any, ...]:
-    """What a composite asked of extents, as `PathGraph.asked` has it: over n operands of a path."""
+    """Return a composite's guards on extents, over n operands of a path: see `PathGraph.asked`."""
 
     def dim_of(k: int, axis: int) -> Expr:
         i = ins[k]
@@ -201,7 +206,7 @@ def guards_of(
 
 
 def placed(program: Any, ins: tuple[int, ...], args: Any, expander: Expander) -> list[Any]:
-    """(extents, dtype) of a primitive's results, over the extents of a path's operands."""
+    """Return (extents, dtype) of a primitive's results, over the extents of a path's operands."""
 
     def dim_of(k: int, axis: int) -> Expr:
         i = ins[k]
@@ -216,7 +221,7 @@ def placed(program: Any, ins: tuple[int, ...], args: Any, expander: Expander) ->
 def stacked(
     path: PathGraph, outputs: list[int], flags: list[bool], n: int, numbers: list[Any]
 ) -> tuple[PathGraph, list[Any], list[Any]]:
-    """A region's path over a leading dim of n of the flagged operands: (path, outputs, types)."""
+    """Return (path, outputs, types) of a region whose flagged operands have a leading dim of n."""
     types = path.types
     lifted = [
         _hot.intern_type((n, *t.dims), t.dtype, t.device) if on else t
@@ -241,10 +246,14 @@ def stacked(
 class Template:
     """A region's structure, for operands of certain kinds.
 
-    types      of its operands, once; those that `grows` flags have a row, or a place in a stack,
-               for each member
-    exported   the values of the region that are read outside of it
-    given      which of those can have a gradient     needs: which operands want one
+    types      example types of the operands
+    grows      by operand: whether it has a row, or a place in a stack, for each member
+    exported   the values of the region that are read outside of the region
+    given      by exported value: whether it can have a gradient
+    needs      by operand: whether a gradient of the operand is wanted
+    targets    the operands whose gradients are computed group by group
+    late       the operands whose gradients are put off until all groups have run
+    border     the values that the put-off gradients read
     """
 
     def __init__(
@@ -256,9 +265,11 @@ class Template:
         grad: bool,
         at_once: bool = True,
     ) -> None:
-        """lift: how many members are stacked, 0 for none.
+        """Make the functions of a region.
 
-        at_once: False if the backward functions are those of `seeded` templates
+        lift: how many members are stacked; 0 for none
+        mask: bit k is set if value k of the region is read outside of the region
+        at_once: False if only the templates that `seeded` returns have backward functions
         """
         nodes = ops_of(node)
         self.numbers: list[Any] = [a for op in nodes for a in op.args]
@@ -273,7 +284,7 @@ class Template:
         path.same = [k for k, on in enumerate(self.grows) if on]
         self.types = list(types)
         flows = [op.grad for op in nodes for _ in range(op.n_out)]
-        # A result may be an operand as it is.
+        # Ids >= 0 are operands: a result may be an operand as it is.
         dtypes = [types[i].dtype if i >= 0 else dtype_of(path.shapes[i]) for i in results]
         self.given = tuple(
             [
@@ -283,8 +294,8 @@ class Template:
         )
         roles = roles_of(nodes)
         self.needs = tuple([grad and bool(role & 1) for role in roles])
-        #: Per exported value that can have a gradient, the operands that this one flows to; and
-        #: whether all of them have the same.
+        #: Per exported value that can have a gradient, the operands that this gradient flows to.
+        #: `even` is true if all these values have the same operands.
         self.flows = {
             k: frozenset(i for i in reads[k] if self.needs[i])
             for k, on in zip(self.exported, self.given, strict=True)
@@ -318,9 +329,9 @@ class Template:
                 self.divide()
 
     def seeded(self, on: frozenset[int]) -> Template:
-        """The same structure, whose backward function begins with some of its results.
+        """Return the same structure with a backward function that begins at some results only.
 
-        on: numbers of values of the region, of those that are `exported` and `given`
+        on: numbers of these results in the region; each is `exported` and `given`
         """
         found = self.variants.get(on)
         if found is not None:
@@ -334,7 +345,10 @@ class Template:
         return found
 
     def divide(self) -> None:
-        """Divide the gradient's graph: what runs per group, and what can wait for all groups."""
+        """Divide the gradient's graph into a part per group, and a tail that runs once.
+
+        The tail computes gradients of parameters, over the rows of all groups.
+        """
         body, results, may_wait = self.body
         given = (*self.given, *[False] * (len(results) - len(self.given)))
         graph = gradient_graph(body, results, self.needs, given)
@@ -369,7 +383,7 @@ class Template:
         else:
             now, border = targets, []
         self.targets = now
-        #: Of the border, what the backward function makes.
+        #: The values of the border that the backward function makes.
         self.carried = [i for i in border if i < 0]
         wanted: list[Any] = [outputs[k] for k in now] + self.carried
         n = len(self.types) + self.n_results
@@ -385,9 +399,12 @@ class Template:
     def flattened(
         self, path: PathGraph, nodes: list[Node], outputs: list[int], types: list[Any]
     ) -> tuple[list[Node], Kept]:
-        """As `flat_rows.flattened`, where no other node asks how many rows a run has."""
+        """Return the nodes with flat sums of rows, and the flat values: see `flat_rows.flattened`.
+
+        Returns the nodes unchanged if any node depends on the number of rows of a single run.
+        """
         body, results, _ = self.body
-        # Operands of the gradient behind the region's own: results, and gradients of some.
+        # The gradient's operands: the region's own, then results, then gradients of given results.
         shown = [*results, *[i for i, on in zip(results, self.given, strict=False) if on]]
         n = len(self.types)
 
@@ -408,17 +425,20 @@ class Template:
         return nodes, {}
 
     def gradient_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
-        """The types of the gradient's operands: operands, results, gradients of results."""
+        """Return the types of the gradient's operands: operands, results, gradients of results."""
         results = self.forward.out_types(types, numbers)
         seeds = [t for t, on in zip(results, self.given, strict=False) if on]
         return [*types, *results, *seeds]
 
     def widened(self, types: list[Any], n: int) -> list[Any]:
-        """The types of operands of n rows."""
+        """Return the types of the operands for n rows."""
         return [with_rows(t, n) if on else t for t, on in zip(types, self.grows, strict=True)]
 
     def which_grow(self, path: PathGraph, ids: list[int], types: list[Any]) -> list[bool] | None:
-        """Which of these values have a row per member; None if one depends on them otherwise."""
+        """Return which values have a row per member.
+
+        None if a value depends on the number of members in another way.
+        """
         n = (
             next(t.dims[0] for t, on in zip(self.types, self.grows, strict=True) if on)
             if True in self.grows
@@ -442,7 +462,7 @@ class Template:
 
 
 def more(n: int) -> int:
-    """Another number of rows than n."""
+    """Return a number of rows that differs from n: tells which dims depend on that number."""
     return 2 * n + 1
 
 
@@ -455,7 +475,10 @@ def tail_of(
     numbers: list[Any],
     kept: Kept,
 ) -> TemplateFunction:
-    """The nodes as a function of the border.  types: of the border, flat where `kept` says so"""
+    """Return the nodes as a function of the border.
+
+    types: the types of the border's values, flat for the values in `kept`
+    """
     places = {i: k for k, i in enumerate(border)}
     made = list(dict.fromkeys(o for node in nodes for o in node.outputs))
     names = {**places, **{o: -1 - k for k, o in enumerate(made)}}
@@ -507,7 +530,7 @@ def tail_of(
 
 
 def asked_of(path: PathGraph) -> list[tuple[Any, ...]]:
-    """What composites asked of extents, over those of the path's operands."""
+    """Return the guards of composites, as expressions over the extents of the path's operands."""
     found = []
     for guards, ins, shifts, args in path.asked:
 
@@ -521,7 +544,7 @@ def asked_of(path: PathGraph) -> list[tuple[Any, ...]]:
 
 
 def type_at(path: PathGraph, i: int, types: list[Any], numbers: list[Any]) -> Any:
-    """The type of a value."""
+    """Return the type of value i."""
     if i >= 0:
         return types[i]
     shape = tuple([_hot.evaluate(e, types, numbers) for e in extents(path.shapes, i)])
@@ -529,7 +552,7 @@ def type_at(path: PathGraph, i: int, types: list[Any], numbers: list[Any]) -> An
 
 
 def unseen(path: PathGraph, nodes: list[Node], border: list[int], kept: Kept) -> list[int]:
-    """Operands whose extents nodes depend on, and which the border does not show."""
+    """Return the operands whose extents the nodes read, and no value of the border shows."""
     known = {e for i in border for _, e in shown_by(path, i, kept)}
     found: list[int] = []
     stack: list[Any] = [e for node in nodes for e in node.args]
@@ -547,14 +570,14 @@ def unseen(path: PathGraph, nodes: list[Node], border: list[int], kept: Kept) ->
 
 
 def shape_at(path: PathGraph, i: int) -> tuple[Expr, ...]:
-    """Extents of a value as expressions."""
+    """Return the extents of a value as expressions."""
     if i >= 0:
         return tuple([(0, i, axis) for axis in range(len(path.types[i].dims))])
     return extents(path.shapes, i)
 
 
 def shown_by(path: PathGraph, i: int, kept: Kept) -> list[tuple[int, Expr]]:
-    """Extents of a value of the border, by axis: of one that is flat, those that stay."""
+    """Return (axis, extent) pairs of a value of the border; of a flat value, the kept dims only."""
     shape = shape_at(path, i)
     if i not in kept:
         return list(enumerate(shape))
@@ -562,7 +585,7 @@ def shown_by(path: PathGraph, i: int, kept: Kept) -> list[tuple[int, Expr]]:
 
 
 def roles_of(nodes: list[Any]) -> list[int]:
-    """Per operand from outside its gradient role."""
+    """Return the gradient role of each operand from outside: see `_grouper.Grouper.role`."""
     found: dict[int, int] = {}
     for op in nodes:
         for ref, kind, type_ in zip(op.refs, op.kinds, op.types, strict=True):
