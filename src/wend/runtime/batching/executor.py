@@ -1,10 +1,10 @@
-"""Runs what is pending off the trie by groups of regions, forward and backward.
+"""Runs pending ops off the trie by groups of regions, forward and backward.
 
-A flush of structure that does not come back is sorted natively (see `_grouper`).  Each group then
-gathers the rows that it reads from outside, and runs its structure's functions once.  A backward
-pass over what is pending runs at once, group by group in reverse: no node is looked at in Python.
-What is not covered here (writes in place, users' functions, a graph that is kept) is left to
-others: `Unsuited` is raised before anything has been changed.
+Native code sorts the ops of a flush whose structure does not come back (see `_grouper`).  Each
+group then gathers the rows that it reads from outside, and runs its structure's functions once.  A
+backward pass over pending ops runs at once, group by group in reverse, without nodes in Python.
+Other executors run writes in place, users' functions and graphs that are kept: `Unsuited` is raised
+for these before anything has been changed.
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ from wend.runtime.batching.slabs import SMALL, Unsuited
 from wend.runtime.verify.flushes import check_gradients
 from wend.transforms.hooks import retaining
 
-#: A path of so many ops is run by groups when it is met for the first time, as if off the trie.
+#: A path of at least so many ops is run by groups the first time, as if off the trie.
 LONG = 200
-#: Backward passes that flushes are to do: (execution, seeds, what it finds), by the id of the
-#: values of the flush, and how many these were. While one waits for its turn, another thread or
-#: fiber may come first, or record more.
+#: Backward passes that flushes are to run, by the id of the flush's list of values: (number of
+#: values, (execution, seeds, list for the gradients)).  The number is compared, because another
+#: thread or fiber may record more ops before the flush runs.
 _ASKED: dict[int, Any] = {}
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
-    """As `run_backward`, with all that is pending in memory: nothing of it is garbage before."""
+    """Run `run_backward` without garbage collection: all pending ops are in use until its end."""
     with CollectionPaused():
         return run_backward(trace, seeds)
 
 
 def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
-    """Compute what is pending and the gradients that flow from the seeds (slot of `grad`).
+    """Compute the pending ops and the gradients that flow from the seeds (slot of `grad`).
 
-    seeds: gradients (None for ones) by index.  Returns (value from outside, gradient) pairs; None
-    if nothing was done, because another executor has to run this.
+    Returns (value from outside, gradient) pairs; None if nothing was done, because another
+    executor has to run this pass.
+
+    seeds: gradients by index; None for a gradient of ones
     """
     if trace.eager or not allowed() or not once_only(trace.state, trace.states):
         return None
@@ -66,12 +68,12 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
     number = id(values)
     _ASKED[number] = len(values), (execution, given, found)
     trace.live, trace.n_live = live, len(values)
-    del batch, values, execution  # the flush lets go of what is in memory for it alone
+    del batch, values, execution  # so that the flush can free what only the flush still needs
     try:
         _hot.flush(trace)
     finally:
         asked = _ASKED.get(number)
-        if asked is not None and asked[1][2] is found:  # not another list's, of the same address
+        if asked is not None and asked[1][2] is found:  # a new list may have got the same address
             _ASKED.pop(number, None)
     if not found:
         return None
@@ -84,7 +86,11 @@ def open_among(values: list[Value], live: list[int]) -> list[int]:
 
 
 def execution_of(batch: FlushJob, read: Sequence[int]) -> Execution:
-    """What computes the values that are read, and more if it can.  Raises Unsuited."""
+    """Return an execution of the whole flush, or else of the steps that the read values need.
+
+    read: the values that are read
+    Raises Unsuited if another executor has to run the flush.
+    """
     try:
         return sorted_out(batch)
     except Unsuited:
@@ -95,9 +101,9 @@ def execution_of(batch: FlushJob, read: Sequence[int]) -> Execution:
 
 
 def without_unread_steps(batch: FlushJob, read: Sequence[int]) -> FlushJob | None:
-    """A flush without the steps of backward passes whose gradients nobody has or reads any more.
+    """Return the flush without steps of backward passes whose gradients nobody reads.
 
-    None if there are none.  What reads such gradients, and is not read, goes as well.
+    Ops whose results nobody reads are left out, too.  Returns None if there are no such steps.
     """
     used, kept, found = set(read), [], False
     for k in range(len(batch.states) - 1, -1, -1):
@@ -124,7 +130,10 @@ def without_unread_steps(batch: FlushJob, read: Sequence[int]) -> FlushJob | Non
 
 
 def sorted_out(batch: FlushJob) -> Execution:
-    """Regions, or single ops where regions do not come back.  Raises Unsuited."""
+    """Return an execution by regions, or by single ops where regions do not come back.
+
+    Raises Unsuited if another executor has to run the flush.
+    """
     if BOOK.begin():
         try:
             return Execution(batch)
@@ -137,21 +146,21 @@ def sorted_out(batch: FlushJob) -> Execution:
 
 
 def once_only(state: Any, states: list[Any]) -> bool:
-    """Whether a path may never come back: one off the trie, and a long one that is new there.
+    """Whether a path may never come back: a path off the trie, or a long path new on the trie.
 
-    To find out how to run a path by itself takes far longer than running it by groups, once.
+    Planning how to run a path by itself takes far longer than running the path by groups, once.
     """
     return state is None or (state.passed == 0 and len(states) >= LONG)
 
 
 def allowed() -> bool:
-    """Whether work may be batched, in an order that depends on what else there is."""
+    """Whether the settings allow batching, whose order of sums depends on what else is pending."""
     settings = config.settings
     return settings.autobatch and not settings.deterministic
 
 
 def why_not(batch: FlushJob, live: list[int]) -> str:
-    """Why a flush is not for groups; "" if it may be."""
+    """Return why a flush must not run by groups; "" if the flush may."""
     if not allowed():
         return "work is not batched under these settings"
     if not once_only(batch.state, batch.states):
@@ -160,9 +169,10 @@ def why_not(batch: FlushJob, live: list[int]) -> str:
 
 
 def run_regions(batch: FlushJob, live: list[int]) -> str:
-    """Compute the live values of a flush by groups; why another executor has to, or "".
+    """Compute the live values of a flush by groups.
 
-    Where groups have failed, `batch.fault` says why: an error of an op has no line yet.
+    Returns why another executor has to run the flush, or "".  If groups have failed, the error is
+    in `batch.fault`: the error of an op does not name the op's line yet.
     """
     whole = batch
     reason = why_not(batch, live)
@@ -213,13 +223,13 @@ def run_regions(batch: FlushJob, live: list[int]) -> str:
             if is_interrupt(fault):
                 raise
             whole.fault = fault
-            for i in live:  # who takes over computes them with what a backward pass needs
+            for i in live:  # the next executor also computes what a backward pass needs
                 values[i].buffer = values[i].segment = None
             return f"it failed: {type(fault).__name__}"
 
 
 def follow_settings() -> None:
-    """Tell the core whether more work should wait so that it runs together."""
+    """Tell the core whether ops should wait for more ops, so that they run together."""
     _hot.set_autobatch(config.settings.autobatch)
 
 

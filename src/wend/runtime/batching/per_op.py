@@ -1,9 +1,9 @@
-"""Runs what never repeats op by op, on addresses: of such programs only single ops come back.
+"""Runs programs op by op, on addresses, if not even their regions come back from flush to flush.
 
-Where not even regions are alike from flush to flush, each op is a region of its own, of which the
-structure is known.  Its forward and backward functions are bound once (a `Cell`); a flush is then a
-native loop over cells in the order of recording, and its backward pass one in reverse order.  What
-has no machine code (yet) is run by `Forward.run` and `Execution.back` in between.
+In such programs only single ops come back, so that each op is a region of its own.  The forward and
+backward functions of an op are bound once, as a `Cell`.  A flush is then a native loop over cells
+in the order of recording, and its backward pass is a loop in reverse order.  Between cells,
+`Forward.run` and `Execution.back` run the ops that have no machine code (yet).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from wend.runtime.native import _launch_select
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
-#: Operands, results, and what the backward pass makes, of an op that is run on addresses.
+#: Most operands, results and backward results together, of an op that is run on addresses.
 MOST_ENTRIES = 64
-#: Bytes for their addresses; before them is a word for that of the arena.
+#: Bytes of the table of their addresses; the word before the table is the arena's address.
 TABLE = aligned(8 * MOST_ENTRIES)
 _NOTHING: AbstractContextManager[Any] = nullcontext()
 
@@ -43,11 +43,11 @@ class PerOpExecution(Execution):
     book = SINGLES
 
     def quiet(self) -> AbstractContextManager[Any]:
-        """Of most flushes nothing is run by NumPy; what is takes care of itself."""
+        """Return a context that does nothing: `run_other` silences the warnings of NumPy itself."""
         return _NOTHING
 
     def forward(self) -> None:
-        """Compute what is marked."""
+        """Compute the marked values."""
         sorter = self.sorter
         self.ops = ops = _launch.Singles(
             self.values, _launch.address_of(self.words), self.n_steps, sorter.pool_at()
@@ -57,14 +57,18 @@ class PerOpExecution(Execution):
         self.cleared: list[tuple[int, int]] = []
         start = self.piece(ALIGNMENT + TABLE + space, gradients if self.with_gradients else 0)
         ops.begin(start + ALIGNMENT + TABLE, space, start + ALIGNMENT)
-        self.others: dict[int, Any] = {}  # what the loop has left
+        self.others: dict[int, Any] = {}  # the ops that the native loop has left, as groups
         n = len(sorter.nodes)
         g = ops.forward(0, sorter.needed)
         while g < n:
             g = ops.forward(self.run_other(g), sorter.needed)
 
     def piece(self, space: int, cleared: int) -> int:
-        """Address of memory for some bytes, and some more that are 0."""
+        """Return the address of new memory.
+
+        space: bytes at its start, with any content
+        cleared: bytes behind these that are set to 0
+        """
         address = int(self.room.take(space + cleared))
         _slabs.set_zero(address + space, cleared)
         if cleared:
@@ -73,9 +77,10 @@ class PerOpExecution(Execution):
 
     @np.errstate(all="ignore")
     def run_other(self, g: int) -> int:
-        """Run an op that has no cell, or make it one if that can be; returns where to go on.
+        """Make a cell for op g if that is possible, or run the op without a cell.
 
-        An op whose kernel noted a failure is run here too, and raises.
+        Returns the op to go on with: g itself if it has a cell now.  An op whose kernel noted a
+        failure is run here too, and raises.
         """
         sorter = self.sorter
         node = sorter.nodes[g]
@@ -105,7 +110,10 @@ class PerOpExecution(Execution):
         return g + 1
 
     def backward(self, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
-        """Gradients of values from outside, for those of the roots (None for ones)."""
+        """Return (index, gradient) of values from outside.
+
+        seeds: the gradients of the roots by index; None for a gradient of ones
+        """
         self.push_through(seeds, self.sorter.reached)
         if self.tails:
             with np.errstate(all="ignore"):
@@ -114,7 +122,10 @@ class PerOpExecution(Execution):
         return self.sums()
 
     def push_through(self, seeds: dict[int, Any], reached: list[bool]) -> None:
-        """Run the backward functions of some ops.  Raises Unsuited."""
+        """Run the backward functions of the ops that `reached` marks.
+
+        Raises Unsuited if the gradient of an op has no machine code.
+        """
         for i, seed in seeds.items():
             self.add_seed(i, seed)
         ops, ask = self.ops, self.make_leaf_gradient
@@ -133,7 +144,7 @@ class PerOpExecution(Execution):
                         self.back(group)
 
     def push_again(self, seeds: dict[int, Any], reached: set[int]) -> None:
-        """As `push_through`, perhaps not for the first time."""
+        """Run `push_through` over the ops in `reached`, perhaps not for the first time."""
         if self.passed:
             for address, size in self.cleared:
                 _slabs.set_zero(address, size)
@@ -144,45 +155,45 @@ class PerOpExecution(Execution):
     def backward_again(
         self, seeds: dict[int, Any], reached: set[int], ends: set[int], ledger: Any
     ) -> list[tuple[int, Any]] | None:
-        """As that of `Execution`; None if a kernel could not be run."""
+        """Run `Execution.backward_again`; return None if a gradient has no machine code."""
         try:
             return super().backward_again(seeds, reached, ends, ledger)
         except Unsuited:
             return None
 
     def check_gradients(self) -> None:
-        """Raises Unsuited if a later backward pass would add gradients of a type that it cannot."""
+        """Raises Unsuited if a later backward pass would add gradients of a type not supported."""
         for value in self.values:
             if value.requires_grad:
                 is_wide(value.type.dtype.numpy)
 
     def leave_open(self, wanted: list[int]) -> None:
-        """Let a later backward pass find the way on from here."""
+        """Leave a segment that a later backward pass can go through."""
         super().leave_open(wanted)
-        self.ops.values = self.values  # no longer those that lead here
+        self.ops.values = self.values  # the old values refer to this execution: no cycle
 
     def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
-        """What says later what its ops were, and which one makes a value (`report.Noted`)."""
+        """Return functions that list the ops, and which op makes each value (`report.Noted`)."""
         return partial(summary_of, self.sorter), partial(owners_of, self.sorter)
 
 
 def summary_of(sorter: Any) -> list[Any]:
-    """The ops of a flush as groups of one (`report.Noted`)."""
+    """Return the ops of a flush as groups of one member (`report.Noted`)."""
     return [(sorter.nodes[g], 1, 1, True, sorter.made_of(g)[0]) for g in needed_of(sorter)]
 
 
 def owners_of(sorter: Any) -> dict[int, int]:
-    """Which of the groups of `summary_of` makes a value."""
+    """Return by value the number of the group of `summary_of` that makes the value."""
     return {i: k for k, g in enumerate(needed_of(sorter)) for i in sorter.made_of(g)}
 
 
 def needed_of(sorter: Any) -> list[int]:
-    """The ops of a flush that were run."""
+    """Return the numbers of the ops of a flush that were run."""
     return [g for g, on in enumerate(sorter.needed) if on]
 
 
 def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> Any:
-    """What runs ops of a node on addresses; None if a part of it is no machine code."""
+    """Return a `Cell` that runs ops of a node on addresses; None if a part has no machine code."""
     forward, backward = template.forward, template.backward
     if node.n_out != 1 or template.exported != [0] or template.late:
         return None
@@ -228,10 +239,10 @@ def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> A
 
 
 class BoundFunction:
-    """A function bound to types.  Raises NoMachineCode if a part of it is no machine code."""
+    """A function bound to types.  Raises NoMachineCode if a part of it has no machine code."""
 
     def __init__(self, function: Any, types: list[Any], numbers: list[Any], n: int) -> None:
-        """n: how many values there are before what it makes"""
+        """n: how many values come before the values that the function makes"""
         self.frame: Any = None
         self.made: tuple[int, ...] = ()
         self.numbers: tuple[Any, ...] = ()
@@ -266,12 +277,12 @@ class BoundFunction:
                 self.arena_bytes = frame.arena_bytes
 
 
-#: Of no function.
+#: A stand-in for an op without a backward function.
 NO_BOUND = BoundFunction(None, [], [], 0)
 
 
 def plain_words(frame: Any, made: Sequence[int], numbers: Sequence[Any]) -> list[int]:
-    """What `_launch.run_plain` reads: a run of a frame on operands that are not packed."""
+    """Return the words that `_launch.run_plain` reads: for operands that are not packed."""
     sources = [(-1, 0), *[(i, 0) for i in (*frame.leaves, *made)]]
     places = dict(enumerate(sources))
     words = [(at, bits_of(number) if kind == 2 else int(number)) for at, number, kind in numbers]
@@ -294,12 +305,15 @@ def plain_words(frame: Any, made: Sequence[int], numbers: Sequence[Any]) -> list
 
 
 def bits_of(number: float) -> int:
-    """A float64 as a word."""
+    """Return the bits of a float64 as an int64."""
     return int(np.float64(number).view(np.int64))
 
 
 def shown(frame: Any) -> list[tuple[int, Any]]:
-    """(value, how it lies in another) of results that have no array of their own."""
+    """Return (value, the row that locates it) for results that have no array of their own.
+
+    The row is as in `frame.shows`: the array that holds the result, and the result's place there.
+    """
     made, _, _, lies = _launch.sources()
     return [
         (i, frame.shows[k] if source == lies else (source, k, True, None, None, 0, None))
@@ -309,7 +323,10 @@ def shown(frame: Any) -> list[tuple[int, Any]]:
 
 
 def copied(frame: Any, found: Any, value: int, show: Any) -> list[int]:
-    """What `_launch.copy_views` reads of a dense copy."""
+    """Return the words that `_launch.copy_views` reads to make a dense copy of a result.
+
+    Raises NoMachineCode if the result is all of an array, or lies in another kind of array.
+    """
     made, leaf, _, _ = _launch.sources()
     source, k, whole, shape, dtype, offset, strides = show
     if source not in (made, leaf) or whole:
@@ -321,7 +338,7 @@ def copied(frame: Any, found: Any, value: int, show: Any) -> list[int]:
 
 
 def is_settled(plan: Any) -> bool:
-    """Whether there is machine code, or nothing to compute, or never will be."""
+    """Whether a plan has machine code or will never have any; also true if there is no plan."""
     return (
         plan is None
         or getattr(plan, "compiled", None) is not None

@@ -1,7 +1,8 @@
-"""Flushes of which a few ops can only be run by another executor, and the others by regions.
+"""Flushes in two parts: a few ops that cannot run by regions, and all other ops.
 
-The first step of a program initialises its parameters, in place.  These ops and what they depend on
-are run as a flush of their own; its results enter the rest, which is run by regions, from outside.
+For example, the first step of a program initialises its parameters in place.  These ops and the ops
+that they depend on are run as a flush of their own, the first part.  The results of the first part
+enter the rest from outside, and the rest is run by regions.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from wend.transforms.hooks import retaining
 
 _grouper: Any = _grouper_select.select()
 _PLAIN, _LEAF, _NODE, _INFERENCE = range(4)  # kinds of leaves, as `LeafPrimitive.grad`
-#: One of so many ops at most may be in the first part.
+#: At most one of so many ops may be in the first part.
 RARE = 4
 
 
 def first_part(batch: FlushJob) -> set[int]:
-    """Positions of the ops to be run first, leaves not among them; empty if it is all one part."""
+    """Return the positions of the ops in the first part, without leaves; empty for no split."""
     states = batch.states
     if len(states) < executor.LONG or batch.extra is not None or retaining():
         return set()
@@ -45,7 +46,8 @@ def first_part(batch: FlushJob) -> set[int]:
         prim = state.prim
         if k in found or type(prim) is LeafPrimitive:
             continue
-        # Users' functions stay in their place; whose results a failure takes, only one plan knows.
+        # Users' functions keep their place in the order.  If an op fails, only a plan of the whole
+        # flush knows which results are lost.
         known = isinstance(state.prim, PrimitiveBase)
         if not known or prim.calls_user or prim.fallible:
             return set()
@@ -53,7 +55,7 @@ def first_part(batch: FlushJob) -> set[int]:
         unsuited += [made_by[i] for i in state.operand_indices()]
     if RARE * len(found) > len(states):
         return set()
-    # What they overwrite in place from outside, nobody may read after them.
+    # No op of the rest may read a value from outside that the first part overwrites in place.
     read = {i for k, s in enumerate(states) if k not in found for i in s.operand_indices()}
     for k in begin:
         for i in states[k].operand_indices():
@@ -74,7 +76,7 @@ def _is_unsuited(state: Any) -> bool:
 
 
 def run_in_parts(batch: FlushJob, live: list[int]) -> str:
-    """Compute the live values of a flush in two parts; why that does not help, or ""."""
+    """Compute the live values of a flush in two parts; return why there is no split, or ""."""
     chosen = first_part(batch)
     if not chosen:
         return "it has no few ops that keep the others from groups"
@@ -118,7 +120,10 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
-    """As `executor.backward_at_once`; what has two parts is computed before, at least."""
+    """Run `executor.backward_at_once`; if that returns None, flush a trace of two parts.
+
+    Returns (value from outside, gradient) pairs, or None if no gradients were computed.
+    """
     found = executor.backward_at_once(trace, seeds)
     if found is None and trace.n and not trace.eager:
         batch = FlushJob(
@@ -130,14 +135,14 @@ def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]]
 
 
 def run_grouped(batch: FlushJob, live: list[int]) -> None:
-    """Compute the live values of a part op by op, or by groups of ops."""
+    """Compute the live values of a part by groups of ops, or op by op."""
     values, wanted = batch.values, frozenset(live)
     roots = frozenset(i for i in wanted if values[i].requires_grad and values[i].leaf is None)
     GroupedPlan(PathGraph(batch.states, values, batch.args), wanted, roots).run(batch)
 
 
 def leaf_record(value: Any, i: int) -> Record:
-    """The step by which a value of the first part enters the rest, under its number."""
+    """Return the step by which value i of the first part enters the rest, with number i."""
     kind = _PLAIN
     if value.requires_grad:
         kind = _NODE if value.leaf is None else _LEAF
