@@ -1,4 +1,4 @@
-"""A flush off the trie, run by groups: forward, and what comes of it.
+"""The forward pass of a flush off the trie, run by groups, and the segment that the flush leaves.
 
 Each group gathers the rows that it reads from outside, and runs its structure's functions once.
 """
@@ -41,13 +41,13 @@ from wend.transforms.history import note_history
 _grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
-#: A region of which a flush has one is run like those that there are more of, by native code, if it
-#: reads no more than so many bytes: these are copied.
+#: Most bytes that the only region of a structure in a flush may read, if it is run by native code
+#: as a stack of one: the operands have to be copied for that.
 MOST_COPIED = 1 << 14
 
 
 class Forward:
-    """One flush: what is computed in it, and what it leaves to others."""
+    """One flush run by groups: computes values, and leaves a segment for a later backward pass."""
 
     book = BOOK
 
@@ -61,12 +61,12 @@ class Forward:
         self.region = words[:n]
         self.root, self.offset = words[2 * n : 3 * n], words[3 * n : 4 * n]
         self.data, self.gradients = words[4 * n : 5 * n], words[5 * n : 6 * n]
-        self.held: dict[int, Any] = {}  # arrays of values that have one of their own
-        self.kept: list[Any] = []  # what addresses lead to
+        self.held: dict[int, Any] = {}  # by value, the array of a value that has its own array
+        self.kept: list[Any] = []  # arrays kept alive because only addresses refer to them
         self.groups: list[Any] = []
-        self.totals: dict[int, list[Any]] = {}  # gradients of leaves, to be added up
+        self.totals: dict[int, list[Any]] = {}  # by leaf, gradients that are to be added up
         self.tails: dict[Any, Any] = {}
-        self.passed = False  # whether a pass has left gradients in memory
+        self.passed = False  # whether a backward pass has left gradients in memory
         self.n_reached = 0
         self.with_gradients = False  # whether a backward pass follows
         self.room = SlabAllocator()
@@ -85,31 +85,38 @@ class Forward:
             self.data[i] = address
 
     def mark(self, wanted: list[int], roots: list[int]) -> None:
-        """Say what is to be computed: these values, and what backward from the roots reads."""
+        """Mark the values to compute: the wanted ones, and those that a backward pass reads.
+
+        roots: the values that the backward pass begins at
+        """
         self.sorter.mark((*wanted, *roots), roots)
         self.with_gradients = bool(roots)
 
     def quiet(self) -> AbstractContextManager[Any]:
-        """Where NumPy does not warn of infinities."""
+        """Return a context in which NumPy does not warn of infinities."""
         return np.errstate(all="ignore")
 
     def forward(self) -> None:
-        """Compute what is marked."""
+        """Compute the marked values."""
         order = self.sorter.order(self.book.flushes // TERM)
         _slabs.run_groups(self, self.sorter, self.groups, order, is_wide)
 
     def family_of(self, group: Any, other: Family | None, rows: int, most: int) -> Family | None:
-        """What runs groups of this kind on addresses; None if there is no machine code for it.
+        """Return a `Family` that runs groups of this kind on addresses.
 
-        other: what runs groups of this kind that have one row, or those that have more
-        rows: of all groups     most: of one
+        None if there is no machine code, or if reading the operands in place is better.
+
+        group: one group of the kind
+        other: the family for groups of one row if these have more rows, or the reverse
+        rows: number of rows of all groups
+        most: most rows of one group
         """
         node = group.node
         if False not in node.shared or group.n == 0:
             return None
         stacked = node.rows or group.lift
         if stacked and group.alone and rows == group.n:
-            return None  # the only one: it reads all of it where it lies
+            return None  # a single group of one member reads its operands in place
         entry = self.entry_of(group, None) if stacked else self.entry_of_several(group)
         if entry is None:
             return None
@@ -127,9 +134,9 @@ class Forward:
         return Family(self, group, entry, rows, most)
 
     def entry_of_several(self, group: Any) -> GroupRunner | None:
-        """What runs more members like a group's only one, if it may run this one: a stack of one.
+        """Return the runner of stacks, if it may run the group's only member as a stack of one.
 
-        None if there have been no more, or its operands are better read where they lie.
+        None if no stack of this structure has run before, or if the operands are too large to copy.
         """
         node, first = group.node, group.leader
         found: GroupRunner | None = (node.template or {}).get(self.traits_of(group, False))
@@ -140,13 +147,16 @@ class Forward:
         return found if sum(copied) <= MOST_COPIED else None
 
     def traits_of(self, group: Any, few: bool) -> tuple[bool, int, bool]:
-        """What tells a node's entries apart."""
+        """Return the key of a node's runner: (few, mask of values read outside, whether reached).
+
+        few: whether the group has one row, or is not stacked
+        """
         node, first = group.node, group.leader
         mask = node.mask if node.smooth or node.single else self.mask_of(first)
         return few, mask, self.sorter.reached[first]
 
     def types_of(self, group: Any) -> list[Any]:
-        """The types of what a group reads, of all its members together."""
+        """Return the types of a group's operands, of all members together."""
         node, found = group.node, []
         for k, at in enumerate(self.sorter.operands_of(group.leader)):
             type_ = self.values[at].type
@@ -157,9 +167,9 @@ class Forward:
         return found
 
     def entry_of(self, group: Any, types: list[Any] | None) -> GroupRunner:
-        """What runs a group's structure.  A node keeps those it has used, by what tells them apart.
+        """Return the runner of a group's structure; a node keeps its runners by `traits_of`.
 
-        types: see `types_of`, if they are known
+        types: the types from `types_of`, if they are known
         """
         node = group.node
         short = self.traits_of(group, group.n == 1 if group.by_rows else group.lift == 0)
@@ -173,7 +183,7 @@ class Forward:
         return found
 
     def take_snapshots(self) -> None:
-        """Copy what somebody else may write to before the backward pass reads it."""
+        """Copy leaves that may be written to before the backward pass reads them."""
         for i in self.sorter.leaves:
             value = self.values[i]
             if value.extra is not None:
@@ -185,7 +195,7 @@ class Forward:
                 same.buffer, same.requires_grad = array, value.requires_grad
 
     def run(self, group: Any) -> None:
-        """Gather what a group reads and compute its values.  Raises Unsuited if it has no rows."""
+        """Gather a group's operands and compute its values.  Raises Unsuited if it has no rows."""
         if group.n == 0:
             raise Unsuited("a group has no rows")
         sorter, node, members = self.sorter, group.node, (group.at, group.count)
@@ -220,11 +230,11 @@ class Forward:
             self.make_seeds(group, results)
 
     def lay(self, group: Any) -> None:
-        """Lay the operands of a region that joins one behind the other."""
+        """Lay the operands of a join one behind the other."""
         _slabs.lay(group, self.sorter, self.room, self.values, is_wide)
 
     def make_seeds(self, group: Any, results: list[Any]) -> None:
-        """Memory for the gradients of a group's values."""
+        """Make memory for the gradients of a group's values."""
         template = group.template
         group.seeds = []
         for k, on in enumerate(template.given):
@@ -243,15 +253,15 @@ class Forward:
                 )
 
     def mask_of(self, i: int) -> int:
-        """Which values of a region are read outside of it."""
+        """Return the values of region i that are read outside of the region, as bits."""
         return int(self.sorter.mask_of(i))
 
     def address(self, at: int) -> int:
-        """Where a value lies."""
+        """Return the address of a value."""
         return int(self.data[self.root[at]] + self.offset[at])
 
     def array(self, at: int) -> Any:
-        """A value as an array."""
+        """Return a value as an array."""
         base = int(self.root[at])
         array = self.held.get(base)
         if base == at and array is not None:
@@ -262,13 +272,13 @@ class Forward:
         return self.room.view(address, type_.dims, type_.dtype.numpy)
 
     def is_outside(self, at: int) -> bool:
-        """Whether a value has entered the trace."""
+        """Whether a value has entered the trace from outside."""
         return bool(self.region[at] == -1)
 
-    # -- what comes of it ------------------------------------------------------------------
+    # -- results and the segment -----------------------------------------------------------
 
     def told(self) -> tuple[Groups, Callable[[], dict[int, int]]]:
-        """What says later what was grouped, and which group makes a value (`report.Noted`)."""
+        """Return functions that list the groups, and which makes each value (`report.Noted`)."""
         groups, members = _slabs.told(self.groups), self.sorter.sequence.words
         n, m = len(self.region), self.n_steps + 1
         made, starts = self.words[7 * n : 8 * n].copy(), self.words[8 * n + 5 * m :][:m].copy()
@@ -290,21 +300,21 @@ class Forward:
             self.values[i].buffer = array
 
     def copy_of(self, i: int) -> Any:
-        """A value as an array of its own."""
+        """Return a copy of a value as an array of its own."""
         type_ = self.values[i].type
         made = np.empty(type_.dims, type_.dtype.numpy)
         _grouper.copy_bytes(_launch.address_of(made), self.address(i), made.nbytes)
         return made
 
     def leave_spent(self, wanted: list[int]) -> None:
-        """A second backward pass from what is left finds the graph freed."""
+        """Leave a segment that is used up: a second backward pass finds the graph freed."""
         roots = self.open_roots(wanted)
         if roots:
             types: list[Any] = []
             self.leave_segment(roots, late_path_of(self.batch, self.sorter.leaves, types), types)
 
     def leave_open(self, wanted: list[int]) -> None:
-        """Let a later backward pass find the way on from here."""
+        """Leave a segment that a later backward pass can go through."""
         roots = self.open_roots(wanted)
         types = _slabs.types_of(self.values)
         path = lazy_path_of(self.batch, types)
@@ -313,19 +323,20 @@ class Forward:
         path.wait(DeferredBackward(self, roots, {i: values[i] for i in self.sorter.leaves}))
         segment = self.leave_segment(roots, path, types)
         note_history(segment, self.batch)
-        for i in roots:  # they lead here: what they lead to must not lead back
+        for i in roots:  # the roots refer to this execution: referring back would be a cycle
             values[i] = _hot.held(values[i].type, None)
-        del self.batch  # its values lead here as well
+        del self.batch  # the batch's values refer to this execution as well
 
     def open_roots(self, wanted: list[int]) -> list[int]:
-        """Those of the values that a later backward pass may begin with."""
+        """Return the wanted values that a later backward pass may begin with."""
         values = self.values
         return [i for i in wanted if values[i].requires_grad and values[i].leaf is None]
 
     def leave_segment(self, roots: list[int], path: LazyPath, types: list[Any]) -> Any:
-        """Mark the roots, of which there are some, as results of a segment; returns it.
+        """Mark the roots as results of a new segment, and return the segment.
 
-        types: of all values, once the nodes of the path are there
+        roots: at least one value
+        types: gets the types of all values, once the nodes of the path are there
         """
         batch, values = self.batch, self.values
         segment = Segment(_hot.fresh_serial(), path)
@@ -346,7 +357,7 @@ class Forward:
 
 
 def groups_told(groups: list[Any], made: Any, starts: Any) -> list[Any]:
-    """The groups of a flush (`report.Noted`); see `Forward.told`."""
+    """Return the groups of a flush (`report.Noted`); see `Forward.told`."""
     return [
         (node, count, n, alone, int(made[starts[leader]]))
         for node, count, n, alone, leader, _ in groups
@@ -354,7 +365,7 @@ def groups_told(groups: list[Any], made: Any, starts: Any) -> list[Any]:
 
 
 def owners_told(groups: list[Any], members: Any, made: Any, starts: Any) -> dict[int, int]:
-    """Which of the groups makes a value; see `Forward.told`."""
+    """Return by value the number of the group that makes the value; see `Forward.told`."""
     return {
         int(i): k
         for k, (_, count, _, _, _, at) in enumerate(groups)
@@ -364,7 +375,7 @@ def owners_told(groups: list[Any], members: Any, made: Any, starts: Any) -> dict
 
 
 def dense(array: Any) -> Any:
-    """A C-contiguous, aligned array of the same elements (or those of a value)."""
+    """Return the elements of an array or value as a C-contiguous, aligned array."""
     if type(array) is Value:
         array = array.buffer
     if type(array) is np.ndarray and array.flags.c_contiguous and array.flags.aligned:
@@ -373,7 +384,7 @@ def dense(array: Any) -> Any:
 
 
 def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forward) -> Template:
-    """A template, or the one that another node of the same structure has."""
+    """Return the template of a group's structure, shared by all nodes of that structure."""
     node = group.node
     nodes = ops_of(node)
     if group.lift:
@@ -388,7 +399,7 @@ def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forw
 
 
 def structure_key(nodes: list[Any], types: list[Any]) -> Any:
-    """What two regions of one structure have in common, whatever their sizes."""
+    """Return a key that regions of one structure have in common, whatever their sizes."""
     concrete: dict[int, Any] = dict(enumerate(types))
     parts: list[Any] = []
     n = 0

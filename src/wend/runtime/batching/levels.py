@@ -1,9 +1,9 @@
-"""Off the trie: what is pending is sorted into groups of one structure, and run group by group.
+"""Level by level: pending ops off the trie are sorted into groups, and run group by group.
 
-A group holds the ops of one pattern, with operands of the same shapes and the same parameters, at
-the same depth.  Its members do not depend on one another, so that one batched op (by the
-primitive's batching rule) computes them all.  The nodes of a backward pass are nodes like any
-others: they meet in groups of their own.
+A group holds ops at one depth that run the same program, on operands of the same shapes and the
+same parameters.  The members of a group do not depend on one another, so that one batched op (by
+the primitive's batching rule) computes them all.  The nodes of a backward pass are nodes like all
+other nodes, and form groups of their own.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from wend.runtime.numpy_executor.runners import NodeRun, graph_runner
 from wend.transforms import whole as _whole  # noqa: F401  (makes the nodes that are bodies)
 from wend.transforms.batch import batch_graph, batched_rule
 
-#: Below this many members, calling ops (bodies) one by one is quicker than gathering operands.
+#: With fewer members, calling ops (or bodies) one by one is quicker than gathering operands.
 SMALLEST_GROUP = 4
 SMALLEST_GROUP_OF_BODIES = 2
-#: Operands larger than this (bytes) are not copied together.
+#: Larger operands (bytes) are not copied to lie side by side.
 LARGEST_OPERAND = 1 << 18
 
 
@@ -36,15 +36,15 @@ class GroupedPlan(ReferencePlan):
     """One flush of structure that does not come back: run once, group by group."""
 
     def prepare(self, path: PathGraph) -> None:
-        """Find out what is to be done."""
+        """Find the steps to run and the values that are read."""
         super().prepare(path)
         self.parameters = {i for i, _ in path.leaves}
-        self.sizes: list[Any] = []  # what was grouped (`report.Noted`)
+        self.sizes: list[Any] = []  # a row for each group (`report.Noted`)
         self.grouped: list[Any] = []  # the steps of each group
         self.read = {i for step in self.steps for i in step.inputs} | self.wanted | self.saved
 
     def run(self, batch: Any) -> None:
-        """Compute, and note what was grouped."""
+        """Compute the flush, and note the groups for the report."""
         super().run(batch)
         why = why_op_by_op(batch.states)
         owners = partial(owners_of, self.grouped)
@@ -56,11 +56,11 @@ class GroupedPlan(ReferencePlan):
             self.compute_levels(env, types, args)
 
     def compute_levels(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
-        """One level after the other."""
+        """Run all levels in order, without pausing garbage collection."""
         evaluate = _hot.evaluate
 
         def alone(step: Any, numbers: Any) -> None:
-            if step.frees:  # it may write in place
+            if step.frees:  # the step may write in place
                 step.call(env, types, args)
             else:
                 step.run([env[i] for i in step.inputs], numbers, env)
@@ -79,7 +79,7 @@ class GroupedPlan(ReferencePlan):
                     groups[key] = [numbers, step]
             for numbers, *group in groups.values():
                 first = group[0]
-                at = max(first.outputs)  # temporaries, of composites, have negative numbers
+                at = max(first.outputs)  # numbers < 0 are temporaries of composites
                 if at >= 0:
                     self.sizes.append((first.node.prim.name, len(group), 0, False, at))
                     self.grouped.append(group)
@@ -94,7 +94,7 @@ class GroupedPlan(ReferencePlan):
         """Run by groups and one by one; raise DefectError at the first op that differs."""
         alone = list(env)
         self.compute(env, types, args)
-        for step in self.steps:  # in another order now
+        for step in self.steps:  # the order is different now: writing in place is not safe
             step.frees = ()
         super().compute_verified(alone, types, args)
         for step in self.steps:
@@ -106,7 +106,7 @@ class GroupedPlan(ReferencePlan):
                     )
 
     def levels(self) -> list[list[NodeRun]]:
-        """Steps by depth: a step is deeper than all that it depends on."""
+        """Return the steps by depth: a step is deeper than all steps that it depends on."""
         depth: dict[int, int] = {}
         levels: list[list[NodeRun]] = []
         for step in self.steps:
@@ -126,7 +126,7 @@ class GroupedPlan(ReferencePlan):
         return levels
 
     def let_write(self, levels: list[list[NodeRun]]) -> None:
-        """Let steps that write in place have their operand, where they are the last to use it."""
+        """Let a step write in place into its operand, if no other step uses the operand later."""
         needed = set(self.wanted | self.saved)
         for level in reversed(levels):
             users = Counter(i for step in level for i in set(step.inputs))
@@ -136,7 +136,7 @@ class GroupedPlan(ReferencePlan):
             needed.update(users)
 
     def key(self, step: NodeRun, env: list[Any], numbers: list[Any]) -> Any:
-        """What members of a group have in common; None for what is better run alone."""
+        """Return the key that members of a group share; None if the step is better run alone."""
         prim = step.node.prim
         if prim.is_view or not step.inputs or not batches(prim):
             return None
@@ -151,12 +151,12 @@ class GroupedPlan(ReferencePlan):
                     return None
                 parts.append(array.shape)
         if numbers:
-            # The sign of a zero is part of a number, which comparing it does not tell.
+            # 0.0 == -0.0, so that the text of a zero stands for the number.
             parts.append(tuple([x if x or type(x) is int else repr(x) for x in numbers]))
         return tuple(parts)
 
     def run_group(self, group: list[NodeRun], env: list[Any], numbers: list[Any]) -> None:
-        """Gather, run the batched op, hand out the rows."""
+        """Gather the operands, run the batched op, and hand out the rows."""
         first = group[0]
         flags = []
         arrays = []
@@ -189,7 +189,7 @@ class GroupedPlan(ReferencePlan):
                     env[o] = result[row, ...]
 
     def finish(self, batch: Any, env: list[Any]) -> None:
-        """As the reference; rows that outlive the flush do not keep their whole group alive."""
+        """Copy rows that outlive the flush, so that they do not keep their whole group alive."""
         for i in self.wanted:
             row = env[i]
             if type(row) is np.ndarray and row.base is not None and i not in self.saved:
@@ -198,13 +198,13 @@ class GroupedPlan(ReferencePlan):
 
 
 def owners_of(groups: list[list[NodeRun]]) -> dict[int, int]:
-    """Which group makes a value."""
+    """Return by value the number of the group that makes the value."""
     steps = ((k, step) for k, group in enumerate(groups) for step in group)
     return {o: k for k, step in steps for o in step.outputs}
 
 
 def _agree(a: Any, b: Any) -> bool:
-    """Of one type, and equal up to the rounding of sums in another order."""
+    """Whether two arrays have one dtype and are equal up to the rounding of reordered sums."""
     if a.dtype != b.dtype:
         return False
     if a.dtype.kind in "biu":
@@ -216,5 +216,5 @@ def _agree(a: Any, b: Any) -> bool:
 
 
 def batches(prim: Any) -> bool:
-    """Whether many of an op can be run as one."""
+    """Whether many ops of a primitive can be run as one."""
     return prim.batches if isinstance(prim, Body) else prim.batch is not None

@@ -1,4 +1,4 @@
-"""What the last flushes that ran by groups have grouped, gathered and left alone, and why."""
+"""A report of the last flushes that ran by groups: groups, copied operands, and reasons."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from wend.transforms.rows import with_rows
 
 _grouper: Any = _grouper_select.select()
 
-#: Flushes that are remembered, of so many ops together at most: what is kept is freed out of cache.
+#: Most flushes, and most ops of these together, that are remembered: what is kept long is out of
+#: cache when it is freed.
 REMEMBERED, MOST_OPS = 32, 4_000
 
 
-#: Of a flush, or what finds them out when they are asked for.
+#: The groups of a flush, or a function that finds the groups when a report is made.
 Groups = list[Any] | Callable[[], list[Any]]
 
 
 class Noted(NamedTuple):
-    """One flush, as it is remembered; no values are held."""
+    """The record of one flush, which holds no values."""
 
     states: list[Any]
     sites: Any
-    #: (node, or an op's name, or None for all; members, rows, alone, first value)
+    #: (node, or an op's name, or None for all ops; members, rows, alone, first value)
     groups: Groups
-    why: str  # why it ran op by op, if it did
-    owners: Callable[[], dict[int, int]] | None  # which group makes a value
-    steps: list[Any]  # what has `inputs` and `outputs`, if values are not those of the states
+    why: str  # why the flush ran op by op, if it did
+    owners: Callable[[], dict[int, int]] | None  # finds by value the group that makes the value
+    steps: list[Any]  # steps with `inputs` and `outputs`, if their values are not the states'
 
 
 NOTED: deque[tuple[Any, ...]] = deque()  # the fields of a `Noted` each
@@ -49,7 +50,7 @@ def note(
     owners: Callable[[], dict[int, int]] | None = None,
     steps: list[Any] | None = None,
 ) -> None:
-    """Remember a flush; see `Noted`."""
+    """Remember a flush; the parameters are the fields of `Noted`."""
     global _n_noted
     NOTED.append((states, sites, groups, why, owners, steps or []))
     _n_noted += len(states)
@@ -59,7 +60,7 @@ def note(
 
 @dataclass
 class Grouped:
-    """Some ops that ran as one: `members` times the same, on `rows` rows."""
+    """Ops that ran as one: the same ops of `members` members, on `rows` rows together."""
 
     ops: list[str]
     line: str
@@ -67,27 +68,27 @@ class Grouped:
     rows: int
     how: str  # "by rows", "stacked", "once", "alone", "op by op" or "each by its own plan"
     gathered: list[tuple[tuple[int, ...], int]] = field(default_factory=list)  # shape, bytes
-    shared: int = 0  # operands that all members read where they lie
-    why: str = ""  # it was not batched
-    reads: list[int] = field(default_factory=list)  # numbers of the groups whose results it reads
+    shared: int = 0  # number of operands that all members read in place
+    why: str = ""  # why the group was not batched
+    reads: list[int] = field(default_factory=list)  # groups whose results this group reads
 
 
 @dataclass
 class Flushed:
-    """What one flush grouped, in the order in which it ran."""
+    """The groups of one flush, in the order in which they ran."""
 
     n_ops: int
     groups: list[Grouped]
-    why: str = ""  # it ran op by op
+    why: str = ""  # why the flush ran op by op
 
     @property
     def gathered(self) -> int:
-        """Bytes that were copied so that rows lie side by side."""
+        """The number of bytes that were copied so that rows lie side by side."""
         return sum(size for group in self.groups for _, size in group.gathered)
 
 
 def flushed(noted: Noted) -> Flushed:
-    """Everything about a flush."""
+    """Return the report of a flush."""
     listed = noted.groups() if callable(noted.groups) else noted.groups
     states, starts = noted.states, [state.first for state in noted.states]
 
@@ -119,9 +120,12 @@ def flushed(noted: Noted) -> Flushed:
 
 
 def reads_of(noted: Noted, owners: dict[int, int], n: int) -> list[list[int]]:
-    """Per group, of n, whose results it reads, also through views and what else is in no group."""
+    """Return for each of n groups the groups whose results it reads.
+
+    A group also counts as read through views and other ops that are in no group.
+    """
     found: list[set[int]] = [set() for _ in range(n)]
-    behind: dict[int, set[int]] = {}  # of a value of no group
+    behind: dict[int, set[int]] = {}  # by value of no group: the groups that it depends on
     for inputs, outputs in operands(noted):
         sources: set[int] = set()
         for i in inputs:
@@ -135,7 +139,7 @@ def reads_of(noted: Noted, owners: dict[int, int], n: int) -> list[list[int]]:
 
 
 def operands(noted: Noted) -> Iterator[tuple[Iterable[int], Iterable[int]]]:
-    """Operands and results of the ops of a flush, in order."""
+    """Yield (operands, results) of the ops of a flush, in order."""
     for step in noted.steps:
         yield step.inputs, step.outputs
     if not noted.steps:
@@ -144,7 +148,7 @@ def operands(noted: Noted) -> Iterator[tuple[Iterable[int], Iterable[int]]]:
 
 
 def of_region(node: Any, members: int, rows: int, alone: bool, line: str) -> Grouped:
-    """A group of regions that end in one node."""
+    """Return the report of a group of regions that end in one node."""
     ops = ops_of(node)
     found = Grouped([op.prim.name for op in ops], line, members, rows, "by rows")
     for op in ops:
@@ -167,12 +171,12 @@ def of_region(node: Any, members: int, rows: int, alone: bool, line: str) -> Gro
 
 
 def sized(type_: Any) -> tuple[tuple[int, ...], int]:
-    """(shape, bytes) of a type."""
+    """Return (shape, bytes) of a type."""
     return tuple(type_.dims), type_.nbytes
 
 
 def why_alone(node: Any, first: Any) -> str:
-    """Why a region ran by itself."""
+    """Return why a region ran by itself."""
     if not node.single:
         return "nothing like it was ready with it"
     if first.prim.random:
@@ -185,18 +189,18 @@ def why_alone(node: Any, first: Any) -> str:
 
 
 def why_op_by_op(states: list[Any]) -> str:
-    """Why a flush off the trie did not run by regions, as far as its ops tell."""
+    """Return why a flush off the trie did not run by regions, as far as its ops tell."""
     why = why_unsuited(states)
     return why or "hooks or retained gradients need single ops, or most of its structure was new"
 
 
 def why_apart(states: list[Any]) -> str:
-    """Why calls did not run as one, as far as their ops tell."""
+    """Return why calls did not run as one, as far as their ops tell."""
     return why_unsuited(states) or "nothing like it was ready with it, or it did not pay"
 
 
 def why_unsuited(states: list[Any]) -> str:
-    """Which op keeps a flush from being run by regions; "" for none."""
+    """Return which op keeps a flush from being run by regions, and why; "" for none."""
     for state in states:
         if isinstance(state.prim, LeafPrimitive):
             continue

@@ -1,8 +1,9 @@
-"""What regions may look like: decided once per structure, in answer to the sorter's questions.
+"""The rules by which ops form regions, decided once per structure when the native sorter asks.
 
-An op joins the region of its newest operand if it is light, or heavy and the first heavy one there.
-A region goes *by rows* if all of its ops do: then its members' rows are laid one behind the other,
-whatever their numbers.  Other regions are stacked, by batching rules, or run one by one.
+A light op joins the region of its newest operand.  A heavy op joins that region if the region has
+no heavy op yet.  A region goes *by rows* if all its ops do: the rows of its members are then laid
+one behind the other, whatever the numbers of rows.  Any other region is stacked by batching rules,
+or its members run one by one.
 """
 
 from __future__ import annotations
@@ -17,26 +18,27 @@ from wend.transforms.rows import batches, holds_for, is_heavy, is_smooth, row_wi
 
 _grouper: Any = _grouper_select.select()
 
-#: Nodes (offsets, templates) kept; beyond that all are forgotten.
+#: Most nodes (also: offsets) and most templates that are kept; beyond these all are forgotten.
 MOST_NODES = 20_000
 MOST_TEMPLATES = 2048
-#: After so many flushes of new structure, so many are left to others.
+#: After so many flushes of new structure in a row, other executors run the next PAUSE flushes.
 STRIKES = 4
-PAUSE, MOST_PAUSE = 64, 512  # each time twice as many
-#: So many flushes are a term, see `_grouper.GroupNode.mask`: a flush that was cut short leaves
-#: values to the next one that are never read outside again.
+PAUSE, MOST_PAUSE = 64, 512  # each pause is twice as long as the pause before, up to MOST_PAUSE
+#: Flushes in a term, see `_grouper.GroupNode.mask`.  Masks are renewed, because a flush that was
+#: cut short leaves values to the next flush that are never read outside of their region again.
 TERM = 4
-#: Operands larger than this (bytes) are not copied together.
+#: Larger operands (bytes) are not copied to lie side by side.
 LARGEST_OPERAND = 1 << 18
 STACK, ROW, SHARED = 0, 1, 2
 LEAF_GRAD = 1 | 2 | 4
-#: In place of 2 and 4, where an op is the same whoever made its operand: nothing is laid together,
-#: and no gradient waits for others. Every op would be planned for each combination.
+#: The role bit of single ops, in place of 2 and 4: an op is the same wherever its operands come
+#: from, as no rows are gathered and no gradient is put off.  With 2 and 4, each op would be planned
+#: for every combination of roles.
 ANYWHERE = 8
 
 
 def words(n: int) -> Any:
-    """Memory for n words, with anything in them."""
+    """Return uninitialised memory for n words."""
     return np.empty(n, np.int64)
 
 
@@ -47,16 +49,18 @@ class RegionTrie:
     """The trie of regions, as long as regions repeat."""
 
     def __init__(self, most_new: float, most_nodes: int, keeps: bool) -> None:
-        """most_new: of the ops of a flush, if it is to be sorted again     most_nodes: kept
+        """Begin an empty trie.
 
-        keeps: nodes outlast flushes of new structure, and templates their nodes
+        most_new: the largest part of a flush's ops that may be new, if regions are to repeat
+        most_nodes: most nodes that are kept
+        keeps: whether nodes outlast flushes of new structure, and templates outlast their nodes
         """
         self.most_new, self.most_nodes, self.keeps = most_new, most_nodes, keeps
-        #: What the nodes of single ops run on addresses; None where that is not possible.
+        #: By node of a single op, its `Cell`; None if the op cannot run on addresses.
         self.cells: dict[Any, Any] = {}
-        self.flushes = 0  # that were sorted
-        self.strikes = 0  # flushes, one after another, in which most was new
-        self.pause = 0  # flushes to be left to others
+        self.flushes = 0  # number of flushes that were sorted
+        self.strikes = 0  # number of flushes in a row in which most structure was new
+        self.pause = 0  # number of flushes that other executors are still to run
         self.next_pause = PAUSE
         self.templates: dict[Any, Any] = {}  # by structure, whatever the sizes
         self.clear()
@@ -72,7 +76,7 @@ class RegionTrie:
         _grouper.PLACES.clear()
 
     def begin(self) -> bool:
-        """Before a flush is sorted; whether it is worth it."""
+        """Prepare for sorting a flush; return whether sorting is worth the time."""
         if self.pause > 0:
             self.pause -= 1
             return False
@@ -86,10 +90,14 @@ class RegionTrie:
         return True
 
     def learn(self, fresh: int, ops: int, on_trie: bool) -> bool:
-        """After sorting so many ops, so many of which had no node; whether to go on.
+        """Note how much of a sorted flush was new; return whether to run the flush by regions.
 
-        What is made for a structure pays when the structure comes back, in this flush or later.
-        A path on the trie has a plan of its own if it comes back: for it, only this flush counts.
+        A template pays when its structure comes back, in this flush or later.  A path on the trie
+        gets a plan of its own if the path comes back: only this flush counts for such a path.
+
+        fresh: the number of ops that had no node
+        ops: the number of ops in the flush
+        on_trie: whether the flush is a path on the trie
         """
         if fresh < self.most_new * ops:
             self.strikes = 0
@@ -109,13 +117,13 @@ class RegionTrie:
 
 
 BOOK = RegionTrie(1 / 3, MOST_NODES, False)
-#: Of flushes of which not even the regions come back: there each op is a region (see `alone`).
-#: It is there that sizes count: a node holds argument blocks.
+#: The trie for flushes whose regions do not come back: each op is a region there.  Its nodes are
+#: few, because a node holds argument blocks.
 SINGLES = RegionTrie(1 / 8, 500, True)
 
 
 def code(prim: Any, state: Any) -> int:
-    """What an op is, before its operands are looked at."""
+    """Return the region code of an op: its class, as far as the operands do not matter."""
     if prim.donates or prim.labels_leaf or prim.calls_user or not hasattr(prim, "params"):
         return int(_grouper.UNSUITED)
     if prim.is_composite and any(
@@ -132,7 +140,10 @@ def code(prim: Any, state: Any) -> int:
 
 
 def offset(key: tuple[Any, ...]) -> int:
-    """Where a view of some rows begins, in bytes; -1 if it is not to be taken for one."""
+    """Return the byte where a view of leading rows begins; -1 if the op is no such dense view.
+
+    key: (primitive, type of the operand, args)
+    """
     prim, type_, args = key
     found = -1
     if len(type_.dims) >= 2 and prim.is_differentiable:
@@ -154,7 +165,13 @@ def child(
     values: list[Any],
     args: list[Any],
 ) -> Any:
-    """The node of an op behind others; one that says it does not join is a node too."""
+    """Return the node of an op behind the node `parent`.
+
+    An op that does not join the region has a node, too, whose `joins` is False.
+
+    ins: the op's operands
+    target: the region
+    """
     prim, program = state.prim, state.program
     types = [values[i].type for i in ins]
     operands = {at: k for k, at in enumerate(sorter.operands_of(target))}
@@ -173,7 +190,8 @@ def child(
     heavy = is_heavy(prim, program)
     begins = parent.parent is None
     single = parent is SINGLES.root
-    # What is made of nothing differs by its numbers; what is done with it need not.
+    # Regions that begin without operands differ by their numbers; the ops behind them need not,
+    # and so do not join.
     joins = begins or not ((heavy and parent.heavy) or parent.n_operands == 0)
     rows: tuple[bool, ...] | None = None
     if not single and (begins or parent.rows):
@@ -230,14 +248,17 @@ def find_rows(
     prim: Any, types: list[Any], refs: list[int], roles: list[int], args: list[Any], n: int,
     outs: list[Any],
 ) -> tuple[bool, ...] | None:  # fmt: skip
-    """Which operands go row by row; None if the op does not.  n: rows of the region, or -1."""
+    """Return which operands go row by row; None if the op does not go by rows.
+
+    n: number of rows of the region, or -1 at the beginning of a region
+    """
     if any(len(t.dims) == 0 or t.dims[0] == 0 for t in outs):
         return None
     if n < 0:
         n = outs[0].dims[0]
     if any(t.dims[0] != n for t in outs):
         return None
-    # A parameter of as many rows is more likely the same for all.
+    # A parameter with n rows, too, is more likely shared by all members: try that first.
     for parameters in (False, True):
         rows = tuple(
             [
@@ -260,7 +281,7 @@ def find_rows(
 
 
 def too_large(types: list[Any], ins: list[int], sorter: Any, values: list[Any]) -> bool:
-    """Whether an operand is better not copied."""
+    """Whether an operand is too large to be copied next to those of other members."""
     return any(
         t.nbytes > LARGEST_OPERAND and sorter.role(i, values[i]) != LEAF_GRAD
         for t, i in zip(types, ins, strict=True)
@@ -268,7 +289,7 @@ def too_large(types: list[Any], ins: list[int], sorter: Any, values: list[Any]) 
 
 
 def ops_of(node: Any) -> list[Any]:
-    """The nodes of a region, in order."""
+    """Return the nodes of a region, in order."""
     found = []
     while node.parent is not None:
         found.append(node)
