@@ -241,7 +241,7 @@ class ParameterGradients:
         numbers: list[Any],
         known: list[Value],
     ) -> None:
-        """Put off gradients of parameters, the first of their kind: `Left.push` adds more rows.
+        """Put off gradients of parameters, the first of their kind: `SavedLanes.push` adds rows.
 
         key: `Backward.name`, and the ids of `known`
         arrays: the arrays that these gradients read, of one run

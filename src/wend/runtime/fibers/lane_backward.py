@@ -1,10 +1,10 @@
-"""The backward pass of lanes that ran as one (see `lanes`): as one, too.
+"""The backward pass of lanes that ran as one (see `lanes`), which is run as one, too.
 
-Each run leaves one segment for all of its lanes; value i of lane r has the number
-r * stride + i there, whichever of the paths that ran as one the lane took.  Gradients between
-the runs of different flushes are rows added to rows: nothing is recorded for them.  Those of
-parameters are put off, and computed once over the rows of all flushes.  Passes that need single
-nodes get them: the paths of all lanes, one behind the other.
+Each run leaves one segment for all of its lanes.  In the segment, value i of lane r has the number
+r * stride + i, whatever path the lane took.  Gradients between the runs of different flushes are
+rows added to rows, without recording ops.  Gradients of parameters are put off, and computed once
+over the rows of all flushes.  For passes that need single nodes, the nodes are made from the paths
+of all lanes, one behind the other.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ _slabs: Any = _slabs_select.select()
 
 
 class Backward:
-    """How gradients flow back from some of the results, for any number of lanes."""
+    """The backward function of a `LaneBatch` from some of its results, for any number of lanes."""
 
     def __init__(self, weave: LaneBatch, seeded: frozenset[int]) -> None:
-        """seeded: numbers of the results"""
+        """seeded: numbers of the results that gradients flow back from"""
         self.template = weave.template.seeded(seeded)
         self.seeds = [k for k in weave.given if k in seeded]
-        #: What `Left.hand_back` is told of the gradients that it finds.
+        #: The (operand, whether float64) of each gradient, for `SavedLanes.hand_back`.
         self.targets = tuple([(k, weave.wide(k)) for k in self.template.targets])
         self.calls: dict[int, list[Any]] = {}
-        self.name: Any = None  # of what waits for other flushes, see `ParameterGradients.wait_for`
-        #: Nodes that a pass from these results uses up.
+        self.name: Any = None  # the key of put-off gradients, see `ParameterGradients.wait_for`
+        #: The nodes that a pass from these results uses up.
         self.nodes = reached_nodes(weave, seeded)
         #: By result, whether a gradient of 0 for it gives gradients of 0.
         self.smooth = {k: self.is_smooth(weave, k) for k in self.seeds}
 
     def is_smooth(self, weave: LaneBatch, k: int) -> bool:
-        """See `smooth`."""
+        """Whether a gradient of 0 for result k gives gradients of 0: see `smooth`."""
         ops = ops_of(weave.node)
         nodes = reached_nodes(weave, frozenset([k]))
         return all(is_smooth(ops[at].prim, weave.programs[at]) for at in nodes)
 
     def bound_to(self, weave: LaneBatch, n: int) -> list[Any]:
-        """[types of all that it reads, machine code if it is there] for n lanes."""
+        """Return [types of the backward function's operands, kernel or None] for n lanes."""
         found = self.calls.get(n)
         template = self.template
         function = template.backward
@@ -74,7 +74,12 @@ class Backward:
         return found
 
     def compute(self, read: list[Any], types: list[Any], numbers: list[Any], kernel: Any) -> Any:
-        """The arrays that the backward function makes."""
+        """Return the arrays that the backward function makes.
+
+        read: its operands
+        types: the types of its operands
+        kernel: machine code, or None
+        """
         found = None
         if kernel is not None:
             try:
@@ -88,9 +93,11 @@ class Backward:
         return found
 
     def find_name(self, kept: list[Any], numbers: list[Any]) -> None:
-        """What only flushes with like rows of what gradients of parameters read have in common.
+        """Set `name`: flushes of one name put off gradients of parameters together.
 
         One template serves all sizes and numbers, but only rows of one size go together.
+
+        kept: the arrays that gradients of parameters read
         """
         sizes = tuple(map(row_of, kept, self.template.border_keeps))
         # Keys compare exact bits, hence as text.
@@ -98,7 +105,7 @@ class Backward:
 
 
 def reached_nodes(weave: LaneBatch, seeded: frozenset[int]) -> frozenset[int]:
-    """Which ops gradients of these values flow through."""
+    """Return the numbers of the ops that gradients of the seeded values flow through."""
     found: set[int] = set()
     needed = set(seeded)
     first = weave.node.n_values
@@ -113,7 +120,7 @@ def reached_nodes(weave: LaneBatch, seeded: frozenset[int]) -> frozenset[int]:
 
 
 class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
-    """What the lanes of one run leave for the backward pass (`PathGraph.later`).
+    """The values that the lanes of one run keep for the backward pass (`PathGraph.later`).
 
     Results go by their local numbers (`Pattern.locals`), values of a lane by their indices.
     """
@@ -122,11 +129,14 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
     spent_in: dict[int, set[int]]
 
     def note_depth(self, segment: Segment, batch: FlushJob) -> None:
-        """Warn of a history that grows through flushes whose backward pass has run."""
+        """Warn of a history that grows through flushes whose backward pass has run already."""
         note_history(segment, batch)
 
     def accept_apart(self, owner: Any, r: int, i: int, k: int, g: Any) -> None:
-        """Add to the gradient of value i of lane r: of result k, or (-1) of what a view shows."""
+        """Add g to the gradient of value i of lane r.
+
+        k: the number of the value if it is a result; -1 if it is a view, whose leaf gets g
+        """
         if k < 0:
             value, at = self.shown(i, r)
             self.give(owner, value, g, at)
@@ -137,11 +147,11 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
         self.marks[k][r] = 1
 
     def new_ledger(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> ParameterGradients:
-        """Of a pass that comes by a run of lanes for the first time."""
+        """Return the ledger of a pass that reaches a run of lanes for the first time."""
         return ParameterGradients(owner.pending | {-segment.serial: seeds})
 
     def check_in(self, owner: Any, segment: Segment) -> None:
-        """Have the gradients that have come noted, and what the reference makes of them."""
+        """Note the gradients that came here, and a shadow that computes them by the reference."""
         values, seeds = {}, {}
         stride = self.stride
         for r, pattern, _, leaves in lanes_of(self.parts, self.leaves):
@@ -156,12 +166,15 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
         owner.ledger.account.pass_by(segment, shadow, seeds, values)
 
     def unravel(self, segment: Segment, seeds: dict[int, Any]) -> None:
-        """Let single nodes be passed."""
+        """Hand the collected gradients to single nodes, and let these run the pass."""
         self.give_back(seeds)
         self.resolve(segment)
 
     def pass_in_parts(self, owner: Any, segment: Segment) -> None:
-        """Push gradients back, where not all lanes go on alike, or some have been passed."""
+        """Push gradients back if lanes have gradients of different results, or some are used up.
+
+        Raises GraphError if a pass has gone through nodes that this pass needs.
+        """
         parts = self.ways()
         for _, reached, known in parts:
             if not self.spent.isdisjoint(known.nodes) or any(
@@ -176,10 +189,10 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
                 self.use_up(segment, known.nodes, reached)
 
     def ways(self) -> list[tuple[Any, Any, Backward]]:
-        """The lanes that gradients have come to, by how they go on.
+        """Return the lanes that gradients have come to, by the results that have gradients.
 
-        (those to run, those of them that gradients have come to, how), None for all lanes:
-        others may be computed with zeros, where that gives zeros
+        Each row is (lanes to run, lanes with gradients among these, `Backward`); None stands for
+        all lanes.  Lanes without gradients may run with zeros if that gives gradients of 0.
         """
         marks = self.marks
         if not marks:
@@ -196,7 +209,7 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
         return [(rows, rows, self.backward(seeded)) for seeded, rows in found.items()]
 
     def backward(self, seeded: frozenset[int]) -> Backward:
-        """How gradients flow back from these results."""
+        """Return the `Backward` from these results, made once per `LaneBatch`."""
         found: Backward | None = self.weave.backward.get(seeded)
         if found is None:
             with CollectionPaused():
@@ -204,7 +217,7 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
         return found
 
     def give_back(self, seeds: dict[int, Any]) -> None:
-        """Gradients as handles, by number."""
+        """Add the collected gradients to `seeds`, as handles by number, and forget them here."""
         stride = self.stride
         lanes = list(lanes_of(self.parts, self.leaves))
         for k, marks in self.marks.items():
@@ -221,7 +234,10 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
         self.forget()
 
     def use_up(self, segment: Segment, nodes: frozenset[int], rows: list[int] | None) -> None:
-        """A second pass through these nodes of some lanes, or all, finds them gone."""
+        """Note that a pass has used up these nodes: a second pass raises an error.
+
+        rows: the lanes of the pass; None for all lanes
+        """
         if rows is None or len(rows) == self.n:
             self.spent = self.spent | nodes
         else:
@@ -235,14 +251,18 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
             self.let_go(segment)
 
     def let_go(self, segment: Segment) -> None:
-        """Nothing can be computed from here any more."""
+        """Free the values that only the backward pass needs: all nodes are used up."""
         path = segment.structure
         path.spend()
         segment.types, segment.args = path.numbers_later()
         segment.inputs.slim_down()
 
     def some(self, read: list[Any], rows: list[int], types: list[Any]) -> list[Any]:
-        """Of what the backward function reads, the rows of some lanes.  types: of these"""
+        """Return the rows of some lanes of the backward function's operands.
+
+        read: the operands of all lanes
+        types: the types of the operands of these lanes
+        """
         return [
             x[rows]
             if type(x) is np.ndarray and t.dims[:1] == (len(rows),) and x.shape != t.dims
@@ -253,10 +273,11 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
     def hand_on(
         self, owner: Any, k: int, g: Any, rows: Any, reached: Any, left: list[Any] | None
     ) -> None:
-        """Add to the gradient of what operand k shows.
+        """Add g to the gradients of the values that operand k was gathered from.
 
-        g: a row for each of the lanes `rows`     reached: see `push`
-        left: what `scatter_rows` has left of it; None if nothing has been done
+        g: a row for each of the lanes `rows`
+        reached: see `push`
+        left: the pieces of g that `scatter_rows` has left; None if `scatter_rows` has not run
         """
         source = self.sources[k]
         if type(source) is not list:
@@ -288,15 +309,15 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
             self.give(owner, v, part, None if n == v.type.nbytes else at)
 
     def give(self, owner: Any, value: Any, g: Any, at: int | None = None) -> None:
-        """Add to the gradient of a value from outside.
+        """Add g to the gradient of a value from outside.
 
-        at: the byte of it that g begins with; None if g is all of it
+        at: the byte of the value where g begins; None if g covers the whole value
         """
         with np.errstate(all="ignore"):
             self.add(owner, value, g, at)
 
     def add(self, owner: Any, value: Value, g: Any, at: int | None) -> None:
-        """As `give`."""
+        """Add g to the gradient of a value from outside: see `give`."""
         segment, leaf = value.segment, value.leaf
         if segment is None and leaf is None:
             return
@@ -318,9 +339,9 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
             owner.come_by(segment)
 
     def resolve(self, segment: Segment) -> None:
-        """Compute once more, node by node, what the segment has to keep for its nodes.
+        """Compute the path again, node by node, so that the segment keeps what its nodes read.
 
-        Raises GraphError if a pass has gone through a part of it.
+        Raises GraphError if a pass has gone through a part of the lanes.
         """
         if self.spent or self.spent_in:
             raise GraphError(FREED)
@@ -338,10 +359,10 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
 
 
 class Paths(LazyPath):
-    """The paths of all lanes of a run, which waits there."""
+    """The paths of all lanes of a run, as one path whose nodes are made when first read."""
 
     def __init__(self, woven: LaneBatchBackward) -> None:
-        # It leads to the run until that is spent; a way back from there would be a cycle.
+        # The path refers to the run until the run is spent; a reference back would be a cycle.
         super().__init__(
             functools.partial(
                 content_of, woven.parts, woven.stride, woven.args, woven.leaves, woven.loose
@@ -350,7 +371,10 @@ class Paths(LazyPath):
         self.wait(woven)
 
     def numbers_later(self) -> tuple[list[Any], list[Any]]:
-        """The types of all values and the run-time args, which are there once the nodes are."""
+        """Return the types of all values and the run-time args.
+
+        The lists are empty until the nodes are made, and are filled then.
+        """
         if "_made" not in self.__dict__:
             return self.types, self.args
         types: list[Any] = []
@@ -364,7 +388,7 @@ def filled(
     types: list[Any],
     args: list[Any],
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """The content of a path, whose types and args are these lists from now on."""
+    """Return the content of a path, with its types and args put into the lists given."""
     states, types[:], args[:] = content()
     return states, types, args
 
@@ -372,7 +396,11 @@ def filled(
 def lanes_of(
     parts: list[tuple[Any, ...]], leaves: list[Value]
 ) -> Iterator[tuple[int, Pattern, list[Any], list[Value]]]:
-    """Number, pattern, types and leaves of each lane.  parts, leaves: see `_slabs.SavedLanes`"""
+    """Yield (number, pattern, types, leaves) of each lane.
+
+    parts: see `_slabs.SavedLanes`
+    leaves: see `_slabs.SavedLanes`
+    """
     for first, end, pattern, at, types in parts:
         n = len(pattern.leaves)
         for r in range(first, end):
@@ -386,7 +414,10 @@ def content_of(
     leaves: list[Value],
     loose: dict[int, list[Any]],
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """The content of the paths of several lanes, one behind the other: see `_slabs.SavedLanes`."""
+    """Return (steps, types, args) of the paths of several lanes, one behind the other.
+
+    The parameters are described in `_slabs.SavedLanes`.
+    """
     found, patterns = [], []
     for r, pattern, types, entered in lanes_of(parts, leaves):
         own = list(types)
@@ -395,13 +426,13 @@ def content_of(
         for i, type_ in zip(pattern.loose, loose.get(r, ()), strict=True):
             own[i] = type_
         found += own
-        found += own[:1] * (stride - len(own))  # of numbers that nothing has
+        found += own[:1] * (stride - len(own))  # any type will do for numbers without a value
         patterns.append(pattern)
     return copies_of(patterns, stride, args), found, flat(args)
 
 
 def flat(rows: list[list[Any]]) -> list[Any]:
-    """What is in several lists."""
+    """Return the elements of several lists as one list."""
     return [x for row in rows for x in row]
 
 
@@ -412,7 +443,7 @@ COPIED = (
 
 
 def copies_of(patterns: list[Pattern], stride: int, args: list[list[Any]]) -> list[Any]:
-    """The steps of the paths of several lanes, one behind the other."""
+    """Return copies of the steps of several lanes' paths, one behind the other."""
     found = []
     at = arg0 = 0
     for pattern, own in zip(patterns, args, strict=True):

@@ -1,14 +1,15 @@
-"""Turns of many fibers, run together: those that took the same path are one batch.
+"""Turns of many fibers, run together: turns that took the same path are one batch.
 
-What a fiber records between two stops is a path of its own, a *lane*, and hangs in the trie as
-any other.  Lanes that end in one state did the same, on operands of the same types: a `LaneBatch`
-runs them as one, the path put over an axis of lanes by the batching rules.  To find it is one
-lookup per lane, whatever the number of ops.  What is the same for all (parameters) is read where
-it lies.
+The ops that a fiber records between two stops are a path in the trie, a *lane*.  Lanes that end in
+one state ran the same ops, on operands of the same types.  A `LaneBatch` (a *weave* in the code)
+runs such lanes as one: the batching rules put the path over an axis of lanes.  Finding the
+`LaneBatch` is one lookup per lane, whatever the number of ops.  Operands that are the same for all
+lanes (parameters) are read in place.
 
-Paths may do the same and differ only in where operands come from: a constant in one is a row of
-an earlier turn's result in the other, or a row that a view shows.  Their patterns are *kin*: they
-have their weaves in common, and their lanes run as one, part by part behind each other.
+Paths may run the same ops and differ only in where operands come from.  A constant in one path may
+be a row of an earlier turn's result in another path, or a row that a view shows.  The `Pattern`s of
+such paths are *kin* and have one `SharedProgram`, with the `LaneBatch`es in common.  Their lanes
+run as one: the lanes of each path, a *part*, lie behind the lanes of the part before.
 """
 
 from __future__ import annotations
@@ -45,15 +46,15 @@ _grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
-#: How often a path must have been taken before: what never comes back is not worth a weave.
+#: How often a path must have been taken before: a rare path is not worth a `LaneBatch`.
 PASSED = 8
-#: What a state keeps its weaves under, among its plans.
+#: The key of a state's `Pattern`s among the plans of the state.
 KEY = "weaves"
-#: The role of a parameter: it is held, requires grad, and is a user's.
+#: The role of a parameter: from outside of the trace (2), requires grad (1), a user's leaf (4).
 PARAMETER = 7
-#: Structures of one kin (by types, sizes, what is shared) that are kept.
+#: Most `LaneBatch`es that a `SharedProgram` keeps, by types, sizes and shared operands.
 MOST_WEAVES = 64
-#: What is larger (bytes) and the same for all lanes of a part is not repeated for each of them.
+#: Larger operands (bytes) that are the same for all lanes of a part are not repeated for each lane.
 MOST_REPEATED = 1 << 12
 
 #: The lanes of one path that run together with others.
@@ -61,10 +62,12 @@ Part = tuple["Pattern", list[FlushJob]]
 
 
 class LaneOperand(_slabs.Source):  # type: ignore[misc]
-    """An operand from outside: a leaf, rows of one that a view shows, or leaves joined by an op.
+    """An operand from outside: a leaf, rows of a leaf that a view shows, or leaves joined by an op.
 
-    What a view shows is an address, and what an op lays one behind the other is copied there.
-    picks: whether it is one of the rows, whose number is an arg
+    Rows that a view shows are read at an address inside of the leaf.  Joined leaves are copied one
+    behind the other into the gathered operand, so that the joining op does not run.
+
+    picks: whether the view shows a single row, whose number is an arg
     """
 
     __slots__ = ()
@@ -78,13 +81,13 @@ class LaneOperand(_slabs.Source):  # type: ignore[misc]
         super().__init__(index, leaves[0], leaves, role, view.prim, view.arg0, n_args, picks)
 
     def place(self, value: Any, args: list[Any]) -> int:
-        """From which byte of a leaf's value the view shows it; -1 if it is not dense."""
+        """Return the byte of a leaf's value at which the view begins; -1 for a view not dense."""
         key = (self.prim, value.type, tuple(args[self.arg0 : self.arg0 + self.n_args]))
         found = _grouper.OFFSETS.get(key)
         return offset(key) if found is None else int(found)
 
     def shown(self, batch: FlushJob) -> Any:
-        """The rows as an array."""
+        """Return the rows that the view shows as an array."""
         value = batch.values[self.leaf]
         if value.extra is not None:
             value = _hot.held(value.type, np.array(value.buffer, order="C"))
@@ -96,9 +99,12 @@ class LaneOperand(_slabs.Source):  # type: ignore[misc]
 
 
 class Pattern(_slabs.Path):  # type: ignore[misc]
-    """A path, and the values of it that are wanted: what its lanes have in common but types.
+    """A path and its wanted values: everything but types that lanes of the path have in common.
 
-    locals     of the values that are made, by index: their numbers in weaves     numbers: back
+    locals     by index of a value that the path makes: the value's number in a `LaneBatch`
+    numbers    by number in a `LaneBatch`: the index of the value
+    entries    the operands from outside
+    suited     whether lanes of the path can run as one
     """
 
     def __init__(self, batch: FlushJob, live: list[int]) -> None:
@@ -108,7 +114,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         self.ops: list[Any] = []
         self.entries: list[LaneOperand] = []
         self.args: list[int] = []  # places of the run-time args that are not part of an address
-        self.views: dict[int, LaneOperand] = {}  # that are wanted, by index
+        self.views: dict[int, LaneOperand] = {}  # the wanted views, by index
         self.locals: dict[int, int] = {}
         self.opens: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.suited = self._read(batch, set(live))
@@ -118,7 +124,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
             self.kin = kin_of(self)
 
     def _read(self, batch: FlushJob, live: set[int]) -> bool:
-        """Sort the steps into operands and ops; False if others have to run them."""
+        """Sort the steps into operands and ops; False if another executor has to run them."""
         leaves: list[int] = []
         roles: dict[int, int] = {}
         views: dict[int, LaneOperand] = {}
@@ -156,22 +162,22 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
             for k in range(state.n_out):
                 self.locals[first + k] = len(self.locals)
         self.numbers = list(self.locals)
-        #: As `locals`, by index; -1 for the others.
+        #: `locals` as a list by index; -1 for values that the path does not make.
         self.number_at = [self.locals.get(i, -1) for i in range(self.stride)]
-        #: The values that are wanted, in the order in which weaves give them.
+        #: The wanted values, in the order in which a `LaneBatch` returns them.
         self.made = [i for i in self.numbers if i in live]
         self.indices = tuple([entry.index for entry in self.entries])
         self.places = {i: k for k, i in enumerate(self.indices)}
         self.leaves = tuple(leaves)
-        #: Views that nothing of the path reads: lanes may differ in their types.
+        #: Views that no op of the path reads: lanes may differ in the types of these views.
         self.loose = tuple([i for i in views if i not in self.places])
         self.roles = tuple([entry.role for entry in self.entries])
-        #: Of the entries, those that may be the same for all.
+        #: By entry, the leaf if the entry is a leaf, which may be the same for all lanes; else -1.
         self.single = tuple(
             [e.leaf if e.prim is None and e.index == e.leaf else -1 for e in self.entries]
         )
-        #: Leaves that gradients may flow to: (index, entry that gathers it, how many this joins,
-        #: which of these it is), or (index, -1, 1, place among the leaves).
+        #: Leaves that gradients may flow to: (index, entry that gathers the leaf, number of leaves
+        #: that the entry joins, place among these), or (index, -1, 1, place among all leaves).
         self.reads: list[tuple[int, int, int, int]] = []
         known: set[int] = set()
         for k, e in enumerate((*self.entries, *self.views.values())):
@@ -182,7 +188,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
                     self.reads.append(
                         (i, k, len(e.leaves), at) if gathered else (i, -1, 1, leaves.index(i))
                     )
-        #: Of each view (view, number of what it shows among the leaves), by index.
+        #: By index of a wanted view: (view, place of the shown leaf among the leaves).
         self.shows = {i: (e, leaves.index(e.leaf)) for i, e in self.views.items()}
         #: The views that a gradient may come to.
         self.open_views = tuple([i for i in self.views if batch.values[i].requires_grad])
@@ -191,9 +197,9 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         return bool(self.made)
 
     def open_from(self, given: tuple[int, ...]) -> tuple[int, ...]:
-        """The values of a lane that a backward pass may begin with, by index.
+        """Return the indices of the values of a lane that a backward pass may begin with.
 
-        given: those of what is made, by number
+        given: the numbers of such values among the made ones; open views are added
         """
         found = self.opens.get(given)
         if found is None:
@@ -201,7 +207,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         return found
 
     def references(self) -> list[tuple[int, ...]]:
-        """The operands of each op: numbers of what is made, or -1 - number of an entry."""
+        """Return the operands of each op: numbers of made values, or -1 - number of an entry."""
         locals_, places = self.locals, self.places
         return [
             tuple([locals_[i] if i in locals_ else -1 - places[i] for i in op.operand_indices()])
@@ -210,31 +216,34 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
 
 
 class SharedProgram:
-    """Patterns that compute the same, wherever their operands come from, and how they are run."""
+    """The `LaneBatch`es of patterns that run the same ops, wherever their operands come from."""
 
     def __init__(self) -> None:
         self.weaves: dict[Any, LaneBatch | None] = {}
-        #: The one asked for before: its key, itself, and its row of `large`.
+        #: The `LaneBatch` of the last call of `weave`: (*its key, the batch, its row of `large`).
         self.last: tuple[Any, ...] = (None, None, None, None, ())
-        self.usual: dict[Any, tuple[bool, ...]] = {}  # what is shared, by signature and roles
-        #: Large operands that are repeated for each lane, by signature and what is shared.
+        self.usual: dict[Any, tuple[bool, ...]] = {}  # shared operands, by signature and roles
+        #: Large operands that are repeated for each lane, by signature and shared operands.
         self.large: dict[Any, list[int]] = {}
 
     def weave(self, signature: Any, parts: list[Part]) -> LaneBatch | None:
-        """How these lanes are run; None if others have to, or each part by itself."""
+        """Return the `LaneBatch` that runs the lanes of these parts as one.
+
+        None if each part has to run by itself, or another executor has to run the lanes.
+        """
         pattern, members = parts[0]
         roles = pattern.roles
         for other, _ in parts[1:]:
             if other.roles != roles:
                 roles = tuple(map(operator.or_, roles, other.roles))
-        if len(parts) == 1 and len(members) == 1:  # all would be the same for all
+        if len(parts) == 1 and len(members) == 1:  # with one lane, every operand would be shared
             shared = self.usual.get((signature, roles))
             if shared is None:
                 flags = zip(pattern.single, roles, strict=True)
                 shared = tuple([at >= 0 and role == PARAMETER for at, role in flags])
         else:
             shared = _slabs.shared_by(parts)
-        last = self.last  # is compared in much less time than a key is hashed
+        last = self.last  # comparing with the last key takes much less time than hashing a key
         known = last[0] == signature and last[1] == roles and last[2] == shared
         large = last[4] if known else self.large_of(signature, shared)
         if large and len(parts) > 1 and repeats_much(large, parts):
@@ -254,7 +263,7 @@ class SharedProgram:
         return found  # type: ignore[return-value]
 
     def large_of(self, signature: Any, shared: tuple[bool, ...]) -> list[int]:
-        """The operands of lanes' own that are large."""
+        """Return the operands that are large, and not shared by the lanes."""
         large = self.large.get((signature, shared))
         if large is None:
             if len(self.large) >= MOST_WEAVES:
@@ -266,7 +275,7 @@ class SharedProgram:
 
 
 def repeats_much(large: list[int], parts: list[Part]) -> bool:
-    """Whether running these parts as one copies much that each of them reads in place."""
+    """Whether running parts as one copies large operands that a part alone would read in place."""
     for part in parts:
         if len(part[1]) > 1:
             own = _slabs.shared_by([part])
@@ -275,15 +284,15 @@ def repeats_much(large: list[int], parts: list[Part]) -> bool:
     return False
 
 
-#: By what their patterns have in common, as long as one of these is there.
+#: The `SharedProgram`s by the key of their patterns, as long as one of these patterns exists.
 KINS: weakref.WeakValueDictionary[Any, SharedProgram] = weakref.WeakValueDictionary()
 
 
 def kin_of(pattern: Pattern) -> SharedProgram:
-    """The patterns that compute the same as this one, on operands of the same kinds.
+    """Return the `SharedProgram` of all patterns with the same ops, on operands of the same kinds.
 
-    A kind tells leaves of users from the rest, and how many values lie behind each other; not
-    whether a gradient is wanted.
+    The kind of an operand says whether it is a user's leaf, and how many leaves it joins.  Whether
+    a gradient is wanted is no part of the kind.
     """
     ops = zip(pattern.ops, pattern.references(), strict=True)
     key = (
@@ -298,12 +307,12 @@ def kin_of(pattern: Pattern) -> SharedProgram:
 
 
 def is_leading(prim: Any) -> bool:
-    """Whether an op shows some rows of its operand."""
+    """Whether an op is a view of some rows of its operand."""
     return bool(prim.is_view) and getattr(prim, "dim", None) == 0
 
 
 def lays_out(state: Any, batch: FlushJob) -> bool:
-    """Whether an op does nothing but to lay its operands one behind the other."""
+    """Whether an op only lays its operands one behind the other, without conversion."""
     values, prim = batch.values, state.prim
     out = values[state.first].type
     types = [values[i].type for i in state.operand_indices()]
@@ -326,7 +335,7 @@ def lays_out(state: Any, batch: FlushJob) -> bool:
 def make_weave(
     pattern: Pattern, members: list[FlushJob], roles: tuple[int, ...], shared: tuple[bool, ...]
 ) -> LaneBatch | None:
-    """A weave of new structure."""
+    """Return a new `LaneBatch`; None if an operand is too large or empty, or all are shared."""
     values = members[0].values
     for entry, on in zip(pattern.entries, shared, strict=True):
         type_ = values[entry.index].type
@@ -338,12 +347,12 @@ def make_weave(
 
 
 class BoundLanes:
-    """A weave for a certain number of lanes."""
+    """The kernel and memory layout of a `LaneBatch` for a certain number of lanes."""
 
     def __init__(self, weave: LaneBatch, n: int) -> None:
         self.types = weave.lifted(n)
-        #: Where operands lie in one block: (offset, bytes of each lane, shape, dtype, strides),
-        #: None for what is the same for all.
+        #: By operand, its place in one block: (offset, bytes of each lane, shape, dtype, strides);
+        #: None for operands that are the same for all lanes.
         self.rows: list[Any] = []
         space = 0
         for t, on, size in zip(self.types, weave.shared, weave.sizes, strict=True):
@@ -353,15 +362,15 @@ class BoundLanes:
             like = np.empty(t.dims, t.dtype.numpy)
             self.rows.append((space, size, like.shape, like.dtype, like.strides))
             space += aligned(like.nbytes)
-        #: The block: (make, shape, dtype).
+        #: The (make, shape, dtype) of the operands' block.
         self.gathered = block_of(space)
         self.kernel: Any = None
-        self.inner: tuple[Any, ...] = ()  # of results that may lie in a block, see `Kernel`
-        self.slots: Any = None  # see `_slabs.SavedLanes`, as for the next
-        self.room: Any = None
+        self.inner: tuple[Any, ...] = ()  # places of results in a block, see `TemplateKernel`
+        self.slots: Any = None  # see `_slabs.SavedLanes`
+        self.room: Any = None  # see `_slabs.SavedLanes`
 
     def find_slots(self, weave: LaneBatch, results: list[Any]) -> None:
-        """Where gradients of results will be."""
+        """Lay out the memory for gradients of results: sets `slots` and `room`."""
         self.slots = [None] * (max(weave.given, default=-1) + 1)
         space = 0
         for k, array in zip(weave.exported, results, strict=False):
@@ -374,7 +383,7 @@ class BoundLanes:
         self.room = block_of(space)
 
     def ready(self, weave: LaneBatch) -> Any:
-        """The machine code, once it is there."""
+        """Return the kernel; None as long as there is no machine code."""
         if self.kernel is None:
             forward, own = weave.template.forward, len(weave.exported)
             self.kernel = kernel_if_ready(forward, self.types, weave.numbers, own)
@@ -386,10 +395,10 @@ class BoundLanes:
 
 
 class LaneBatch:
-    """Lanes of one structure, run as one.  Values that are made go by their local numbers.
+    """Runs lanes of one structure as one.  Made values go by their numbers in `Pattern.locals`.
 
-    exported   the values that are wanted, in the order of the template's results
-    given      those of them that a gradient may come to
+    exported   the wanted values, in the order of the template's results
+    given      the wanted values that a gradient may come to
     leafy      the operands that are users' leaves
     """
 
@@ -414,7 +423,7 @@ class LaneBatch:
         key = ("lanes", structure_key(nodes, self.types), shared, mask, grad)
         found: Template | None = BOOK.templates.get(key)
         if found is None:
-            # For 1, dims that are always 1 would be taken to be the number of lanes.
+            # At least 2: with 1 lane, a dim that is always 1 would be taken for the lanes' axis.
             found = BOOK.templates[key] = Template(
                 self.node, self.types, max(n, 2), mask, grad, at_once=False
             )
@@ -427,18 +436,18 @@ class LaneBatch:
         self.sizes = [t.nbytes for t in self.types]
 
     def wide(self, k: int) -> bool | None:
-        """Whether gradients of operand k are added as float64; None if not by native code."""
+        """Whether gradients of operand k are added as float64; None if NumPy has to add them."""
         return wideness(self.types[k].dtype.numpy)
 
     def lifted(self, n: int) -> list[Any]:
-        """The types of the operands of n lanes."""
+        """Return the types of the operands of n lanes."""
         return [
             t if on else _hot.intern_type((n, *t.dims), t.dtype, t.device)
             for t, on in zip(self.types, self.shared, strict=True)
         ]
 
     def bound_to(self, n: int) -> BoundLanes:
-        """What depends on the number of lanes."""
+        """Return the kernel and memory layout for n lanes."""
         found = self.bound.get(n)
         if found is None:
             if len(self.bound) >= MOST_CALLS:
@@ -447,7 +456,7 @@ class LaneBatch:
         return found
 
     def compute(self, at: BoundLanes, operands: list[Any]) -> tuple[list[Any] | None, Any]:
-        """As `Kernel.run_in_block`, as long as there is no machine code."""
+        """Return (results, None) like `TemplateKernel.run_in_block`, without machine code."""
         with np.errstate(all="ignore"):
             found: list[Any] = self.template.forward(operands, at.types, self.numbers)
         return [np.ascontiguousarray(a).reshape(a.shape) for a in found], None
@@ -456,7 +465,7 @@ class LaneBatch:
 def region_of(
     pattern: Pattern, batch: FlushJob, roles: tuple[int, ...], shared: tuple[bool, ...]
 ) -> Any:
-    """A path as the region that templates are made of."""
+    """Return the path's ops as a region, of which a template can be made."""
     node = _grouper.GroupNode(None, None, (), (), (), (), False, 0)
     entered: set[int] = set()
     for state, refs in zip(pattern.ops, pattern.references(), strict=True):
