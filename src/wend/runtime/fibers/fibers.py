@@ -1,10 +1,11 @@
-"""Fibers: many calls that take turns, so that what all of them have pending is computed together.
+"""Fibers: many calls that take turns, so that the pending ops of all calls are computed together.
 
-Each call runs in a greenlet of its own until it needs a value; then it *parks*, and the next one
-runs.  When all are parked, one flush computes what they have recorded, and they go on.  They record
-into one trace, so that a value of one call can be used by any other, and one segment remembers
-them all for the backward pass.  What else belongs to a call (grad mode, module stack, recorder,
-random stream) is exchanged at each switch.
+Each call runs in a greenlet of its own until the call needs a value.  The call then *parks*, and
+the next call runs.  When all calls are parked, one flush computes the ops that the calls have
+recorded, and the calls go on.  The calls record into one trace, so that any call can use a value of
+any other call.  One segment keeps all calls for the backward pass.  With `apart`, each call has a
+trace of its own instead (see `lanes`).  The other state of a call (grad mode, module stack,
+recorder, random stream) is exchanged at each switch.
 """
 
 from __future__ import annotations
@@ -33,17 +34,18 @@ __all__ = ["Call", "run_alone", "run_together"]
 
 Call = Callable[[], Any]
 
-#: Greenlets that are kept for later calls, per thread.
+#: Most greenlets that are kept for later calls, per thread.
 MOST_IDLE = 128
-#: Turns that the last of many calls takes like the others: what it would do alone is seldom met
-#: again, nor is what a backward pass then makes of it.  So many more are.
+#: Most turns that the last of many calls takes like the other calls; after these it parks no more.
+#: A path of all its remaining ops would seldom come back, and nor would the path's backward pass.
 MOST_ALONE = 32
 
 
 class _Worker:
-    """A greenlet that runs calls, one after the other, and the trace that it records them into.
+    """A greenlet that runs calls, one after the other, and the trace that the calls record into.
 
-    given: the fiber that is next     leave: switches to who has made the greenlet
+    given: a list with the fiber that is to run next
+    leave: switches to the greenlet that has made this greenlet
     """
 
     __slots__ = ("given", "greenlet", "leave", "trace")
@@ -52,11 +54,11 @@ class _Worker:
         self.given: list[Fiber] = []
         self.greenlet = greenlet(functools.partial(_work, self.given))
         self.leave: Callable[[], Any] = self.greenlet.parent.switch
-        self.trace: Trace | None = None  # of the last call that had one of its own
+        self.trace: Trace | None = None  # the trace of the last call that recorded apart
 
 
 class _Idle(threading.local):
-    """Those of this thread that have no call."""
+    """The workers of this thread that have no call."""
 
     def __init__(self) -> None:
         self.workers: list[_Worker] = []
@@ -66,9 +68,9 @@ _idle = _Idle()
 
 
 def _work(given: list[Fiber]) -> None:
-    """Run one call after the other: to begin and to end a greenlet takes longer than most turns.
+    """Run one call after the other, as beginning and ending a greenlet takes longer than a turn.
 
-    No variable refers to the greenlet or to a fiber while it waits: neither would ever be freed.
+    No variable refers to the greenlet or a fiber while the greenlet waits: neither would be freed.
     """
     while True:
         given.pop().run()
@@ -76,7 +78,7 @@ def _work(given: list[Fiber]) -> None:
 
 
 class _Surroundings:
-    """What a thread keeps outside of the trace's records while one fiber runs."""
+    """The state of a thread, apart from the trace's records, while one fiber runs."""
 
     __slots__ = ("eager", "fiber", "mode", "modules", "site", "symbolic")
 
@@ -84,7 +86,7 @@ class _Surroundings:
         self.leave(trace)
 
     def leave(self, trace: Trace) -> None:
-        """Note how the thread is now; `enter` brings it back."""
+        """Save the thread's present state; `enter` restores the state."""
         self.mode = trace.mode
         self.symbolic = trace.symbolic
         self.eager = trace.eager
@@ -93,7 +95,7 @@ class _Surroundings:
         self.fiber = trace.fiber
 
     def enter(self, trace: Trace) -> None:
-        """Make the thread what it was."""
+        """Restore the saved state of the thread."""
         trace.mode = self.mode
         trace.symbolic = self.symbolic
         trace.eager = self.eager
@@ -105,7 +107,7 @@ class _Surroundings:
 class Fiber:
     """One call, run in turns."""
 
-    here = getcurrent  # for `_slabs.park`, as `greenlet` and `leave`
+    here = getcurrent  # read by `_slabs.park`, like `greenlet` and `leave`
 
     def __init__(
         self,
@@ -116,13 +118,20 @@ class Fiber:
         apart: bool,
         kept: bool,
     ) -> None:
-        """apart: it records into a trace of its own     kept: whether its greenlet may be"""
+        """Prepare a call.
+
+        trace: the trace of the thread
+        index: the number of the call
+        stream: the random stream of the call
+        apart: whether the call records into a trace of its own
+        kept: whether the greenlet may be kept for later calls
+        """
         self.index = index
         self.result: Any = None
         self.error: BaseException | None = None
         self.cancelled = False
         self.is_parked = False  # whether the call has begun and not ended
-        self.last = False  # whether there is nobody left to wait for
+        self.last = False  # whether the call no longer parks, as there is no call to wait for
         self.random = stream
         self.apart = apart
         self._call = call
@@ -145,7 +154,7 @@ class Fiber:
         self.greenlet.gr_context = contextvars.copy_context()
 
     def run(self) -> None:
-        """Make the call; for `_work`."""
+        """Make the call (called by `_work`)."""
         self.is_parked = True
         try:
             self.result = self._call()
@@ -161,13 +170,13 @@ class Fiber:
         self._switch(self.switch)
 
     def cancel(self) -> BaseException | None:
-        """End a parked call: its `finally` blocks run.  Returns what it raised instead."""
+        """End a parked call, whose `finally` blocks run; return another error that these raised."""
         self.cancelled = True
         self._switch(self.greenlet.throw)
         return self.error
 
     def release(self) -> None:
-        """Part from all that was held: values live as long as somebody refers to them."""
+        """Drop all references, so that values are freed as soon as users drop them."""
         self.result = self.error = None
         if self.apart:
             self.trace.fiber = None
@@ -176,7 +185,7 @@ class Fiber:
             self.around.fiber = None
         worker, own = self._worker, self.greenlet
         del self._call, self._worker, self.greenlet, self.leave, self.switch
-        worker.given.clear()  # it has never begun
+        worker.given.clear()  # the fiber is still there if the call has never begun
         if self._is_kept and own and not self.is_parked and len(_idle.workers) < MOST_IDLE:
             own.gr_context = None
             _idle.workers.append(worker)
@@ -206,7 +215,7 @@ _hot.set_slot("park", _slabs.park)
 def run_together(
     calls: Sequence[Call], streams: Sequence[RandomState], apart: bool = False
 ) -> tuple[list[Any], bool]:
-    """Results of the calls, run as fibers of this thread: see `_run_together`."""
+    """Return the results of the calls, run as fibers of this thread: see `_run_together`."""
     with CollectionSeldom():
         return _run_together(calls, streams, apart)
 
@@ -214,31 +223,32 @@ def run_together(
 def _run_together(
     calls: Sequence[Call], streams: Sequence[RandomState], apart: bool
 ) -> tuple[list[Any], bool]:
-    """Results of the calls, run as fibers of this thread, and whether any had to wait.
+    """Return the results of the calls, run as fibers of this thread, and whether any had to wait.
 
-    apart: each has a trace of its own, whose turns that took the same path run as one (`lanes`);
-    else what all have recorded is one structure, off the trie
+    The first call that raises an error ends all: the other calls are cancelled, and the error is
+    raised with the number of the call (see `mark`).
 
-    The first call that raises ends all: the others are cancelled, and its error is raised with
-    the number of the call (see `mark`).
+    streams: the random stream of each call
+    apart: whether each call has a trace of its own, so that turns of one path run as one (`lanes`);
+    else the recorded ops of all calls are one structure, off the trie
     """
     trace = _hot.current_trace()
     apart = apart and trace.symbolic is None and trace.fiber is None and allowed()
     rows = enumerate(zip(calls, streams, strict=True))
-    # Inside of another greenlet theirs have that one for their parent, which they would keep alive.
+    # A greenlet made inside of another greenlet would keep that parent alive, so is not kept.
     kept = getcurrent().parent is None
     fibers = [Fiber(trace, k, call, stream, apart, kept) for k, (call, stream) in rows]
     budget = trace.soft_nodes
-    trace.soft_nodes = trace.hard_nodes  # there is no beat to wait for
+    trace.soft_nodes = trace.hard_nodes  # the flush comes when all calls are parked, not before
     waiting = fibers
     failure: Exception | None = None
     raised_at = None
-    parted = False  # whether there has been a flush meanwhile
-    alone = 0  # turns of a single call
-    ended: list[Trace] = []  # with what calls have left that nobody waits for
+    parted = False  # whether any call had to wait for a flush
+    alone = 0  # number of turns in which a single call was left
+    ended: list[Trace] = []  # traces of ended calls, with pending ops that no call waits for
     try:
         while waiting:
-            # What many have pending hardly comes back as a whole; the path of a single one may.
+            # The pending ops of many calls hardly come back as a whole; a single call's path may.
             if not apart and len(waiting) > 1 and trace.symbolic is None and allowed():
                 trace.state = None
             elif trace.n == 0:
@@ -253,23 +263,25 @@ def _run_together(
                     fiber.go()
                     if fiber.error is not None:
                         raise mark(fiber.error, fiber.index)
-            # Whoever reads what has failed is told (which extends the traceback), and may go on.
+            # A call that reads a failed value gets the error, and may go on.  The traceback is
+            # longer then: if it is not, no call has seen the error.
             if failure is not None and failure.__traceback__ is raised_at:
                 raise failure
             failure = None
             ran = waiting
             waiting = [fiber for fiber in waiting if fiber.is_parked]
-            # Which calls were the last to end differs; what the program does with all does not.
+            # Which calls end last differs from run to run, so pending ops are flushed now.  The
+            # ops behind all calls are then the same each time.
             parted = parted or bool(waiting)
             if apart or (parted and trace.n > 0):
                 try:
                     if apart:
-                        # Calls that end in unlike turns often end alike: that is one batch.
+                        # Calls that end in different turns often end alike, and so are one batch.
                         ended += [fiber.trace for fiber in ran if not fiber.is_parked]
                         _hot.flush_many([fiber.trace for fiber in waiting] or ended)
                     else:
                         _hot.flush(trace)
-                except DefectError:  # after which values are missing
+                except DefectError:  # values are missing: no call can go on
                     raise
                 except Exception as error:
                     failure, raised_at = error, error.__traceback__
@@ -290,11 +302,11 @@ def _run_together(
 def take_turns(fibers: Sequence[Fiber]) -> None:
     """Let fibers with traces of their own run, one after the other, until they need a value or end.
 
-    As `Fiber.go` for each, but that the thread becomes what it was only behind the last one.
+    Does the same as `Fiber.go` for each fiber, but restores the thread only after the last fiber.
     """
     before, here = _hot.current_trace(), random_state.here
     stream = here.state
-    own = here.__dict__  # this thread's: the object looks it up for each of its attributes
+    own = here.__dict__  # the thread's attributes, looked up once instead of at each access
     swap = _hot.swap_trace
     try:
         for fiber in fibers:
@@ -321,7 +333,7 @@ def _cancel(fibers: Sequence[Fiber], cause: BaseException) -> None:
 
 
 def run_alone(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[Any]:
-    """Results of the calls, one after the other, with the same random numbers as together."""
+    """Return the results of the calls, run one by one, with the same random numbers as together."""
     results = []
     with CollectionSeldom():
         for k, (call, stream) in enumerate(zip(calls, streams, strict=True)):
@@ -337,7 +349,7 @@ def run_alone(calls: Sequence[Call], streams: Sequence[RandomState]) -> list[Any
 
 
 def mark(error: BaseException, index: int) -> BaseException:
-    """Note in an error which example it comes from: `error.example_index`, and in its text."""
+    """Note the example that an error comes from, as `error.example_index` and in the text."""
     error.example_index = index  # type: ignore[attr-defined]
     error.add_note(f"  in example {index} of wend.batched")
     return error

@@ -1,4 +1,4 @@
-"""Computes what several fibers have pending: lanes of one structure as one, others alone."""
+"""Computes the pending ops of several fibers: lanes of one structure as one, other lanes alone."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ _slabs: Any = _slabs_select.select()
 
 
 def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
-    """`run_many`, which tells of defects when nothing is half done any more (slot of the core)."""
+    """Run `run_many`; defects are reported when no lane is half done (slot of the core)."""
     with held_back():
         run_many(batches, lives)
 
 
 def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
-    """Compute what is wanted of each batch, those of one structure together.
+    """Compute the wanted values of each batch, and batches of one structure together.
 
-    What is new, and what has nobody to go with, is one structure off the trie.  The first error
-    of an op is raised when all has been computed that could be.
+    Batches that are new, or alone of their structure, are merged into one structure off the trie.
+    The first error of an op is raised after everything else has been computed.
+
+    lives: the wanted values of each batch
     """
     faults: list[Exception] = []
     if retaining():
@@ -45,7 +47,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
     for (kin, signature), found in groups.items():
         parts = list(found.items())
         pattern, members = parts[0]
-        # Without a backward pass to come, nothing is quicker than the plan of a path.
+        # Without a backward pass to come, the path's own plan is the quickest way.
         if (
             len(parts) == len(members) == 1
             and not pattern.open
@@ -60,7 +62,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
         if rest or failure is not None:
             run_merged(rest, failure)
     except Exception as error:
-        if defects.by_rule(error):  # then it is what the lanes together have met
+        if defects.by_rule(error):  # the lanes together have failed by the same rule: no defect
             faults = [fault for fault in faults if not defects.by_rule(fault)]
         raise
     finally:
@@ -69,7 +71,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
 
 
 def sorted_out(batches: list[FlushJob], lives: list[list[int]], faults: list[Exception]) -> Any:
-    """Lanes by structure, and (batch, what is wanted) of those that others have to run."""
+    """Return the lanes by structure, and (batch, wanted values) of lanes that run otherwise."""
     try:
         return _slabs.sort_lanes(batches, lives, lanes.PASSED, KEY, Pattern)
     except Exception as fault:
@@ -80,7 +82,10 @@ def sorted_out(batches: list[FlushJob], lives: list[list[int]], faults: list[Exc
 def weaves_of(
     kin: Any, signature: Any, parts: list[Part], faults: list[Exception]
 ) -> list[tuple[LaneBatch | None, list[Part]]]:
-    """What runs lanes of one structure, as one or path by path; None where there is nothing."""
+    """Return (`LaneBatch`, parts) pairs that run lanes of one structure, as one or path by path.
+
+    The `LaneBatch` is None where another executor has to run the parts.
+    """
     try:
         weave = kin.weave(signature, parts)
         if weave is None and len(parts) > 1:
@@ -92,13 +97,16 @@ def weaves_of(
 
 
 def run_woven(weave: LaneBatch, parts: list[Part], faults: list[Exception]) -> bool:
-    """Run lanes of one structure as one; False if others have to.  faults: why, if it failed"""
+    """Run lanes of one structure as one; return False if another executor has to run the lanes.
+
+    faults: a list that gets the error if running has failed
+    """
     n = sum([len(members) for _, members in parts])
     try:
         done = _slabs.run_lanes(weave, parts, n, np.ascontiguousarray)
     except DefectError:
         raise
-    except Exception as fault:  # if of an op: run by themselves, it is told which, and where
+    except Exception as fault:  # if an op failed, running lanes alone tells which op, and its line
         if is_interrupt(fault):
             raise
         faults.append(fault)
@@ -113,9 +121,10 @@ def run_woven(weave: LaneBatch, parts: list[Part], faults: list[Exception]) -> b
 
 
 def run_merged(rest: list[tuple[FlushJob, list[int]]], failure: Exception | None = None) -> None:
-    """Run lanes that are alone: by plans of their own, or all that have none as one structure.
+    """Run lanes that are alone by their own plans, and merge those without plans into one flush.
 
-    failure: of an op that ran before, to be raised in the end
+    rest: (batch, wanted values) of each lane
+    failure: the error of an op that ran before, to be raised in the end
     """
     new = []
     apart: dict[Any, list[FlushJob]] = {}
@@ -134,33 +143,33 @@ def run_merged(rest: list[tuple[FlushJob, list[int]]], failure: Exception | None
 
 
 def may_merge(batch: FlushJob, live: list[int]) -> bool:
-    """Whether a batch has no plan of its own that is ready, and can be run with others."""
+    """Whether a batch has no ready plan of its own, and can be merged with other batches."""
     if batch.extra is not None or batch.touched or any(s.is_step for s in batch.states):
         return False
     values = batch.values
     if any(values[i].requires_grad and values[i].leaf is None for i in live):
-        return True  # many small segments would each be passed by itself
+        return True  # a backward pass would go through many small segments one by one
     plan = plan_of(batch, live)
     return plan is None or plan.track is None
 
 
 def goes_alone(batch: FlushJob, live: list[int]) -> bool:
-    """Whether there is machine code for a path by itself, or is going to be."""
+    """Whether a path by itself has machine code, or may have machine code later."""
     plan = plan_of(batch, live)
     return plan is None or plan.track is not None or not getattr(plan, "hopeless", True)
 
 
 def plan_of(batch: FlushJob, live: list[int]) -> Any:
-    """The plan of a path by itself, if it has been made."""
+    """Return the plan of a path by itself; None if no plan has been made."""
     plans = None if batch.state is None else batch.state.plans
     return None if plans is None else plans.get(tuple(live))
 
 
 def attempt(batch: FlushJob, live: list[int]) -> Exception | None:
-    """Run a batch; returns the error of an op."""
+    """Run a batch; return the error of an op, or None."""
     try:
         _hot.slot("execute")(batch, live)
-    except Exception as error:  # the values that it concerns have it
+    except Exception as error:  # the values that the error concerns have it
         if is_interrupt(error):
             raise
         return error
