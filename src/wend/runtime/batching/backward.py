@@ -80,8 +80,8 @@ class Execution(Forward):
     def reach(self, seeds: list[int]) -> tuple[set[int], set[int]] | None:
         """Return the regions and the outside values that gradients of the seeds reach.
 
-        None if a group with a derivative that may be infinite is reached in part: its backward
-        function would compute with gradients of 0, and 0 times infinity is not 0.
+        None if gradients reach only some members of groups whose derivative may be infinite.  The
+        backward function would compute with gradients of 0 there, and 0 times infinity is not 0.
         """
         marks, ends = self.sorter.flow(seeds)
         ends.update(base for base in (int(self.root[i]) for i in seeds) if self.is_outside(base))

@@ -24,10 +24,11 @@ BYTES = np.dtype(np.uint8)
 def bound(
     function: Any, types: list[Any], numbers: list[Any], shows: bool = False
 ) -> tuple[Any, Any, Any]:
-    """Return (frame, places of what is made, numbers) of a function, as `launch_at` takes them.
+    """Return (frame, places of made values, numbers) of a function, as `launch_at` takes them.
 
     types: the types of the operands
     shows: whether results may lie in other results, or in operands
+
     Raises NoMachineCode if there is no machine code (yet), or only for a part of the function.
     """
     compiled = getattr(function.plan, "compiled", None)

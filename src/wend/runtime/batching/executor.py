@@ -3,8 +3,8 @@
 Native code sorts the ops of a flush whose structure does not come back (see `_grouper`).  Each
 group then gathers the rows that it reads from outside, and runs its structure's functions once.  A
 backward pass over pending ops runs at once, group by group in reverse, without nodes in Python.
-Other executors run writes in place, users' functions and graphs that are kept: `Unsuited` is raised
-for these before anything has been changed.
+Writes in place, users' functions and graphs that are kept are left to another executor: `Unsuited`
+is raised for these before anything has been changed.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ LARGEST_OPERAND = 1 << 18
 
 
 class GroupedPlan(ReferencePlan):
-    """One flush of structure that does not come back: run once, group by group."""
+    """The plan of a flush whose structure does not come back: run once, group by group."""
 
     def prepare(self, path: PathGraph) -> None:
         """Find the steps to run and the values that are read."""

@@ -17,8 +17,8 @@ from wend.transforms.rows import with_rows
 
 _grouper: Any = _grouper_select.select()
 
-#: Most flushes, and most ops of these together, that are remembered: what is kept long is out of
-#: cache when it is freed.
+#: Most flushes, and most ops of these together, that are remembered.  Records that are kept longer
+#: are out of cache when they are freed, which takes time.
 REMEMBERED, MOST_OPS = 32, 4_000
 
 

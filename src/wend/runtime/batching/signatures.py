@@ -1,7 +1,7 @@
 """The rules by which ops form regions, decided once per structure when the native sorter asks.
 
 A light op joins the region of its newest operand.  A heavy op joins that region if the region has
-no heavy op yet.  A region goes *by rows* if all its ops do: the rows of its members are then laid
+no heavy op yet.  A region goes *by rows* if all its ops do.  The rows of its members are then laid
 one behind the other, whatever the numbers of rows.  Any other region is stacked by batching rules,
 or its members run one by one.
 """

@@ -225,7 +225,7 @@ def _run_together(
 ) -> tuple[list[Any], bool]:
     """Return the results of the calls, run as fibers of this thread, and whether any had to wait.
 
-    The first call that raises an error ends all: the other calls are cancelled, and the error is
+    The first call that raises an error ends all.  The other calls are cancelled, and the error is
     raised with the number of the call (see `mark`).
 
     streams: the random stream of each call
@@ -239,7 +239,7 @@ def _run_together(
     kept = getcurrent().parent is None
     fibers = [Fiber(trace, k, call, stream, apart, kept) for k, (call, stream) in rows]
     budget = trace.soft_nodes
-    trace.soft_nodes = trace.hard_nodes  # the flush comes when all calls are parked, not before
+    trace.soft_nodes = trace.hard_nodes  # pending ops wait until all calls are parked
     waiting = fibers
     failure: Exception | None = None
     raised_at = None
@@ -263,8 +263,8 @@ def _run_together(
                     fiber.go()
                     if fiber.error is not None:
                         raise mark(fiber.error, fiber.index)
-            # A call that reads a failed value gets the error, and may go on.  The traceback is
-            # longer then: if it is not, no call has seen the error.
+            # A call that reads a failed value gets the error, and may go on.  Reading extends the
+            # traceback; a traceback as before means that no call has seen the error.
             if failure is not None and failure.__traceback__ is raised_at:
                 raise failure
             failure = None

@@ -50,7 +50,7 @@ class Backward:
         self.name: Any = None  # the key of put-off gradients, see `ParameterGradients.wait_for`
         #: The nodes that a pass from these results uses up.
         self.nodes = reached_nodes(weave, seeded)
-        #: By result, whether a gradient of 0 for it gives gradients of 0.
+        #: By result, whether a gradient of 0 for the result gives gradients of 0.
         self.smooth = {k: self.is_smooth(weave, k) for k in self.seeds}
 
     def is_smooth(self, weave: LaneBatch, k: int) -> bool:

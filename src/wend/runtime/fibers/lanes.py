@@ -57,7 +57,7 @@ MOST_WEAVES = 64
 #: Larger operands (bytes) that are the same for all lanes of a part are not repeated for each lane.
 MOST_REPEATED = 1 << 12
 
-#: The lanes of one path that run together with others.
+#: The lanes of one path, which may run together with the lanes of other paths.
 Part = tuple["Pattern", list[FlushJob]]
 
 
@@ -118,7 +118,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         self.locals: dict[int, int] = {}
         self.opens: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.suited = self._read(batch, set(live))
-        #: Whether a backward pass may start from what a lane leaves.
+        #: Whether a backward pass may start from the wanted values of a lane.
         self.open = any(batch.values[i].requires_grad for i in live)
         if self.suited:
             self.kin = kin_of(self)
