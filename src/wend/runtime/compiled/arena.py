@@ -1,4 +1,4 @@
-"""Memory for what lives no longer than a flush: one block, handed out by lifetimes."""
+"""The arena: one block of memory for the temporaries of a flush, shared out by lifetimes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from wend.runtime.native.launcher import launcher as _launch
 
 _bind: Any = _bind_select.select()
 ALIGNMENT = 64
-#: Where all temporaries of a plan take so few bytes, it does not matter how well they are packed.
+#: Up to this many bytes of temporaries in a plan, places are found fast instead of tightly.
 LITTLE = 1 << 20
-#: Orders of blocks that are kept for one plan, blocks of which one is made, and how much more of
-#: the sum of all sizes than at first they may take.
+#: The number of orders of blocks that are kept for one plan, and the most blocks in an order.
+#: An order is used for other sizes if the arena's share of the sum of all sizes grows by no more
+#: than the factor SLACK.
 MOST_ORDERS, MOST_ORDERED, SLACK = 4, 400, 1.05
 
 
 def aligned(size: int) -> int:
-    """So many bytes, or the address of the first, rounded up."""
+    """Return a number of bytes, or an address, rounded up to a multiple of ALIGNMENT."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -37,11 +38,17 @@ class Arena:
         self.size = size
 
     def free(self) -> None:
-        """Let the next execution have it."""
+        """Leave this arena to the next execution."""
         _launch.free_arena(self)
 
     def view(self, place: int, function: Any, i: int, value: Any) -> Any:
-        """The elements of a value, not none, whose base lies at a place."""
+        """Return the elements of a value, at least one, as an array.
+
+        place: where the base of the value lies in the arena
+        function: the function that has the value
+        i: the value
+        value: a function from polynomials to numbers
+        """
         dtype = function.dtypes[i].numpy
         layout = function.layout(i)
         shape = tuple([value(n) for n in function.shape(i)])
@@ -52,8 +59,9 @@ class Arena:
 
 
 def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, int], int]:
-    """Places for (name, bytes, first step, last step), so that none overlap while they live.
+    """Find places for blocks, so that no two overlap while both live.
 
+    wanted: (name, bytes, first step, last step) of each block
     Returns (places by name, bytes in all).
     """
     rounded = [(name, aligned(size), *life) for name, size, *life in wanted]
@@ -63,7 +71,10 @@ def place_all(wanted: Iterable[tuple[Any, int, int, int]]) -> tuple[dict[Any, in
 
 
 def place_in_turn(rows: list[Any]) -> tuple[dict[Any, int], int]:
-    """Each, as it begins to live, to the place of one of its size that lives no more."""
+    """Give each block, in order of first steps, the place of a dead block of the same size.
+
+    Returns (places by name, bytes in all).
+    """
     places: dict[Any, int] = {}
     free: dict[int, list[int]] = {}
     alive: list[tuple[int, int, int]] = []  # (last, size, place)
@@ -84,7 +95,10 @@ def place_in_turn(rows: list[Any]) -> tuple[dict[Any, int], int]:
 
 
 def place_by_size(rows: list[Any]) -> tuple[dict[Any, int], int]:
-    """The largest first, each to the lowest gap: takes time with the square of their number."""
+    """Give each block the lowest gap that fits, the largest block first.
+
+    Takes time with the square of the number of blocks.  Returns (places by name, bytes in all).
+    """
     places: dict[Any, int] = {}
     taken: list[tuple[int, int, int, int]] = []  # (from, to, first, last), by place
     total = 0
@@ -103,12 +117,12 @@ def place_by_size(rows: list[Any]) -> tuple[dict[Any, int], int]:
 
 
 class Placing:
-    """Places for blocks that live as long as ever, for any sizes.
+    """Finds places for blocks with fixed lifetimes, for any sizes.
 
     lives: (first step, last step) of each block
 
-    Once places have been found for some sizes, what lies above what is known. The same order gives
-    places for other sizes in a few additions, and good ones where all blocks grow alike.
+    A search for some sizes also gives an order: which block lies above which. The same order gives
+    places for other sizes in a few additions. These places are good where all blocks grow alike.
     """
 
     def __init__(self, lives: list[tuple[int, int]]) -> None:
@@ -117,7 +131,7 @@ class Placing:
         self.searched = 0
 
     def place(self, sizes: list[int]) -> tuple[list[int], int]:
-        """(places in the order of `lives`, bytes in all) for blocks of so many bytes."""
+        """Return (places in the order of `lives`, bytes in all) for blocks of these sizes."""
         n = len(sizes)
         words = np.empty((3, n), np.int64)
         words[1] = [aligned(size) for size in sizes]
@@ -128,16 +142,17 @@ class Placing:
         return words[0].tolist(), total
 
     def search(self, row: int, sizes: list[int]) -> int:
-        """Write places to a row of words, found anew; returns the bytes in all.
+        """Search for places and write them to a row of words; return the bytes in all.
 
-        sizes: rounded up, and not all of them 0
+        row: address of the words
+        sizes: bytes of the blocks, rounded up, and not all of them 0
         """
         rows = [(k, size, *life) for k, (size, life) in enumerate(zip(sizes, self.lives))]
         found, total = place_all(rows)
         places = [found[k] for k in range(len(rows))]
         for k, place in enumerate(places):
             _launch.write_word(row + 8 * k, place)
-        # The first sizes may be the only ones: an order is made when others come.
+        # The first sizes may be the only ones: an order is made from the second search on.
         self.searched += 1
         if 1 < self.searched <= MOST_ORDERS and 0 < len(rows) <= MOST_ORDERED:
             order = _order(self.lives, places)
@@ -146,8 +161,11 @@ class Placing:
 
 
 def _order(lives: list[tuple[int, int]], places: list[int]) -> np.ndarray:
-    """What `lay_in_order` needs: each block lies where what is below it ends."""
-    below: dict[int, int] = {}  # what must lie below, at whatever distance: a bit for each block
+    """Return the words of an order, by which a block begins where the blocks below it end.
+
+    The words of each block are its number, how many blocks lie right below it, and these blocks.
+    """
+    below: dict[int, int] = {}  # all blocks that must lie below a block, as a set of bits
     words: list[int] = []
     for k in sorted(range(len(places)), key=lambda k: (places[k], k)):
         first, last = lives[k]

@@ -1,4 +1,7 @@
-"""Frames: argument blocks of a plan bound to certain sizes, laid out in one piece of memory."""
+"""Frames: the argument blocks of a bound plan, laid out in one piece of memory.
+
+`argument_layout` says which word is which; the launcher reads frames (`_launch.ArgumentBlock`).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from wend.runtime.numpy_executor.runners import runner_of
 if TYPE_CHECKING:
     from wend.runtime.compiled.plan import BoundPlan, CompiledPlan, Sized
 
-#: Work in bytes from which on other threads may run Python meanwhile.
+#: Bytes to write from which on a run lets other threads execute Python meanwhile.
 RELEASE_BYTES = 1 << 17
 RIGHT = matmul.PRODUCT.index("right")
 _UNREAD = np.empty(0, np.uint8)
@@ -28,8 +31,9 @@ MADE, LEAF, FOUND, SHOWN = _launch.sources()
 class Visit:
     """The sizes of one visit. Polynomials are worked out when asked for.
 
-    skeleton: of the frames     words: of the bound plan, with places of temporaries in the arena
-    asked: types, args, row of numbers, how many of these are polynomials
+    skeleton: the layout of the frames
+    words: the words of the bound plan, with places of temporaries in the arena
+    asked: (types, args, row of numbers, how many numbers of the row are polynomials)
     """
 
     plan: CompiledPlan
@@ -48,14 +52,15 @@ class Visit:
         return self._value
 
     def place_of(self, name: Any) -> int:
-        """Where in the arena something is: a value, or (step, piece) of private memory."""
+        """Return the place in the arena of a value, or of (step, piece) of private memory."""
         return int(self.words[self.skeleton.n_terms + self.skeleton.at[name]])
 
 
 def frame_of(bound: BoundPlan, memory: Any = None, address: int = 0) -> Any:
-    """A frame: argument blocks for one execution at a time.
+    """Return a new frame: argument blocks for one execution at a time.
 
-    memory, address: where its words are to lie; else it has some of its own
+    memory: an array for the words of the frame; None to make one
+    address: address of this array
     """
     skeleton = bound.skeleton
     if memory is None:
@@ -80,7 +85,7 @@ def frame_of(bound: BoundPlan, memory: Any = None, address: int = 0) -> Any:
 
 
 class ArgumentBlockMaker:
-    """Says what is done with memory and arrays."""
+    """Fills in the parts of a frame beside its words: steps, arrays, results."""
 
     def __init__(self, bound: BoundPlan) -> None:
         self.bound = bound
@@ -88,7 +93,7 @@ class ArgumentBlockMaker:
         self.skeleton = bound.skeleton
 
     def model(self) -> Any:
-        """What the frames of a skeleton have in common, as if they lay at 0."""
+        """Return a frame with the parts that all frames of a skeleton share, at address 0."""
         skeleton, plan = self.skeleton, self.bound.plan
         frame = _launch.ArgumentBlock(None)
         frame.table = 8 * START
@@ -108,7 +113,7 @@ class ArgumentBlockMaker:
         return frame
 
     def finish(self, frame: Any) -> None:
-        """Fill in what else sizes make a difference to."""
+        """Fill in the parts of a frame that depend on sizes: moving words and results."""
         if self.skeleton.moving:
             first = (frame.fault - _launch.address_of(frame.memory)) // 8
             memory = frame.memory[first:]
@@ -117,7 +122,11 @@ class ArgumentBlockMaker:
             self.hand_out(frame)
 
     def move(self, memory: Any, word: int, slopes: list[tuple[int, int]]) -> tuple[int, ...]:
-        """A word that depends on moving args: what is added to it for each."""
+        """Return an entry of `_launch.ArgumentBlock.moves`: how a word follows from moving args.
+
+        word: number of the word
+        slopes: (arg, term of the step by which the word grows with the arg)
+        """
         number, row = int(memory[word]), []
         for arg, term in slopes:
             step = int(self.bound.words[term])
@@ -126,7 +135,7 @@ class ArgumentBlockMaker:
         return 8 * word, number, *row
 
     def steps(self) -> tuple[Any, ...]:
-        """What is done in order, see `_launch.ArgumentBlock`."""
+        """Return the steps in order, in the form of `_launch.ArgumentBlock.steps`."""
         done: list[tuple[Any, ...]] = []
         for step in self.skeleton.steps:
             if step is None:
@@ -138,9 +147,9 @@ class ArgumentBlockMaker:
         return tuple(done)
 
     def hand_out(self, frame: Any) -> bool:
-        """What becomes of the results: arrays that show others', wanted and saved ones.
+        """Tell a frame where results go: results that lie in other arrays, wanted and saved ones.
 
-        Returns whether it is the same for all sizes.
+        Returns whether the entries are the same for all sizes.
         """
         bound, recipe = self.bound, self.recipe
         owners = {r.base: k for k, r in enumerate([r for r in recipe.results if r.owns])}
@@ -167,16 +176,17 @@ class ArgumentBlockMaker:
             shows.append((source, k, whole, shape, dtype.numpy, offset, strides))
         frame.shows = tuple(shows)
         frame.gives = tuple([(i, *places[i]) for i in bound.plan.given])
-        # In the order of the reference: a later step enters them so.
+        # Saved values are in the order of the reference, in which a later step enters them.
         saved = bound.plan.saved
         frame.saves = tuple([(i, *places.get(i, (LEAF, i)), types.get(i)) for i in saved])
         return not (shows or types)
 
 
 def weights_of(sized: Sized, terms: np.ndarray, at: int, places: int) -> tuple[Any, ...]:
-    """What says, per product, whether the right operand is packed, and where: for these terms.
+    """Return a frame's entries for packed right operands, one per product, for these terms.
 
-    at, places: where the terms are, and the places of `sized.words`
+    at: address of the terms
+    places: address of the places in `sized.words`
     """
     skeleton = sized.skeleton
     if not skeleton.packing:
@@ -191,7 +201,7 @@ def weights_of(sized: Sized, terms: np.ndarray, at: int, places: int) -> tuple[A
 
 
 def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
-    """What says it of one product."""
+    """Return the entry for one product; row: an entry of the skeleton's `packing`."""
     skeleton = sized.skeleton
     k, private, ends, layout = row
     kernel = sized.plan.recipe.steps[k]
@@ -207,9 +217,10 @@ def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
 
 
 class BlockOwner(Visit):
-    """What a frame needs of Python: dense copies, and host steps.
+    """The Python half of a frame: dense copies, and host steps.
 
-    It does not know the bound plan, which has the frame: neither waits for a collection.
+    An owner does not refer to the bound plan, which holds the frame.  Such a cycle would keep
+    both alive until a garbage collection.
     """
 
     def __init__(
@@ -221,27 +232,28 @@ class BlockOwner(Visit):
         self.asked = asked
 
     def environment(self, frame: Any, values: list[Any], made: list[Any]) -> dict[int, Any]:
-        """The arrays of all results by value."""
+        """Return the arrays of all results by value."""
         env = dict(zip(self.plan.made, made, strict=True))
         shown = _launch.show(frame, values, made)
         env.update(zip([r.value for r in self.plan.shown], shown, strict=True))
         return env
 
     def part(self, array: Any, shape: Any, dtype: Any, offset: int, strides: Any) -> Any:
-        """An array that lies in another."""
+        """Return an array that shows elements of another array."""
         if 0 in shape:
             return np.empty(shape, dtype)
         return np.ndarray(shape, dtype, self.dense(array), offset, strides)
 
     def dense(self, array: Any) -> Any:
-        """A C-contiguous, aligned array of the same elements: the array itself if it is one.
+        """Return a C-contiguous, aligned array of the same elements: the array itself if it is so.
 
-        For what nobody reads (None), any.  Of a subclass (a memmap), the array below.
+        An array of a subclass (a memmap) gives the plain array below.  None, for an array that is
+        not read, gives an empty array.
         """
         return _UNREAD if array is None else np.require(array, None, ("C", "A", "E"))
 
     def pack(self, value: Any, layout: packed_weights.PanelLayout, address: int) -> int:
-        """Where the panels of a value are that is used for the second time; 0 for nowhere."""
+        """Pack a value that is used again; return the address of its panels, or 0 for none."""
         library = self.plan.libraries[matmul.core_text(layout.dtype)]
         return packed_weights.pack(value, layout, library, address)
 
@@ -249,7 +261,7 @@ class BlockOwner(Visit):
         self, frame: Any, op: Op, values: list[Any], types: list[Any], args: list[Any],
         made: list[Any], kept: list[Any],
     ) -> None:  # fmt: skip
-        """Run an op's reference rule on arrays."""
+        """Run an op's reference rule on arrays, and note the arrays that it makes in the frame."""
         if frame.found is None:
             frame.found = {}
         arrays = [self.array(frame, read.value, values, made) for read in op.reads]
@@ -267,7 +279,7 @@ class BlockOwner(Visit):
             )
 
     def array(self, frame: Any, i: int, values: list[Any], made: list[Any]) -> Any:
-        """The elements of a value as an array."""
+        """Return the elements of a value as an array."""
         function = self.plan.recipe.function
         layout = function.layout(i)
         base = layout.base

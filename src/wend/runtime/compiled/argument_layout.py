@@ -1,10 +1,11 @@
-"""Frames without sizes: which word is which number, once for each way to cut a plan's kernels.
+"""The layout of a frame without sizes: which word holds which number.
 
-A frame is one piece of memory: failures, a table of addresses, argument blocks, patches, pairs,
-calls (see `_launch.ArgumentBlock`). An `ArgumentLayout` knows all of it but for the numbers that
-depend on sizes. These are terms: polynomials of the plan's extents, the edges of parts, and sums
-and products of both. For the sizes of a visit they are evaluated together, and gathered into a copy
-of the memory.
+A frame is one piece of memory with failures, a table of addresses, argument blocks, patches,
+pairs and calls (see `_launch.ArgumentBlock`). There is one `ArgumentLayout`, or *skeleton*, for
+each way to cut a plan's kernels. A skeleton knows all words of the frame but for the numbers that
+depend on sizes. These numbers are *terms*: polynomials of the plan's extents, the edges of parts,
+and sums and products of both. For the sizes of a visit all terms are evaluated together, and
+gathered into a copy of the memory.
 """
 
 from __future__ import annotations
@@ -33,16 +34,18 @@ CALL_WORDS = _launch_select.CALL_WORDS
 _WORD = {name: j for j, name in enumerate(matmul.PRODUCT)}
 _PACK = {name: j for j, name in enumerate(matmul.PACK)}
 _LAYOUT = ("depth", "columns", "right_step", "right_column")
-#: Terms by kind, until it is known how many there are of each: polynomials have the numbers from 0.
+#: First numbers of edges, spans and moves, until the count of each is known; polynomials begin
+#: at 0.
 _EDGES, _SPANS, _MOVES = 1 << 20, 2 << 20, 3 << 20
-#: Words in front of the table: the failures, and what keeps them apart.
+#: Words in front of the table: a word for failures, and padding behind it.
 START = 8
 
 
 class ArgumentLayout:
-    """What the frames of a plan have in common whose kernels are cut alike.
+    """The common layout of all frames of a plan whose kernels are cut alike.
 
-    forms: of the kernels, by step     packable: steps whose right operand may be packed for good
+    forms: the partition of each kernel, by step
+    packable: steps whose right operand may be packed for good
     """
 
     def __init__(self, plan: Any, forms: dict[int, Partition], packable: tuple[int, ...]) -> None:
@@ -52,10 +55,10 @@ class ArgumentLayout:
         }
         self.together = keep_turned({k: self.recipe.steps[k] for k in forms}, self.schedules)
         self.forms = forms
-        self._polys: dict[Poly, int] = {}  # their terms
+        self._polys: dict[Poly, int] = {}  # polynomial -> its term
         self._spans: list[int] = []
-        self._moves: list[tuple[int, int, int]] = []  # (edge, factor, what is added)
-        self._places: dict[Any, int] = {None: 0}  # what has a place in memory -> number
+        self._moves: list[tuple[int, int, int]] = []  # (edge, factor, term that is added)
+        self._places: dict[Any, int] = {None: 0}  # name of a block in the arena -> number
         self._number_edges()
         self._number_table(packable)
         self._number_rounds()
@@ -85,7 +88,7 @@ class ArgumentLayout:
         return _SPANS + len(self._spans) - 1
 
     def _moved(self, k: int, edge: int, step: Poly, more: Poly) -> int:
-        """more + edge * step."""
+        """Return the term of more + edge * step."""
         if edge == NO_EDGE:
             return self._poly(step)
         move = self._first_edge[k] + edge, self._poly(step), self._poly(more)
@@ -96,7 +99,7 @@ class ArgumentLayout:
         return self._places.setdefault(name, len(self._places))
 
     def _settle(self) -> None:
-        """Number all terms in one row, now that it is known how many there are."""
+        """Number all terms in one row, now that the count of each kind is known."""
         firsts = np.cumsum([0, len(self._polys), self.n_edges, len(self._spans)])
 
         def settled(terms: Any) -> Any:
@@ -131,13 +134,17 @@ class ArgumentLayout:
         hosts = [s for s in self.steps if s is not None and not isinstance(s, list)]
         self.needs_types = bool(self.numbers or hosts)
         self.model: Any = (
-            None  # what frames have in common: see `argument_block.ArgumentBlockMaker`
+            None  # the parts that frames share: see `argument_block.ArgumentBlockMaker`
         )
-        self.varies = self.handed = False  # whether there is more to them, and if not for results
-        self.weights: Any = None  # what a frame says of them, and for which numbers it did last
+        # varies: whether a frame needs more than the model; handed: whether results need nothing
+        self.varies = self.handed = False
+        self.weights: Any = None  # (numbers, a frame's `weights` for these numbers), the last ones
 
     def _settle_packing(self, settled: Any) -> dict[str, list[int]]:
-        """What may be packed for good; the terms and places that decide how."""
+        """List the operands that may be packed for good.
+
+        Returns the terms and places that decide how each is packed.
+        """
         self.packing = []
         for k, (private, words) in self._packing.items():
             ends = [(w, kept, t if t is None else int(settled([t])[0])) for w, kept, t in words]
@@ -149,10 +156,11 @@ class ArgumentLayout:
         return {"decides": self.packed_terms, "private": private}
 
     def evaluate(self, row: np.ndarray, edges: list[int], value: Any) -> np.ndarray:
-        """All terms: those of `polys`, which the row may have, the edges of parts, and the rest.
+        """Return all terms, and behind the terms room for a bound plan (see `_bind.Tables`).
 
-        Behind them there is room for the rest of a bound plan (see `_bind.Tables`).
-        value: a function from polynomials to numbers
+        row: numbers of the polynomials that earlier visits asked for
+        edges: the edges of parts
+        value: a function from polynomials to numbers, for polynomials that the row lacks
         """
         terms = np.empty(self.size, np.int64)
         address = _launch.address_of(terms)
@@ -164,17 +172,17 @@ class ArgumentLayout:
     # -- rounds -----------------------------------------------------------------------------
 
     def _number_rounds(self) -> None:
-        """What runs side by side, between what is done by the interpreter."""
+        """Sort calls into rounds, in each stretch of kernels between steps of the interpreter."""
         recipe, schedules = self.recipe, self.schedules
         stages = [stage for found in schedules.values() for stage in found.stages]
         self.cut = any(len(stage.blocks) > 1 for stage in stages)
         over = {r.base: recipe.donations.get(r.value) for r in recipe.results if r.owns}
         taken = {base: leaf for base, leaf in over.items() if leaf is not None}
         found = accesses(recipe.steps, recipe.homes, taken, self.together) if self.cut else None
-        # Of all kernels up to the next pause, by the first.
+        # The rounds of all kernels up to the next host step or donation, by the first kernel.
         self.rounds: dict[int, list[Round]] = {}
         self.n_rounds = 0
-        spans: list[tuple[int, int]] = []  # of each step: its first round, its last
+        spans: list[tuple[int, int]] = []  # (first round, last round) of each step
         while len(spans) < len(recipe.steps):
             first = end = len(spans)
             while end in schedules and (end == first or end != recipe.barrier):
@@ -187,18 +195,18 @@ class ArgumentLayout:
             self.rounds[first] = made
             spans += [(self.n_rounds + begins, self.n_rounds + ends) for begins, ends in own]
             self.n_rounds += len(made)
-        # The first round of a step and all behind it, the last one of a step and all before it.
+        # By step: the first round of this and all later steps, the last of this and all earlier.
         self._begins = list(accumulate([begins for begins, _ in reversed(spans)], min))[::-1]
         self._ends = list(accumulate([ends for _, ends in spans], max))
 
     def _span_of(self, first: int, last: int) -> tuple[int, int]:
-        """The rounds in which what has to do with these steps, and all between them, is alive."""
+        """Return (first round, last round) of memory that lives from step `first` to `last`."""
         return self._begins[first], self._ends[last]
 
     # -- memory -----------------------------------------------------------------------------
 
     def _memory(self) -> None:
-        """What lies in the arena: values and pieces by their lifetimes, then scratch memory."""
+        """List the blocks in the arena: values and pieces by lifetime, then scratch memory."""
         recipe = self.recipe
         lives = [self._span_of(first, last) for _, first, last in recipe.lifetimes.values()]
         self.wanted = [self._poly(size) for size, _, _ in recipe.lifetimes.values()]
@@ -209,7 +217,7 @@ class ArgumentLayout:
                 names.append((k, j))
                 lives.append(self._span_of(k, last.get(k, k)))
                 self.wanted.append(self._poly(size))
-        # All scratch memory has one place; there each step begins anew.
+        # All scratch memory has one place, since it holds nothing from one step to the next.
         names.append("scratch")
         lives.append((0, self.n_rounds))
         kept = self.plan.placings
@@ -229,9 +237,10 @@ class ArgumentLayout:
         self.at |= {(k, 0): self.at[steps[0], 0] for steps in self.together for k in steps}
 
     def place(self, words: np.ndarray, address: int) -> tuple[int, int, int]:
-        """(where the scratch memory is, its bytes, bytes in all) in the arena.
+        """Find places in the arena; return (place of scratch memory, its bytes, bytes in all).
 
-        words, address: of a bound plan, with its terms; places are filled in
+        words: the words of a bound plan, with its terms; the places are written here
+        address: address of the words
         """
         n = len(self.wanted) + 1
         scratch, room, total = self.tables.place(address, self.orders)
@@ -244,7 +253,7 @@ class ArgumentLayout:
         return scratch, room, total
 
     def _number_table(self, packable: tuple[int, ...]) -> None:
-        """Where in the table the address of each value is that lies outside of the arena."""
+        """Give each value outside of the arena an entry in the table of addresses."""
         plan, recipe = self.plan, self.recipe
         self.source: dict[int, int] = {i: 1 + k for k, i in enumerate(plan.leaves)}
         self.n_table = 1 + len(plan.leaves)
@@ -270,14 +279,14 @@ class ArgumentLayout:
         self._placed: list[tuple[int, int]] = []  # (word, place), which is added
         self._relative: list[int] = []  # words that are addresses in this memory
         self._packing: dict[int, tuple[Any, list[Any]]] = {}
-        self._layouts: dict[int, list[int]] = {}  # terms of what says how an operand lies
+        self._layouts: dict[int, list[int]] = {}  # step -> terms of its right operand's layout
         # (word, source, term, place, offset as a polynomial)
         self._patches: list[tuple[int, int, int | None, int, Poly]] = []
         self.moving: list[tuple[int, list[tuple[int, int]]]] = []  # (word, (arg, term of a step))
         self._pairs: list[tuple[int, int]] = []  # (word, place)
         self._numbers: list[tuple[int, Any, int]] = []  # (byte, expression, category)
         self.steps: list[Any] = []  # None for donations, a host step, or [first call, calls]
-        self.written: list[int] = []  # terms: elements that kernels write
+        self.written: list[int] = []  # terms of the numbers of elements that kernels write
         calls: list[tuple[int, int, int, int, int]] = []
         for k, step in enumerate(recipe.steps):
             if k == recipe.barrier:
@@ -296,7 +305,7 @@ class ArgumentLayout:
         self._write_calls(calls)
 
     def _lay_out_round(self, one: Round, calls: list[tuple[int, int, int, int, int]]) -> None:
-        """Write down the blocks and calls of a round; the first call says how many there are."""
+        """Write down the blocks and calls of a round; its first call holds their number."""
         first, count = len(calls), 0
         for k, s in one:
             stage = self.schedules[k].stages[s]
@@ -333,7 +342,12 @@ class ArgumentLayout:
             words += (function, 8 * place, group, 8 * (pairs_at + 2 * pairs), count)
 
     def _block(self, k: int, function: str, slots: list[Slot]) -> None:
-        """The words of one argument block."""
+        """Write down one argument block.
+
+        k: the step
+        function: the function that is called with the block
+        slots: the words of the block
+        """
         start = len(self._words)
         self._words += [0] * len(slots)
         weight = self.place_of_weight.get(k)
@@ -356,7 +370,7 @@ class ArgumentLayout:
                 self._write(k, start, j, slot)
 
     def _write(self, k: int, start: int, j: int, slot: Slot) -> None:
-        """One word of a block."""
+        """Write down one word of a block: slot j of a block of step k that begins at `start`."""
         at, kind = start + j, slot.kind
         if kind in ("extent", "last"):
             self._extent(at, slot.a if kind == "extent" else slot.b)
@@ -398,13 +412,19 @@ class ArgumentLayout:
             self._words[at] = number
 
     def _move(self, word: int, p: Poly) -> None:
-        """Note by how much a word grows with args that move."""
+        """Note how much a word grows with each arg that moves (see `ir.dynamic_offsets`)."""
         slopes = self.plan.moving.slopes(p)
         if slopes:
             self.moving.append((word, [(arg, self._poly(slope)) for arg, slope in slopes]))
 
     def _patch(self, at: int, i: int, term: int | None, offset: Poly = ()) -> None:
-        """The address of a value: its own in the table, or a place in the arena."""
+        """Note a word that is an address of a value: from the table, or a place in the arena.
+
+        at: the word
+        i: the value
+        term: term of the bytes that are added, or None
+        offset: these bytes as a polynomial
+        """
         source = self.source.get(i)
         place = 0 if source is not None else self._place(i)
         self._patches.append((at, source or 0, term, place, offset))

@@ -1,4 +1,4 @@
-"""What the C heap keeps of freed arrays, and how the system gets it back."""
+"""Returns memory of freed arrays, which the C heap keeps, to the system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 @functools.cache
 def _trim() -> Callable[[int], int] | None:
-    """The C library's function for it; None where it has none."""
+    """Return the C library's `malloc_trim`; None where the library has none."""
     try:
         return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
@@ -17,10 +17,10 @@ def _trim() -> Callable[[int], int] | None:
 
 
 def give_back() -> None:
-    """Return what is free in the C heap to the system, where the C library can.
+    """Return free memory of the C heap to the system, where the C library can.
 
-    glibc serves arrays of up to 32 MB from its heap, once one of their size has been freed, and
-    keeps the gaps between what is left there.
+    glibc serves arrays of up to 32 MB from its heap, once an array of such a size has been freed.
+    Gaps between the arrays that are left there stay in the heap.
     """
     trim = _trim()
     if trim is not None:

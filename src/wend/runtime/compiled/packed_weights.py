@@ -1,10 +1,10 @@
 """Operands of matrix products that stay packed from flush to flush: weights.
 
-The right operand of a product is read in panels. A value that is used again, and is whole an
-operand from outside of a plan, keeps its panels: they are packed when it is used for the second
-time in the same way, found by how they are laid out, and dropped with the value. In training a
-parameter has a new value in each step, which is read once as it is and once turned: nothing is
-packed. Where several groups of one flush read it, the first has it packed (`_slabs.Rows.begin`).
+The right operand of a product is read in panels. Panels are kept for a leaf of a plan that is the
+operand as a whole. The panels are packed when the value is used in the same way for the second
+time. They are found by their layout, and dropped with the value. In training a parameter has a new
+value in each step, which is read once as it is and once transposed: nothing is packed. Where
+several groups of one flush read a value, the first group has it packed (`_slabs.Rows.begin`).
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from wend.compiler.kernels.matmul import matmul
 from wend.runtime.compiled.arena import ALIGNMENT, aligned
 from wend.runtime.native.launcher import launcher as _launch
 
-#: Panels that are held now, and how many were packed since the process began.
+#: Bytes of the panels held now, and the number of operands packed since the process began.
 COUNTS = {"bytes": 0, "packed": 0}
-#: Products of more rows than this pack block by block: that costs them little.
+#: Products of more rows than this pack block by block, at little cost compared to the product.
 MAX_ROWS = 4096
-#: Operands of fewer elements are packed block by block in less time than it takes to do it here:
-#: they wait for so many uses. A parameter of a small recurrent net is used that often in a step.
+#: Operands of fewer elements than SMALL are packed only after PATIENCE uses, since packing block
+#: by block takes less time. A parameter of a small recurrent net is used that often in a step.
 SMALL, PATIENCE = 1 << 14, 16
 
 
 class PanelLayout:
-    """What panels hold: `offset` is in bytes from the value's start, strides are in elements.
+    """The layout of an operand that is packed into panels.
 
-    numbers   depth, columns, step, column     room: (make, shape, dtype) of memory for panels
-    words     what packs them, as `_launch.run_call` takes it, but for addresses
-    Layouts are told by identity: they are looked up in each product.
+    offset: bytes from the value's start to the operand
+    numbers: (depth, columns, step, column); the last two are strides in elements
+    room: (maker, shape, dtype) of the array for the panels
+    words: the call that packs the panels, as for `_launch.run_call`, without addresses
+
+    Layouts are compared by identity, because each product looks one up.
     """
 
     __slots__ = ("dtype", "numbers", "offset", "room", "words")
@@ -52,18 +55,18 @@ class PanelLayout:
 def layout(
     dtype: str, offset: int, depth: int, columns: int, step: int, column: int
 ) -> PanelLayout:
-    """The same object for the same layout."""
+    """Return the layout with these numbers, always the same object."""
     return PanelLayout(dtype, offset, depth, columns, step, column)
 
 
 def patience(layout: PanelLayout) -> int:
-    """How often an operand is used before it is packed."""
+    """Return how often an operand is used before it is packed."""
     depth, columns, *_ = layout.numbers
     return PATIENCE if depth * columns < SMALL else 1
 
 
 class PackedPanels:
-    """Memory of one packed operand."""
+    """The memory of one packed operand."""
 
     __slots__ = ("address", "memory")
 
@@ -80,9 +83,9 @@ class PackedPanels:
 
 
 def pack(value: Any, layout: PanelLayout, library: Any, address: int) -> int:
-    """Pack a held value's elements, which begin at `address`; returns where the panels are.
+    """Pack a value's elements, which begin at `address`; return the address of the panels.
 
-    0 if the value's memory may be written to from outside.
+    Returns 0 if the value's memory may be written to from outside.
     """
     if value.extra is not None:
         return 0
@@ -90,7 +93,7 @@ def pack(value: Any, layout: PanelLayout, library: Any, address: int) -> int:
     words = layout.words.copy()
     words[0], words[5], words[6] = library.address("pack"), address, panels.address
     _launch.run_call(_launch.address_of(words), 5)
-    # Until then it was the layout of the first use, then the number of uses.
+    # Before, `packed` was the layout of the first use, and then the number of uses.
     others = value.packed if isinstance(value.packed, dict) else {}
     value.packed = {**others, layout: panels.address, panels.address: panels}
     return panels.address

@@ -1,8 +1,12 @@
 """Plans of machine code for the CPU.
 
-A `CompiledPlan` holds for all sizes.  For the sizes of a visit it is *bound*: extents, strides and
-places in the arena are worked out, argument blocks filled.  A visit with sizes seen before finds
-its bound plan by comparing types, fills in addresses and run-time numbers, and runs.
+A `CompiledPlan` holds for all sizes.  For the sizes of a visit the plan is *bound* (`BoundPlan`):
+extents, strides and places in the arena are worked out, and argument blocks are filled.  A visit
+with sizes seen before finds its bound plan by comparing types.  Such a visit only fills in
+addresses and run-time numbers, and runs.
+
+A *skeleton* is an `ArgumentLayout`: all that does not depend on sizes in the argument blocks.
+A *frame* is a `_launch.ArgumentBlock`: the memory with the argument blocks of one bound plan.
 """
 
 from __future__ import annotations
@@ -42,22 +46,22 @@ from wend.runtime.native.launcher import launcher as _launch
 from wend.runtime.numpy_executor.plan import ReferencePlan
 
 WORD = np.dtype(np.int64)
-#: Bound plans that one plan keeps.
+#: The number of bound plans that one plan keeps.
 MAX_BOUND = 128
-#: Skeletons that are told apart natively.
+#: The number of skeletons that native code tells apart.
 MOST_KNOWN = 8
-#: A frame that serves many sizes has so many times the memory of those that it was made for.
+#: A frame for many sizes has this many times the memory that its first sizes need.
 ROOMY = 2
-#: A leaf of more elements is written to in place, by the reference, where a part of it changes.
+#: Where a part of a leaf with more elements than this changes, the reference writes in place.
 MOST_COPIED = 1 << 15
 
 _bind: Any = _bind_select.select()
-#: Plans that have been bound: when there are more threads to share the parts, they are anew.
+#: Plans that have been bound: plans are bound anew when threads begin, or cease, to share parts.
 _BOUND: weakref.WeakSet[CompiledPlan] = weakref.WeakSet()
 
 
 def unbind_all() -> None:
-    """Forget how plans are bound; what runs goes on in the frame that it has."""
+    """Forget all bound plans; a run that is under way goes on in its frame."""
     for plan in list(_BOUND):
         plan.bound.clear()
         plan.track.frames.clear()
@@ -69,18 +73,18 @@ threads.on_change.append(unbind_all)
 
 
 class Unbound(Exception):
-    """These sizes are better left to the reference."""
+    """Raised for sizes that are better left to the reference."""
 
 
 class CompiledPlan:
-    """Kernels and host steps in order; computes what its reference plan computes."""
+    """Kernels and host steps in order, which compute the same values as the reference plan."""
 
     def __init__(self, reference: ReferencePlan, recipe: Recipe, libraries: dict[str, Any]) -> None:
         self.reference = reference
         self.recipe = recipe
         self.libraries = libraries
         function = recipe.function
-        # Also those of which only extents are read: a plan is bound to the types of all of these.
+        # Leaves of which only extents are read count too: a plan is bound to the types of all.
         self.leaves = (*function.inputs, *shown_only(recipe))
         self.bound: dict[Any, BoundPlan | None] = {}
         self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
@@ -89,26 +93,26 @@ class CompiledPlan:
         cutters = [(n, k, step.packable, c) for n, k, step, c in found if c is not None]
         adding = [row for row in cutters if row[3].adds]
         packing = [row for row in cutters if row[2] and not row[3].adds]
-        #: What is asked how it is cut: by one thread, and by several.
+        #: The kernels whose partition is asked for: with one thread, and with several.
         self.ways = (
             [self.way(adding, WORTH), self.way(packing, sys.maxsize)], [self.way(cutters, WORTH)]
         )  # fmt: skip
         self.nonempty = self.places(
             {p for together in recipe.nonempty for p in together if not known(p)}
         )
-        #: Of each result its shape and, if it lies in another array, strides and offset.
+        #: The shape of each result; if the result lies in another array, also strides and offset.
         self.layouts = [
             part
             for r in recipe.results
             for part in ((r.shape,) if r.owns else (r.shape, r.strides, (r.offset,)))
         ]
         self.counts = tuple(map(len, self.layouts))
-        #: Of the results that are arrays of their own: their values, by base the place among them.
+        #: The values of the results that are arrays of their own, in order.
         self.made = tuple([r.value for r in recipe.results if r.owns])
         self.shown = [r for r in recipe.results if not r.owns]
         owners = [r.base for r in recipe.results if r.owns]
         self.out_of_base = {base: k for k, base in enumerate(owners)}
-        #: What `_bind.outs_of` asks of these.
+        #: The argument of `_bind.outs_of` that says which arrays are made.
         starts = accumulate([1 if r.owns else 3 for r in recipe.results], initial=0)
         arrays = [
             (at, r.dtype.numpy, r.dtype.itemsize, r.value not in recipe.donations)
@@ -116,7 +120,7 @@ class CompiledPlan:
             if r.owns
         ]
         self.results = arrays, np.empty, _launch.large, LARGE
-        #: Of those that may take the memory of a leaf: which it is, the leaf, place in a table.
+        #: (number in `made`, leaf, place in a table) of each result that may take a leaf's memory.
         self.donated = tuple(
             [
                 (k, recipe.donations[i], 8 * (1 + len(self.leaves) + k))
@@ -127,11 +131,11 @@ class CompiledPlan:
         self.gathered = self.places([p for part in self.layouts for p in part])
         self.moving = DynamicOffsets(recipe, [p for *_, c in cutters for p in c.polys])
         self.skeletons: dict[Any, ArgumentLayout] = {}
-        self.placings: dict[Any, Placing] = {}  # by the lifetimes of what is in the arena
+        self.placings: dict[Any, Placing] = {}  # by the lifetimes of the blocks in the arena
         self.homes: dict[ArgumentLayout, BoundPlan] = {}  # see `fitted`
-        #: The last of them, whether there were several threads then, and its `BoundPlan.fit`.
+        #: The last of the homes, whether there were several threads then, and its `BoundPlan.fit`.
         self.last: tuple[BoundPlan, bool, Any] | None = None
-        #: Whether all of it is kernels that write where they are told.
+        #: Whether all steps are kernels, and all results arrays of their own.
         self.on_addresses = len(self.kernels) == len(recipe.steps) and all(
             result.owns for result in recipe.results
         )
@@ -146,14 +150,15 @@ class CompiledPlan:
         )
 
     def places(self, polys: Iterable[Poly]) -> np.ndarray:
-        """Where the row of `numbers` has these."""
+        """Return the places of these polynomials in the row of `numbers`."""
         place = self.recipe.function.extents.row.place
         return np.array([place(p) for p in polys], np.int64)
 
     def way(self, rows: list[Any], worth: int) -> tuple[list[Partitioner], np.ndarray]:
-        """What `_bind.cut_kernels` asks; worth: nanoseconds from which on a kernel is cut.
+        """Return the cutters, and the words about them that `_bind.cut_kernels` reads.
 
-        rows: (which of the kernels, step, packable, cutter)
+        rows: (number of the kernel, step, packable, cutter)
+        worth: nanoseconds from which on a kernel is cut
         """
         words: list[int] = []
         for n, k, packs, c in rows:
@@ -162,12 +167,12 @@ class CompiledPlan:
         return [row[3] for row in rows], np.array(words, np.int64)
 
     def address(self, kernel: Kernel, function: str) -> int:
-        """Where a function of a kernel's module is."""
+        """Return the address of a function of a kernel's module."""
         text = kernel.text or matmul.core_text(kernel.source)
         return int(self.libraries[text].address(function))
 
     def up_to_date(self) -> tuple[np.ndarray, int]:
-        """The program that computes all polynomials that were asked for, and their number."""
+        """Return the program for all polynomials that were asked for, and their number."""
         row = self.recipe.function.extents.row
         if self.program[1] < len(row.polynomials):
             words, n = row.program()
@@ -175,7 +180,10 @@ class CompiledPlan:
         return self.program
 
     def know(self, skeleton: ArgumentLayout, several: bool) -> Any:
-        """What finds a skeleton's numbers for other sizes, natively; several: threads."""
+        """Return the native object that finds a skeleton's numbers for other sizes.
+
+        several: whether several threads share the parts of a kernel
+        """
         sizer = self.sizers.get(several)
         known = [] if sizer is None else sizer.known
         if any(row[0] is skeleton for row in known):
@@ -208,9 +216,10 @@ class CompiledPlan:
         return sizer
 
     def numbers(self, types: Any, args: list[Any]) -> np.ndarray:
-        """The row of all polynomials that were asked for before, see `ir.extent_program`.
+        """Return the values of all polynomials that were asked for before.
 
-        Raises OverflowError if a factor of one does not fit into 64 bits.
+        The row is described in `ir.extent_program`.  Raises OverflowError if a factor of
+        a polynomial does not fit into 64 bits.
         """
         extents = self.recipe.function.extents
         program, n = self.up_to_date()
@@ -221,7 +230,7 @@ class CompiledPlan:
         return numbers[:n]
 
     def find(self, values: list[Any], args: list[Any]) -> BoundPlan | None:
-        """The plan bound to these sizes; None if they are left to the reference."""
+        """Return the plan bound to these sizes; None if the sizes are left to the reference."""
         key = self.key(values, args)
         if key in self.bound:
             return self.bound[key]
@@ -236,10 +245,11 @@ class CompiledPlan:
         return found
 
     def fitted(self, types: list[Any], args: list[Any]) -> tuple[BoundPlan, Any]:
-        """The plan bound to some sizes, and what its frame has to hold for these (`_launch.fit`).
+        """Return a bound plan, and the words of its frame for these sizes (see `_launch.fit`).
 
-        One frame serves all for which kernels are cut alike: there may be any number of rows.
-        Raises NoMachineCode if these sizes are left to the reference.
+        The plan may be bound to other sizes.  One frame serves all sizes for which kernels are
+        cut alike, whatever the number of rows.  Raises NoMachineCode if these sizes are left to
+        the reference.
         """
         several, last = threads.threads() > 1, self.last
         try:
@@ -269,25 +279,28 @@ class CompiledPlan:
         return home, words
 
     def bind(self, values: list[Any], args: list[Any]) -> BoundPlan | None:
-        """As `find`, for somebody who keeps it."""
+        """Bind the plan to these sizes, for a caller that keeps the bound plan itself."""
         return self.bind_to(values, args, *self.key(values, args))
 
     def key(self, values: list[Any], args: list[Any]) -> tuple[Any, Any]:
-        """What tells bound plans apart: the types of the leaves, and the sizes among the args."""
+        """Return the key of a bound plan: the types of the leaves, and the sizes among the args."""
         types = tuple([values[i].type for i in self.leaves])
         return types, _launch.sizes_among(self.moving.places, args)
 
     def bind_to(
         self, values: list[Any], args: list[Any], types: Any, sizes: Any
     ) -> BoundPlan | None:
-        """As `bind`.  types, sizes: see `key`"""
+        """Bind the plan; None if these sizes are left to the reference.  types, sizes: see `key`"""
         try:
             return BoundPlan(self, [v.type for v in values], args, types, sizes)
         except (Unbound, OverflowError, ZeroDivisionError):
             return None
 
     def run(self, batch: FlushJob) -> bool:
-        """Compute; False if the reference has to (a kernel noted a failure, say)."""
+        """Run the plan; return False if the reference has to run.
+
+        The reference has to where a kernel has noted a failure, for example.
+        """
         outcome = _launch.run(self.track, batch)
         if outcome == 0:
             bound = self.find(batch.values, batch.args)
@@ -302,7 +315,10 @@ class CompiledPlan:
         return bool(outcome == 1)
 
     def execute(self, values: list[Any], args: list[Any]) -> dict[int, Any] | None:
-        """The arrays of all results, handed to nobody; None if the reference has to run."""
+        """Return the arrays of all results by value; None if the reference has to run.
+
+        The values of the flush do not get these arrays.
+        """
         bound = self.find(values, args)
         if bound is None:
             return None
@@ -325,12 +341,13 @@ def shown_only(recipe: Recipe) -> list[int]:
 
 
 class Sized(Visit):
-    """What the sizes of a visit come to: numbers, and how kernels are cut.  Raises Unbound.
+    """The numbers that follow from the sizes of a visit, and the partition of each kernel.
 
-    terms: what argument blocks need; there may be more behind them
+    terms: the numbers for argument blocks; with `whole`, room for a bound plan's words follows
+    Making one raises Unbound for sizes that are left to the reference.
     """
 
-    whole = False  # whether there is
+    whole = False
 
     def __init__(self, plan: CompiledPlan, types: list[Any], args: list[Any]) -> None:
         self.plan = plan
@@ -360,12 +377,15 @@ class Sized(Visit):
             raise Unbound
 
     def find_form(self, several: bool) -> None:
-        """How kernels are cut, and all numbers that argument blocks need; several: threads."""
+        """Find the partition of each kernel, and all numbers that argument blocks need.
+
+        several: whether several threads share the parts of a kernel
+        """
         plan = self.plan
         forms: dict[int, Partition] = {}
         edges: list[int] = []
         packable: list[int] = []
-        # Where nobody shares the parts, forms of all kinds of sizes are one.
+        # With a single thread few kernels are cut, so most sizes lead to the same skeleton.
         for cutters, words in plan.ways[several]:
             _bind.cut_kernels(
                 cutters,
@@ -385,7 +405,7 @@ class Sized(Visit):
                 plan.placings.clear()
             by_step = {k: forms.get(n, WHOLE) for n, (k, _) in enumerate(plan.kernels)}
             skeleton = plan.skeletons[key] = ArgumentLayout(plan, by_step, tuple(packable))
-        else:  # it comes back
+        else:  # the skeleton is met again: native code should find it from now on
             plan.know(skeleton, several)
         self.skeleton = skeleton
         self.terms = skeleton.evaluate(self.row, edges, self.value)
@@ -393,9 +413,10 @@ class Sized(Visit):
         self.release = skeleton.cut or 4 * written >= RELEASE_BYTES
 
     def words_for(self, home: BoundPlan) -> Any:
-        """What a frame bound to other sizes has to hold for these: see `_launch.fit`.
+        """Return the words that a frame bound to other sizes has to hold for these sizes.
 
-        None if it does not serve them: there is too little memory.  Words that move are among them.
+        The words are those of `_launch.fit`; words that move are included.  The result is None
+        where the frame has too little memory for these sizes.
         """
         skeleton = self.skeleton
         terms = self.terms[: skeleton.n_terms]
@@ -417,8 +438,10 @@ class Sized(Visit):
 class BoundPlan(Sized):
     """A plan for certain sizes.
 
-    words: terms, places and a frame's memory (see `_bind.Tables`)     at: their address
-    layouts: as those of the plan     rest: see `_launch.frame_like`
+    words: terms, places and a frame's memory (see `_bind.Tables`)
+    at: address of the words
+    layouts: the plan's `layouts` in numbers
+    rest: see `_launch.frame_like`
     """
 
     whole = True
@@ -427,7 +450,7 @@ class BoundPlan(Sized):
         self, plan: CompiledPlan, types: list[Any], args: list[Any], key: Any, sizes: Any,
         room: int = 1,
     ) -> None:  # fmt: skip
-        """room: how many times the memory that these sizes take"""
+        """room: the memory to reserve, as a multiple of what these sizes take"""
         sizer = plan.sizers.get(threads.threads() > 1) if room == 1 else None
         found = None if sizer is None else sizer.bind(plan, types, args, key, sizes)
         self.types = key
@@ -446,14 +469,14 @@ class BoundPlan(Sized):
                 self.skeleton, self.words, self.at, self.asked, self.layouts, self.rest, self.frame,
             ) = found  # fmt: skip
         if self.frame is None:
-            if self.skeleton.moving:  # what moving args were
+            if self.skeleton.moving:  # the values that moving args have now
                 self.moved = {k: int(args[k]) for k in plan.moving.moves}
             self.frame = frame_of(self, self.words, self.at + self.skeleton.at_memory)
 
     def fit(self, words: Any) -> Any:
-        """What finds such words for other sizes that are cut alike, natively.
+        """Return the native object that does the work of `words_for` for more sizes cut alike.
 
-        words: what `words_for` found for some sizes
+        words: the result of `words_for` for some sizes
         """
         skeleton, terms = self.skeleton, words[5][0]
         return _bind.Fit(
@@ -468,7 +491,7 @@ class BoundPlan(Sized):
         )
 
     def find_memory(self, room: int) -> tuple[int, int, int]:
-        """Find places in the arena; where scratch memory is, its bytes, bytes in all."""
+        """Find places in the arena; return (place of scratch memory, its bytes, bytes in all)."""
         skeleton = self.skeleton
         if room > 1:
             sizes = self.words[skeleton.memory_terms]
@@ -479,7 +502,7 @@ class BoundPlan(Sized):
         return found
 
     def find_results(self) -> Any:
-        """Which arrays are made."""
+        """Find the layouts of all results; return what the launcher makes arrays from."""
         plan = self.plan
         row, places = _launch.address_of(self.row), _launch.address_of(plan.gathered)
         found = _bind.gather(row, places, plan.counts)
@@ -502,7 +525,10 @@ class Compilation:
         self.left: set[str] = set()
 
     def plan(self, seconds: float) -> None:
-        """Go on planning for about this long, but a slice at least.  Raises CompileError."""
+        """Go on planning for about this long, and for one slice at least.
+
+        Raises CompileError.
+        """
         if self.planned:
             return
         stop = time.perf_counter() + seconds
@@ -518,7 +544,7 @@ class Compilation:
             jit.compile_later(text, names, self.receiver(text))
 
     def receiver(self, text: str) -> Any:
-        """What takes one kernel's machine code."""
+        """Return the function that takes the machine code of one module."""
 
         def receive(library: Any) -> None:
             if isinstance(library, CompileError):
@@ -531,11 +557,11 @@ class Compilation:
 
     @property
     def ready(self) -> bool:
-        """Whether every kernel is there."""
+        """Whether planning is done and every kernel is compiled."""
         return self.planned and not self.left
 
     def finish(self) -> CompiledPlan:
-        """The plan.  Raises CompileError if a kernel could not be compiled."""
+        """Return the finished plan.  Raises CompileError if a kernel could not be compiled."""
         if self.failure is not None:
             raise self.failure
         return CompiledPlan(self.reference, self.recipe, self.libraries)
@@ -544,7 +570,11 @@ class Compilation:
 def begin_recipe(
     reference: ReferencePlan, needed: frozenset[int] | None, sliced: bool = False
 ) -> Recipe:
-    """The recipe for what a reference plan computes; sliced: the passes are left to the caller."""
+    """Return the recipe for the values of a reference plan.
+
+    needed: the values to compute, if not the wanted and saved ones
+    sliced: whether running the passes is left to the caller
+    """
     watch = check if config.settings.verify else None
     return Recipe(reference.path, needed or reference.wanted | reference.saved, watch, sliced)
 
@@ -557,7 +587,7 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
-    """The modules that a recipe needs, and the functions wanted of each."""
+    """Return the texts of the modules that a recipe needs, each with the functions called."""
     texts: dict[str, list[str]] = {}
     for step in recipe.steps:
         if isinstance(step, Kernel):
@@ -571,9 +601,9 @@ def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
 
 
 def compile_plan(reference: ReferencePlan, needed: frozenset[int] | None = None) -> CompiledPlan:
-    """The plan for what a reference plan computes, compiled now.  Raises CompileError.
+    """Return the plan for the values of a reference plan, compiled now.  Raises CompileError.
 
-    needed: the values to compute, if they are not the wanted and saved ones
+    needed: the values to compute, if not the wanted and saved ones
     """
     recipe = begin_recipe(reference, needed)
     check_recipe(recipe)

@@ -1,7 +1,7 @@
-"""How many threads share the parts of a kernel. The threads themselves are in `_pool.h`.
+"""The number of threads that share the parts of a kernel; the threads are in `_pool.h`.
 
-The uncompiled launcher makes all calls in the thread that flushes: how kernels are cut into parts
-depends on sizes alone, so the results are the same.
+The uncompiled launcher makes all calls in the thread that flushes. The results are the same,
+because the cut of a kernel into parts depends on sizes alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ __all__ = ["default_threads", "set_threads", "threads"]
 
 
 def default_threads(environment: Mapping[str, str] = os.environ) -> int:
-    """OMP_NUM_THREADS, as numerical libraries have it; else the processors this process may use."""
+    """Return OMP_NUM_THREADS, or else the number of processors that this process may use.
+
+    Other numerical libraries read this variable in the same way.
+    """
     asked = environment.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
@@ -25,12 +28,12 @@ def default_threads(environment: Mapping[str, str] = os.environ) -> int:
 
 
 def threads() -> int:
-    """Threads that share the parts of a kernel, the one that flushes among them."""
+    """Return how many threads share the parts of a kernel, the flushing thread included."""
     return _count[0]
 
 
 def set_threads(number: int) -> None:
-    """Let so many threads share the parts of a kernel, from the next flush on."""
+    """Set how many threads share the parts of a kernel, from the next flush on."""
     alone = _count[0] == 1
     _count[0] = number
     launcher.use_threads(number)
@@ -39,7 +42,7 @@ def set_threads(number: int) -> None:
             call()
 
 
-#: Called when there begin, or cease, to be threads that share.
+#: Functions that are called when the number of threads changes from 1 or to 1.
 on_change: list[Callable[[], None]] = []
 _count = [1]
 set_threads(default_threads())

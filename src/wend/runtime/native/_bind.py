@@ -233,10 +233,12 @@ def lay(orders, n, places, sizes, ends):
 
 
 def outs_of(layouts, results):
-    """What `_launch.ArgumentBlock` says of the arrays that are made.
+    """Return the `outs` of a `_launch.ArgumentBlock`: the arrays that a run makes.
 
-    results: of each (where `layouts` has the shape, the dtype, the bytes of an element, whether it
-    is made at once); what makes those of less than so many bytes, and the others; so many
+    layouts: shapes, strides and offsets of all results
+    results: (rows, maker of small arrays, maker of large arrays, bytes from which an array is
+        large); a row is (place of the shape in `layouts`, dtype, bytes of an element, whether the
+        array is made at once)
     """
     outs = []
     most = results[3]
@@ -250,7 +252,7 @@ def outs_of(layouts, results):
 
 
 class Tables:
-    """What a skeleton says of frames, in tables of words; see `argument_layout.ArgumentLayout`.
+    """The tables of words from which a skeleton fills frames; see `argument_layout`.
 
     A bound plan has one row of words: terms, places, what `lay` works in, and a frame's memory:
     n_all terms, n_names places, size words.
@@ -439,11 +441,11 @@ class NativeBinder:
         return None
 
     def bind(self, plan, types, args, key, sizes):
-        """What a plan bound to these sizes has.
+        """Return the parts of a plan bound to these sizes.
 
-        (skeleton, words, their address, what polynomials are asked of, `layouts`, what
-        `_launch.frame_like` takes, the frame or None if it needs more than `Tables.model`).
-        None as `find` has it, or if places have to be searched for.
+        The parts are (skeleton, words, address of the words, `Visit.asked`, `layouts`, `rest` of
+        `_launch.frame_like`, frame).  The frame is None if it needs more than `Tables.model`.
+        The result is None where `find` gives None, or where places have to be searched for.
         """
         found = self.find(types, args, True)
         if found is None:
@@ -469,7 +471,7 @@ class NativeBinder:
 
 
 class Fit:
-    """What a frame that serves many sizes needs for certain ones, if kernels are cut as before.
+    """Finds the words of a frame that serves many sizes, where kernels are cut as before.
 
     sizer      `NativeBinder`     skeleton, places: of the frame, and their address
     limits     (term, number) that may not be exceeded

@@ -99,7 +99,7 @@ def frame_like(model, memory, fault, types, sizes, owner, rest):
 
 
 def owner_of(frame):
-    """What a frame needs of Python, made when it is first asked for: most frames never do."""
+    """Return the Python half of a frame, made at the first call: most frames never need one."""
     if type(frame.owner) is tuple:
         frame.owner = SLOTS["owner"](*frame.owner)
     return frame.owner
@@ -117,9 +117,10 @@ def sources():
 
 
 class NativePlan:
-    """What the runs of one plan have in common; `frame` is of the sizes seen last.
+    """The native half of a plan, which all its runs share.
 
-    frames: those of all sizes met lately, by types of the leaves and sizes among the args
+    frame: the frame for the sizes seen last
+    frames: the frames for all sizes met lately, by types of the leaves and sizes among the args
     """
 
     def __init__(self, path, roots, grad_leaves):
@@ -394,7 +395,7 @@ def fit(frame, words):
 
 
 class Cell:
-    """What one op of a kind runs on addresses: operands, results, seeds, what backward makes.
+    """The frames and addresses for one op of a kind, forward and backward.
 
     forward, made, numbers     see `launch_at`; None if its result is an operand, or a copy
     plain        address of words that say the same without Python (see `run_plain`); 0 if some of

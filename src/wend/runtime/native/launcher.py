@@ -1,4 +1,4 @@
-"""The launcher that this process uses, compiled or not, with what it needs of the layers above."""
+"""The launcher that this process uses, compiled or not, with its hooks to the layers above."""
 
 from __future__ import annotations
 
@@ -31,17 +31,20 @@ LARGE = 1 << 18
 
 
 def maker(shape: tuple[int, ...], dtype: Any) -> Any:
-    """What makes an array of this shape and NumPy dtype, called with both."""
+    """Return the function that makes an array of this shape and NumPy dtype, called with both."""
     return maker_of(math.prod(shape) * dtype.itemsize)
 
 
 def maker_of(n_bytes: int) -> Any:
-    """What makes an array of so many bytes, called with its shape and NumPy dtype."""
+    """Return the function that makes an array of this many bytes.
+
+    The function is called with the shape and the NumPy dtype of the array.
+    """
     return launcher.large if n_bytes >= LARGE else np.empty
 
 
 def follow_settings() -> None:
-    """Where machine code may not be used, the planner is asked."""
+    """Have the launcher ask the planner for each flush where machine code may not be used."""
     launcher.fill("ready", not config.settings.deterministic)
 
 

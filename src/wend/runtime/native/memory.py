@@ -8,17 +8,17 @@ __all__ = ["add32", "add64", "clear", "copy", "copy_line"]
 
 
 def copy(target: int, source: int, n: int) -> None:
-    """Copy bytes."""
+    """Copy n bytes."""
     ctypes.memmove(int(target), int(source), int(n))
 
 
 def clear(target: int, n: int) -> None:
-    """Write zeros."""
+    """Write n bytes of zeros."""
     ctypes.memset(int(target), 0, int(n))
 
 
 def copy_line(target: int, source: int, size: int, n: int, step: int) -> None:
-    """Copy n elements of `size` bytes that lie `step` bytes apart, one behind the other."""
+    """Copy n elements of `size` bytes, which lie `step` bytes apart, to consecutive places."""
     for k in range(n):
         copy(target + k * size, source + k * step, size)
 
@@ -33,10 +33,10 @@ def _add(
 
 
 def add32(target: int, source: int, n: int) -> None:
-    """Add float32 numbers to others."""
+    """Add n float32 numbers at `source` to the numbers at `target`."""
     _add(ctypes.c_float, target, source, n)
 
 
 def add64(target: int, source: int, n: int) -> None:
-    """Add float64 numbers to others."""
+    """Add n float64 numbers at `source` to the numbers at `target`."""
     _add(ctypes.c_double, target, source, n)
