@@ -1,7 +1,6 @@
-"""What an executor is: it makes plans of paths, and runs them.
+"""The protocols of executors and plans: an executor makes plans of paths, and plans are run.
 
-The NumPy executor in `numpy_executor` is the one that stays; compiled plans stand beside it behind
-the same protocol.
+The NumPy executor in `numpy_executor` is the reference; compiled plans follow the same protocol.
 """
 
 from __future__ import annotations
@@ -13,28 +12,32 @@ from wend.core.graph import PathGraph
 
 
 class NoMachineCode(Exception):
-    """Work without machine code, yet or for these sizes: another executor has to run it."""
+    """Raised for work that has no machine code, yet or for these sizes.
+
+    Another executor has to run such work.
+    """
 
 
 class Plan(Protocol):
-    """How to compute the wanted values of one path, for all sizes."""
+    """A way to compute the wanted values of one path, for all sizes."""
 
     wanted: frozenset[int]
     track: Any  # the launcher's half of a plan of machine code; None while there is none
 
     def run(self, batch: FlushJob) -> None:
-        """Set the buffers of the wanted values of this visit; raises nothing, marks failures."""
+        """Set the buffers of the wanted values of this visit; mark failures, and raise nothing."""
 
     def shed(self) -> None:
-        """Let go of all that can be made again when the path comes back."""
+        """Drop all parts that can be made again when the path comes back."""
 
 
 class Executor(Protocol):
     """Makes plans."""
 
     def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> Plan:
-        """A plan that computes `wanted` and keeps what a later backward from `roots` needs."""
+        """Return a plan that computes `wanted`, and saves values for a backward from `roots`."""
 
 
-#: Plans that one state keeps; the next miss plans the union of all that was ever wanted there.
+#: The number of plans that one state keeps; the next miss plans the union of all values that
+#: these plans compute.
 MAX_PLANS = 4

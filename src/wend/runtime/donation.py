@@ -1,8 +1,9 @@
-"""Writing over operands that nobody else has.
+"""Writing results over operands to which nothing else refers.
 
-Into the buffers of held values, `out[t] = h`, a flush per row: what is overwritten is noted, so
-that a flush that fails can put everything back. And over what the same flush has computed and is
-done with, where the result is exact: memory that is in a cache already is written twice as fast.
+One case is the buffer of a held value, as in `out[t] = h` with a flush per row. The overwritten
+data is noted, so that a flush that fails can put everything back. The other case is a value that
+the same flush has computed and no longer needs, where the result is exact: memory that is in
+a cache already is written twice as fast.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from wend.core.graph import Node
 
 
 def _holders(values: list[Any], i: int) -> int:
-    """How many refer to entry `i` of a list, those included that every such call adds."""
+    """Return how many references entry `i` of a list has, with the references of this call."""
     value = values[i]
     return sys.getrefcount(value)
 
 
-#: References to what only a list holds; measured, as interpreters differ.
+#: References to an object that only a list holds; measured, because interpreters differ.
 _LONE = _holders([object()], 0)
 
 
 class Lending(list[Any]):
     """The values of a run, some of them in buffers of leaves that may be written to.
 
-    written: by id() of the array its leaf, and what was overwritten: (primitive, sizes, data)
+    written: by id() of the array, its leaf and the overwritten data: (primitive, sizes, data)
     """
 
     def __init__(self, size: int) -> None:
@@ -38,7 +39,7 @@ class Lending(list[Any]):
         self.written: dict[int, tuple[int, list[tuple[Any, list[Any], Any]]]] = {}
 
     def lend(self, batch: FlushJob, leaves: list[int]) -> None:
-        """Let those of the leaves be written to whose value nothing outside refers to any more."""
+        """Allow writes to each of the leaves whose value has no references from outside."""
         values = batch.values
         for i in leaves:
             value = values[i]
@@ -46,11 +47,11 @@ class Lending(list[Any]):
             known = _LONE + sum(entry[1] is value for entry in batch.touched)
             if value.buffer is None or value.extra is not None:
                 continue
-            if _holders(values, i) - 1 <= known:  # here is one more
+            if _holders(values, i) - 1 <= known:  # the variable `value` is one reference
                 self.written[id(value.buffer)] = (i, [])
 
     def put_back(self, batch: FlushJob) -> None:
-        """Undo all writes: the flush has failed."""
+        """Undo all writes, because the flush has failed."""
         for i, writes in self.written.values():
             array = batch.values[i].buffer
             for prim, sizes, data in reversed(writes):
@@ -59,7 +60,10 @@ class Lending(list[Any]):
 
 
 def may_write(env: list[Any], prim: Any, arrays: list[Any], args: Any) -> bool:
-    """Whether the first of the arrays, which a step is done with, may be overwritten by it."""
+    """Return whether a step may write over the first of its arrays, which it frees.
+
+    A write to the buffer of a leaf is noted, with the data that is overwritten.
+    """
     array = arrays[0]
     if type(array) is not np.ndarray or array.base is not None or not array.flags.writeable:
         return False
@@ -68,21 +72,23 @@ def may_write(env: list[Any], prim: Any, arrays: list[Any], args: Any) -> bool:
     entry = env.written.get(id(array)) if isinstance(env, Lending) else None
     if entry is None:
         return _holders(arrays, 0) - 1 <= _LONE
-    if not hasattr(prim, "part") or _holders(arrays, 0) - 1 > _LONE + 1:  # its value has it too
+    # The value of the leaf holds the array as well.
+    if not hasattr(prim, "part") or _holders(arrays, 0) - 1 > _LONE + 1:
         return False
     sizes = prim.arrange(arrays, args)[2:]
     entry[1].append((prim, sizes, prim.part(array, *sizes).copy()))
     return True
 
 
-#: Bytes from which it pays to look whether an operand's memory can take the result.
+#: Bytes of an operand from which a search for memory that can take the result pays.
 WORTH = 1 << 14
 
 
 def spent_operands(node: Node, frees: tuple[int, ...]) -> tuple[int, ...]:
-    """The operands, by number, that an op that `overwrites` is done with and may write over."""
+    """Return the numbers of the operands that an op with `overwrites` frees and may write over."""
     dtype = node.program.outs[0][1]
-    # Halves are computed in a wider type; a part of a complex number depends on both of another.
+    # Halves are computed in a wider type; each part of a complex result needs both parts of the
+    # operand.
     if dtype is dtypes.float16 or dtype is dtypes.bfloat16 or dtype.is_complex:
         return ()
     types = node.program.sample_types
@@ -90,7 +96,7 @@ def spent_operands(node: Node, frees: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def room_among(arrays: list[Any], spent: tuple[int, ...]) -> Any:
-    """That of the spent operands which nobody else has and which is as large as the result."""
+    """Return a spent operand that has no other references and the size of the result, or None."""
     for k in spent:
         array = arrays[k]
         if (
@@ -106,7 +112,7 @@ def room_among(arrays: list[Any], spent: tuple[int, ...]) -> Any:
 
 
 def _fits(array: Any, shape: tuple[int, ...]) -> bool:
-    """Whether an operand leaves the result this shape, and the order of its elements."""
+    """Return whether the result keeps this shape and order of elements with this operand."""
     rank = array.ndim
     if rank == 0:
         return True

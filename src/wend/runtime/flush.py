@@ -31,8 +31,10 @@ COUNTS = {"plans": 0, "hits": 0}
 class FlushExecutor(NamedTuple):
     """A way to run a flush.
 
-    why_not: the reason why a flush is not for it, or ""; cheap, and without an effect
-    run: computes the live values; the reason why it could not after all, or ""
+    name: the executor's name in reports
+    purpose: the kind of flush that the executor is for
+    why_not: returns why this executor declines a flush, or ""; cheap, and without an effect
+    run: computes the live values; returns why this executor could not after all, or ""
     """
 
     name: str
@@ -42,7 +44,7 @@ class FlushExecutor(NamedTuple):
 
 
 def not_ready(job: FlushJob, live: list[int]) -> str:
-    """Why the launcher has not run a flush by itself: see `native._launch.execute`."""
+    """Return why the launcher has not run a flush by itself: see `native._launch.execute`."""
     if job.state is None:
         return "it is off the trie"
     if job.state.passed == 0:
@@ -53,7 +55,7 @@ def not_ready(job: FlushJob, live: list[int]) -> str:
 
 
 def off_trie(job: FlushJob, live: list[int]) -> str:
-    """Why no plan is kept for a flush."""
+    """Return why no plan is kept for a flush, or ""."""
     if job.state is None and config.settings.autobatch and not config.settings.deterministic:
         return "it is off the trie: no plan would be found again"
     return ""
@@ -73,11 +75,11 @@ def run_planned(job: FlushJob, live: list[int]) -> str:
 
 
 def name_of_plan(plan: Plan) -> str:
-    """The executor that a plan belongs to."""
+    """Return the name of the executor that a plan belongs to."""
     return LEVELS.name if isinstance(plan, GroupedPlan) else PLANNED.name
 
 
-#: The launcher's own: it asks nobody else.
+#: The launcher runs a ready plan by itself, and asks no other executor.
 READY = FlushExecutor(
     "ready plan", "machine code of a path that has come back, bound to these sizes",
     not_ready, lambda job, live: not_ready(job, live),
@@ -98,7 +100,7 @@ LEVELS = FlushExecutor(
     "levels", "single ops of one kind and depth run together",
     lambda job, live: "", run_planned,
 )  # fmt: skip
-#: All that may run a flush, in the order in which they are asked.
+#: All executors that may run a flush, in the order in which they are asked.
 EXECUTORS = (READY, BATCHED, SPLIT, PLANNED, LEVELS)
 
 
@@ -117,7 +119,7 @@ def execute(job: FlushJob, live: list[int]) -> None:
     tell()
 
 
-#: `asked`: whom this thread's innermost flush has asked so far, and why they declined.
+#: `asked`: the executors that this thread's innermost flush has asked, each with its reason.
 _flush = threading.local()
 
 
@@ -126,14 +128,14 @@ def _asked() -> list[tuple[str, str]]:
 
 
 def ask(executor: FlushExecutor, job: FlushJob, live: list[int]) -> bool:
-    """Let an executor run a flush; False, and the reason noted, if it declines."""
+    """Let an executor run a flush; return False, and note the reason, if the executor declines."""
     reason = executor.why_not(job, live) or executor.run(job, live)
     _asked().append((executor.name, reason))
     return not reason
 
 
 def run_otherwise(job: FlushJob, live: list[int]) -> None:
-    """Compute the live values of a flush by one of the other executors, or by rules alone."""
+    """Compute the live values of a flush by an executor behind the first two, or by rules alone."""
     try:
         for executor in EXECUTORS[2:]:
             if ask(executor, job, live):
@@ -148,16 +150,16 @@ def run_otherwise(job: FlushJob, live: list[int]) -> None:
 
 
 def plain_plan(batch: FlushJob, live: list[int]) -> ReferencePlan:
-    """The plan whose rules are run one by one, where no other can be made."""
+    """Return a plan whose rules are run one by one, for where no other plan can be made."""
     wanted = frozenset(live)
     path = PathGraph(batch.states, batch.values, batch.args)
     return ReferencePlan(path, wanted, roots_of(batch, wanted))
 
 
 def shed(plan: Plan, batch: FlushJob) -> None:
-    """A new path: most do not come back, and what can be made again would be a burden.
+    """Drop the parts of a new path's plan that can be made again: most paths do not come back.
 
-    Not where another thread may be running the plan.
+    Nothing is dropped where another thread may be running the plan.
     """
     if _hot.several():
         return
@@ -168,12 +170,12 @@ def shed(plan: Plan, batch: FlushJob) -> None:
 
 
 def find_plan(batch: FlushJob, live: list[int]) -> Plan:
-    """The plan for this path and these values; one that computes more serves as well."""
+    """Return a plan for this path that computes at least these values."""
     state = batch.state
     if state is None:
         wanted = frozenset(live)
         if config.settings.deterministic or not config.settings.autobatch:
-            # Which structure is off the trie depends on what has run before in this process.
+            # Whether a structure is off the trie depends on earlier flushes of this process.
             return make_plan(path_of(batch), batch, wanted)
         with CollectionPaused():
             return GroupedPlan(path_of(batch), wanted, roots_of(batch, wanted))
@@ -207,21 +209,21 @@ def _is_backward(key: tuple[Any, ...]) -> bool:
 
 
 def path_of(batch: FlushJob) -> PathGraph:
-    """The nodes of a batch; composites may stay whole where a path is new."""
+    """Return the nodes of a batch; composites may stay whole where a path is new."""
     state = batch.state
     short = state is not None and state.passed == 0 and not config.settings.wait
     return path_at(batch.states, batch.values, batch.args, short)
 
 
 def make_plan(path: PathGraph, batch: FlushJob, wanted: frozenset[int]) -> Plan:
-    """A plan that also keeps what a later backward from the wanted values needs."""
+    """Return a plan that also saves the values for a later backward from the wanted values."""
     COUNTS["plans"] += 1
     with CollectionPaused():
         return EXECUTOR.plan(path, wanted, roots_of(batch, wanted))
 
 
 def roots_of(batch: FlushJob, wanted: frozenset[int]) -> frozenset[int]:
-    """The wanted values from which a later backward may start."""
+    """Return the wanted values from which a later backward may start."""
     values = batch.values
     return frozenset(i for i in wanted if values[i].requires_grad and values[i].leaf is None)
 
@@ -249,7 +251,7 @@ def evict(root: State) -> None:
 
 
 def walk(root: State) -> list[State]:
-    """All states below `root`."""
+    """Return all states below `root`."""
     out: list[State] = []
     stack = [root]
     while stack:

@@ -1,4 +1,4 @@
-"""The last flushes: which plan ran, on which path, and where a new path parted from known ones."""
+"""The log of the last flushes: plan, path, and where a new path parted from known paths."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from wend.core._hot import FlushJob, State
 
-#: Flushes that are remembered: more than a step of training has.
+#: The number of flushes in the log: more than a step of training has.
 REMEMBERED = 32
 
 
 class Flush(NamedTuple):
-    """One flush. No values are held: what was computed can be freed."""
+    """One flush. No values are held, so that results can be freed."""
 
     plan: Any  # None off the trie
     state: State | None  # None off the trie
@@ -24,17 +24,18 @@ class Flush(NamedTuple):
     asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
 
 
-#: What a flush of a ready plan has asked.
+#: `Flush.asked` of a flush that the launcher runs by a ready plan.
 _READY = (("ready plan", ""),)
-#: The rows of `Flush`; the launcher leaves the number of ops (None) to whoever asks.
+#: The rows of `Flush`. The launcher writes None for the number of ops, which `last_step` fills in.
 RECENT: deque[tuple[Any, ...]] = deque(maxlen=REMEMBERED)
 
 
 def note_flush(
     plan: Any, batch: FlushJob, planned: bool, asked: Iterable[tuple[str, str]] = ()
 ) -> None:
-    """Remember a flush of a plan; before its states are counted as passed.
+    """Remember a flush of a plan; called before the flush counts as a pass of its states.
 
+    planned: whether the plan was made for this flush
     asked: see `Flush.asked`
     """
     state = batch.state
@@ -53,7 +54,7 @@ def note_grouped(batch: FlushJob, asked: Iterable[tuple[str, str]]) -> None:
 
 
 def last_step() -> list[Flush]:
-    """The flushes since the path of the last one was computed before; at least the last one."""
+    """Return the flushes since the last flush's path was computed before; at least the last."""
     flushes = [
         Flush(plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops, *asked)
         for plan, state, sites, parted, planned, n_ops, *asked in [

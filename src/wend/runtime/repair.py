@@ -1,4 +1,4 @@
-"""What takes over a flush that a faster way has left, and what is noted of that way's failure."""
+"""Runs flushes again that a faster way has failed to compute, and notes the failure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from wend.runtime.numpy_executor.plan import ReferencePlan, undo
 
 
 def run_instead(run: Callable[[], object], batch: FlushJob, wanted: Iterable[int]) -> None:
-    """Call `run`, which computes the wanted values. A faster way may have left it: `batch.fault`.
+    """Call `run`, which computes the wanted values, perhaps after a faster way has failed.
 
-    That failure is the user's error only if what runs now meets an error of the user's, too.
+    `batch.fault` is the failure of the faster way, or None.  The failure is the user's error only
+    if `run` meets an error of the user, too; else it is noted as a defect.
     """
     fault, batch.fault = batch.fault, None
     if fault is None:
@@ -35,15 +36,15 @@ def run_instead(run: Callable[[], object], batch: FlushJob, wanted: Iterable[int
 
 
 def is_done(batch: FlushJob, wanted: Iterable[int]) -> bool:
-    """Whether all wanted values are held: then the failure came behind the computation."""
+    """Return whether all wanted values are computed, so that a failure came only afterwards."""
     values = batch.values
     return all(values[i].buffer is not None for i in wanted)
 
 
 def is_told(error: Exception) -> bool:
-    """Whether an error is one that is to be raised: the user's, with its line, or a DefectError.
+    """Return whether an error is to be raised: a user's error with its line, or a DefectError.
 
-    An error of a type that ops raise, but without a line, comes from somewhere else.
+    An error of a type that ops raise, but without a line, does not come from an op.
     """
     if isinstance(error, DefectError):
         return True
@@ -53,8 +54,10 @@ def is_told(error: Exception) -> bool:
 def run_plainly(make: Callable[[], ReferencePlan], batch: FlushJob, fault: Exception) -> None:
     """Compute a flush by reference rules alone, where its plan has failed with `fault`.
 
-    make: makes the plan for it.  If not even that works, what the flush was to compute raises
-    DefectError when it is read, and handles return to the values that they had before the flush.
+    make: makes the plan whose rules are run
+
+    If `make` fails too, DefectError is raised, now and when a value of the flush is read.  Handles
+    then return to the values that they had before the flush.
     """
     site = last_site(batch.states, batch.sites)
     try:
@@ -77,7 +80,10 @@ _held = threading.local()
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Tell of no defect inside: several flushes are under way. Told at the end of the outermost."""
+    """Hold warnings of defects back while several flushes are under way.
+
+    The warnings are given at the end of the outermost such block.
+    """
     outer = getattr(_held, "on", False)
     _held.on = True
     try:
@@ -88,6 +94,6 @@ def held_back() -> Iterator[None]:
 
 
 def tell() -> None:
-    """Tell of defects that were noted, unless that is held back."""
+    """Warn of the defects that were noted, unless warnings are held back."""
     if not getattr(_held, "on", False):
         defects.tell()

@@ -1,4 +1,4 @@
-"""What became of a flush: steps of its plan with the user's lines, bytes and operations."""
+"""Reports of flushes: the steps of a plan with the user's lines, bytes and operations."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ from wend.runtime.tiers import THIRD, TieredPlan
 
 __all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]
 
-#: How many known ways are named where a new path has parted from them.
+#: How many known paths are named where a new path has parted from them.
 MAX_WAYS = 3
 
 
 @dataclass
 class StepReport:
-    """One kernel or host step. read, written: bytes; flops: one per op and element.
+    """One kernel or host step.
+
+    read: bytes that the step reads
+    written: bytes that the step writes
+    flops: operations: one per op and element, see `work_of`
 
     Bytes and flops are those of the sizes seen last; None where there is no bound plan.
     """
@@ -40,7 +44,7 @@ class StepReport:
 
 @dataclass
 class FlushReport:
-    """One flush: how its path came about, what ran it, and the steps of the plan."""
+    """One flush: how its path came about, which tier ran, and the steps of the plan."""
 
     path: str
     tier: str
@@ -63,7 +67,7 @@ class FlushReport:
 
 @dataclass
 class PassText:
-    """What one pass has made."""
+    """The outcome of one pass of the compiler, as text."""
 
     name: str
     purpose: str
@@ -71,7 +75,7 @@ class PassText:
 
 
 def report(flush: Flush) -> FlushReport:
-    """Everything about one flush."""
+    """Return the report of one flush."""
     plan = flush.plan
     if plan is None:
         return FlushReport(why_new(flush), "group by group", flush.n_ops, asked=flush.asked)
@@ -89,7 +93,10 @@ def report(flush: Flush) -> FlushReport:
 
 
 def passes_of(plan: Any) -> list[PassText]:
-    """What each pass made of a plan's path; made anew. Empty if the path was not kept."""
+    """Run the passes on a plan's path again; return the text of each outcome.
+
+    The list is empty if the path was not kept.
+    """
     reference = plan.reference if isinstance(plan, TieredPlan) else plan
     if reference is None or reference.path is None:
         return []
@@ -106,7 +113,7 @@ def passes_of(plan: Any) -> list[PassText]:
 
 
 def why_new(flush: Flush) -> str:
-    """Whether the path was known; where and how it parted from the known ones."""
+    """Say whether the path was known, and if not, where and how it parted from known paths."""
     if flush.state is None:
         return "off the trie: structure here does not repeat"
     if flush.parted is None:
@@ -126,7 +133,7 @@ def why_new(flush: Flush) -> str:
 
 
 def difference(child: Any, other: Any) -> str:
-    """What is not the same in a known step."""
+    """Say how a known step differs from a new one."""
     if isinstance(child.prim, LeafPrimitive) or child.prim is not other.prim:
         where = "" if other.code is None else f" at {site_text(other)}"
         return name_of(other) + where
@@ -138,7 +145,7 @@ def difference(child: Any, other: Any) -> str:
 
 
 def first_line(state: Any, last: Any) -> Any:
-    """The first state from `state` on, on the way to `last`, that has a line: leaves have none."""
+    """Return the first state with a user's line between `state` and `last`: leaves have none."""
     found = state
     while last is not None and last is not state.parent:
         found = last if last.code is not None else found
@@ -147,12 +154,12 @@ def first_line(state: Any, last: Any) -> Any:
 
 
 def name_of(state: Any) -> str:
-    """The op of a state, for people."""
+    """Return the name of a state's op, for people."""
     return repr(state.prim) if isinstance(state.prim, LeafPrimitive) else str(state.prim.name)
 
 
 def site_text(state: Any) -> str:
-    """The user's line of a state."""
+    """Return the user's line of a state."""
     return str(Site(state.code, state.lasti))
 
 
@@ -160,7 +167,7 @@ def site_text(state: Any) -> str:
 
 
 def tier_of(plan: Any) -> str:
-    """What ran a plan."""
+    """Say which tier runs a plan, and why."""
     if not isinstance(plan, TieredPlan):
         return "reference: compilation is off (WEND_COMPILE)"
     if plan.compiled is not None:
@@ -192,7 +199,7 @@ class Lines:
                 self.state_of.update(dict.fromkeys(node.outputs, k))
 
     def of(self, op: Op, function: Function) -> str:
-        """file:line in function, of an op; a copy has that of what it copies."""
+        """Return "file:line in function" of an op; a copy has the line of its operand."""
         k = self.state_of.get(op.outputs[0])
         if k is None and op.reads:
             k = self.state_of.get(function.base(op.reads[0].value))
@@ -209,7 +216,10 @@ class Lines:
 def describe(
     step: Kernel | Op, recipe: Recipe, value: Callable[[Poly], int] | None, lines: Lines
 ) -> StepReport:
-    """One step of a plan."""
+    """Return the report of one step.
+
+    value: a function from polynomials to numbers; None where there is no bound plan
+    """
     f = recipe.function
     if not isinstance(step, Kernel):
         found = StepReport("host", [(step.name, lines.of(step, f))])
@@ -228,12 +238,12 @@ def describe(
 
 
 def size_of(f: Function, i: int) -> Poly:
-    """Bytes of a value."""
+    """Return the bytes of a value."""
     return scale(product(f.shape(i)), f.dtypes[i].itemsize)
 
 
 def work_of(f: Function, op: Op) -> Poly:
-    """Operations: two per element multiplied and added, else one per op and element."""
+    """Return an op's operations: two per multiplication and addition, else one per element."""
     if op.kind == CONTRACT:
         p = op.product
         extents = [a.extent for a in (*p.batch, p.m, p.n, p.k)]
@@ -245,6 +255,6 @@ def work_of(f: Function, op: Op) -> Poly:
 
 
 def convolved(op: Op) -> dict[str, int]:
-    """The values of a convolution by role."""
+    """Return the values of a convolution by role."""
     values = [*(read.value for read in op.reads), op.out]
     return dict(zip(ROLES[op.node.prim.name], values, strict=True))

@@ -1,4 +1,4 @@
-"""Which tier runs a path: the reference at once, machine code when a path has come back."""
+"""Chooses the tier that runs a path: the reference at first, machine code when it comes back."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from wend.runtime.numpy_executor.plan import ReferencePlan
 from wend.runtime.repair import run_instead
 from wend.runtime.verify.plans import verify
 
-#: The flush of a path with which its compilation begins.
+#: The visit of a path, counted from 1, at which its compilation begins.
 THIRD = 3
 #: Paths of more ops than this stay with the reference: planning them would take too long.
 MAX_OPS = 6000
-#: Seconds of the reference, from which on the gaps that its arrays left in the heap go back when
-#: machine code takes over: what that makes lies elsewhere.
+#: Seconds of a run of the reference from which on free heap memory goes back to the system when
+#: machine code takes over: arrays of machine code lie elsewhere.
 LONG = 0.1
 COUNTS = {"compiled": 0, "failed": 0}
 
@@ -55,15 +55,15 @@ class TieredPlan:
         self.compilation: Any = None
         self.fault: BaseException | None = None  # why there is no machine code
         self.visits = 0
-        self.seconds = 0.0  # that the reference took last
+        self.seconds = 0.0  # duration of the reference's last run
         self.hopeless = self.reference.n_ops > MAX_OPS
 
     def run(self, batch: FlushJob) -> None:
-        """Compute; on a failure mark what failed and undo later rebindings."""
+        """Compute; on a failure, mark the values that failed and undo later rebindings."""
         try:
             if self.run_compiled(batch):
                 return
-        except DefectError:  # plans are verified, and this one was found wrong
+        except DefectError:  # verification has found this plan wrong
             raise
         except Exception as fault:
             batch.fault = fault
@@ -74,14 +74,14 @@ class TieredPlan:
             warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
 
     def run_compiled(self, batch: FlushJob) -> bool:
-        """Compute by machine code, planned and compiled if it is time to; False if there is none.
+        """Compute by machine code, which is planned and compiled here when it is time.
 
-        Or if it has left the flush to the reference: then `batch.fault` says why, or these sizes
-        are none that it is bound to.
+        Returns False if the reference has to run: there is no machine code, or none for these
+        sizes, or the machine code has failed and `batch.fault` says why.
         """
         compiled = self.compiled
         if config.settings.deterministic:
-            # How ops are fused, and so how sums are ordered, depends on what else is wanted.
+            # Fusion, and so the order of sums, depends on which other values are wanted.
             return False
         if compiled is None and not self.hopeless:
             self.visits += 1
@@ -96,44 +96,45 @@ class TieredPlan:
         return bool(compiled.run(batch))
 
     def shed(self) -> None:
-        """Let go of all that can be made again when the path comes back."""
+        """Drop all parts that can be made again when the path comes back."""
         if self.compiled is None and self.compilation is None:
             self.reference.shed()
 
     @property
     def steps(self) -> Any:
-        """The ops that the reference would run."""
+        """Return the steps that the reference would run."""
         return self.reference.steps
 
     @property
     def n_ops(self) -> int:
-        """How many ops the path has."""
+        """Return how many ops the path has."""
         return self.reference.n_ops
 
     def site(self) -> Site | None:
-        """The user's line of the last op of the path, if it has been kept."""
+        """Return the user's line of the path's last op; None if the path was not kept."""
         path = self.reference.path
         return None if path is None else last_site(path.states)
 
     def give_up(self, fault: BaseException) -> None:
-        """Stay with the reference."""
+        """Stay with the reference for good; fault: the reason."""
         self.hopeless = True
         self.compilation = None
         _under_way.discard(self)
-        # Its traceback would keep the frames of this flush, and the arrays they know, for good.
+        # The traceback would keep the Python frames of this flush, and their arrays, for good.
         fault.__context__ = fault.__cause__ = None
         self.fault = fault.with_traceback(None)
         COUNTS["failed"] += 1
 
     def begin_again(self) -> None:
-        """Forget a compilation that was cut short: its passes are half done."""
+        """Forget a compilation that was cut short, because its passes are half done."""
         self.compilation = None
         _under_way.discard(self)
 
     def advance(self) -> None:
-        """Begin to make machine code of the plan, or take what is ready.
+        """Begin to make machine code of the plan, go on with it, or take the finished code.
 
-        Another thread that is at it is waited for only if machine code was asked for by force.
+        Only if machine code was asked for by force (`settings.wait`) does this wait for another
+        thread that is planning.
         """
         lock = _planning
         if not lock.acquire(blocking=config.settings.wait):
@@ -145,8 +146,11 @@ class TieredPlan:
             lock.release()
 
     def compile(self) -> None:
-        """Compile now, or begin to, or take what is ready; on a failure stay with the reference."""
-        with CollectionPaused():  # of what the first time loads nothing is garbage
+        """Compile now, or begin to, or take the finished code.
+
+        On a failure the plan stays with the reference.
+        """
+        with CollectionPaused():  # the objects that the first import makes are no garbage
             from wend.compiler.llvm_ir import jit
             from wend.runtime.compiled.plan import Compilation, compile_plan
 
@@ -184,19 +188,19 @@ class TieredPlan:
                 give_back()
 
 
-#: How much of the time that goes by planning may take, and seconds at a time in short flushes.
+#: The share of all time that planning may take, and the most seconds at a time in short flushes.
 SHARE, LONGEST = 0.1, 0.004
-#: Seconds that planning rests at most after a slice that has taken more than its share: what a
-#: slice does cannot be parted, and may take as long as a short flush.
+#: The most seconds that planning rests after a slice that has taken more than its share. A step
+#: within a slice is not divided, and may take as long as a short flush.
 MOST_REST = 0.2
 _under_way: weakref.WeakSet[TieredPlan] = weakref.WeakSet()
 _planned_last = _rests_until = time.perf_counter()
 
 
 def plan_a_slice(compilation: Any, longest: float) -> None:
-    """Go on with planning, for a small part of the time that has gone by since the last slice.
+    """Go on with planning, for a small share of the time since the last slice.
 
-    longest: seconds after which no other part of the slice begins
+    longest: seconds after which no further step of the slice begins
     """
     global _planned_last, _rests_until
     now = time.perf_counter()
@@ -210,12 +214,12 @@ def plan_a_slice(compilation: Any, longest: float) -> None:
 
 
 def passes(fault: BaseException) -> bool:
-    """Whether a failure says nothing of the plan in the making, which may be made later."""
+    """Return whether a failure is not due to the plan in the making, which may be made later."""
     return is_interrupt(fault) or isinstance(fault, (MemoryError, RecursionError))
 
 
 def finish_planning() -> None:
-    """Plan to its end what has been begun; its kernels are compiled in the background."""
+    """Finish planning of all compilations under way; kernels are compiled in the background."""
     with _planning:
         for plan in list(_under_way):
             try:
@@ -235,7 +239,10 @@ _to_tell: list[str] = []
 
 
 def do_without(obstacle: str) -> None:
-    """Make no more attempts at machine code, and say so once. Not if it was asked for by force."""
+    """Make no more attempts at machine code, and warn once.
+
+    Does nothing if machine code was asked for by force (`settings.wait`).
+    """
     if config.settings.compile and not config.settings.wait:
         config.settings.set(compile=False)
         _to_tell.append(
@@ -245,10 +252,10 @@ def do_without(obstacle: str) -> None:
 
 
 class TieredExecutor:
-    """Plans that become machine code when their path comes back."""
+    """Makes plans that become machine code when their path comes back."""
 
     def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> Any:
-        """A plan that computes `wanted` and keeps what backward from `roots` needs."""
+        """Return a plan that computes `wanted`, and saves values for a backward from `roots`."""
         if not config.settings.compile:
             return ReferencePlan(path, wanted, roots)
         return TieredPlan(path, wanted, roots)

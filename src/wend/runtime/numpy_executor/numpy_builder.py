@@ -1,7 +1,7 @@
 """The instructions of `emit` rules on NumPy arrays: shows what a rule computes, one op at a time.
 
 No code is generated here.  The tests run every rule through this builder and compare with the op's
-`reference`; the code generator's builder then has the same protocol and the same tests.
+`reference`.  The code generator's builder follows the same protocol and passes the same tests.
 """
 
 from __future__ import annotations

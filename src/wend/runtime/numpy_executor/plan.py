@@ -1,4 +1,4 @@
-"""The NumPy executor: slow, obvious, complete.  It stays as the judge of all others."""
+"""The NumPy executor: slow, obvious, complete; the reference for all other executors."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from wend.transforms.history import note_history
 
 
 def read_turned(path: PathGraph) -> set[int]:
-    """Products within a step of the path that are only read as their transpose.
+    """Return the products within a step of the path that are only read as their transpose.
 
-    Computed so that this lies row by row: what is added to it element by element, such as a step of
-    the optimizer to a weight, takes a tenth of the time. What else is wanted makes no difference.
+    Such a product is computed so that the transpose lies row by row.  Adding the transpose element
+    by element, as an optimizer does to a weight, then takes a tenth of the time.  The result does
+    not depend on which other values are wanted.
     """
     found = set()
     for node in path.nodes:
@@ -43,7 +44,7 @@ def read_turned(path: PathGraph) -> set[int]:
 
 
 class ReferencePlan:
-    """Steps in order, what each frees, what a later backward needs."""
+    """Steps in order, the values that each step frees, and the values for a later backward."""
 
     track = None
 
@@ -53,9 +54,9 @@ class ReferencePlan:
         self.prepare(path)
 
     def prepare(self, path: PathGraph) -> None:
-        """Find out what is to be done."""
+        """Work out the steps that compute the wanted values."""
         wanted, roots = self.wanted, self.roots
-        self.path: Any = None  # until all is there: an interrupt may come in between
+        self.path: Any = None  # None until all is set: an interrupt may come in between
         self.saved = frozenset(saved_ids(path, roots)) if roots else frozenset()
         keep = wanted | self.saved
         needed = set(keep)
@@ -92,21 +93,24 @@ class ReferencePlan:
         self.path = path
 
     def shed(self) -> None:
-        """Let go of all that can be made again when the path comes back."""
+        """Drop all parts that can be made again when the path comes back."""
         self.path = None
         self.steps = []
         self.saved = frozenset()
 
     def restore(self, batch: FlushJob, short: bool = True) -> None:
-        """Make again what was let go of.  short: whether a path of whole composites will do"""
+        """Make the parts again that `shed` has dropped.
+
+        short: whether a path that keeps composites whole will do
+        """
         if self.path is None or (self.path.short and not short):
             with CollectionPaused():
                 self.prepare(path_at(batch.states, batch.values, batch.args))
 
     def run(self, batch: FlushJob) -> None:
-        """Compute.  Where an op refuses its values, mark what failed and undo later rebindings.
+        """Compute.  If an op refuses its values, mark failed values and undo later rebindings.
 
-        Any other failure is a defect: all is computed again from the leaves, and it is noted.
+        Any other failure is noted as a defect, and all values are computed again from the leaves.
         """
         values = batch.values
         self.restore(batch)
@@ -140,13 +144,16 @@ class ReferencePlan:
             raise
 
     def hand_over(self, batch: FlushJob, env: list[Any], volatile: bool) -> None:
-        """Give what has been computed to its values.  volatile: memory known outside is a leaf"""
+        """Give the computed arrays to their values.
+
+        volatile: whether the outside may write to the memory of a leaf
+        """
         if volatile:
             self.part_from_memory(batch.values, env)
         self.finish(batch, env)
 
     def part_from_memory(self, values: list[Any], env: list[Any]) -> None:
-        """Copy what outlives this flush and lies in memory that the outside may write to."""
+        """Copy arrays that outlive this flush and lie in memory that the outside may write to."""
         memory = [values[i].buffer for i in self.leaves if values[i].extra is not None]
         for i in self.wanted | self.saved:
             array = env[i]
@@ -154,7 +161,7 @@ class ReferencePlan:
                 env[i] = array.copy()
 
     def compute_verified(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
-        """As `compute`, one op at a time, each result held against its inferred type."""
+        """Run the steps as `compute`, and check each result against its inferred type."""
         for step in self.steps:
             step.call(env, types, args)
             for i in step.outputs:
@@ -167,7 +174,7 @@ class ReferencePlan:
             step.call(env, types, args)
 
     def finish(self, batch: FlushJob, env: list[Any]) -> None:
-        """Hand the results to their values; last, so that a value that is held has its segment."""
+        """Hand the results to their values, after the segment: a value with a buffer has both."""
         values = batch.values
         roots = [i for i in self.roots if values[i].requires_grad and values[i].leaf is None]
         if roots:
@@ -179,7 +186,8 @@ class ReferencePlan:
 
     def _keep_segment(self, batch: FlushJob, env: Any, roots: list[int]) -> None:
         values = batch.values
-        # Numbered by its end: a segment of another thread that this one uses is older.
+        # The serial is taken at the end of the flush: a segment that this one uses, perhaps of
+        # another thread, is older.
         segment = Segment(_hot.fresh_serial(), self.path)
         segment.origin = batch.serial
         segment.types = [v.type for v in values]
@@ -207,22 +215,22 @@ class ReferencePlan:
     # -- failures ---------------------------------------------------------------------------
 
     def run_plainly(self, batch: FlushJob) -> None:
-        """Compute by rules alone, one op after the other: see `_run_around_failures`."""
+        """Compute by reference rules alone, op by op: see `_run_around_failures`."""
         with np.errstate(all="ignore"):
             self._run_around_failures(batch, [v.type for v in batch.values])
 
     def _run_around_failures(
         self, batch: FlushJob, types: list[Any], fault: BaseException | None = None
     ) -> None:
-        """Compute by rules alone what can be computed, and mark the rest.
+        """Compute by reference rules alone all values that can be computed, and mark the rest.
 
         An op that refuses its values is the user's error, which undoes later rebindings.  The
         failure of a run whose ops can all be computed is a defect, and undoes nothing.
 
-        fault: why a faster run has failed
+        fault: the failure of a faster run, or None
         """
         values = batch.values
-        # What a way that has failed did hand over is whole, and what it read may be gone.
+        # Buffers that a failed run has handed over are complete, and its operands may be gone.
         env: list[Any] = [v.buffer for v in values] + [None] * self.path.inner
         failed: dict[int, BaseException] = {}
         first: BaseException | None = None
@@ -249,7 +257,7 @@ class ReferencePlan:
             for i in step.outputs:
                 failed[i] = cause
         for i in self.wanted:
-            # Where there was too little memory there may be enough when it is read.
+            # After a MemoryError there may be enough memory when the value is read.
             if i in failed and not isinstance(failed[i], MemoryError):
                 values[i].error = failed[i]
         if first is not None:
@@ -262,7 +270,7 @@ class ReferencePlan:
             raise first
 
     def _cause(self, step: NodeRun, error: Exception, batch: FlushJob) -> BaseException:
-        """The error of an op, with the user's line; a DefectError if it is not the user's."""
+        """Return the error of an op, with the user's line; a DefectError if Wend is at fault."""
         name = step.node.prim.name
         if not isinstance(error, MemoryError) and not (
             can_fail(step.node.program) and defects.by_rule(error)
@@ -275,7 +283,7 @@ class ReferencePlan:
         return locate(error, name, batch, step.outputs[0], self.path)
 
     def _note(self, fault: BaseException, batch: FlushJob) -> None:
-        """Note a failure that computing by rules alone did not meet; too little memory is none."""
+        """Note a failure that did not come again by rules alone, except for lack of memory."""
         if isinstance(fault, (MemoryError, RecursionError)):
             return
         step = failing_step(fault)
@@ -287,7 +295,7 @@ class ReferencePlan:
 
 
 def failing_step(fault: BaseException) -> NodeRun | None:
-    """The step of a plan that was being run when an exception was raised, if one was."""
+    """Return the step of a plan that was running when an exception was raised, or None."""
     at = fault.__traceback__
     while at is not None:
         step = at.tb_frame.f_locals.get("step")
@@ -298,7 +306,7 @@ def failing_step(fault: BaseException) -> NodeRun | None:
 
 
 def check_type(node: Node, array: Any, type_: Any) -> None:
-    """Raise DefectError if a rule computed something of another type than it inferred."""
+    """Raise DefectError if a rule gave an array of another type than the inferred type."""
     if array.dtype != type_.dtype.numpy or array.shape != tuple(type_.shape):
         raise DefectError(
             f"{node.prim.name}: inferred {type_.dtype}{list(type_.shape)}, but the reference rule "
@@ -307,7 +315,7 @@ def check_type(node: Node, array: Any, type_: Any) -> None:
 
 
 def _position(step: NodeRun, path: PathGraph) -> int:
-    """Dense index at which the failing op was recorded."""
+    """Return the index at which the failing op was recorded, among values of negative index too."""
     if step.outputs[0] >= 0:
         return step.outputs[0]
     count = 0
@@ -319,9 +327,13 @@ def _position(step: NodeRun, path: PathGraph) -> int:
 
 
 def undo(batch: FlushJob, env: list[Any], failed: dict[int, BaseException], position: int) -> None:
-    """Handles rebound since the failing op return to the value they had before it.
+    """Return handles that were rebound since the failing op to the value from before that op.
 
-    So does the data that handles share; they come to it when they are next used.
+    Data that several handles share returns in the same way; the handles follow at the next use.
+
+    env: the arrays computed so far
+    failed: the values that failed, with their errors
+    position: the index at which the failing op was recorded
     """
     restored: set[int] = set()
     for handle, old, at in batch.touched:

@@ -1,4 +1,4 @@
-"""How the reference rules of primitives, and whole graphs of them, are called with arrays."""
+"""Runners: functions that call the reference rules of primitives, or of whole graphs, on arrays."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from wend.core.graph import Graph, Node
 from wend.core.types import Number, Spec
 from wend.runtime.donation import WORTH, may_write, room_among, spent_operands
 
-#: Of arrays and run-time args; and of what ops that `overwrites` or `turns` take besides.
+#: A function of arrays and run-time args.  Ops with `overwrites` take `out` besides, and ops with
+#: `turns` take `turned`.
 Runner = Callable[..., Any]
 
 
 def runner_of(program: Any) -> Runner:
-    """How a primitive of this pattern is called with arrays and run-time args; made once."""
+    """Return the runner of a pattern's primitive; made once."""
     found: Runner | None = program.runner
     if found is None:
         found = program.runner = make_runner(program)
@@ -24,7 +25,7 @@ def runner_of(program: Any) -> Runner:
 
 
 def make_runner(program: Any) -> Runner:
-    """A caller of the reference rule of a pattern."""
+    """Make the function that calls the reference rule of a pattern."""
     prim = program.prim
     if isinstance(prim, Body):
         run = graph_runner(prim.graph)
@@ -57,7 +58,7 @@ def make_runner(program: Any) -> Runner:
 
 
 def total(arrays: list[Any]) -> Any:
-    """The sum of arrays of one type, from the first to the last."""
+    """Return the sum of arrays of one type, added from the first to the last."""
     found = arrays[0] + arrays[1]
     for array in arrays[2:]:
         found += array
@@ -65,9 +66,9 @@ def total(arrays: list[Any]) -> Any:
 
 
 def run_plainly(program: Any, arrays: list[Any], args: list[Any]) -> list[Any]:
-    """All results of a pattern by reference rules alone: op by op, and nothing written in place.
+    """Return all results of a pattern by reference rules alone, op by op, with no write in place.
 
-    It shares as little as can be with the ways whose failures it repairs.
+    This function shares as little code as possible with the faster ways whose failures it repairs.
     """
     graph = program.graph if program.prim.is_composite else None
     if isinstance(program.prim, Body):
@@ -85,7 +86,7 @@ def run_plainly(program: Any, arrays: list[Any], args: list[Any]) -> list[Any]:
 
 
 def can_fail(program: Any) -> bool:
-    """Whether a pattern has an op that may refuse the user's values by a rule of its own."""
+    """Return whether a pattern has an op that may refuse the user's values by its own rule."""
     prim = program.prim
     if prim.fallible:
         return True
@@ -94,7 +95,7 @@ def can_fail(program: Any) -> bool:
 
 
 class NodeRun:
-    """One node, with all that running it needs."""
+    """One node of a graph, prepared to run."""
 
     __slots__ = (
         "args",
@@ -120,11 +121,11 @@ class NodeRun:
         self.frees = frees
         self.donates = bool(node.prim.donates) and node.inputs[0] in frees
         self.overwrites = node.prim.overwrites and len(frees) > 0
-        self.spent: tuple[int, ...] | None = None  # found out where it is of use
+        self.spent: tuple[int, ...] | None = None  # see `room`; found when first needed
         self.turned = False
 
     def call(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
-        """Run the node on the environment."""
+        """Run the node on the environment: read operands, free values, store results."""
         arrays = [env[i] for i in self.inputs]
         values = [_hot.evaluate(e, types, args) for e in self.args]
         for i in self.frees:
@@ -148,13 +149,13 @@ class NodeRun:
                 env[i] = item
 
     def room(self, arrays: list[Any]) -> Any:
-        """The operand that the result may be written over, or None."""
+        """Return the operand that the result may be written over, or None."""
         if self.spent is None:
             self.spent = spent_operands(self.node, self.frees)
         return room_among(arrays, self.spent)
 
     def run(self, arrays: list[Any], numbers: Any, env: list[Any]) -> None:
-        """Run the node on operands and run-time args at hand."""
+        """Run the node on given operands and run-time args; store the results in `env`."""
         result = self.runner(arrays, numbers)
         if self.output is not None:
             env[self.output] = result
@@ -164,9 +165,10 @@ class NodeRun:
 
 
 def graph_runner(graph: Graph) -> Callable[[list[Any], Any, Any], list[Any]]:
-    """A function of a graph's inputs, their types and its run-time args; made once per graph.
+    """Return a function of a graph's inputs, their types and its run-time args; made once.
 
-    It takes the list of inputs over, and writes over those that nobody else has.
+    The function takes the list of inputs over.  It may write over an input that has no other
+    reference.
     """
     if graph.runner is None:
         graph.runner = _make_graph_runner(graph)

@@ -1,15 +1,17 @@
-"""WEND_VERIFY=1: each flush, and each backward pass through it, beside the reference.
+"""WEND_VERIFY=1: each flush, and each backward pass through it, is checked against the reference.
 
-What runs is what runs without it: plans of machine code in their frames, groups off the trie,
-weaves of lanes, writes into donated memory. Before a flush its leaves are copied; the reference
-computes from the copies what the flush is to give, and what has come is compared behind it.
-Gradients that no flush computes are compared where they are handed over:
+Flushes run as without verification: plans of machine code in their frames, groups off the trie,
+weaves of lanes, writes into donated memory. Before a flush its leaves are copied, and the reference
+computes the wanted values from the copies. After the flush both results are compared. Gradients
+that no flush computes are compared where they are handed over:
 
-- a backward pass that runs at once with its flush: all that it gives (`check_gradients`);
-- one that goes through what earlier flushes left: what each of these should hand on is kept in an
-  `Account` of the pass, and compared with what the next one begins with, and with the leaves' sums.
+- Some backward passes run at once with their flush. All their gradients are compared
+  (`check_gradients`).
+- Other backward passes go through the segments that earlier flushes left. The gradients that each
+  segment should hand on are kept in an `Account` of the pass. They are compared with the gradients
+  with which the next segment begins, and with the sums of the leaves.
 
-Not compared: a flush that calls users' functions, which must not run twice, or that fails.
+A flush is not compared if it fails, or calls users' functions, which must not run twice.
 """
 
 from __future__ import annotations
@@ -40,23 +42,27 @@ from wend.runtime.verify.plans import (
 from wend.transforms.differentiate import segment_step
 from wend.transforms.quick import NOTHING, WholePass
 
-#: Gradients by id of what they belong to.
+#: Gradients by the index of the value that each belongs to.
 Gradients = dict[int, Any]
 
 
 class Shadow:
-    """What the reference makes of a path, from copies of its leaves."""
+    """The reference's computation of a path, from copies of its leaves."""
 
     def __init__(self, path: PathGraph, leaves: dict[int, Any], types: list[Any], args: list[Any]):
         self.path = path
         self.leaves = leaves
         self.types = types
         self.args = args
-        #: Bytes of the narrowest float of all: what is computed from it has its rounding.
+        #: Bytes of the path's narrowest float: results that follow from it have its rounding.
         self.width = min([bytes_of_dtype(t.dtype.numpy) for t in types if t is not None], default=8)
 
     def run(self, wanted: frozenset[int], roots: frozenset[int]) -> Any:
-        """(plan, all values) of what is wanted and what gradients of `roots` need; None if not."""
+        """Compute the wanted values, and the values for gradients of `roots`, by the reference.
+
+        Returns (plan, all values).  Returns None if the path calls users' functions, lacks the
+        buffer of a leaf, or fails.
+        """
         plan = ReferencePlan(self.path, wanted, roots)
         if any(node.prim.calls_user for node in self.path.nodes):
             return None
@@ -66,7 +72,10 @@ class Shadow:
         return None if env is None else (plan, env)
 
     def gradients(self, seeds: Gradients) -> Gradients | None:
-        """Gradients of the leaves, by id, from those of results (None for ones); None if not."""
+        """Return the gradients of the leaves by the reference; None where `run` gives None.
+
+        seeds: gradients of the results; None stands for ones
+        """
         roots = frozenset(seeds)
         done = self.run(roots, roots)
         order = tuple(sorted(seeds))
@@ -88,12 +97,12 @@ class Shadow:
 
 # -- flushes ------------------------------------------------------------------------------------
 
-#: Shadows of the flushes under way, by the id of their list of values.
+#: Shadows of the flushes under way, by the id() of each flush's list of values.
 _shadows: dict[int, Shadow] = {}
 
 
 def shadow_of(batch: FlushJob) -> Shadow:
-    """Copies of what a flush begins with."""
+    """Return a shadow of a flush, with copies of the flush's leaves."""
     path = PathGraph(batch.states, batch.values, batch.args)
     leaves = {i: batch.values[i].buffer for i, _ in path.leaves}
     copies = {i: None if a is None else np.array(a) for i, a in leaves.items()}
@@ -101,7 +110,7 @@ def shadow_of(batch: FlushJob) -> Shadow:
 
 
 def execute(batch: FlushJob, live: list[int]) -> None:
-    """Compute the live values of a flush, and raise DefectError if they are not the reference's."""
+    """Compute the live values of a flush; raise DefectError if the reference's values differ."""
     shadow = shadow_of(batch)
     done = shadow.run(frozenset(live), frozenset())
     number = id(batch.values)
@@ -116,7 +125,7 @@ def execute(batch: FlushJob, live: list[int]) -> None:
 
 
 def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
-    """As `execute`, for what several fibers have pending."""
+    """Do the same as `execute`, for the pending flushes of several fibers."""
     shadows = [shadow_of(batch) for batch in batches]
     done = [s.run(frozenset(live), frozenset()) for s, live in zip(shadows, lives, strict=True)]
     _plain["execute_many"](batches, lives)
@@ -126,7 +135,10 @@ def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
 
 
 def verify_plan(batch: FlushJob, live: list[int]) -> None:
-    """Hold the plan that the launcher is going to run against the reference: it names the op."""
+    """Check the plan that the launcher is going to run.
+
+    Unlike `compare`, this check names the first op that differs.
+    """
     plans = None if batch.state is None else batch.state.plans
     plan = None if plans is None else plans.get(tuple(live))
     compiled = getattr(plan, "compiled", None)
@@ -135,7 +147,7 @@ def verify_plan(batch: FlushJob, live: list[int]) -> None:
 
 
 def compare(batch: FlushJob, live: list[int], shadow: Shadow, plan: Any, env: list[Any]) -> None:
-    """Raise DefectError, with the user's line, for the first value that is another one."""
+    """Raise DefectError, with the user's line, for the first value that differs."""
     terms, widths = terms_of_sums(plan, env, batch), narrowest(plan, env)
     for i in sorted(live):
         found = batch.values[i].buffer
@@ -151,7 +163,7 @@ def compare(batch: FlushJob, live: list[int], shadow: Shadow, plan: Any, env: li
 
 
 def apart(found: Any, expected: Any) -> str:
-    """How far two arrays are apart, for a message."""
+    """Return how far two arrays are apart, for a message."""
     found, expected = np.asarray(found), np.asarray(expected)
     if found.shape != expected.shape or found.dtype != expected.dtype:
         kinds = [f"{a.dtype}{list(a.shape)}" for a in (found, expected)]
@@ -183,14 +195,15 @@ def check_gradients(batch: FlushJob, seeds: Gradients, found: Iterable[tuple[int
 
 
 def scale_of(gradients: Iterable[Any]) -> float:
-    """The largest element of some gradients: what adds up to nothing is rounded on its scale."""
+    """Return the largest element of some gradients: sums that cancel are rounded on its scale."""
     return max([magnitude(np.asarray(g)) for g in gradients if g is not None], default=0.0)
 
 
 def same_gradient(found: Any, expected: Any, width: int, scale: float) -> bool:
-    """Whether two gradients agree; None is one of zeros.
+    """Return whether two gradients agree; None stands for a gradient of zeros.
 
-    width: see `Shadow`     scale: of what was added up
+    width: see `Shadow`
+    scale: the largest element of the gradients that were added up
     """
     if found is None or expected is None:
         some = expected if found is None else found
@@ -202,7 +215,7 @@ def same_gradient(found: Any, expected: Any, width: int, scale: float) -> bool:
 
 
 def differing(found: Any, expected: Any, site: Any) -> DefectError:
-    """The error of a gradient that is another one."""
+    """Return the error for a gradient that differs."""
     if found is None or expected is None:
         how = " (none was given)" if found is None else " (there should be none)"
     else:
@@ -215,14 +228,14 @@ def differing(found: Any, expected: Any, site: Any) -> DefectError:
 
 
 class Account:
-    """What the flushes that a backward pass goes through should give, by the reference."""
+    """The gradients that each segment of a backward pass should give, by the reference."""
 
     def __init__(self, pending: dict[int, dict[int, Any]]) -> None:
-        """pending: gradients that segments have before, by negative serial and id"""
+        """pending: gradients that segments have before, by negative serial and index"""
         self.leaves: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, sum, site]
-        self.seeds: dict[tuple[int, int], Any] = {}  # by segment and id
-        self.width = 8  # of all shadows
-        self.scale = 0.0  # of all gradients
+        self.seeds: dict[tuple[int, int], Any] = {}  # by negative serial of the segment and index
+        self.width = 8  # the least width of all shadows
+        self.scale = 0.0  # the largest element of all gradients
         for key, table in pending.items():
             for i, g in table.items():
                 self.seeds[key, i] = np.array(_hot.ensure(_hot.refreshed(g)))
@@ -230,8 +243,12 @@ class Account:
     def pass_by(
         self, segment: Segment, shadow: Shadow, seeds: Gradients, values: dict[int, Value]
     ) -> None:
-        """Note what a segment should hand on; raises DefectError if it begins with something else.
+        """Note the gradients that a segment should hand on.
 
+        Raises DefectError if the segment begins with other gradients than it should.
+
+        shadow: the reference's computation of the segment's path
+        seeds: the gradients with which the segment begins
         values: the leaves of its path
         """
         site = last_site(shadow.path.states, segment.sites)
@@ -252,7 +269,7 @@ class Account:
                 self.seeds[place] = self.seeds.get(place, 0) + g
 
     def close(self, found: list[tuple[Any, Any]]) -> None:
-        """Raise DefectError if leaves get something else.  found: (leaf, gradient)"""
+        """Raise DefectError if leaves get other gradients.  found: (leaf, gradient) of each"""
         given = {id(leaf): g for leaf, g in found}
         for key, (leaf, expected, site) in self.leaves.items():
             g = given.get(key)
@@ -268,13 +285,16 @@ _plain: dict[str, Any] = {}
 
 
 def install(name: str, function: Any) -> None:
-    """Fill a slot of the core that computes flushes; they go through here while verified."""
+    """Fill a slot of the core that computes flushes.
+
+    Calls go through this module while flushes are verified.
+    """
     _plain[name] = function
     follow_settings()
 
 
 def follow_settings() -> None:
-    """Put what verifies in the place of what computes, or take it out."""
+    """Fill the slots with the verifying functions, or with the plain functions."""
     for name, function in _plain.items():
         _hot.set_slot(name, _VERIFYING[name] if config.settings.verify else function)
 

@@ -1,4 +1,4 @@
-"""WEND_VERIFY=1: every plan is run beside the reference, and the first op that differs is named."""
+"""WEND_VERIFY=1: every plan is run beside the reference; the first op that differs is named."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from wend.ops.reduce import Sum
 from wend.ops.selection import Cast
 from wend.runtime.numpy_executor.plan import ReferencePlan
 
-#: How far results may differ, in terms of the largest element, by bytes of a float.
+#: By bytes of a float: how far results may differ, relative to the largest element.
 TOLERANCE = {2: 2e-2, 4: 2e-4, 8: 1e-9}
 
 
 def verify(compiled: Any, batch: FlushJob) -> None:
-    """Raise DefectError, with the user's line, if machine code computes something else."""
+    """Raise DefectError, with the user's line, if machine code computes other values."""
     reference = compiled.reference
     expected = expect(reference, batch)
     if expected is None:
@@ -45,7 +45,7 @@ def verify(compiled: Any, batch: FlushJob) -> None:
 
 
 def expect(reference: ReferencePlan, batch: FlushJob) -> list[Any] | None:
-    """What the reference computes, every value of it; None if an op refuses its values."""
+    """Return all values that the reference computes; None if an op refuses its operands."""
     values = batch.values
     leaves = {i: np.array(values[i].buffer) for i in reference.leaves}
     return evaluate(reference, leaves, [v.type for v in values], batch.args)
@@ -54,7 +54,7 @@ def expect(reference: ReferencePlan, batch: FlushJob) -> list[Any] | None:
 def evaluate(
     reference: ReferencePlan, leaves: dict[int, Any], types: list[Any], args: list[Any]
 ) -> list[Any] | None:
-    """As `expect`, from these arrays, which nobody writes to."""
+    """Do the same as `expect`, from these arrays of leaves, to which nothing writes."""
     env: list[Any] = [None] * reference.size
     for i in reference.leaves:
         env[i] = leaves[i]
@@ -63,7 +63,7 @@ def evaluate(
             for step in reference.steps:
                 call(step, env, types, args)
         except Exception as error:
-            # The flush meets it as well, and tells of it: of an op's refusal, or of a defect.
+            # The flush itself meets an op's refusal as well, and raises it; a defect is noted.
             if not defects.by_rule(error):
                 defects.note(error, repaired=False)
             return None
@@ -71,7 +71,7 @@ def evaluate(
 
 
 def call(step: Any, env: list[Any], types: list[Any], args: list[Any]) -> None:
-    """Run a step that frees nothing, and writes to no operand."""
+    """Run a step so that it frees nothing, and writes to no operand."""
     frees, donates, step.frees, step.donates = step.frees, step.donates, (), False
     try:
         step.call(env, types, args)
@@ -82,9 +82,10 @@ def call(step: Any, env: list[Any], types: list[Any], args: list[Any]) -> None:
 def terms_of_sums(
     reference: ReferencePlan, expected: list[Any], batch: FlushJob
 ) -> dict[int, float]:
-    """By value that is a sum, its largest term: terms that cancel leave the rounding of these.
+    """Return the largest term of each value that is a sum: terms that cancel leave its rounding.
 
-    A mean is a sum that is divided and rounded to its type: what that makes of the term counts.
+    A mean is a sum that is divided and rounded to its type.  Its largest term is the sum's largest
+    term, divided and rounded in the same way.
     """
     terms: dict[int, float] = {}
     types = [v.type for v in batch.values]
@@ -104,14 +105,17 @@ def terms_of_sums(
 
 
 def magnitude(a: Any) -> float:
-    """The largest finite element of an array of numbers, without its sign."""
+    """Return the largest absolute value of the finite elements of an array."""
     return float(np.max(np.abs(a[np.isfinite(a)]).astype(np.float64), initial=1e-30))
 
 
 def first_wrong(
     reference: ReferencePlan, batch: FlushJob, expected: list[Any], terms: dict[int, float]
 ) -> int | None:
-    """The first value in order that machine code computes differently, if all are stored."""
+    """Return the first value that machine code computes differently, if all values are stored.
+
+    Returns None if there is none, or machine code cannot run.
+    """
     from wend.runtime.compiled.plan import compile_plan
 
     ids = [o for step in reference.steps for o in step.outputs]
@@ -127,7 +131,10 @@ def first_wrong(
 
 
 def narrowest(reference: ReferencePlan, expected: list[Any]) -> dict[int, int]:
-    """By value the bytes of the narrowest float that it was made from: its rounding is left."""
+    """Return, by value, the bytes of the narrowest float that the value was made from.
+
+    The rounding of this float is left in the value.
+    """
     widths: dict[int, int] = {}
 
     def own(i: int) -> int:
@@ -141,21 +148,22 @@ def narrowest(reference: ReferencePlan, expected: list[Any]) -> dict[int, int]:
 
 
 def bytes_of(array: Any) -> int:
-    """Bytes of a float of this array; 8 if it has none, and so no rounding."""
+    """Return the bytes of a float of this array; 8 for an array without floats or rounding."""
     return bytes_of_dtype(np.asarray(array).dtype)
 
 
 def bytes_of_dtype(dtype: Any) -> int:
-    """As `bytes_of`, of a NumPy dtype."""
+    """Return the bytes of a float of this NumPy dtype; 8 for a dtype that is not of floats."""
     if dtype.kind in "biuO":
         return 8
     return int(dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize)
 
 
 def agree(a: Any, b: Any, largest: float, width: int = 8) -> bool:
-    """Equal up to the rounding of sums in another order.
+    """Return whether two arrays are equal up to the rounding of sums in another order.
 
-    largest: of the terms of a sum     width: bytes of the narrowest float that they were made from
+    largest: the largest term of a sum
+    width: bytes of the narrowest float that the arrays were made from
     """
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape or a.dtype != b.dtype:
