@@ -1,10 +1,10 @@
-"""Kernels in parts that threads can take: how many, and where they begin.
+"""Cuts kernels into parts that threads can take: how many parts, and where each part begins.
 
-How a kernel is cut depends on its sizes alone, so that results do not depend on the number of
-threads. Loops are cut along one axis; a product into rows, after its right operand has been packed
-(in parts as well), or columns, or products of a batch; a convolution into images, channels, or
-positions. The outcome is a `Partition`, which says nothing of sizes, and the edges of the parts.
-`parallel.tasks` finds the calls of a partition.
+The cut of a kernel depends on its sizes alone, so that results do not depend on the number of
+threads. Loops are cut along one axis. A product is cut into columns, or products of a batch, or
+rows; before a cut into rows the right operand is packed, in parts as well. A convolution is cut
+into images, channels, or positions. The outcome is a `Partition`, which is independent of sizes,
+and the edges of the parts. `parallel.tasks` finds the calls of a partition.
 """
 
 from __future__ import annotations
@@ -34,32 +34,35 @@ __all__ = [
     "operand_sizes",
 ]
 
-#: What one of two threads may have of the work before it is cut in another way.
+#: The largest share of the work for one of two threads before a product is cut in another way.
 EVEN = 0.51
 #: A left operand up to this size stays in the second-level cache.
 LEFT_BYTES = 1 << 20
-#: Nanoseconds per multiplication and addition, per cheap op on an element, per dear one, per byte
-#: read or written, per element packed.
+#: Nanoseconds per multiplication and addition, per cheap and per expensive op on an element, per
+#: byte read or written, per element packed.
 FMA, CHEAP, DEAR, BYTE, PACKED = 0.02, 0.04, 0.4, 0.06, 0.5
-#: Estimated nanoseconds: kernels below WORTH, as all products of fewer multiplications than MOST,
-#: run in one piece, parts take about PART.
+#: Estimated nanoseconds: kernels below WORTH run in one piece, and parts take about PART.
+#: Products of fewer multiplications than MOST are below WORTH.
 WORTH, PART = round(MOST * FMA), 120_000
 MOST_PARTS = 16
-#: Elements at whose multiples the loop along vectors is cut.
+#: The loop along vectors is cut at multiples of so many elements.
 GRAIN = 64
-#: Rows of a product for which it pays to pack the other operand once more.
+#: From so many rows of a product in a part, packing the other operand once more pays.
 ROWS = 320
-#: Channels for which it pays to transform the gradient of a convolution's output once more.
+#: From so many channels in a part, transforming the gradient of a convolution's output again pays.
 CHANNELS = 256
-#: A fold's copies may have so many elements per element of the loops.
+#: The copies of folds may have at most so many elements per element of the loops.
 COPIES = 1 / 16
 
 
 class Partition(NamedTuple):
     """How a kernel is cut, whatever the sizes.
 
-    how: "loops" (along `axis`), "batches" (axis 0 or 1), "rows" (the right operand packed first, in
-    `before` parts), "columns" and "images" (weights turned first, in `before` parts), "channels"
+    how: "whole", "loops", "batches", "rows", "columns", "images" or "channels"
+    parts: how many parts there are
+    axis: the loop that is cut ("loops"), or the dim of the batch, 0 or 1 ("batches")
+    before: how many parts the work before has: packing the right operand ("rows"), or turning the
+        weight ("columns" and "images" of a convolution); 0 for no such work
     """
 
     how: str
@@ -69,7 +72,7 @@ class Partition(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A form, and for certain sizes the edges of its parts, then of the parts that come before."""
+    """A form, and its edges for certain sizes: first of the parts, then of the work before."""
 
     form: Partition
     edges: list[int]
@@ -78,7 +81,7 @@ class Cut(NamedTuple):
 WHOLE = Partition("whole")
 _WHOLE = Cut(WHOLE, [])
 
-#: What decides how a product is cut, and a convolution.
+#: The words of an argument block that decide how a product is cut, and a convolution.
 PRODUCT = (
     "rows", "columns", "depth", "batch0", "batch1", "left_step", "right_step", "right_column",
     "packed",
@@ -89,21 +92,22 @@ _CONVOLUTION = (
     "out_height", "out_width",
 )  # fmt: skip
 
-#: What cutters have found, by what they are besides numbers: kernels of like layers share it.
+#: The answers of partitioners, by `kind` and numbers: kernels of like layers share answers.
 _KNOWN: dict[Any, dict[tuple[int, ...], Cut]] = {}
-#: How many answers each of these keeps, and how many there are of them.
+#: How many answers are kept for each kind, and for how many kinds.
 _ANSWERS, _CUTTERS = 1024, 4096
 
 
 class Partitioner:
     """How a kernel is cut, as a function of a few numbers.
 
-    polys: what these numbers are     kind: what else the answer depends on
+    polys: the polynomials that give these numbers
+    kind: a key with all else on which the answer depends
     decide: finds the answer for numbers not met lately
-    leading, cost: it takes about the product of so many of the numbers times `cost` nanoseconds;
-    whoever knows that this is less than WORTH need not ask
-    adds: whether sums are cut, whose last bits depend on that: where they are not, and nobody is
-    there to share the parts, the kernel may as well stay whole
+    leading: the product of so many of the first numbers is the kernel's work
+    cost: nanoseconds per unit of work; where work times cost is below WORTH, the kernel stays whole
+    adds: whether the cut divides sums, and so decides their last bits; a kernel without such sums
+        may stay whole where a single thread runs all parts
     """
 
     __slots__ = ("adds", "cost", "decide", "known", "leading", "polys")
@@ -124,7 +128,7 @@ class Partitioner:
         self.known = _KNOWN.setdefault(kind, {})
 
     def cut(self, numbers: tuple[int, ...]) -> Cut:
-        """How the kernel is cut where the polynomials have these values."""
+        """Return how the kernel is cut where the polynomials have these values."""
         found = self.known.get(numbers)
         if found is None:
             if len(self.known) >= _ANSWERS:
@@ -137,7 +141,7 @@ class Partitioner:
 
 
 def cutter(kernel: Kernel) -> Partitioner | None:
-    """What decides how a kernel is cut; None if it always stays whole."""
+    """Return the partitioner of a kernel; None if the kernel always stays whole."""
     if kernel.nest is not None:
         return _loops(kernel)
     words = Words(kernel)
@@ -165,7 +169,10 @@ def cutter(kernel: Kernel) -> Partitioner | None:
 
 
 def _pieces(cost: float) -> int:
-    """In how many parts work of so many nanoseconds is cut: few numbers, so that forms are few."""
+    """Return the number of parts for work of so many nanoseconds.
+
+    The number is a power of 2, so that there are few forms.
+    """
     if cost < WORTH:
         return 1
     pieces = 2
@@ -175,12 +182,12 @@ def _pieces(cost: float) -> int:
 
 
 def _power(parts: int) -> int:
-    """The largest power of 2 up to a number: few numbers of parts make few forms."""
+    """Return the largest power of 2 up to a number: few numbers of parts make few forms."""
     return 1 << (max(parts, 1).bit_length() - 1)
 
 
 def _edges(extent: int, parts: int, grain: int) -> list[int]:
-    """The edges of up to `parts` ranges of about the same length, cut at multiples of grain."""
+    """Return the edges of up to `parts` ranges of like length, cut at multiples of `grain`."""
     blocks = -(-extent // grain)
     parts = _power(min(parts, blocks))
     return [min(extent, blocks * p // parts * grain) for p in range(parts + 1)]
@@ -190,12 +197,18 @@ def _edges(extent: int, parts: int, grain: int) -> list[int]:
 
 
 def copied_folds(nest: Any, axis: int) -> list[Any]:
-    """The folds of which each part along an axis has a copy: parts share what they add up to."""
+    """Return the folds of which each part along an axis has a copy, to be combined in the end.
+
+    These are the folds to whose same elements all parts along the axis add.
+    """
     return [op for op in nest.late_folds() if not nest.stores[op.out].strides[axis]]
 
 
 def _loops(kernel: Kernel) -> Partitioner:
-    """A nest: along its outermost loop, or along the vectors."""
+    """Return the partitioner of a nest, which is cut along one of its `cut_axes`.
+
+    These are the outermost loop, or the loop along vectors.
+    """
     nest: Any = kernel.nest
     shape = nest.function.shape
     polys = [nest.extents[a] for a in (*nest.outer, *nest.inner)]
@@ -251,11 +264,11 @@ class Words:
         return int(slot.a)
 
     def slot(self, name: str) -> Slot:
-        """A slot of the block."""
+        """Return the slot of a word."""
         return self.kernel.slots[self.kernel.places[name]]
 
     def poly(self, name: str) -> Poly:
-        """A word as a polynomial."""
+        """Return a word as a polynomial."""
         slot = self.slot(name)
         return constant(slot.a) if slot.kind == "word" else slot.a
 
@@ -264,7 +277,12 @@ def _product(
     dtype: str, rows: int, columns: int, depth: int, batch0: int, batch1: int,
     left_step: int, right_step: int, right_column: int, packed: int,
 ) -> Cut:  # fmt: skip
-    """A product: by batch, by rows, or by columns."""
+    """Return how a product is cut: by batch, by rows, or by columns.
+
+    left_step: elements from one step of the depth to the next in the left operand
+    right_step, right_column: elements from one step, or column, to the next in the right operand
+    packed: whether the right operand is packed already
+    """
     parts = _pieces(rows * columns * depth * batch0 * batch1 * FMA)
     if parts < 2:
         return _WHOLE
@@ -276,13 +294,14 @@ def _product(
     stands = left_step == 1
     along = stands and right_step == 1 and not packed
     turned = along and rows * 3 < columns * 2
-    # Parts by columns read a weight once. Each reads all of the left operand, from a cache; what
-    # it packs of that pays for some panels, and so does what it turns (see `matmul.transposed`).
+    # Parts by columns read a weight once. Each part reads all of the left operand, from a cache.
+    # Packing the left operand in a part pays only for enough panels, and so does computing the
+    # transpose (see `matmul.transposed`).
     across = min(parts, len(matmul.column_cuts(columns, dtype)) + 1)
     across = across if stands else min(across, columns // (4 * matmul.tile_columns(dtype)))
     if turned:
         across = min(across, max(1, columns // (4 * rows)))
-    # A left operand that has to be packed is so for each chunk of columns, in each part again.
+    # A left operand that needs packing is packed for each chunk of columns, in each part again.
     again = not stands and depth * columns * unit <= 2 * LEFT_BYTES
     edges = _columns(columns, max(1, across), dtype)
     by_columns = Cut(Partition("columns", len(edges) - 1), edges)
@@ -292,7 +311,7 @@ def _product(
         if turned and rows <= 256:
             return _WHOLE
         return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
-    many = rows > matmul.unpacked_rows(dtype)  # others read the right operand as it stands
+    many = rows > matmul.unpacked_rows(dtype)  # with fewer rows the right operand is not packed
     # Few panels make unequal parts, and each part reads all rows.
     if turned or not (_busier(edges) > EVEN or (many and 2 * rows >= columns)):
         return by_columns
@@ -305,7 +324,7 @@ def _product(
 
 
 def _busier(edges: list[int]) -> float:
-    """The share of the work that one of two threads has at least, if each takes part after part."""
+    """Return the larger of two threads' shares of the work, if each takes part after part."""
     loads = [0, 0]
     for first, last in pairwise(edges):
         loads[loads[1] < loads[0]] += last - first
@@ -313,7 +332,10 @@ def _busier(edges: list[int]) -> float:
 
 
 def _columns(columns: int, parts: int, dtype: str) -> list[int]:
-    """The edges of up to `parts` ranges of about as many columns, cut where products may be cut."""
+    """Return the edges of up to `parts` ranges of about as many columns each.
+
+    The ranges are cut where products may be cut (`matmul.column_cuts`).
+    """
     cuts = [0, *matmul.column_cuts(columns, dtype), columns]
     panels = len(cuts) - 1
     parts = _power(min(parts, panels))
@@ -326,19 +348,19 @@ def _columns(columns: int, parts: int, dtype: str) -> list[int]:
 
 
 def operand_sizes(dtype: str, packed: int) -> dict[str, int]:
-    """Bytes of the elements of a product's operands and its result."""
+    """Return the bytes of an element of a product's operands and result, by name."""
     wide = 8 if matmul.accumulator(dtype) == "float64" else 4
     narrow = {"float64": 8, "float32": 4}.get(dtype, 2)
     return {"left": narrow, "right": wide if packed else narrow, "out": wide}
 
 
 def _rows(dtype: str, packed: int, rows: int, columns: int, depth: int, parts: int) -> Cut:
-    """Rows of a product; what they all read is packed first."""
+    """Cut a product by rows; the right operand, which all parts read, is packed first."""
     edges = _edges(rows, parts, 8)
     parts = len(edges) - 1
     if packed:
         return Cut(Partition("rows", parts), edges)
-    pieces = max(2, _pieces(PACKED * depth * columns))  # what comes behind waits for it
+    pieces = max(2, _pieces(PACKED * depth * columns))  # the product waits for the packing
     packs = _columns(columns, pieces, dtype)
     return Cut(Partition("rows", parts, 0, len(packs) - 1), edges + packs)
 
@@ -347,7 +369,11 @@ def _convolution(
     name: str, dtype: str, images: int, groups: int, filters: int, channels: int,
     kernel_height: int, kernel_width: int, out_height: int, out_width: int,
 ) -> Cut:  # fmt: skip
-    """A convolution: by images; one image by positions; a large weight's gradient by channels."""
+    """Return how a convolution is cut.
+
+    Several images are cut by images, one image by positions, and the gradient of a large weight by
+    channels.
+    """
     area = out_height * out_width
     taps = kernel_height * kernel_width
     weight = groups * filters * channels * taps

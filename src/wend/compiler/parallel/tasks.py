@@ -1,8 +1,8 @@
-"""What is called for a kernel that is cut into parts: functions, and their argument blocks.
+"""The calls of a kernel that is cut into parts: functions, and their argument blocks.
 
-For each form (`parallel.partition`) this is worked out once, for all sizes: words that depend on
-where parts begin are slots of kinds of their own, see `ir.kernel.Slot`. What a part needs to itself
-is *private* memory: copies of what is summed up, packed operands.
+For each form (`parallel.partition`) the calls are worked out once, for all sizes: words that depend
+on where parts begin are slots of special kinds, see `ir.kernel.Slot`. Memory that the calls of one
+kernel share is *private*: copies of sums, and packed operands.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from wend.compiler.parallel.partition import Partition, Words, copied_folds, ope
 
 __all__ = ["SlotPatch", "Stage", "StagedTasks", "keep_turned", "schedule"]
 
-#: Where a piece of private memory is not reached over an edge.
+#: In the place of an edge: an address that does not depend on where a part begins.
 NO_EDGE = -1
 
 
 class SlotPatch(list[Slot]):
-    """A kernel's slots with others at some places. changed: these places"""
+    """A kernel's slots with new slots at some places.  changed: these places"""
 
     __slots__ = ("changed",)
 
@@ -32,21 +32,21 @@ class SlotPatch(list[Slot]):
 
 
 class Stage(NamedTuple):
-    """Calls of one function that do not depend on one another, by their argument blocks."""
+    """Calls of one function, one for each argument block, which may run side by side."""
 
     function: str
     blocks: list[list[Slot]]
 
 
 class StagedTasks(NamedTuple):
-    """Stages, one after the other; private: bytes of the pieces of memory that they share."""
+    """Stages, one after the other; private: bytes of the pieces of memory that stages share."""
 
     stages: list[Stage]
     private: list[Poly]
 
 
 def schedule(kernel: Kernel, form: Partition) -> StagedTasks:
-    """What is called for a kernel of this form; kept on the kernel."""
+    """Return the calls of a kernel of this form; kept on the kernel."""
     found: StagedTasks | None = kernel.schedules.get(form)
     if found is None:
         found = kernel.schedules[form] = _schedule(kernel, form)
@@ -74,13 +74,13 @@ def _schedule(kernel: Kernel, form: Partition) -> StagedTasks:
 
 
 def _whole(kernel: Kernel) -> StagedTasks:
-    """In one piece."""
+    """Return the calls of a kernel in one piece."""
     names = [name for name in kernel.helpers if name == "clear"]
     return StagedTasks([Stage(n, [kernel.slots]) for n in (*names, kernel.name)], [])
 
 
 def edge(k: int) -> Slot:
-    """Where part k begins."""
+    """Return the slot of edge k: where part k begins."""
     return Slot("edge", k)
 
 
@@ -92,7 +92,7 @@ def _word(n: int) -> Slot:
 
 
 def _loops(kernel: Kernel, form: Partition) -> StagedTasks:
-    """Clear what is summed up, run the parts, combine copies."""
+    """Return the calls of a nest in parts: clear sums, run the parts, combine copies."""
     nest: Any = kernel.nest
     function = nest.function
     copied = copied_folds(nest, form.axis)
@@ -134,12 +134,15 @@ class _Blocks(Words):
     """Argument blocks of a routine's parts."""
 
     def moved(self, name: str, k: int, step: Poly) -> Slot:
-        """A pointer, as many steps (in bytes) on as edge k says."""
+        """Return the slot of a pointer plus edge k times `step` bytes."""
         slot = self.slot(name)
         return Slot("moved", slot, (k, step)) if slot.kind == "pointer" else slot
 
     def block(self, **changes: Slot) -> list[Slot]:
-        """The block with other words at some places; those that it lacks are left out."""
+        """Return the block with new slots for some words, by name.
+
+        Names that the block lacks are ignored.
+        """
         block = SlotPatch(self.kernel.slots)
         places = self.kernel.places
         given = [(places[name], slot) for name, slot in changes.items() if name in places]
@@ -150,7 +153,7 @@ class _Blocks(Words):
 
 
 def _batches(w: _Blocks, form: Partition) -> StagedTasks:
-    """Products of a batch, some in each part."""
+    """Return the calls of a product whose batch is cut, with some products in each part."""
     sizes, axis = operand_sizes(w.dtype, w["packed"]), form.axis
     blocks = []
     for p in range(form.parts):
@@ -163,7 +166,7 @@ def _batches(w: _Blocks, form: Partition) -> StagedTasks:
 
 
 def _rows(w: _Blocks, form: Partition) -> StagedTasks:
-    """Rows of a product; what they all read is packed first."""
+    """Return the calls of a product cut by rows; the right operand is packed first."""
     changes: dict[str, Slot] = {}
     stages, private = [], []
     if form.before:
@@ -194,13 +197,16 @@ def _rows(w: _Blocks, form: Partition) -> StagedTasks:
 
 
 def _weight(w: _Blocks) -> Poly:
-    """Elements of a convolution's weight."""
+    """Return the number of elements of a convolution's weight."""
     names = "groups filters channels kernel_height kernel_width".split()
     return product([w.poly(name) for name in names])
 
 
 def _turned(w: _Blocks, form: Partition) -> tuple[list[Stage], list[Poly], dict[str, Slot]]:
-    """What turns a weight for all parts, memory for that, and what parts are told of it."""
+    """Return the stages that turn a weight for all parts, bytes of memory, and changed slots.
+
+    The changed slots tell the parts where the turned weight is.
+    """
     if not form.before:
         return [], [], {}
     size = 8 if w.dtype == "float64" else 4
@@ -215,10 +221,12 @@ def _turned(w: _Blocks, form: Partition) -> tuple[list[Stage], list[Poly], dict[
 
 
 def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, StagedTasks]) -> list[list[int]]:
-    """Let convolutions by one weight, each in one piece, turn it once: which steps, by weight.
+    """Let convolutions by one weight, each in one piece, turn this weight only once.
 
-    Their schedules are changed: each has a piece of private memory, and those of one weight are to
-    be the same.
+    Changes the schedules of such steps: each has a piece of private memory for the turned weight,
+    and the caller has to give all steps of one weight the same piece.
+
+    Returns the steps of each such weight.
     """
     whole = {
         k: kernel
@@ -242,7 +250,7 @@ def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, StagedTasks]) -
 
 
 def _images(w: _Blocks, form: Partition) -> StagedTasks:
-    """Images of a convolution; the weight may be turned first."""
+    """Return the calls of a convolution cut by images; the weight may be turned first."""
     name, size = w.kernel.name, 8 if w.dtype == "float64" else 4
     weight = scale(_weight(w), size)
     stages, private, changes = _turned(w, form)
@@ -269,7 +277,10 @@ def _images(w: _Blocks, form: Partition) -> StagedTasks:
 
 
 def _channels(w: _Blocks, form: Partition) -> StagedTasks:
-    """A weight's gradient by channels: no part reads or writes all of a large weight."""
+    """Return the calls for a weight's gradient cut by channels.
+
+    No part reads or writes all of a large weight.
+    """
     size = 8 if w.dtype == "float64" else 4
     taps = scale(mul(w.poly("kernel_height"), w.poly("kernel_width")), size)
     channel = scale(w.poly("input_channel"), size)

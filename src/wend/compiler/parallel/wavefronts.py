@@ -1,10 +1,11 @@
 """Rounds: which calls of a plan's kernels threads may take side by side.
 
-Each stage of a kernel waits for the one before it, and for the kernels that make what it reads or
-that have to do with the memory that it writes. The gradients of a layer's weight and input do not
-wait for one another, nor do the updates of parameters: their stages share a round, so that threads
-meet less often, and one that is done early finds more to do. Calls that are each alone stay so:
-to hand out a small call costs more than to make it.
+A stage of a kernel waits for the stage before it. It also waits for the kernels that compute its
+operands, or that read or write the memory to which it writes. The gradients of a layer's weight
+and input do not wait for one another, nor do the updates of parameters: their stages share a round.
+Threads then meet less often, and a thread that is done early finds more to do. Stages of a single
+call do not share a round unless a stage of several calls is there: handing out a small call costs
+more than making it.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from wend.compiler.parallel.tasks import StagedTasks
 
 __all__ = ["MemoryUse", "Round", "accesses", "rounds"]
 
-#: So many rounds back a stage may go: what lies in the arena lives for as much longer, at most.
+#: How many rounds back a stage may go: memory in the arena lives for at most so many rounds more.
 _BACK = 3
-#: Numbers that no value has.
+#: Shared pieces of memory are numbered down from here; no value has such a number.
 _SHARED = -(1 << 40)
 
 #: (step, stage of its schedule), one after the other
@@ -26,10 +27,13 @@ Round = list[tuple[int, int]]
 
 
 class MemoryUse:
-    """The memory that a kernel has to do with, by the values that it belongs to.
+    """The memory that a kernel reads and writes, by the values to which the memory belongs.
 
-    reads, writes: at all     late: what its last stage writes, where that combines copies
-    early: by function, what such a stage reads, which need not wait for all that the kernel reads
+    reads: all memory that the kernel reads
+    writes: all memory that the kernel writes
+    late: the memory that the last stage writes, where this stage combines copies
+    early: by function, the memory that a stage of this function reads; such a stage need not wait
+        for all operands of the kernel
     """
 
     __slots__ = ("early", "late", "reads", "writes")
@@ -43,7 +47,7 @@ class MemoryUse:
 def _memory_of(
     values: Collection[int], homes: Mapping[int, int], taken: Mapping[int, int]
 ) -> set[int]:
-    """Where values may lie: by the values that this memory belongs to."""
+    """Return the memory in which values may lie, by the values to which the memory belongs."""
     found = {homes.get(i, i) for i in values}
     return found | {taken[i] for i in values if i in taken}
 
@@ -54,10 +58,11 @@ def accesses(
     taken: Mapping[int, int],
     together: Sequence[Collection[int]],
 ) -> dict[int, MemoryUse]:
-    """What each kernel of a plan has to do with.
+    """Return the memory that each kernel of a plan uses, by step.
 
-    homes: values that lie in another's memory     taken: those that may be written over a leaf
-    together: steps that share a piece of memory, which the first of them fills
+    homes: value -> the value in whose memory it lies
+    taken: value -> the leaf over which it may be written
+    together: lists of steps that share a piece of memory, which the first step fills
     """
     found: dict[int, MemoryUse] = {}
     for k, step in enumerate(steps):
@@ -85,9 +90,10 @@ def rounds(
     schedules: Mapping[int, StagedTasks],
     found: Mapping[int, MemoryUse] | None,
 ) -> tuple[list[Round], list[tuple[int, int]]]:
-    """(rounds of the kernels first ... end - 1, (first round, last one) of each kernel).
+    """Return (rounds of the kernels first ... end - 1, (first round, last round) of each kernel).
 
-    found: what they have to do with; None where there is nothing to share
+    schedules: the stages of each kernel, by step
+    found: the memory that each kernel uses; None where no stage has several calls
     """
     made: list[Round] = []
     spans: list[tuple[int, int]] = []
@@ -126,6 +132,6 @@ def rounds(
         for i in mine.writes:
             made_by[i] = ready if combines and i not in mine.late else at + 1
         spans.append((begins, at))
-    for one in made:  # what is cut comes first: it takes longest
+    for one in made:  # stages of several calls come first, because they take longest
         one.sort(key=lambda pair: len(schedules[pair[0]].stages[pair[1]].blocks) < 2)
     return made, spans

@@ -174,7 +174,7 @@ class ReferencePlan:
             step.call(env, types, args)
 
     def finish(self, batch: FlushJob, env: list[Any]) -> None:
-        """Hand the results to their values, after the segment: a value with a buffer has both."""
+        """Hand the results to their values, after the segment: a held value has its segment."""
         values = batch.values
         roots = [i for i in self.roots if values[i].requires_grad and values[i].leaf is None]
         if roots:
@@ -283,7 +283,10 @@ class ReferencePlan:
         return locate(error, name, batch, step.outputs[0], self.path)
 
     def _note(self, fault: BaseException, batch: FlushJob) -> None:
-        """Note a failure that did not come again by rules alone, except for lack of memory."""
+        """Note a failure that did not come again by rules alone.
+
+        Lack of memory, and recursion that is too deep, are not noted.
+        """
         if isinstance(fault, (MemoryError, RecursionError)):
             return
         step = failing_step(fault)
@@ -315,7 +318,11 @@ def check_type(node: Node, array: Any, type_: Any) -> None:
 
 
 def _position(step: NodeRun, path: PathGraph) -> int:
-    """Return the index at which the failing op was recorded, among values of negative index too."""
+    """Return the index at which the failing op was recorded.
+
+    For an op within a step, whose results have negative indices, this is the largest index before
+    the op.
+    """
     if step.outputs[0] >= 0:
         return step.outputs[0]
     count = 0
