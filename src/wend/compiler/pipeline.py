@@ -1,4 +1,4 @@
-"""The recipe of a plan: kernels and host steps in order, where values live, what comes out.
+"""The recipe of a plan: kernels and host steps in order, memory of values, and results.
 
 Recipe(path, needed, watch)     calls watch(pass, recipe) after each of `PASSES`
 """
@@ -47,7 +47,13 @@ _import_rules()
 
 
 class Pass(NamedTuple):
-    """One pass. run: changes the recipe, in slices or at once; show: what it has made."""
+    """One pass of the compiler.
+
+    name: the name of the pass
+    purpose: the work of the pass, in a few words
+    run: changes the recipe, in slices or at once
+    show: returns the outcome as text
+    """
 
     name: str
     purpose: str
@@ -59,7 +65,7 @@ Watch = Callable[[Pass, "Recipe"], None]
 
 
 class Result:
-    """A value that outlives the plan: an array of its own, or one that shows another's elements."""
+    """A value that outlives the plan: an array of its own, or a view of another array."""
 
     __slots__ = ("base", "dtype", "offset", "owns", "shape", "strides", "value")
 
@@ -76,10 +82,12 @@ class Result:
 
 
 class Recipe:
-    """What a plan does, for all sizes.
+    """The steps, memory and results of a plan, for all sizes.
 
+    path: the nodes to compile
+    needed: the values to compute
     watch: called with each pass and the recipe when the pass is done
-    sliced: whether the caller does the work, by going through `rest`
+    sliced: whether the caller does the work, by iterating over `rest`
     """
 
     function: Function
@@ -113,27 +121,27 @@ class Recipe:
     # -- passes -----------------------------------------------------------------------------
 
     def lower(self) -> Iterator[None]:
-        """Nodes become loops; equal ones are one, views are strides."""
+        """Turn nodes into loops; merge equal nodes, and turn views into strides."""
         lowering = Lowering(self.path, self.needed)
         yield from lowering.work()
         self.function = lowering.function
         self.nonempty += self.function.nonempty
 
     def fuse(self) -> Iterator[None]:
-        """Ops are sorted into regions."""
+        """Sort ops into regions."""
         fusion = Fusion(self.function)
         yield from fusion.work()
         self.regions = fusion.ordered
 
     def arrange(self) -> Iterator[None]:
-        """Regions become nests."""
+        """Turn regions into nests."""
         for region in self.regions:
             if region.kind == "nest" and region.ops:
                 self.nests[region.number] = Nest(self.function, region)
                 yield
 
     def emit(self) -> Iterator[None]:
-        """Nests and products become kernels."""
+        """Turn nests, products and other routines into kernels."""
         self.pooled = Pooled(self.function, self.regions)
         for region in self.regions:
             step = self.step(region)
@@ -143,7 +151,7 @@ class Recipe:
         tell_shared({k: step for k, step in enumerate(self.steps) if isinstance(step, Kernel)})
 
     def place(self) -> None:
-        """Lifetimes, and whose memory results take."""
+        """Find lifetimes, donations, and shared memory."""
         self.results = self.find_results()
         self.homes, self.lifetimes = shared_places(self.steps, self.find_lifetimes())
         self.last_read = self.find_last_reads()
@@ -153,7 +161,7 @@ class Recipe:
     # -- steps ------------------------------------------------------------------------------
 
     def step(self, region: Region) -> Kernel | Op | None:
-        """A region as a kernel or a host step."""
+        """Return a region as a kernel or a host step; None if there is nothing to compute."""
         if region.kind == "nest" and not region.ops:
             return None
         op = region.ops[0]
@@ -175,7 +183,7 @@ class Recipe:
         return kernel
 
     def nest(self, region: Region) -> Kernel:
-        """A region of elementwise ops and folds."""
+        """Return the kernel of a region of elementwise ops and folds."""
         nest = self.nests[region.number]
         names = " ".join(op.name for op in region.ops)
         for out in nest.stores:
@@ -187,7 +195,7 @@ class Recipe:
                 missing = [a for a in missing if a in nest.outer]
             if missing:
                 self.nonempty.append(tuple(nest.extents[a] for a in missing))
-        # An index that is out of range is noted, and row 0 taken instead: there has to be one.
+        # An index that is out of range is noted, and row 0 is taken instead: row 0 has to exist.
         accesses = (*nest.loads.values(), *nest.stores.values())
         self.nonempty += [(access.row_extent,) for access in accesses if access.row >= 0]
         kernel = NestCode(nest).write(names)
@@ -195,7 +203,10 @@ class Recipe:
         return kernel
 
     def add_tail(self, kernel: Kernel, region: Region) -> Tail | None:
-        """Hand the finished tiles of a product to what is computed from them, if anything is."""
+        """Give a product or convolution the epilogue that computes the region's other ops.
+
+        Returns the ops of the epilogue; None if the region has no other ops.
+        """
         if len(region.ops) == 1:
             return None
         f = self.function
@@ -209,7 +220,7 @@ class Recipe:
         names = kernel.words
         out = kernel.slots[names.index("out")]
         if head not in region.outputs:
-            # Sums over a part of the depth lie where a result will.
+            # Sums over a part of the depth are kept in the memory of a result, if one fits.
             mine = f.layout(head)
             places = [
                 i
@@ -232,7 +243,7 @@ class Recipe:
     # -- memory -----------------------------------------------------------------------------
 
     def find_results(self) -> list[Result]:
-        """How each needed value is handed out."""
+        """Return how each needed value is handed out."""
         f = self.function
         made = {o for step in self.steps if isinstance(step, Kernel) for o in step.writes}
         owned: set[int] = set()
@@ -248,7 +259,10 @@ class Recipe:
         return results
 
     def find_lifetimes(self) -> dict[int, Life]:
-        """Temporaries of kernels, as if each had memory of its own."""
+        """Return (bytes, first step, last step) of the temporaries of kernels.
+
+        Each temporary is taken to have memory of its own.
+        """
         f = self.function
         owned = {r.base for r in self.results if r.owns}
         first: dict[int, int] = {}
@@ -269,7 +283,7 @@ class Recipe:
         }
 
     def find_last_reads(self) -> dict[int, int]:
-        """The last step that reads a value."""
+        """Return the last step that reads each value."""
         last: dict[int, int] = {}
         for k, step in enumerate(self.steps):
             if isinstance(step, Kernel):
@@ -280,7 +294,10 @@ class Recipe:
         return last
 
     def find_streamed(self) -> None:
-        """Which results may be written past the caches: what is handed out, and not read again."""
+        """Fill in the "streamed" slots.
+
+        A result may be written past the caches if it is handed out, and not read again.
+        """
         f = self.function
         owned = {r.base for r in self.results if r.owns}
         for k, step in enumerate(self.steps):
@@ -292,7 +309,7 @@ class Recipe:
                     step.slots[j] = Slot("extent", f.bytes_of(slot.a)) if may else Slot("word", 0)
 
     def reads_much(self, i: int, k: int) -> bool:
-        """Whether a step behind step k reads more of a value than a few elements."""
+        """Return whether a step after step k reads more than a fixed number of elements of i."""
         f = self.function
         for step in self.steps[k + 1 : self.last_read.get(i, -1) + 1]:
             for op in step.ops if isinstance(step, Kernel) else [step]:
@@ -302,10 +319,10 @@ class Recipe:
         return False
 
     def find_donations(self) -> tuple[dict[int, int], int]:
-        """(result -> leaf in whose memory it may be written, first step that does so).
+        """Return (result -> leaf over whose memory the result may be written, first such step).
 
-        Only what runs after all that can fail: a flush either happens or leaves no trace.  Whether
-        nobody else has the leaf's memory is seen when the plan runs.
+        Only steps after all steps that can fail may do so, because a failed flush leaves no trace.
+        Whether the leaf's memory has other references is checked when the plan runs.
         """
         safe = 0
         for k, step in enumerate(self.steps):
@@ -321,7 +338,7 @@ class Recipe:
             for out in step.writes:
                 if out not in owned:
                     continue
-                # An array that is handed over is the result as it is, in the shape that it has.
+                # The leaf's array becomes the result as it is, so both need the same shape.
                 leaf = operand_for(step.nest, out, owned[out].shape, free)
                 if leaf is not None and self.last_read[leaf] == k:
                     free.discard(leaf)
@@ -333,7 +350,7 @@ class Recipe:
         return "\n".join(map(repr, self.steps))
 
     def show_memory(self) -> str:
-        """Lifetimes and donations, for people."""
+        """Return lifetimes and donations as text, for people."""
         show = self.function.extents.show
         lines = [
             f"%{i}: {show(size)} bytes, steps {first} to {last}"

@@ -1,8 +1,9 @@
-"""Run-time args that only say where operands begin: no plan is bound to their values.
+"""Run-time args that only say where operands begin: no plan is bound to the values of such args.
 
-`inputs[position]` adds a multiple of `position` to an address, and `x[i:i + n]` is of an extent
-that does not tell `i`. Such args *move*: kernels, memory and results are those of any other value,
-and the words of argument blocks that depend on them are written in each run.
+`inputs[position]` adds a multiple of `position` to an address, and the extent of `x[i:i + n]` does
+not depend on `i`. Such args *move*. Kernels, memory and results of a bound plan are the same for
+all values of a moving arg. Only words of argument blocks depend on the arg, and each run writes
+these words.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ __all__ = ["DynamicOffsets"]
 class DynamicOffsets:
     """The args of a plan that move.
 
-    places: the sizes among the args to which the plan is bound: args[k] - args[j] for (k, j), or
-    args[k] where j < 0, one behind the other
+    places: the sizes among the args to which the plan is bound, as pairs k, j in one flat row:
+        args[k] - args[j], or args[k] where j < 0
     """
 
     def __init__(self, recipe: Any, cut_by: list[Poly]) -> None:
-        """cut_by: what decides how kernels are cut."""
+        """cut_by: the polynomials that decide how kernels are cut"""
         self.extents = recipe.function.extents
         self.fixed = list(dict.fromkeys([*cut_by, *_fixed(recipe)]))
         words = list(dict.fromkeys(_words(recipe)))
@@ -53,10 +54,10 @@ class DynamicOffsets:
             self.groups = {a: k for a, k in self.groups.items() if k not in bad}
 
     def _pair(self, atoms: set[int]) -> None:
-        """Find args of which only the difference matters: as one grows, the other makes up for it.
+        """Find pairs of args of which only the difference matters, as their rates cancel.
 
-        If a product held both, either would be among the rates of the other, and they would not
-        cancel.
+        Where a product has both args as factors, each arg is in the other's rate, and the rates do
+        not cancel.
         """
         rates: dict[int, dict[int, Poly]] = {atom: {} for atom in atoms}
         for i, p in enumerate(self.fixed):
@@ -77,7 +78,7 @@ class DynamicOffsets:
                 waiting.setdefault(frozenset(rates[atom].items()), []).append(atom)
 
     def _nested(self, polys: list[Poly]) -> set[int]:
-        """Args inside of what is no polynomial."""
+        """Return the args inside of atoms that are no polynomials, such as quotients."""
         atoms = self.extents.atoms
         found: set[int] = set()
         seen: set[int] = set()
@@ -91,7 +92,7 @@ class DynamicOffsets:
         return found
 
     def _unfit(self, p: Poly) -> set[int]:
-        """The moving args of which p is no linear function."""
+        """Return the moving args in which p is not linear."""
         bad: set[int] = set()
         for m, _ in p:
             moving = [self.groups[a] for a in m if a in self.groups]
@@ -100,7 +101,7 @@ class DynamicOffsets:
         return bad
 
     def slopes(self, p: Poly) -> list[tuple[int, Poly]]:
-        """(arg, by how much p grows with it) for each moving arg that p depends on."""
+        """Return (arg, how much p grows per unit of the arg) for each moving arg in p."""
         found = self._slopes.get(p)
         if found is None:
             found = self._slopes[p] = []
@@ -112,7 +113,7 @@ class DynamicOffsets:
 
 
 def _slope(p: Poly, atoms: set[int]) -> Poly | None:
-    """How p changes as all these atoms grow by one; None if it is no linear function of them."""
+    """Return how p changes as all these atoms grow by one; None if p is not linear in the atoms."""
     slope: Poly = ()
     for m, c in p:
         at = [n for n, a in enumerate(m) if a in atoms]
@@ -124,7 +125,7 @@ def _slope(p: Poly, atoms: set[int]) -> Poly | None:
 
 
 def _fixed(recipe: Any) -> list[Poly]:
-    """What must be the same in all runs of a bound plan."""
+    """Return the polynomials that must be the same in all runs of a bound plan."""
     f = recipe.function
     found: list[Poly] = [*f.small, *[size for size, _, _ in recipe.lifetimes.values()]]
     for together in recipe.nonempty:
@@ -142,12 +143,12 @@ def _fixed(recipe: Any) -> list[Poly]:
                 found.append(slot.a)
             elif slot.kind == "last":
                 found.append(slot.b)
-        if step.packable:  # its panels are kept by where they begin
+        if step.packable:  # kept panels are found by the offset at which the operand begins
             found.append(step.slots[step.words.index("right")].b)
     return found
 
 
 def _words(recipe: Any) -> list[Poly]:
-    """What may move: the words of argument blocks."""
+    """Return the polynomials that may move: those of words of argument blocks."""
     slots = [s for step in recipe.steps if isinstance(step, Kernel) for s in step.slots]
     return [s.b if s.kind == "pointer" else s.a for s in slots if s.kind in ("pointer", "extent")]

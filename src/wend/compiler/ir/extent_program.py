@@ -1,4 +1,4 @@
-"""Many polynomials for the sizes of one visit: evaluated together, by a program for all of them."""
+"""A program that evaluates many polynomials together, for the sizes of one visit."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from wend.core import symbolic
 
 __all__ = ["NONE", "Row"]
 
-#: In a row: the polynomial has no value for these sizes, or none that fits into 64 bits.
+#: In a row: the polynomial has no value for these sizes, or its value does not fit into 64 bits.
 NONE = -(1 << 63)
-#: Atoms that the program knows how to compute.
+#: The ops of atoms that the program knows how to compute.
 _BINARY = {
     symbolic.FLOORDIV, symbolic.MOD, symbolic.MIN, symbolic.MAX, symbolic.EQ, symbolic.NE,
     symbolic.LT, symbolic.LE, symbolic.GT, symbolic.GE,
@@ -22,13 +22,15 @@ _SUM, _UNKNOWN = symbolic.ADD, symbolic.NEG
 class Row:
     """The polynomials that were asked for, each with its place in a row of numbers.
 
-    places: by polynomial
+    places: the place of each polynomial
 
     The program is a row of numbers itself, instruction by instruction:
 
-    ADD, place, terms, then of each its factor, how many atoms, and these
-    DIM, leaf, dims, then of each its atom and axis         ARG, atom, arg
-    another op of `symbolic`, atom, places of its two operands         NEG, atom: has no value here
+    ADD, place, number of terms, then for each term: factor, number of atoms, these atoms
+    DIM, leaf, number of dims, then for each dim: atom, axis
+    ARG, atom, arg
+    another op of `symbolic`, atom, places of the two operands
+    NEG, atom           (the atom has no value here)
     """
 
     def __init__(self, atoms: list[Any]) -> None:
@@ -36,13 +38,13 @@ class Row:
         self.polynomials: list[Any] = []
         self.places: dict[Any, int] = {}
         self._program: list[int] = []
-        self._coded = 0  # polynomials that have been looked at
+        self._coded = 0  # number of polynomials that the program computes
         self._done: set[tuple[str, int]] = set()
-        # Two threads may bind a plan. Within a flush, so that no fork finds somebody in here.
+        # Two threads may bind a plan. They do so within a flush, so no fork finds the lock taken.
         self._lock = threading.RLock()
 
     def place(self, p: Any) -> int:
-        """The place of a polynomial."""
+        """Return the place of a polynomial, a new one for a new polynomial."""
         found = self.places.get(p)
         if found is None:
             with self._lock:
@@ -52,7 +54,7 @@ class Row:
         return found
 
     def program(self) -> tuple[list[int], int]:
-        """What computes all that has been asked for, and how many polynomials these are."""
+        """Return the program for all polynomials that were asked for, and their number."""
         with self._lock:
             while self._coded < len(self.polynomials):
                 self._sum(self._coded)

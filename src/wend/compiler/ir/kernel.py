@@ -1,8 +1,8 @@
-"""Kernels: the text of a nest, and what its argument block holds.
+"""Kernels: the LLVM text of a nest, and the slots of its argument block.
 
 A kernel is a function `void kernel(ptr block)`. The block is a row of 64-bit words, one per slot,
-in the order of `Kernel.slots`; the text says nothing else about sizes, numbers or addresses, so
-that nests of one structure share machine code.
+in the order of `Kernel.slots`. All sizes, run-time numbers and addresses are in the block and not
+in the text, so that nests of one structure share machine code.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ class Slot(NamedTuple):
     "extent"    polynomial
     "number"    expression            category: 0 bool, 1 int, 2 float
     "scratch"   bytes, a polynomial
-    "fault"     (pointer to the word that failures are noted in)
+    "fault"                           (address of the word in which failures are noted)
     "word"      a constant
-    "function"  text of a module        name of the function in it whose address it is
-    "block"     number of a word of this block, whose address it is
-    "first"     axis of a nest                  (where its loop begins: 0, but in parts)
+    "function"  text of a module      name of a function in the module (the word: its address)
+    "block"     number of a word of this block (the word: the address of that word)
+    "first"     axis of a nest        (where its loop begins: 0, unless cut into parts)
     "last"      axis of a nest        its extent, a polynomial
-    "sums"      value that is summed up (in parts: the copy of this one)
-    "copies"    value that is summed up         (how many copies there are: 1, but in parts)
-    "private"   number of a piece     (edge or -1, bytes for each, or in all: a polynomial)
-    "edge"      number of an edge                 (where a part begins: see `parallel.partition`)
-    "span"      number of an edge                 (from there to the next one)
-    "moved"     a slot of a pointer   (edge, bytes for each, a polynomial)
-    "streamed"  value                 (its bytes if it may be written past the caches)
+    "sums"      value that is a sum   (its address; in parts: the address of the part's copy)
+    "copies"    value that is a sum   (how many copies there are: 1, unless cut into parts)
+    "private"   number of a piece     (edge, bytes per unit of the edge), or (-1, offset in bytes)
+    "edge"      number of an edge     (where a part begins: see `parallel.partition`)
+    "span"      number of an edge     (the distance from this edge to the next edge)
+    "moved"     a slot of a pointer   (edge, bytes per unit of the edge, a polynomial)
+    "streamed"  value                 (its bytes if it may be written past the caches, else 0)
     """
 
     kind: str
@@ -43,7 +43,7 @@ class Slot(NamedTuple):
 
 
 class Kernel:
-    """A piece of a plan that runs as machine code."""
+    """A step of a plan that runs as machine code."""
 
     __slots__ = (
         "epilogue",
@@ -67,17 +67,17 @@ class Kernel:
 
     def __init__(self, name: str, text: str, what: str) -> None:
         self.name = name  # of the function
-        self.text = text  # of the module; empty for a function that is there already
-        self.source: Any = None  # where such a function is
+        self.text = text  # of the module; empty for a product: see `matmul.core_text`
+        self.source: Any = None  # name of the dtype of a product or convolution
         self.what = what  # for people
-        self.nest: Any = None  # the loops it was written from
-        self.ops: list[Op] = []  # what it computes
+        self.nest: Any = None  # the loop nest whose code this is, or None
+        self.ops: list[Op] = []  # the ops that it computes
         self.packable = False  # whether the right operand is a leaf, the same for all products
-        self.epilogue = ""  # text of the module that gets a product's tiles
+        self.epilogue = ""  # text of the module with the epilogue of a product
         self.words: tuple[str, ...] = ()  # names of a product's first slots
         self.helpers: list[str] = []  # other functions of the module
-        self.places: dict[str, int] = {}  # where these are
-        self.schedules: dict[Any, Any] = {}  # what is called, by form
+        self.places: dict[str, int] = {}  # name in `words` -> number of the slot
+        self.schedules: dict[Any, Any] = {}  # `Partition` -> `StagedTasks`
         self.slots: list[Slot] = []
         self.faults: list[str] = []
         self.reads: list[int] = []
@@ -88,7 +88,10 @@ class Kernel:
 
 
 class Slots:
-    """Collects the slots of a block; each thing gets one."""
+    """Collects the slots of a block; equal slots are shared.
+
+    Each method returns the number of a slot.
+    """
 
     def __init__(self) -> None:
         self.items: list[Slot] = []
@@ -107,7 +110,7 @@ class Slots:
         return self._find(Slot("number", expr, category))
 
     def scratch(self, size: Poly) -> int:
-        """Slot of the address of memory that is only used inside of the kernel."""
+        """Slot of the address of memory that only this kernel uses."""
         self.items.append(Slot("scratch", size, len(self.items)))
         return len(self.items) - 1
 
@@ -120,11 +123,11 @@ class Slots:
         return self._find(Slot("last", axis, extent))
 
     def sums(self, value: int) -> int:
-        """Slot of the address of what adds up to a value."""
+        """Slot of the address at which a value is summed up."""
         return self._find(Slot("sums", value))
 
     def copies(self, value: int) -> int:
-        """Slot of the number of copies of what adds up to a value."""
+        """Slot of the number of copies in which a value is summed up."""
         return self._find(Slot("copies", value))
 
     def result(self, value: int) -> int:
@@ -136,7 +139,10 @@ class Slots:
         return self._find(Slot("fault"))
 
     def streamed(self, value: int) -> int:
-        """Slot of the bytes of a result, 0 if the plan reads it again or keeps it to itself."""
+        """Slot of the bytes of a result, or 0.
+
+        The word is 0 if the plan reads the result again, or does not return the result.
+        """
         return self._find(Slot("streamed", value))
 
     def _find(self, slot: Slot) -> int:

@@ -1,8 +1,8 @@
-"""Where the elements of views lie: strides and offsets as polynomials.
+"""The layouts of views: strides and offsets as polynomials.
 
-The `strides` rule of a view runs once on symbolic extents and strides.  It may only ask what the
-type rule asked as well, or what the extents' known equalities answer: any other question would be
-answered by the sizes of the moment.
+The `strides` rule of a view runs once on symbolic extents and strides.  The rule may only make
+comparisons that the type rule has made as well, or that the known equalities of extents decide.
+The outcome of any other comparison would follow from the sizes of one visit.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["Layout", "contiguous", "is_dense", "ordered", "orders_read", "symbol
 
 
 def orders_read(prims: Iterable[Any], rank: int) -> set[tuple[int, ...]]:
-    """In which orders of its dims ops read a value: those of permutations, else the plain one."""
+    """Return the orders of dims in which ops read a value: of permutations, or the plain order."""
     plain = tuple(range(rank))
     return {tuple(p.order(rank)) if isinstance(p, Permutation) else plain for p in prims}
 
 
 def ordered(shape: tuple[Poly, ...], order: tuple[int, ...]) -> Strides:
-    """Strides of a dense tensor whose dims lie in this order, the last one fastest."""
+    """Return the strides of a dense tensor whose dims lie in this order, the last dim fastest."""
     strides = [ONE] * len(shape)
     step = ONE
     for d in reversed(order):
@@ -41,7 +41,7 @@ def ordered(shape: tuple[Poly, ...], order: tuple[int, ...]) -> Strides:
 
 
 def is_dense(shape: tuple[Poly, ...], strides: Strides) -> bool:
-    """Whether strides are row-major for certain; those of extents of 1 do not count."""
+    """Return whether strides are row-major for all sizes; strides of extents of 1 do not count."""
     step = ONE
     for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
         if extent != ONE and stride != step:
@@ -51,7 +51,10 @@ def is_dense(shape: tuple[Poly, ...], strides: Strides) -> bool:
 
 
 def view_of(function: Function, view: View, strides: Strides, offset: Poly) -> Any:
-    """(strides, offset) of a view of something that lies so, or None: it has to be copied."""
+    """Return (strides, offset) of a view of a value with these strides and this offset.
+
+    Returns None if the view has to be copied.
+    """
     shape, target = function.shape(view.source), function.shape(view.value)
     if isinstance(view.node.prim, Reshaping):
         found = reshaped(function.extents, shape, strides, target)
@@ -67,7 +70,10 @@ def view_of(function: Function, view: View, strides: Strides, offset: Poly) -> A
 
 
 def repeated(prim: Any, shape: Any, strides: Strides, target: Any) -> Strides | None:
-    """Strides of something expanded: 0 along the dims where its elements are repeated."""
+    """Return the strides of an expanded value: 0 along the dims where elements are repeated.
+
+    Returns None if the sizes decide whether a dim is repeated.
+    """
     lead = len(target) - len(shape)
     found = [ZERO] * len(target)
     for d, (n, stride) in enumerate(zip(shape, strides, strict=True), lead):
@@ -84,7 +90,10 @@ def repeated(prim: Any, shape: Any, strides: Strides, target: Any) -> Strides | 
 def strided(
     extents: Extents, node: Node, shape: tuple[Poly, ...], strides: Strides, target: Any
 ) -> tuple[Strides, Poly] | None:
-    """What the op's `strides` rule says, as polynomials; None if it asks what is not known."""
+    """Return (strides, offset) by the op's `strides` rule, as polynomials.
+
+    Returns None if there is no rule, or the rule makes a comparison whose outcome is not known.
+    """
     args = node.args
     if node.prim.strides is None:
         return None
@@ -109,7 +118,8 @@ def symbolic_call(
 ) -> Any:
     """Run a rule on symbols for the first operand's extents and strides and the op's sizes.
 
-    Returns (what it returned, a function that makes polynomials of that), or None.
+    Returns (result of the rule, function from the result's numbers to polynomials).  Returns None
+    if the rule refuses symbols, or makes a comparison whose outcome is not known.
     """
     guards = Guards()
     program = node.program
@@ -150,7 +160,7 @@ def symbolic_call(
 
 
 def answered(op: int, a: Poly, b: Poly, outcome: bool) -> bool:
-    """Whether a comparison has this outcome for all sizes."""
+    """Return whether a comparison has this outcome for all sizes."""
     if op in (EQ, NE) and a == b:
         return outcome is (op == EQ)
     x, y = known(a), known(b)
@@ -164,7 +174,7 @@ def answered(op: int, a: Poly, b: Poly, outcome: bool) -> bool:
 def reshaped(
     extents: Extents, shape: tuple[Poly, ...], strides: Strides, target: tuple[Poly, ...]
 ) -> Strides | None:
-    """Strides under which `target` shows the same elements in the same order, if it can."""
+    """Return the strides with which `target` shows the same elements in the same order, or None."""
     result: list[Poly] = []
     i = j = 0
     while j < len(target) or i < len(shape):
@@ -184,9 +194,11 @@ def reshaped(
 
 
 def _group(shape: tuple[Poly, ...], target: tuple[Poly, ...], i: int, j: int) -> tuple[int, int]:
-    """The shortest runs of dims from i and j on that hold as many elements.
+    """Return the ends of the shortest runs of dims, from i and j on, with equal element counts.
 
-    What is left in the end does, whatever is known of it: so do all dims, or there are no elements.
+    The remaining dims always make such a pair, even where extents are not known to be equal: both
+    shapes have the same element count, and so have the remaining dims, unless there are no
+    elements.
     """
     if i < len(shape) and shape[i] == ONE:
         return i + 1, j

@@ -1,10 +1,10 @@
 """The compiler's form of a path: loops over index spaces, on values with symbolic extents.
 
-Each `Op` says what it computes as one element of a loop nest: `space` are the extents of its loops,
-each operand and the result say which loop each of their dims follows.  A map has one result element
-per point of its space; a fold combines the points along the loops that its result does not follow;
-a scatter adds each point to a row of its result that an index names.  What is no such loop is
-a contraction, or a host op, which runs its reference rule.
+An `Op` describes a loop nest.  `space` has the extents of its loops; each operand and the result
+say which loop each of their dims follows.  A map has one result element per point of its space.
+A fold combines the points along the loops that its result does not follow.  A scatter adds each
+point to a row of its result that an index names.  All other ops are routines, such as contractions
+and convolutions, or host ops, which run their reference rule.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ NESTED = frozenset({MAP, FOLD, SCATTER})
 
 
 class Read:
-    """An operand of an op: for each dim of the value the loop that it follows, -1 where it has 1.
+    """An operand of an op.
 
+    value: the value that is read
+    dims: for each dim of the value the loop that the dim follows, or -1 for a dim of extent 1
     shifts: (dim of the value, first, count) each: the value begins where the loop of that dim has
-        come to `first`, and ends after `count` places; elsewhere nothing is read
-    row: number of another operand, whose element says the place along dim `row_dim` of the value
+        come to `first`, and ends after `count` places; nothing is read elsewhere
+    row: number of another operand, whose element is the place along dim `row_dim` of the value;
+        -1 for none
     """
 
     __slots__ = ("dims", "row", "row_dim", "shifts", "value")
@@ -56,7 +59,7 @@ class Read:
 
 
 class Fold:
-    """How a fold combines: `combine(b, a, x)` on elements of `dtype`, from `identity` on."""
+    """How a fold combines: by `combine(b, a, x)` on elements of `dtype`, starting at `identity`."""
 
     __slots__ = ("combine", "dtype", "identity", "is_sum")
 
@@ -118,16 +121,16 @@ class Op:
         self.fold = fold
         self.cheap = cheap
         self.name: str = node.prim.name
-        self.placed = False  # whether its code asks how far a loop has come
-        self.counted = False  # whether its code asks how many elements there were before
+        self.placed = False  # whether its code reads the index of a loop
+        self.counted = False  # whether its code reads the number of elements before this one
         self.wraps = False  # whether indices below 0 count from the end
-        self.within = False  # whether what it indexes may be larger than its loops
+        self.within = False  # whether the indexed value may be larger than its loops
         self.row_dim = 0  # of a scatter: the dim of the result along which operand 1 says the place
         self.product: Any = None  # of a contraction: see `lower.contraction`
 
     @property
     def out(self) -> int:
-        """The only result."""
+        """The only result of the op."""
         return self.outputs[0]
 
     @property
@@ -142,7 +145,12 @@ class Op:
 
 
 class Layout:
-    """How a value lies in another's memory: elements from its start, per dim elements apart."""
+    """How a value lies in the memory of a base value.
+
+    base: the value that has the memory
+    strides: for each dim, elements from one index to the next
+    offset: elements from the start of the base to the first element
+    """
 
     __slots__ = ("base", "offset", "strides")
 
@@ -156,7 +164,7 @@ class Layout:
 
 
 def contiguous(shape: tuple[Poly, ...]) -> tuple[Poly, ...]:
-    """Row-major strides."""
+    """Return row-major strides."""
     strides = []
     step = ONE
     for extent in reversed(shape):
@@ -166,7 +174,7 @@ def contiguous(shape: tuple[Poly, ...]) -> tuple[Poly, ...]:
 
 
 class View:
-    """A value that shows another one's elements: nothing is computed for it."""
+    """A value that shows the elements of `source`, so that nothing is computed."""
 
     __slots__ = ("node", "source", "value")
 
@@ -180,64 +188,64 @@ class View:
 
 
 class Function:
-    """Ops in order, what they read from outside, what of theirs is needed outside."""
+    """Ops in order, with the values that come from outside and the results needed outside."""
 
     def __init__(self, extents: Extents) -> None:
         self.extents = extents
         self.ops: list[Op] = []
         self.dtypes: dict[int, DType] = {}
         self.views: dict[int, View] = {}
-        self.same: dict[int, int] = {}  # value -> the value that it is
+        self.same: dict[int, int] = {}  # value -> the value to which it is equal
         #: Values that hold one number everywhere: (number, dtype, category of the number).
         self.uniform: dict[int, tuple[Expr, DType, int]] = {}
-        self.layouts: dict[int, Layout] = {}  # of views, and of what does not lie row-major
+        self.layouts: dict[int, Layout] = {}  # of views, and of values that are not row-major
         self.inputs: list[int] = []
         self.outputs: list[int] = []
         self.nonempty: list[tuple[Poly, ...]] = []  # none of these extents may be 0
-        self.small: list[Poly] = []  # elements of leaves that are copied for a write to a part
+        self.small: list[Poly] = []  # element counts of leaves that are copied to change a part
         self.reasons: dict[int, str] = {}  # result of a host op -> why it is no kernel
 
     def layout(self, i: int) -> Layout:
-        """Where the elements of a value lie."""
+        """Return the layout of a value; row-major in its own memory if nothing else is noted."""
         found = self.layouts.get(i)
         if found is None:
             found = self.layouts[i] = Layout(i, contiguous(self.shape(i)), ZERO)
         return found
 
     def fresh(self, shape: tuple[Poly, ...], dtype: DType) -> int:
-        """A new value."""
+        """Return a new value of this shape and dtype."""
         i = min(self.extents.shapes) - 1
         self.extents.shapes[i] = shape
         self.dtypes[i] = dtype
         return i
 
     def shape(self, i: int) -> tuple[Poly, ...]:
-        """Extents of a value."""
+        """Return the extents of a value."""
         return self.extents.shapes[i]
 
     def bytes_of(self, i: int) -> Poly:
-        """Bytes that the elements of a value take side by side."""
+        """Return the bytes of a value's elements without gaps."""
         return scale(product(self.shape(i)), self.dtypes[i].itemsize)
 
     def filters_of_group(self, op: Op) -> Poly:
-        """How many filters a convolution has in each of its groups."""
+        """Return how many filters a convolution has in each of its groups."""
         filters = self.shape(op.reads[1].value)[0]
         return self.extents.quotient(filters, self.extents.path_expr(op.node.args[-1]))
 
     def resolve(self, i: int) -> int:
-        """The value that i is."""
+        """Return the value to which i was found equal, or i."""
         while i in self.same:
             i = self.same[i]
         return i
 
     def base(self, i: int) -> int:
-        """The value whose elements i shows."""
+        """Return the value whose elements i shows: i itself unless i is a view."""
         while i in self.views:
             i = self.views[i].source
         return i
 
     def producers(self) -> dict[int, Op]:
-        """The op of each computed value."""
+        """Return the op of each computed value."""
         return {o: op for op in self.ops for o in op.outputs}
 
     def __repr__(self) -> str:

@@ -1,12 +1,12 @@
 """Extents as polynomials, and the equalities that a path's guards prove.
 
-An extent is a polynomial over *atoms*: the dims of leaves, the run-time args of the path, and what
-is no polynomial of these (a quotient, a minimum).  Type rules compared extents while they ran, and
-the outcomes hold for every visit of the path; each equality found true lets one atom be expressed
-by others.  Two extents are taken for equal only if that makes their polynomials the same: that they
-happened to agree proves nothing.
+An extent is a polynomial over *atoms*.  Atoms are the dims of leaves, the run-time args of the
+path, and expressions of these that are no polynomials (a quotient, a minimum).  Type rules compared
+extents while they ran, and the outcomes hold for every visit of the path.  Each true equality lets
+one atom be expressed by other atoms.  Two extents are equal only if their polynomials are the same
+after that.  Equal numbers on one visit prove nothing.
 
-A polynomial is a tuple of (monomial, coefficient), sorted; a monomial is a sorted tuple of atoms.
+A polynomial is a sorted tuple of (monomial, coefficient).  A monomial is a sorted tuple of atoms.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ ONE: Poly = (((), 1),)
 
 
 def constant(n: int) -> Poly:
-    """The polynomial that is the number n."""
+    """Return the polynomial of the number n."""
     return (((), n),) if n else ()
 
 
 def known(p: Poly) -> int | None:
-    """The number that a polynomial always is, or None."""
+    """Return the number of a constant polynomial; None for all other polynomials."""
     if not p:
         return 0
     return p[0][1] if len(p) == 1 and not p[0][0] else None
@@ -48,7 +48,7 @@ def _packed(terms: dict[Monomial, int]) -> Poly:
 
 
 def add(a: Poly, b: Poly) -> Poly:
-    """a + b."""
+    """Return a + b."""
     if not a:
         return b
     if not b:
@@ -60,17 +60,17 @@ def add(a: Poly, b: Poly) -> Poly:
 
 
 def scale(a: Poly, n: int) -> Poly:
-    """n * a."""
+    """Return n * a."""
     return tuple((m, c * n) for m, c in a) if n else ()
 
 
 def sub(a: Poly, b: Poly) -> Poly:
-    """a - b."""
+    """Return a - b."""
     return add(a, scale(b, -1))
 
 
 def mul(a: Poly, b: Poly) -> Poly:
-    """a * b."""
+    """Return a * b."""
     if a == ONE:
         return b
     if b == ONE:
@@ -84,7 +84,7 @@ def mul(a: Poly, b: Poly) -> Poly:
 
 
 def product(factors: Iterable[Poly]) -> Poly:
-    """The product of several."""
+    """Return the product of several polynomials."""
     result = ONE
     for factor in factors:
         result = mul(result, factor)
@@ -92,7 +92,7 @@ def product(factors: Iterable[Poly]) -> Poly:
 
 
 def _divided(p: Poly, divisor: Monomial) -> Poly | None:
-    """p without these atoms, which every term of it must have."""
+    """Return p divided by a monomial; None if a term of p lacks one of the monomial's atoms."""
     if not p or not divisor:
         return None
     terms = []
@@ -107,7 +107,7 @@ def _divided(p: Poly, divisor: Monomial) -> Poly | None:
 
 
 class Extents:
-    """Atoms, what is known to be equal, and the extents of a path's values."""
+    """The extents of a path's values, with their atoms and known equalities."""
 
     def __init__(self) -> None:
         self.atoms: list[Any] = []  # ("dim", leaf, axis), ("arg", k), (op, Poly, Poly), ("free",)
@@ -116,8 +116,8 @@ class Extents:
         self._meaning: dict[int, Poly] = {}  # atom -> the polynomial that it equals
         self._canonical: dict[Poly, Poly] = {}
         self._products: dict[tuple[Poly, Poly], Poly] = {}
-        self.loops: dict[Any, Any] = {}  # what `lower.contraction` has merged
-        #: What nodes made of their operands' extents, while no further equality is known.
+        self.loops: dict[Any, Any] = {}  # loops that `lower.contraction` has merged
+        #: The extents of nodes' results by the nodes' operands, until a new equality is known.
         self._results: dict[Any, list[tuple[Poly, ...]]] = {}
         self._ranks: dict[Program, list[int] | None] = {}
         self.shapes: dict[int, tuple[Poly, ...]] = {}
@@ -125,7 +125,7 @@ class Extents:
     # -- polynomials ------------------------------------------------------------------------
 
     def atom(self, key: Any) -> Poly:
-        """The polynomial that is one atom."""
+        """Return the polynomial of one atom, a new atom for a new key."""
         found = self._ids.get(key)
         if found is None:
             found = self._ids[key] = len(self.atoms)
@@ -133,12 +133,16 @@ class Extents:
         return (((found,), 1),)
 
     def quotient(self, whole: Poly, parts: Poly) -> Poly:
-        """whole / parts, rounded down."""
+        """Return whole / parts, rounded down."""
         found = self.of((FLOORDIV, (ARG, 0), (ARG, 1)), None, (whole, parts).__getitem__)  # type: ignore[arg-type]
         return self.canonical(found)
 
     def of(self, expr: Expr, dim_of: Callable[[int, int], Poly], args: Any) -> Poly:
-        """The polynomial of an expression; args: the expressions or polynomials of its ARGs."""
+        """Return the polynomial of an expression.
+
+        dim_of: function from (operand, axis) to the polynomial of a DIM
+        args: function from a number to the polynomial of an ARG
+        """
         if type(expr) is not tuple:
             return constant(int(expr))
         op = expr[0]
@@ -173,7 +177,7 @@ class Extents:
         return self.atom((op, a, b))
 
     def remainder(self, a: Poly, n: Poly) -> Poly:
-        """a modulo n, from 0 to n - 1."""
+        """Return a modulo n, from 0 to n - 1."""
         return self._opaque(MOD, self.canonical(a), self.canonical(n))
 
     def _quotient(self, a: Poly, n: int) -> Poly:
@@ -184,7 +188,7 @@ class Extents:
     # -- equalities -------------------------------------------------------------------------
 
     def canonical(self, p: Poly) -> Poly:
-        """p with every atom that is known to equal others expressed by them."""
+        """Return p with each atom replaced by the polynomial that the atom is known to equal."""
         found = self._canonical.get(p)
         if found is None:
             found = p
@@ -197,7 +201,7 @@ class Extents:
         return found
 
     def times(self, a: Poly, b: Poly) -> Poly:
-        """The canonical form of a * b."""
+        """Return the canonical form of a * b."""
         found = self._products.get((a, b))
         if found is None:
             found = self._products[a, b] = self.canonical(mul(a, b))
@@ -216,11 +220,11 @@ class Extents:
         return result
 
     def equal(self, a: Poly, b: Poly) -> bool:
-        """Whether the two are equal on every visit of the path."""
+        """Return whether a and b are known to be equal on every visit of the path."""
         return a == b or self.canonical(a) == self.canonical(b)
 
     def assume(self, a: Poly, b: Poly) -> None:
-        """Note that a equals b: one atom that occurs alone is expressed by the rest."""
+        """Note that a equals b: express an atom that is a term by itself by the other terms."""
         rest = self.canonical(sub(a, b))
         best = -1
         for m, c in rest:
@@ -233,7 +237,7 @@ class Extents:
         self._learn(best, scale(others, -sign))
 
     def _learn(self, atom: int, meaning: Poly) -> None:
-        """Note what an atom is that nothing was known of."""
+        """Note the polynomial that an atom equals, where none is known yet."""
         self._meaning[atom] = meaning
         self._canonical.clear()
         self._products.clear()
@@ -263,19 +267,22 @@ class Extents:
     # -- paths ------------------------------------------------------------------------------
 
     def dim(self, i: int, axis: int) -> Poly:
-        """The extent of dim `axis` of value i."""
+        """Return the extent of dim `axis` of value i."""
         return self.shapes[i][axis]
 
     def path_expr(self, expr: Expr) -> Poly:
-        """The polynomial of an expression over the path's values and args."""
+        """Return the polynomial of an expression over the path's values and args."""
         return self.of(expr, self.dim, lambda k: self.atom(("arg", k)))
 
     def add_leaf(self, i: int, rank: int) -> None:
-        """Note a value that comes from outside."""
+        """Note a value that comes from outside: each of its dims is an atom."""
         self.shapes[i] = tuple(self.atom(("dim", i, axis)) for axis in range(rank))
 
     def add_results(self, node: Node, path: PathGraph) -> None:
-        """Note the extents of results as the path itself has them; nothing is known of them."""
+        """Note the extents of a node's results without use of the node's program.
+
+        Extents of recorded values become new atoms.  Extents of other values are given by the path.
+        """
         for out in node.outputs:
             if out >= 0:
                 self.add_leaf(out, len(path.types[out].shape))
@@ -283,7 +290,7 @@ class Extents:
                 self.shapes[out] = tuple(self.path_expr(e) for e in path.shape_of(out))
 
     def holds_for(self, node: Node) -> bool:
-        """Whether the program of a node was traced for operands of these ranks."""
+        """Return whether the program of a node was traced for operands of these ranks."""
         program, shapes = node.program, self.shapes
         try:
             ranks = self._ranks[program]
@@ -295,7 +302,7 @@ class Extents:
         return [len(shapes[i]) for i in node.inputs] == ranks
 
     def add_node(self, node: Node) -> None:
-        """Note the extents of a node's results, and what its pattern says is equal."""
+        """Note the extents of a node's results, and the equalities that its program proves."""
         shapes = self.shapes
         if isinstance(node.prim, Identity):  # one program serves for all ranks
             shapes[node.outputs[0]] = shapes[node.inputs[0]]
@@ -305,7 +312,7 @@ class Extents:
         if known is None:
             n_known = len(self._meaning)
             self._trace(node)
-            if len(self._meaning) == n_known:  # else it may find more next time
+            if len(self._meaning) == n_known:  # with new equalities, the results may simplify
                 self._results[key] = [shapes[out] for out in node.outputs]
             return
         for out, shape in zip(node.outputs, known, strict=True):
@@ -321,14 +328,14 @@ class Extents:
         for (row, _), out in zip(node.program.outs, node.outputs, strict=True):
             self.shapes[out] = tuple(self.of(e, dim_of, arg_of) for e in row)
         self.add_guards(node.program.guards, dim_of, arg_of)
-        if isinstance(node.prim, ExpandTo):  # asks nothing, and repeats along its axes only
+        if isinstance(node.prim, ExpandTo):  # has no guards, and repeats along its axes only
             source, target = self.shapes[node.inputs[0]], self.shapes[node.outputs[0]]
             for d, n in enumerate(source, len(target) - len(source)):
                 if d not in node.prim.axes:
                     self.assume(n, target[d])
 
     def add_guards(self, guards: Any, dim_of: Any, arg_of: Any) -> None:
-        """Take the equalities among guards for granted."""
+        """Note the equalities among guards."""
         for op, a, b, outcome in guards:
             if (op == EQ and outcome) or (op == NE and not outcome):
                 if is_real(a) or is_real(b):
@@ -338,7 +345,7 @@ class Extents:
                 self.assume(self.of(a, dim_of, arg_of), self.of(b, dim_of, arg_of))
 
     def _assume_multiple(self, a: Poly, n: Poly) -> None:
-        """Note that n divides a: an atom a is n times their quotient."""
+        """Note that n divides a: where a is an atom, a equals n times the quotient a / n."""
         a, n = self.canonical(a), self.canonical(n)
         if len(a) != 1 or len(a[0][0]) != 1 or a[0][1] != 1 or known(n) == 1:
             return
@@ -356,14 +363,14 @@ class Extents:
     # -- at run time ------------------------------------------------------------------------
 
     def evaluator(self, types: Any, args: Any, row: Sequence[int] = ()) -> Callable[[Poly], int]:
-        """A function from polynomials to numbers, for the sizes of one visit.
+        """Return a function from polynomials to numbers, for the sizes of one visit.
 
-        row: what earlier visits asked for, computed at once (see `extent_program.Row`)
+        row: numbers of the polynomials that earlier visits asked for (see `extent_program.Row`)
         """
         return Evaluator(self, types, args, row)
 
     def show(self, p: Poly) -> str:
-        """p for people."""
+        """Return p as text, for people."""
         if not p:
             return "0"
         parts = []
@@ -388,7 +395,8 @@ class Extents:
 class Evaluator:
     """A function from polynomials to numbers, for the sizes of one visit (`Extents.evaluator`).
 
-    An object, for functions that call each other are garbage that only the collector finds.
+    This is a class because nested functions that call each other are freed only by the garbage
+    collector.
     """
 
     __slots__ = (
@@ -442,12 +450,12 @@ class Evaluator:
 
 
 class FirstSizes:
-    """How large extents were when a path was met first: a hint that nothing may rely on.
+    """The values of extents when a path was met first: a hint on which nothing may rely.
 
-    Unlike an evaluator it does not have later visits compute what it was asked.
+    Unlike an evaluator, this class adds no polynomials to the row that later visits compute.
     """
 
-    #: What counts for an extent that is not known before a plan is bound.
+    #: The number taken for an atom that is not known before a plan is bound.
     USUAL = 16
 
     def __init__(self, extents: Extents, path: PathGraph) -> None:
@@ -476,7 +484,7 @@ class FirstSizes:
 
 
 def is_real(expr: Expr) -> bool:
-    """Whether an expression is of floats, which are no extents."""
+    """Return whether an expression is of floats, which are no extents."""
     if type(expr) is float:
         return True
     if type(expr) is not tuple or expr[0] in (DIM, ARG):
@@ -485,7 +493,7 @@ def is_real(expr: Expr) -> bool:
 
 
 def extents_of(path: PathGraph) -> Extents:
-    """The extents of all values of a path, with all that its guards prove."""
+    """Return the extents of all values of a path, with all equalities that its guards prove."""
     extents = Extents()
     for i, _ in path.leaves:
         if i not in path.producer:
@@ -505,7 +513,7 @@ def extents_of(path: PathGraph) -> Extents:
 
 
 def _add_composites(path: PathGraph, extents: Extents) -> None:
-    """What the bodies of composites asked themselves, beyond the ops in them."""
+    """Add the guards of the bodies of composites, besides those of the ops in the bodies."""
     for state in path.states[: path.n_states]:
         program = state.program
         if state.is_step or program is None or not program.prim.is_composite:
@@ -523,9 +531,10 @@ def _add_composites(path: PathGraph, extents: Extents) -> None:
 
 
 def _add_known(path: PathGraph, extents: Extents) -> None:
-    """What is known of a path that was not recorded as it stands (see `batching.templates`).
+    """Add the equalities of a path that was built and not recorded (see `batching.templates`).
 
-    Leaves of as many rows; and what ops asked of leaves, in which dim d is now dim d + shift.
+    These are leaves with the same number of rows, and guards of ops on operands whose dim d is now
+    dim d + shift.
     """
     shapes = extents.shapes
     for i in path.same[1:]:
