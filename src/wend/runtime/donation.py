@@ -43,7 +43,7 @@ class Lending(list[Any]):
         values = batch.values
         for i in leaves:
             value = values[i]
-            # Handles return to what they held only if the flush fails.
+            # Handles return to their former values only if the flush fails.
             known = _LONE + sum(entry[1] is value for entry in batch.touched)
             if value.buffer is None or value.extra is not None:
                 continue

@@ -56,8 +56,8 @@ class DynamicOffsets:
     def _pair(self, atoms: set[int]) -> None:
         """Find pairs of args of which only the difference matters, as their rates cancel.
 
-        Where a product has both args as factors, each arg is in the other's rate, and the rates do
-        not cancel.
+        Where a product has both args as factors, the rate of one arg depends on the second arg, and
+        the rates do not cancel.
         """
         rates: dict[int, dict[int, Poly]] = {atom: {} for atom in atoms}
         for i, p in enumerate(self.fixed):

@@ -40,7 +40,7 @@ class Row:
         self._program: list[int] = []
         self._coded = 0  # number of polynomials that the program computes
         self._done: set[tuple[str, int]] = set()
-        # Two threads may bind a plan. They do so within a flush, so no fork finds the lock taken.
+        # Two threads may bind a plan. Plans are bound within a flush, so no fork finds a lock held.
         self._lock = threading.RLock()
 
     def place(self, p: Any) -> int:

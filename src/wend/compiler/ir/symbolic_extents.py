@@ -352,7 +352,7 @@ class Extents:
         atom = a[0][0][0]
         meaning = mul(n, self.canonical(self._opaque(FLOORDIV, a, n)))
         if any(atom in m for m, _ in meaning):
-            return  # each divides the other: an atom is not expressed by itself
+            return  # a also divides n: an atom is not expressed by itself
         self._learn(atom, meaning)
 
     def settle(self) -> None:
@@ -533,7 +533,7 @@ def _add_composites(path: PathGraph, extents: Extents) -> None:
 def _add_known(path: PathGraph, extents: Extents) -> None:
     """Add the equalities of a path that was built and not recorded (see `batching.templates`).
 
-    These are leaves with the same number of rows, and guards of ops on operands whose dim d is now
+    Some leaves have the same number of rows.  Ops have guards on operands, in which dim d is now
     dim d + shift.
     """
     shapes = extents.shapes

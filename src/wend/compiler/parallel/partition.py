@@ -1,10 +1,10 @@
 """Cuts kernels into parts that threads can take: how many parts, and where each part begins.
 
 The cut of a kernel depends on its sizes alone, so that results do not depend on the number of
-threads. Loops are cut along one axis. A product is cut into columns, or products of a batch, or
-rows; before a cut into rows the right operand is packed, in parts as well. A convolution is cut
-into images, channels, or positions. The outcome is a `Partition`, which is independent of sizes,
-and the edges of the parts. `parallel.tasks` finds the calls of a partition.
+threads. Loops are cut along one axis. A product is cut into columns, rows, or products of a batch.
+Before parts by rows the right operand is packed, in parts as well. A convolution is cut into
+images, channels, or positions. The outcome is a `Partition`, which is independent of sizes, and the
+edges of the parts. `parallel.tasks` finds the calls of a partition.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ FMA, CHEAP, DEAR, BYTE, PACKED = 0.02, 0.04, 0.4, 0.06, 0.5
 #: Products of fewer multiplications than MOST are below WORTH.
 WORTH, PART = round(MOST * FMA), 120_000
 MOST_PARTS = 16
-#: The loop along vectors is cut at multiples of so many elements.
+#: The loop along vectors is cut at multiples of this number of elements.
 GRAIN = 64
-#: From so many rows of a product in a part, packing the other operand once more pays.
+#: Rows of a product per part from which packing the right operand in each part again pays.
 ROWS = 320
-#: From so many channels in a part, transforming the gradient of a convolution's output again pays.
+#: Channels per part from which transforming the gradient of a convolution's output again pays.
 CHANNELS = 256
-#: The copies of folds may have at most so many elements per element of the loops.
+#: The most elements in the copies of folds, per element of the loops.
 COPIES = 1 / 16
 
 
@@ -104,10 +104,10 @@ class Partitioner:
     polys: the polynomials that give these numbers
     kind: a key with all else on which the answer depends
     decide: finds the answer for numbers not met lately
-    leading: the product of so many of the first numbers is the kernel's work
+    leading: how many of the first numbers have to be multiplied for the kernel's work
     cost: nanoseconds per unit of work; where work times cost is below WORTH, the kernel stays whole
-    adds: whether the cut divides sums, and so decides their last bits; a kernel without such sums
-        may stay whole where a single thread runs all parts
+    adds: whether the cut divides sums, and so decides their last bits
+        (without such sums a kernel may stay whole where a single thread runs all parts)
     """
 
     __slots__ = ("adds", "cost", "decide", "known", "leading", "polys")
@@ -169,7 +169,7 @@ def cutter(kernel: Kernel) -> Partitioner | None:
 
 
 def _pieces(cost: float) -> int:
-    """Return the number of parts for work of so many nanoseconds.
+    """Return the number of parts for work that takes `cost` nanoseconds.
 
     The number is a power of 2, so that there are few forms.
     """
@@ -199,7 +199,7 @@ def _edges(extent: int, parts: int, grain: int) -> list[int]:
 def copied_folds(nest: Any, axis: int) -> list[Any]:
     """Return the folds of which each part along an axis has a copy, to be combined in the end.
 
-    These are the folds to whose same elements all parts along the axis add.
+    A fold needs copies if all parts along the axis add to the same elements of its result.
     """
     return [op for op in nest.late_folds() if not nest.stores[op.out].strides[axis]]
 
@@ -207,7 +207,7 @@ def copied_folds(nest: Any, axis: int) -> list[Any]:
 def _loops(kernel: Kernel) -> Partitioner:
     """Return the partitioner of a nest, which is cut along one of its `cut_axes`.
 
-    These are the outermost loop, or the loop along vectors.
+    The axes are the outermost loop, and the loop along vectors.
     """
     nest: Any = kernel.nest
     shape = nest.function.shape

@@ -39,7 +39,7 @@ class Stage(NamedTuple):
 
 
 class StagedTasks(NamedTuple):
-    """Stages, one after the other; private: bytes of the pieces of memory that stages share."""
+    """The stages of a kernel, in order; private: bytes of the pieces of memory they share."""
 
     stages: list[Stage]
     private: list[Poly]

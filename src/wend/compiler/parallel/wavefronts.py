@@ -1,8 +1,8 @@
 """Rounds: which calls of a plan's kernels threads may take side by side.
 
-A stage of a kernel waits for the stage before it. It also waits for the kernels that compute its
-operands, or that read or write the memory to which it writes. The gradients of a layer's weight
-and input do not wait for one another, nor do the updates of parameters: their stages share a round.
+A stage of a kernel waits for the stage before. A stage also waits for the kernels that compute its
+operands, or that use the memory to which the stage writes. The gradients of a layer's weight and
+input are independent, and so are the updates of parameters: their stages share a round.
 Threads then meet less often, and a thread that is done early finds more to do. Stages of a single
 call do not share a round unless a stage of several calls is there: handing out a small call costs
 more than making it.
@@ -17,12 +17,12 @@ from wend.compiler.parallel.tasks import StagedTasks
 
 __all__ = ["MemoryUse", "Round", "accesses", "rounds"]
 
-#: How many rounds back a stage may go: memory in the arena lives for at most so many rounds more.
+#: How many rounds back a stage may go: memory in the arena lives longer by no more rounds.
 _BACK = 3
 #: Shared pieces of memory are numbered down from here; no value has such a number.
 _SHARED = -(1 << 40)
 
-#: (step, stage of its schedule), one after the other
+#: The stages of a round: (step, number of the stage in the step's schedule) of each.
 Round = list[tuple[int, int]]
 
 

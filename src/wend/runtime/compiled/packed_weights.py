@@ -2,9 +2,10 @@
 
 The right operand of a product is read in panels. Panels are kept for a leaf of a plan that is the
 operand as a whole. The panels are packed when the value is used in the same way for the second
-time. They are found by their layout, and dropped with the value. In training a parameter has a new
-value in each step, which is read once as it is and once transposed: nothing is packed. Where
-several groups of one flush read a value, the first group has it packed (`_slabs.Rows.begin`).
+time. Later uses find the panels by their layout, and the panels are dropped with the value. In
+training a parameter has a new value in each step, which is read once as it is and once transposed:
+nothing is packed. Where several groups of one flush read a value, the first group has the value
+packed (`_slabs.Rows.begin`).
 """
 
 from __future__ import annotations

@@ -52,7 +52,8 @@ MAX_BOUND = 128
 MOST_KNOWN = 8
 #: A frame for many sizes has this many times the memory that its first sizes need.
 ROOMY = 2
-#: Where a part of a leaf with more elements than this changes, the reference writes in place.
+#: Changing a part of a leaf with more elements than this is left to the reference, which writes
+#: in place.
 MOST_COPIED = 1 << 15
 
 _bind: Any = _bind_select.select()
@@ -107,7 +108,8 @@ class CompiledPlan:
             for part in ((r.shape,) if r.owns else (r.shape, r.strides, (r.offset,)))
         ]
         self.counts = tuple(map(len, self.layouts))
-        #: The values of the results that are arrays of their own, in order.
+        #: The values of the results that are arrays of their own; `out_of_base`: base -> number
+        #: among these.
         self.made = tuple([r.value for r in recipe.results if r.owns])
         self.shown = [r for r in recipe.results if not r.owns]
         owners = [r.base for r in recipe.results if r.owns]
@@ -344,7 +346,8 @@ class Sized(Visit):
     """The numbers that follow from the sizes of a visit, and the partition of each kernel.
 
     terms: the numbers for argument blocks; with `whole`, room for a bound plan's words follows
-    Making one raises Unbound for sizes that are left to the reference.
+
+    The constructor raises Unbound for sizes that are left to the reference.
     """
 
     whole = False
@@ -502,7 +505,7 @@ class BoundPlan(Sized):
         return found
 
     def find_results(self) -> Any:
-        """Find the layouts of all results; return what the launcher makes arrays from."""
+        """Find the layouts of all results; return the `outs` of `_launch.ArgumentBlock`."""
         plan = self.plan
         row, places = _launch.address_of(self.row), _launch.address_of(plan.gathered)
         found = _bind.gather(row, places, plan.counts)
@@ -544,7 +547,7 @@ class Compilation:
             jit.compile_later(text, names, self.receiver(text))
 
     def receiver(self, text: str) -> Any:
-        """Return the function that takes the machine code of one module."""
+        """Return the function to which the machine code of one module is handed."""
 
         def receive(library: Any) -> None:
             if isinstance(library, CompileError):

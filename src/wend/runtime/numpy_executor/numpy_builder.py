@@ -1,4 +1,4 @@
-"""The instructions of `emit` rules on NumPy arrays: shows what a rule computes, one op at a time.
+"""The instructions of `emit` rules, carried out on NumPy arrays one by one.
 
 No code is generated here.  The tests run every rule through this builder and compare with the op's
 `reference`.  The code generator's builder follows the same protocol and passes the same tests.

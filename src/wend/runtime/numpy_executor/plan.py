@@ -169,7 +169,7 @@ class ReferencePlan:
                     check_type(step.node, np.asarray(env[i]), types[i])
 
     def compute(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
-        """Run the steps on the environment, one after the other."""
+        """Run the steps in order on the environment, the list of all arrays by value."""
         for step in self.steps:
             step.call(env, types, args)
 

@@ -167,8 +167,8 @@ class NodeRun:
 def graph_runner(graph: Graph) -> Callable[[list[Any], Any, Any], list[Any]]:
     """Return a function of a graph's inputs, their types and its run-time args; made once.
 
-    The function takes the list of inputs over.  It may write over an input that has no other
-    reference.
+    The function takes the list of inputs over.  Inputs without other references may be written
+    over.
     """
     if graph.runner is None:
         graph.runner = _make_graph_runner(graph)

@@ -7,9 +7,9 @@ that no flush computes are compared where they are handed over:
 
 - Some backward passes run at once with their flush. All their gradients are compared
   (`check_gradients`).
-- Other backward passes go through the segments that earlier flushes left. The gradients that each
-  segment should hand on are kept in an `Account` of the pass. They are compared with the gradients
-  with which the next segment begins, and with the sums of the leaves.
+- Other backward passes go through the segments that earlier flushes left. An `Account` of the pass
+  keeps the gradients that each segment should hand on. These gradients are compared with the
+  gradients with which the next segment begins, and with the sums of the leaves.
 
 A flush is not compared if it fails, or calls users' functions, which must not run twice.
 """
