@@ -1,27 +1,29 @@
-"""Max pooling of what a convolution makes, before it is stored: the greatest of each 2 x 2.
+"""Max pooling of a convolution's result in registers: the greatest element of each 2 x 2.
 
-Where squares or lines of sums become the output (see `winograd.tiles_4x4` and
-`winograd.tiles_4x1`), windows of 2 x 2 lie whole in registers. If nobody but such a pooling
-reads the convolution's result, or that of its tail, and the tail keeps the order of numbers, then
-the greatest sums are taken first: a quarter of the elements is handed to the tail, and stored. What
-is made is the same bit by bit, but for the sign of zeros.
+Where squares or lines of sums are joined to the output (see `winograd.tiles_4x4` and
+`winograd.tiles_4x1`), windows of 2 x 2 lie whole in registers. The pooling can then be done before
+the convolution's tail (its fused elementwise ops). This requires that only the pooling reads the
+convolution's result, or the tail's result, and that the tail keeps the order of numbers. The
+greatest sum of each window is taken first, so only a quarter of the elements is handed to the tail
+and stored. The result is the same bit by bit, but for the sign of zeros.
 
-Whether the windows are such, and which way a convolution takes, depends on sizes. So a pooling runs
-in any case, and is told whether there is anything to do: the convolution notes it in a word.
+The shape of the windows, and the kernel that computes a convolution, depend on run-time sizes. So
+the step of the pooling runs in any case. The convolution notes in a word, the flag, whether it has
+pooled already, and then the step does nothing.
 
-    void tell_pooled(args, may)                     notes whether it pools, if it may
-    void pool_squares(args)                         `tiles_4x4` of what windows reach
+    void tell_pooled(args, may)                     notes whether the convolution pools, if it may
+    void pool_squares(args)                         `tiles_4x4`, of what the windows cover
     void join_squares(args, sums, line, apart, first, count)
     void join_pooled(args, sums, line, apart, first, count)
     void pool_lines(sums, rows, to, apart)
     void hand_pooled(args, tile, apart, rows, first, top, left, columns, image)
 
-`pool`, a word of a convolution's, is null, or points at the words POOL:
+`pool`, a word of the convolution's argument block, is null, or points at the words POOL:
 
-    flag                    pointer to what is noted
+    flag                    pointer to the word that says whether the convolution has pooled
     values state            pointer to the result of the pooling, dense; the state of an epilogue
                             whose columns are those of this result
-    high wide               its extents
+    high wide               the extents of the pooling's result
     kernel_... step_... pad_... dilation_...    of the windows
 """
 
@@ -55,13 +57,13 @@ POOL = (
 _WINDOW = {"kernel": 2, "step": 2, "pad": 0, "dilation": 1}
 
 _EXTENTS = ("out_height", "out_width")
-#: Neighbours among squares whose windows are a tile's.
+#: The most neighbouring squares whose windows make one tile.
 _GROUP = 8
 _SIDE = WIDE.side // 2
 
 
 def pool_functions(shape: TileConfig, names: list[str]) -> list[str]:
-    """The functions, of a processor that has those of `winograd.tiles_4x4`."""
+    """The texts of these functions, for a processor that has those of `winograd.tiles_4x4`."""
     return [
         _tell_pooled(names),
         _pool_squares(names),
@@ -73,12 +75,15 @@ def pool_functions(shape: TileConfig, names: list[str]) -> list[str]:
 
 
 def tell_pooled(f: Routine, may: str) -> None:
-    """Note whether a convolution pools. may: an i1, whether the way that it takes can"""
+    """Write the call that notes whether a convolution pools.
+
+    may: an i1, whether the kernel that computes the convolution is able to pool
+    """
     f.line(f"call void @tell_pooled(ptr %args, i1 {may})")
 
 
 def is_pooled(f: Routine, a: dict[str, str]) -> str:
-    """What has been noted: an i1."""
+    """Whether the convolution pools, as noted by `tell_pooled`: an i1."""
     found = f.let("alloca i64, align 8")
     f.store("i64", "0", found, 8)
     with f.when(f.is_("ne", a["pool"], "0")):
@@ -87,12 +92,12 @@ def is_pooled(f: Routine, a: dict[str, str]) -> str:
 
 
 def pooled_size(f: Routine, a: dict[str, str]) -> tuple[str, str]:
-    """Extents of what is pooled: down and across."""
+    """The extents of the pooled result, down and across."""
     return f.div(a["out_height"], "2"), f.div(a["out_width"], "2")
 
 
 def _words(f: Routine, pool: str) -> dict[str, str]:
-    """The words at an address."""
+    """Load the words POOL at an address, by name."""
     base = f.let(f"inttoptr i64 {pool} to ptr")
     kinds = {name: "ptr" if name in ("flag", "values", "state") else "i64" for name in POOL}
     return {
@@ -116,7 +121,10 @@ def _tell_pooled(names: list[str]) -> str:
 
 
 def _pool_squares(names: list[str]) -> str:
-    """The function that computes squares, but for what only a last odd row or column is in."""
+    """The text of `pool_squares`: it computes squares, without a last odd row or column if pooled.
+
+    A last odd row or column of the output is in no window.
+    """
     f = Routine("pool_squares", parameters("ptr args"), internal=True)
     a = arguments(f, names, "")
     even = f.let(f"alloca [{len(names)} x i64], align 8")
@@ -131,10 +139,10 @@ def _pool_squares(names: list[str]) -> str:
 
 
 def _hand_pooled(shape: TileConfig, names: list[str]) -> str:
-    """The function that hands on two tiles, `apart` bytes from each other, or stores them.
+    """The text of `hand_pooled`: it hands two tiles to the epilogue, or stores them.
 
-    Their filters are `rows` from `first` on; the first window is at row `top`, column `left` of the
-    image's.
+    The tiles lie `apart` bytes from each other, and have `rows` filters from `first` on. The first
+    window is at row `top` and column `left` of the pooled image.
     """
     words = "ptr args, ptr tile, i64 apart, i64 rows, i64 first, i64 top, i64 left, i64 columns"
     f = Routine("hand_pooled", parameters(words + ", i64 image"), internal=True)
@@ -163,7 +171,10 @@ def _hand_pooled(shape: TileConfig, names: list[str]) -> str:
 
 
 def _greater(f: Routine, shape: TileConfig, x: str, before: str) -> str:
-    """The greater one of each lane: what came before where they are equal, and NaN where one is."""
+    """Return the greater element of each lane of two vectors.
+
+    The result is the element of `before` where both are equal, and NaN where one of both is NaN.
+    """
     kind, bits = shape.vector, f"<{shape.lanes} x i1>"
     more = f.let(f"fcmp ogt {kind} {x}, {before}")
     found = f.let(f"select {bits} {more}, {kind} {x}, {kind} {before}")
@@ -172,8 +183,11 @@ def _greater(f: Routine, shape: TileConfig, x: str, before: str) -> str:
 
 
 def _greater_of_pairs(f: Routine, shape: TileConfig, x: str, y: str) -> str:
-    """The greater one of each two neighbours in two vectors, one behind the other."""
-    if shape.masks:  # a vector is picked from two by one instruction, wherever lanes are
+    """Return the greater of each two neighbours in two vectors, in one vector.
+
+    The results of `x` come first, then those of `y`.
+    """
+    if shape.masks:  # here one instruction picks any lanes from two vectors
         even, odd = halves(f, shape, [x, y])
         return _greater(f, shape, odd, even)
     even = shuffled(f, shape, x, y, [0, 2, 8, 10, 4, 6, 12, 14], shape.lanes)
@@ -183,7 +197,7 @@ def _greater_of_pairs(f: Routine, shape: TileConfig, x: str, y: str) -> str:
 
 
 def _join_squares(shape: TileConfig, names: list[str]) -> str:
-    """The function that makes the output of `count` squares of a chunk, or what is pooled of it."""
+    """The text of `join_squares`: it makes the output of a chunk's squares, pooled or not."""
     f = Routine("join_squares", parameters(JOINED), internal=True)
     pooled = is_pooled(f, arguments(f, names, ""))
     given = ", ".join(f"{kind} %{name}" for kind, name in parameters(JOINED))
@@ -199,9 +213,9 @@ def _join_squares(shape: TileConfig, names: list[str]) -> str:
 
 
 def _join_pooled(shape: TileConfig, names: list[str]) -> str:
-    """The function that pools `count` squares of a chunk, for all filters.
+    """The text of `join_pooled`: it makes the pooled output of a chunk's squares, for all filters.
 
-    Of a square two lines of two windows are made, which are stored as pairs.
+    Each square has two lines of two windows. Each line is stored as a pair.
     """
     f = Routine("join_pooled", parameters(JOINED), internal=True)
     a = arguments(f, names, "")
@@ -224,7 +238,7 @@ def _join_pooled(shape: TileConfig, names: list[str]) -> str:
                     else:
                         best.append(two)
             for down, (one, other) in enumerate(best):
-                # Within each four lanes: pairs of the first two squares, and of the next two.
+                # Within each four lanes, first the pairs of two squares, then those of the others.
                 for second, order in enumerate(woven(shape)):
                     pairs = shuffled(f, shape, one, other, order, shape.lanes)
                     for k in range(shape.lanes // 2):
@@ -246,7 +260,10 @@ def _join_pooled(shape: TileConfig, names: list[str]) -> str:
 
 
 def _pool_lines(shape: TileConfig) -> str:
-    """The function that makes two tiles of six, `apart` bytes from one another, half as wide."""
+    """The text of `pool_lines`: it makes two pooled tiles, half as wide, from six tiles of sums.
+
+    Tiles lie `apart` bytes from one to the next.
+    """
     f = Routine("pool_lines", parameters("ptr sums, i64 rows, ptr to, i64 apart"), internal=True)
     with f.loop("0", "%rows") as i:
         offset = f.mul(i, str(shape.tile_row))

@@ -1,21 +1,26 @@
 """Convolutions of 3 x 3 by fewer multiplications: Winograd's F(2 x 2, 3 x 3).
 
-The output falls into squares of 2 x 2, each of which sees 4 x 4 of the image. Both the kernel and
-these 16 numbers are transformed by sums and differences; then what were 36 multiplications for a
-square, channel and filter are 16: for each of the 16 places a matrix product of (filters, channels)
-and (channels, squares). Sums and differences of its results are the output (Lavin and Gray, 2015).
+The output is cut into squares of 2 x 2 positions. Each square depends on a window of 4 x 4 pixels
+of the image. The kernel and this window are transformed into 16 numbers each, by sums and
+differences. A square, channel and filter then take 16 multiplications in place of 36. For each of
+these 16 places there is one matrix product, of (filters, channels) and (channels, squares). Sums
+and differences of the products are the output (Lavin and Gray, 2015).
 
-    void winograd(args)                         `convolve`, where `is_winograd`, but for
-                                                `winograd.tiles_4x4`
-    void spread_filters(args)                   the kernels first_filter ... last_filter - 1
+In this package "spread" names the transforms of kernels and images. "Join" names the inverse
+transform, from the products to the output.
+
+    void winograd(args)                         `convolve` where `is_winograd` holds and
+                                                `winograd.tiles_4x4` does not apply
+    void spread_filters(args)                   transforms kernels first_filter ... last_filter - 1
     void spread_weight(weight, row, step, rows, depth, to, to_row, apart, flipped)
     void spread_image(args, image, first, count, line, to, apart)
     void join_image(args, sums, line, apart, first, count, at0, out, tile)
 
-In memory each of the 16 places is a plane, `apart` bytes from the next one. Transformed kernels are
-(filters, channels), images panels of squares side by side, sums (filters, squares). Squares of
-several images follow each other. Rounding errors are about those of the plain sums; but what is
-infinite makes NaN of all that its squares touch.
+In memory each of the 16 places is a plane. The next plane begins `apart` bytes later. A plane of
+kernels is (filters, channels), and a plane of sums is (filters, squares). A plane of the image
+consists of panels, in which squares lie side by side. Squares of several images follow each other.
+Rounding errors are about as large as those of a plain sum. An infinite pixel makes NaN of every
+output in the squares whose windows include that pixel.
 """
 
 from __future__ import annotations
@@ -85,31 +90,35 @@ __all__ = [
     "winograd",
 ]
 
-#: Places of a square, and the side of what a square sees.
+#: The number of places of a square, and the side of the window that a square depends on.
 PLACES, SIDE = 16, 4
-#: Rows of a tile, at least, of so many filters as are transformed.
+#: The least number of rows in a tile; `is_winograd` requires enough filters for that.
 LEAST_ROWS = 4
-#: What `matmul.transposed` says of a workspace that several calls share, and bytes in front of it.
+#: Values of `turned` for a workspace that several calls share, and the bytes in front of it.
 FIRST, LATER, FRONT = 2, 3, 64
-#: Filters and channels, and squares of all images from which on transforming pays; and the same
-#: with panels of two vectors, which other ways fill less well. Filters are so many that all tiles
-#: are so high that they add in one order, whatever their width.
+#: The least numbers of filters, channels and squares (of all images) for which transforming pays.
+#: The second triple is for panels of two vectors, which the direct kernels fill less well. The
+#: least number of filters makes every tile high enough to add in one order at any width.
 _WIDE, _NARROW = (48, 32, 64), (16, 16, 24)
-#: Squares from which on it pays where a weight is transformed for several convolutions.
+#: The least number of squares where one transformed weight serves several convolutions.
 _SHARED = 16
-#: Squares that are multiplied before the next ones are transformed: few, as what they are
-#: transformed to should stay in the second-level cache, but for so large weights that have no room
-#: there and are read each time. Both are whole panels of any processor.
+#: The numbers of squares in a chunk, which is transformed and multiplied before the next chunk.
+#: A chunk of _FEW squares stays in the second-level cache once transformed. A weight of more than
+#: _LARGE elements has no room there and is read for each chunk, so its chunks have _MANY squares.
+#: Both numbers are whole panels on any processor.
 _FEW, _MANY, _LARGE = 48, 192, 1 << 15
 
 
 class Squares(Record):
-    """One way to cut the output: F(side x side, 3 x 3).
+    """One way to cut the output into squares: F(side x side, 3 x 3).
 
-    name: how its functions end     taps: transforms three taps of a line
-    few, many: squares of a chunk, for small weights and for large ones
-    skipped: what a workspace that is shared has in front, in elements of a channel and filter
-    flag: where in front of a shared workspace it is told whether kernels are there
+    side: the side of a square of the output
+    name: the suffix of the names of its functions
+    taps: the function that transforms three taps of a line
+    few, many: the squares of a chunk, for small weights and for large ones
+    skipped: the elements to skip at the front of a shared workspace, per channel and filter
+    flag: the offset, in the FRONT bytes before a shared workspace, of a word that is 1 once the
+        kernels are transformed
     by_panel: whether images are transformed panel by panel
     """
 
@@ -124,16 +133,16 @@ class Squares(Record):
 
     @property
     def seen(self) -> int:
-        """The side of what a square sees."""
+        """The side of the window that a square depends on."""
         return self.side + 2
 
     @property
     def places(self) -> int:
-        """How many products there are."""
+        """The number of places of a square, and so of matrix products."""
         return self.seen**2
 
     def kernels(self, f: Routine, a: dict[str, str], row: str) -> str:
-        """Where kernels are transformed to, `row` bytes each."""
+        """The address of the transformed kernels, with `row` bytes for each filter."""
         if not self.skipped:
             return a["workspace"]
         skipped = f.mul(f.mul(row, a["filters"]), str(self.skipped))
@@ -142,9 +151,9 @@ class Squares(Record):
 
 
 def is_winograd(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
-    """Whether a convolution is computed this way: an i1.
+    """Whether a convolution is computed by squares of 2 x 2: an i1.
 
-    a: words as `convolve` has them, strides in elements; `batch` are the images of all parts
+    a: the words of `convolve`, with strides in elements; `batch` is the images of all parts
     """
     if not has_tiles(shape, dtype):
         return "false"
@@ -156,14 +165,14 @@ def is_winograd(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) ->
 
 
 def has_tiles(shape: TileConfig, dtype: str) -> bool:
-    """Whether there are tiles that all add in one order."""
+    """Whether the processor has tiles for the dtype that all add in one order."""
     return dtype == "float32" and shape.rows >= 6
 
 
 def is_worth(
     f: Routine, shape: TileConfig, dtype: str, a: dict[str, str], images: str, fewest: str
 ) -> str:
-    """Whether the kernel is 3 x 3, and channels are many enough, and squares `fewest`: an i1."""
+    """Whether the kernel is 3 x 3, with enough channels and at least `fewest` squares: an i1."""
     if not has_tiles(shape, dtype):
         return "false"
     squares = count_squares(f, a, images, NARROW)
@@ -180,7 +189,10 @@ def is_worth(
 
 
 def suited(shape: TileConfig, a: dict[str, str]) -> list[tuple[str, str, str]]:
-    """What holds of a convolution that is transformed, but for its dilations and its extents."""
+    """Return the conditions of a transformed convolution, except on dilations and extents.
+
+    Each condition is (relation, x, y), for `Routine.is_`.
+    """
     filters, channels, _ = least(shape)
     return [
         ("eq", a["kernel_height"], "3"),
@@ -195,40 +207,46 @@ def suited(shape: TileConfig, a: dict[str, str]) -> list[tuple[str, str, str]]:
 
 
 def pays(f: Routine, multiplied: str, positions: str, way: Squares) -> tuple[str, str, str]:
-    """What holds if at most 3/5 of the multiplications are left: squares reach beyond the edges."""
+    """The condition (relation, x, y) that at most 3/5 of the multiplications are left.
+
+    Squares that reach beyond the edges of the output waste multiplications.
+
+    multiplied: the squares that are multiplied
+    positions: the positions of the output, in all images
+    """
     return ("sle", f.mul(multiplied, str(5 * way.places)), f.mul(positions, "27"))
 
 
 def count_squares(f: Routine, a: dict[str, str], images: str, way: Squares) -> str:
-    """Squares of so many images."""
+    """The number of squares in `images` images."""
     high, wide = squares_of(f, a, way.side)
     return f.mul(f.mul(high, wide), images)
 
 
 def filled(f: Routine, shape: TileConfig, squares: str) -> str:
-    """Squares with those that fill the last panel, where there are only whole ones."""
+    """The number of squares, rounded up to whole panels where panels are always whole."""
     if not is_padded(shape):
         return squares
     return f.mul(f.ceil_div(squares, shape.panel), str(shape.panel))
 
 
 def least(shape: TileConfig) -> tuple[int, int, int]:
-    """Filters, channels, and squares of all images, from which on transforming pays."""
+    """The least filters, channels and squares (of all images) for which transforming pays."""
     return _NARROW if is_padded(shape) else _WIDE
 
 
 def spread_words(shape: TileConfig) -> int:
-    """Accumulators for each channel and filter, and for each tap, that `winograd` works in."""
+    """The accumulators that `winograd` needs per channel or filter, and per tap, to work in."""
     return 2 * (_MANY + shape.lanes)
 
 
 def squares_of(f: Routine, a: dict[str, str], side: int = 2) -> tuple[str, str]:
-    """Squares of an image: down and across."""
+    """The numbers of squares in an image, down and across."""
     return f.ceil_div(a["out_height"], side), f.ceil_div(a["out_width"], side)
 
 
 def is_large(f: Routine, a: dict[str, str]) -> str:
-    """Whether a weight has no room beside what it is multiplied with: an i1."""
+    """Whether a weight is too large to stay in the cache beside the transformed image: an i1."""
     return f.is_("sgt", f.mul(a["filters"], a["channels"]), str(_LARGE))
 
 
@@ -240,9 +258,9 @@ def chunk_of(
     first: str,
     sizes: tuple[int, int] = (_FEW, _MANY),
 ) -> str:
-    """How many squares from `first` on, out of `columns`, are transformed before they are used.
+    """The number of squares in the chunk that begins at square `first` of `columns`.
 
-    sizes: for small weights, and for large ones
+    sizes: the squares of a chunk, for small weights and for large ones
     """
     few, many = sizes
     most = f.select(is_large(f, a), str(many), str(few))
@@ -250,17 +268,20 @@ def chunk_of(
     if is_padded(shape):
         return count
     left = f.sub(columns, f.add(first, count))
-    # None of a single vector: the one before takes it.
+    # No chunk is a single vector: the chunk before takes those squares too.
     return f.add(count, f.select(f.is_("sle", left, str(shape.lanes)), left, "0"))
 
 
 def is_padded(shape: TileConfig) -> bool:
-    """Whether a panel of one vector would be added up in another order, and so is one of two."""
+    """Whether panels are always whole: one of a single vector would add in another order."""
     return shape.vectors <= 2
 
 
 def together(shape: TileConfig) -> int:
-    """Places that are multiplied at once where squares are of one vector, to fill the registers."""
+    """The places that are multiplied at once where squares fill one vector.
+
+    Several places at once fill the registers.
+    """
     return 3 if shape.vectors == 1 else shape.vectors
 
 
@@ -270,7 +291,7 @@ def _backwards(f: Routine, a: dict[str, str]) -> str:
 
 
 def winograd(shape: TileConfig, dtype: str, names: list[str], way: Squares) -> str:
-    """The convolution, and the function that transforms its kernels."""
+    """The text of the function `winograd` + way.name, which computes a convolution."""
     f = Routine("winograd" + way.name, [("ptr", "args")], internal=True)
     a = arguments(f, names, "input out epilogue state scratch workspace spread")
     room = Scratch.of(f, shape, a["scratch"])
@@ -287,13 +308,13 @@ def winograd(shape: TileConfig, dtype: str, names: list[str], way: Squares) -> s
         f.store("i64", "1", flag, 8)
     high, wide = squares_of(f, a, way.side)
     squares = f.mul(high, wide)
-    # Of one image it may be a part: squares whose first position is in it, row by row.
+    # A call may compute a part of one image: the squares whose first position is in that part.
     rows = [
         f.div(f.add(a[name], f.sub(line, "1")), line)
         for line in [f.mul(a["out_width"], str(way.side))]
         for name in ("first_column", "last_column")
     ]
-    if way.by_panel:  # the positions may be of more rows, see `pool_squares`
+    if way.by_panel:  # the positions may reach beyond the last row, see `pool_squares`
         rows = [f.minimum(row, high) for row in rows]
     begin, end = (f.mul(row, wide) for row in rows)
     columns = f.add(end, f.mul(squares, f.sub(a["images"], "1")))
@@ -305,7 +326,7 @@ def winograd(shape: TileConfig, dtype: str, names: list[str], way: Squares) -> s
         first = chunks.index
         count = chunk_of(f, shape, a, columns, first, (way.few, way.many))
         chunks.step = count
-        # A plane more is one line more: else all of them were in the same places of a cache.
+        # Each plane is a vector longer than its data, or all planes would use the same cache sets.
         each = shape.panel if is_padded(shape) else shape.lanes
         blocks = f.ceil_div(count, each)
         line = f.mul(blocks, str(each * shape.size))
@@ -351,8 +372,11 @@ def winograd(shape: TileConfig, dtype: str, names: list[str], way: Squares) -> s
 
 
 class _Products(Record):
-    """The products of a chunk: where the operands and the sums of the first place are, and bytes to
-    the next place's; bytes of a row of the kernels and of the sums; columns.
+    """The addresses and strides of the matrix products of a chunk.
+
+    kernels, spread, sums: the address of the first place's plane, and the bytes to the next plane
+    row, line: the bytes of a row of the kernels, and of a row of the sums
+    columns: the columns of the product, which are squares
     """
 
     kernels: tuple[str, str]
@@ -364,14 +388,14 @@ class _Products(Record):
 
     @staticmethod
     def of_place(f: Routine, base: tuple[str, str], k: str) -> str:
-        """Where what belongs to a place is."""
+        """The address of plane `k`. base: one of the three pairs of this record"""
         return f.at(base[0], f.mul(k, base[1]))
 
 
 def _multiply(
     f: Routine, shape: TileConfig, dtype: str, room: Scratch, a: dict[str, str], given: _Products
 ) -> None:
-    """The products of all places of squares of 2 x 2, for any weight."""
+    """Write the products of all places, for squares of 2 x 2 and any weight."""
     row, columns = given.row, given.columns
     with f.loop("0", str(PLACES)) as k:
         left = Matrix(given.of_place(f, given.kernels, k), row, str(shape.size))
@@ -404,9 +428,10 @@ def _multiply(
 def _multiply_panels(
     f: Routine, shape: TileConfig, a: dict[str, str], way: Squares, given: _Products, squares: str
 ) -> None:
-    """The same of few squares and a weight that is not large: what `Multiply` finds out is known.
+    """Write the products of all places, for few squares and a weight that is not large.
 
-    A last panel in which squares are of one vector is multiplied apart, see `tiles_4x4`.
+    The choices that `Multiply` makes at run time are known here. A last panel whose squares fill
+    only one vector is multiplied by a tile of its own, see `tiles_4x4`.
     """
     last = f.sub(f.div(given.columns, str(shape.panel)), "1")
     short = "true"
@@ -436,9 +461,9 @@ def _multiply_panels(
 def _multiply_whole(
     f: Routine, shape: TileConfig, a: dict[str, str], way: Squares, given: _Products, panels_: str
 ) -> None:
-    """The products of so many panels.
+    """Write the products of the first `panels_` panels.
 
-    A tile fetches the rows of the next one, which may be of the next place.
+    Each tile prefetches the kernels of the next tile, which may belong to the next place.
     """
     row_bytes = str(shape.panel * shape.size)
     part = f.add(f.div(str(shape.rows * shape.size - 1), panels_), "1")
@@ -460,7 +485,11 @@ def _multiply_whole(
 def _tiles_of_place(
     f: Routine, shape: TileConfig, a: dict[str, str], given: _Products, k: str
 ) -> Iterator[tuple[str, str, str, str, str]]:
-    """A loop over tiles of all filters: kernels, panels, sums, height; kernels of the next one."""
+    """A loop over the tiles of all filters of place `k`.
+
+    Yields the addresses of a tile's kernels, panels and sums, the tile's height, and the address
+    of the next tile's kernels.
+    """
     first, right, goal = (
         given.of_place(f, base, k) for base in (given.kernels, given.spread, given.sums)
     )
@@ -475,7 +504,10 @@ def _tiles_of_place(
 
 
 def spread_weight(shape: TileConfig, dtype: str, names: list[str], way: Squares) -> str:
-    """The functions that transform kernels: `row` bytes to the next row, `step` along the depth."""
+    """The text of the two functions that transform kernels, `spread_filters` and `spread_weight`.
+
+    The weight has `row` bytes to the next row, and `step` bytes to the next step of the depth.
+    """
     f = Routine("spread_filters" + way.name, [("ptr", "args")], internal=True)
     a = arguments(f, names, "weight workspace")
     unit = str(shape.size)
@@ -512,7 +544,11 @@ def _spread_kernels(shape: TileConfig, source: ElementReader, way: Squares) -> s
 
 
 def _turned_taps(f: Routine, shape: TileConfig, here: str) -> list[str]:
-    """Nine taps of eight steps: eight turned in registers, for which a gather takes long."""
+    """Return nine taps, each a vector of eight steps of the depth.
+
+    Eight taps are transposed in registers, which is quicker than gathers. The last tap is put
+    together element by element.
+    """
     lines = [f.at(here, f.mul("%step", str(j))) for j in range(8)]
     taps = transposed(f, shape, [f.load(shape.vector, line, shape.size) for line in lines])
     last = "poison"
@@ -530,7 +566,7 @@ def _spread_kernel(
     at: tuple[str, str],
     mask: str | None,
 ) -> None:
-    """Transform nine taps, and store them in their planes. at: row and step"""
+    """Transform nine taps, and store the results in their planes. at: row and step of the depth"""
     taps = [f.select("%flipped", y, x, shape.vector) for x, y in zip(taps, taps[::-1])]
     rows = [way.taps(f, shape, taps[3 * r : 3 * r + 3]) for r in range(3)]
     to = f.at("%to", f.add(f.mul(at[0], "%to_row"), f.mul(at[1], str(shape.size))))
@@ -542,7 +578,7 @@ def _spread_kernel(
 
 
 def parameters(words: str) -> list[tuple[str, str]]:
-    """Types and names of parameters, one pair after the other: "ptr args, i64 first"."""
+    """The (type, name) pairs of parameters in a text such as "ptr args, i64 first"."""
     return [(kind, name) for kind, name in (word.split() for word in words.split(", "))]
 
 
@@ -557,7 +593,7 @@ def difference(f: Routine, shape: TileConfig, x: str, y: str) -> str:
 
 
 def _spread_taps(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Three taps of a line -> four: x0, (x0 + x1 + x2) / 2, (x0 - x1 + x2) / 2, x2."""
+    """Transform three taps of a line: x0, (x0 + x1 + x2) / 2, (x0 - x1 + x2) / 2, x2."""
     half = ", ".join([f"{shape.element} 0.5"] * shape.lanes)
     ends = f.let(f"fmul {shape.vector} {total(f, shape, x[0], x[2])}, <{half}>")
     middle = f.let(f"fmul {shape.vector} {x[1]}, <{half}>")
@@ -565,7 +601,7 @@ def _spread_taps(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
 
 
 def _spread_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Four numbers of a line -> x0 - x2, x1 + x2, x2 - x1, x1 - x3."""
+    """Transform four pixels of a line: x0 - x2, x1 + x2, x2 - x1, x1 - x3."""
     return [
         difference(f, shape, x[0], x[2]),
         total(f, shape, x[1], x[2]),
@@ -575,7 +611,7 @@ def _spread_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
 
 
 def _join_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Four sums -> the two neighbours that they make: x0 + x1 + x2, x1 - x2 - x3."""
+    """Make two neighbouring outputs of four sums: x0 + x1 + x2, x1 - x2 - x3."""
     return [
         total(f, shape, total(f, shape, x[0], x[1]), x[2]),
         difference(f, shape, difference(f, shape, x[1], x[2]), x[3]),
@@ -588,7 +624,11 @@ NARROW = Squares(2, "", _spread_taps, _FEW, _MANY)
 
 @contextmanager
 def runs(f: Routine, shape: TileConfig, wide: str) -> Iterator[tuple[str, str, str, str]]:
-    """A loop over neighbours among squares: squares before, row and column of the first, count."""
+    """A loop over runs of neighbouring squares.
+
+    Yields the number of squares before a run, the row and the column of the run's first square,
+    and the number of squares in the run.
+    """
     top = f.div("%first", wide)
     side = f.sub("%first", f.mul(top, wide))
     with f.turns("0", "%count") as run:
@@ -596,7 +636,7 @@ def runs(f: Routine, shape: TileConfig, wide: str) -> Iterator[tuple[str, str, s
         count = f.minimum(f.sub(wide, x), f.sub("%count", run.index))
         if shape.masks:
             count = f.minimum(count, str(shape.lanes))
-        else:  # Runs share what is left of a row: few squares are few columns of an epilogue.
+        else:  # Runs share the rest of a row evenly: a short run is a narrow tile for an epilogue.
             parts = f.ceil_div(count, shape.lanes)
             count = f.div(f.add(count, f.sub(parts, "1")), parts)
         run.step = count
@@ -608,7 +648,7 @@ def runs(f: Routine, shape: TileConfig, wide: str) -> Iterator[tuple[str, str, s
 
 
 def spread_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function that transforms what `count` squares of an image see, of all channels."""
+    """The text of `spread_image`: it transforms the windows of `count` squares, in all channels."""
     words = "ptr args, ptr image, i64 first, i64 count, i64 line, ptr to, i64 apart"
     given = parameters(words)
     f = Routine("spread_image", given, internal=True)
@@ -618,7 +658,7 @@ def spread_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
     channel = f.mul(a["input_channel"], str(shape.size))
     row = f.mul(a["input_row"], str(shape.size))
     _, wide = squares_of(f, a)
-    # Taps in reverse order begin two further on.
+    # Taps in reverse order begin two pixels before.
     turned = f.select(_backwards(f, a), "2", "0")
     with runs(f, shape, wide) as (at, y, x, count):
         top = f.sub(f.mul(y, "2"), f.add(a["pad_height"], turned))
@@ -663,9 +703,10 @@ def spread_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
 def stored_ways(
     f: Routine, shape: TileConfig, at: str, count: str
 ) -> list[tuple[str | None, str | None]]:
-    """How `count` squares are stored `at` squares into a plane: pairs of when, an i1, and a mask.
+    """The ways to store `count` squares at square `at` of a plane.
 
-    Where a mask costs much, vectors are stored whole if those that follow come later anyway.
+    Each way is (condition, mask): an i1 or None for always, and a mask or None for all lanes.
+    Where a masked store is slow, a vector is stored whole if later squares overwrite the rest.
     """
     stored = lane_mask(f, shape.lanes, count)
     if shape.masks:
@@ -675,7 +716,7 @@ def stored_ways(
 
 
 def halves(f: Routine, shape: TileConfig, pair: list[str]) -> list[str]:
-    """The even and the odd elements of two vectors."""
+    """Return the even and the odd elements of two vectors, as two vectors."""
     n = shape.lanes
     return [shuffled(f, shape, pair[0], pair[1], list(range(k, 2 * n, 2)), n) for k in (0, 1)]
 
@@ -683,7 +724,10 @@ def halves(f: Routine, shape: TileConfig, pair: list[str]) -> list[str]:
 def _spread_seen(
     f: Routine, shape: TileConfig, seen: Callable[[int], list[str]], to: str, stored: str | None
 ) -> None:
-    """Transform 4 x 4 vectors, read line by line, and store them in their planes."""
+    """Transform 4 x 4 vectors, and store the results in their planes.
+
+    seen: a function that reads line r of the window, as four vectors
+    """
 
     def store(down: int, line: list[str]) -> None:
         for across, x in enumerate(_spread_line(f, shape, line)):
@@ -696,7 +740,7 @@ def _spread_seen(
         for down in range(SIDE):
             store(down, [column[down] for column in columns])
         return
-    # In 16 registers there is room for two lines and their sums: each is read when it is needed.
+    # With 16 registers there is room for two lines and their sums, so lines are read one by one.
     first, third = seen(0), seen(2)
     store(0, [difference(f, shape, x, y) for x, y in zip(first, third)])
     second = seen(1)
@@ -706,7 +750,7 @@ def _spread_seen(
 
 
 def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function that makes `count` squares of an image's output, for all filters."""
+    """The text of `join_image`: it makes `count` squares of an image's output, for all filters."""
     words = "ptr args, ptr sums, i64 line, i64 apart, i64 first, i64 count, i64 at0"
     given = parameters(words)
     f = Routine("join_image", [*given, ("ptr", "out"), ("ptr", "tile")], internal=True)
@@ -715,7 +759,7 @@ def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
     channel = f.mul(a["out_channel"], unit)
     _, wide = squares_of(f, a)
     handed = f.is_("ne", a["epilogue"], "null", "ptr")
-    # What an epilogue gets are tiles: of the upper rows, and behind them of the lower ones.
+    # An epilogue gets two tiles: one of the upper rows of squares, then one of the lower rows.
     tile_row = str(shape.panel * shape.size)
     below = str(shape.rows * shape.panel * shape.size)
     line = f.select(handed, tile_row, channel)
@@ -723,7 +767,7 @@ def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
     def some_filters() -> AbstractContextManager[str]:
         return f.loop("0", a["filters"], str(shape.rows))
 
-    # Where two runs share a cache line of sums, both are made before it leaves the first level.
+    # Where two runs share a cache line of sums, both runs are joined while that line is in L1.
     line_by_line = shape.bytes < LINE
     with (
         some_filters() if line_by_line else nullcontext("") as given_first,
@@ -743,7 +787,7 @@ def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
         loaded = lane_mask(f, lanes, count) if shape.masks else None
         both = [i // 2 + i % 2 * lanes for i in range(2 * lanes)]
         woven = both[:lanes], both[lanes:]
-        # With a store under a mask that costs much, tiles get whole vectors: they have room.
+        # Where masked stores are slow, tiles get whole vectors: tiles have room for them.
         aside: list[tuple[str | None, Sequence[str | None]]] = [(None, masks)]
         if not shape.masks:
             aside = [(handed, [None] * 4), (f.let(f"xor i1 {handed}, true"), masks)]

@@ -1,21 +1,21 @@
 """Convolutions of 3 x 3 by half of the multiplications: Winograd's F(4, 3) along the columns.
 
-Of few channels squares do not pay: each place of a square would be a product of a few steps, and
-what is transformed before and after is as much work. So lines are transformed along one dim only.
-Four rows of the output see six of the image, in whose place come six sums of them (see
-`winograd.tiles_4x4`); each is convolved with one of six sums of the kernel's rows, as a line of
-the image is with a line of three taps, and of six such results four rows are made: 18
-multiplications for 36. Nothing moves between lanes. Rounding errors are up to 2.5 times those of
-plain sums.
+With few channels, squares do not pay: each place of a square would be a product of a few steps, and
+the transforms before and after would be as much work. So the image is transformed along one dim
+only. Four rows of the output depend on six rows of the image. These rows are transformed into six
+sums (see `winograd.tiles_4x4`), and the three rows of the kernel are too. Each sum of image rows is
+convolved with one sum of kernel rows, as a line with three taps. Six such results are joined to
+four rows of the output: 18 multiplications in place of 36. Nothing moves between lanes. Rounding
+errors are up to 2.5 times those of plain sums.
 
-    void winograd_rows(args)                `convolve`, where `is_shifted` and `is_by_rows`
+    void winograd_rows(args)                `convolve`, where `is_shifted` and `is_by_rows` hold
     void spread_rows(args, to)
     void spread_lines(args, image, top, to, line)
     void rows_RxW(kernels, panel, channels, line, plane, sums, apart)
     void join_lines(sums, rows, width, to, apart)
 
-Of four rows of the output all is done before the next ones are: the lines that they see, of all
-channels, and the sums of some columns stay in the first-level cache.
+Four rows of the output are finished before the next four begin. The lines of the image for these
+rows, of all channels, and the sums of some columns stay in the first-level cache.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["is_by_rows", "rows_functions"]
 
-# Filters from which on this pays, channels of which sums are as accurate as plain ones of many, and
-# columns of which no part of a vector is stored.
+# The least filters for which this pays. The most channels, with which the sums are as accurate as
+# plain sums of many channels. The least columns, so that no part of a vector is stored.
 _FILTERS, _CHANNELS, _COLUMNS = 8, 16, 8
-# Rows of a tile, at least, of so many filters.
+# The least rows of a tile, with at least _FILTERS filters.
 _ROWS = 4
 _SIDE, _SEEN, _TAPS = WIDE.side, WIDE.seen, 3
 
 
 def _line(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
-    """Bytes of a line of what is transformed: whole vectors, with what panels reach beyond."""
+    """The bytes of a transformed line: whole vectors, and one more that panels reach into."""
     vectors = f.ceil_div(f.add(a["out_width"], str(_TAPS - 1)), shape.lanes)
     return f.mul(f.add(vectors, "1"), str(shape.bytes))
 
 
 def is_by_rows(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
-    """Whether a convolution for which `is_shifted` holds is computed this way: an i1."""
+    """Whether a convolution for which `is_shifted` holds is transformed along rows: an i1."""
     lines = f.mul(f.mul(a["channels"], str(_SEEN)), _line(f, shape, a))
     taken = f.mul(f.ceil_div(a["out_height"], _SIDE), str(_SEEN * 8))
     taken = f.mul(taken, f.mul(f.ceil_div(a["out_width"], shape.lanes), str(shape.lanes)))
     direct = f.mul(f.mul(a["out_height"], a["out_width"]), str(_TAPS * 6))
     found = f.is_("eq", a["groups"], "1")
-    if shape.masks:  # where squares of 2 x 2 do not take so many as they do elsewhere
+    if shape.masks:  # here squares of 2 x 2 take only convolutions of more channels and filters
         fewer = f.minimum(a["channels"], a["filters"])
         found = f.both(found, f.is_("slt", fewer, str(_CHANNELS)))
     for relation, x, y in [
@@ -74,7 +74,7 @@ def is_by_rows(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
         ("sge", a["out_width"], str(_COLUMNS)),
         ("sle", a["channels"], str(_CHANNELS)),
         ("sle", lines, str(panel_capacity(shape) * shape.size)),
-        # With what fills squares and vectors, at most 3/4 of the multiplications must be left.
+        # Groups of rows and vectors are filled up; at most 3/4 of the multiplications may be left.
         ("sle", taken, direct),
     ]:
         found = f.both(found, f.is_(relation, x, y))
@@ -82,7 +82,7 @@ def is_by_rows(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
 
 
 def rows_functions(shape: TileConfig, dtype: str, names: list[str]) -> list[str]:
-    """The functions, of a processor that has those of `winograd.tiles_4x4`."""
+    """The texts of these functions, for a processor that has those of `winograd.tiles_4x4`."""
     whole, shape = shape, cut(shape, 2)
     sizes = [(rows, width) for rows in range(_ROWS, shape.rows + 1) for width in (1, shape.vectors)]
     table = ", ".join(f"ptr @rows_{rows}x{width}" for rows, width in sizes)
@@ -97,7 +97,10 @@ def rows_functions(shape: TileConfig, dtype: str, names: list[str]) -> list[str]
 
 
 def _spread_rows(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function that transforms the kernels: tile by tile (places, channels, taps, rows)."""
+    """The text of `spread_rows`: it transforms the kernels.
+
+    The result is one array for each tile, (places, channels, taps, rows).
+    """
     f = Routine("spread_rows", parameters("ptr args, ptr to"), internal=True)
     a = arguments(f, names, "weight")
     source = ElementReader(shape, dtype)
@@ -124,7 +127,7 @@ def _spread_rows(shape: TileConfig, dtype: str, names: list[str]) -> str:
 
 @contextmanager
 def _tiles_of(f: Routine, shape: TileConfig, a: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """A loop over tiles of all filters: the first row of each, and its height."""
+    """A loop over the tiles of all filters. Yields the first row of a tile, and its height."""
     tiles = Tiles.of(f, shape, a["filters"])
     with f.turns("0", tiles.count) as loop:
         row = loop.carry("i64", "0")
@@ -134,9 +137,12 @@ def _tiles_of(f: Routine, shape: TileConfig, a: dict[str, str]) -> Iterator[tupl
 
 
 def _tile(shape: TileConfig, rows: int, width: int) -> str:
-    """The function of a tile: some filters, one or two vectors, all places one after the other.
+    """The text of a tile `rows_RxW`, which computes all places one after another.
 
-    Of one vector, two places at a time keep as many sums.
+    A tile of one vector computes two places at a time, and so keeps as many sums.
+
+    rows: the filters of the tile
+    width: the vectors of the tile, one or two
     """
     words = "ptr kernels, ptr panel, i64 channels, i64 line, i64 plane, ptr sums, i64 apart"
     f = Routine(f"rows_{rows}x{width}", parameters(words), internal=True)
@@ -186,7 +192,10 @@ def _tile(shape: TileConfig, rows: int, width: int) -> str:
 
 
 def _spread_lines(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function that transforms the lines from `top` on: planes of (channels, columns)."""
+    """The text of `spread_lines`: it transforms six lines of the image, from line `top` on.
+
+    The result is six planes of (channels, columns).
+    """
     words = "ptr args, ptr image, i64 top, ptr to, i64 line"
     f = Routine("spread_lines", parameters(words), internal=True)
     a = arguments(f, names, "")
@@ -215,7 +224,10 @@ def _spread_lines(shape: TileConfig, dtype: str, names: list[str]) -> str:
 
 
 def _join_lines(shape: TileConfig) -> str:
-    """The function that makes four tiles of six, `apart` bytes from one another."""
+    """The text of `join_lines`: it makes four tiles of output from six tiles of sums.
+
+    Tiles lie `apart` bytes from one to the next.
+    """
     words = "ptr sums, i64 rows, i64 width, ptr to, i64 apart"
     f = Routine("join_lines", parameters(words), internal=True)
     with f.loop("0", "%rows") as i, f.loop("0", "%width") as w:
@@ -231,10 +243,15 @@ def _join_lines(shape: TileConfig) -> str:
 
 
 def _is_over(f: Routine, shape: TileConfig, ready: str, columns: str, left: str) -> str:
-    """Whether a tile with so many windows is handed on: an i1.
+    """Whether a tile with `ready` windows is handed on now: an i1.
 
-    It is if it is more than half full, or if these columns are the last ones; and half full, if the
-    windows behind it fill more than half a tile, but no whole one: neither is short of a vector.
+    A tile is handed on if these columns are the last, or if the tile is more than half full. A tile
+    that is just half full is handed on if the remaining windows fill at least half a tile, but not
+    a whole one: neither tile is then short of a vector.
+
+    ready: the windows in the tile
+    columns: the columns that have just been computed
+    left: the columns of the row that were left before these columns
     """
     half = shape.panel // 2
     last = f.is_("eq", columns, left)
@@ -250,10 +267,10 @@ def _winograd_rows(whole: TileConfig, shape: TileConfig, names: list[str]) -> st
     unit, tile_row = str(shape.size), str(shape.tile_row)
     room = Scratch.of(f, whole, a["scratch"])
     line = _line(f, shape, a)
-    # A line more: else tiles were in the same places of a cache.
+    # Tiles are a cache line longer than their data, or all tiles would use the same cache sets.
     apart = f.add(f.mul(a["filters"], tile_row), str(LINE))
     plane = f.mul(a["channels"], line)
-    # Behind each other: sums, tiles, kernels.
+    # The memory at `sums` holds the sums, then the tiles, then the kernels.
     sums = room.rows
     tiles = f.at(sums, f.mul(apart, str(_SEEN)))
     kernels = f.at(tiles, f.mul(apart, str(_SIDE)))
@@ -265,10 +282,10 @@ def _winograd_rows(whole: TileConfig, shape: TileConfig, names: list[str]) -> st
     unpooled = f.let(f"xor i1 {pooled}, true")
     handed = f.is_("ne", a["epilogue"], "null", "ptr")
     not_handed = f.let(f"xor i1 {handed}, true")
-    # What is in no window is not computed.
+    # With pooling, columns and rows that are in no window are not computed.
     down, across = pooled_size(f, a)
     until = f.select(pooled, f.mul(across, "2"), wide)
-    # Of one image it may be a part: groups of rows whose first position is in it.
+    # A call may compute a part of one image: the groups of rows that begin in that part.
     four = f.mul(wide, str(_SIDE))
     begin, end = (
         f.div(f.add(a[name], f.sub(four, "1")), four) for name in ("first_column", "last_column")
@@ -284,7 +301,7 @@ def _winograd_rows(whole: TileConfig, shape: TileConfig, names: list[str]) -> st
         out = f.at(a["out"], f.mul(image, f.mul(a["out_image"], unit)))
         with f.turns("0", until) as run:
             waiting = run.carry("i64", "0")
-            # The last columns are no less than a vector: those before them are fewer.
+            # The last columns fill at least a vector, so the columns before them may be fewer.
             left = f.sub(until, run.index)
             most, lanes = str(shape.panel), str(shape.lanes)
             fewer = f.is_("slt", left, str(shape.panel + shape.lanes))
@@ -302,7 +319,7 @@ def _winograd_rows(whole: TileConfig, shape: TileConfig, names: list[str]) -> st
                     f"call void {f.load('ptr', place, 8)}(ptr {kernel}, ptr {panel}, "
                     f"i64 {a['channels']}, i64 {line}, i64 {plane}, ptr {into}, i64 {apart})"
                 )
-            # Windows wait for those of the next columns: together they fill a tile.
+            # Windows wait for the windows of the next columns, and both together fill a tile.
             ready = f.add(waiting, f.div(columns, "2"))
             over = _is_over(f, shape, ready, columns, left)
             run.become(waiting, f.select(over, "0", ready))

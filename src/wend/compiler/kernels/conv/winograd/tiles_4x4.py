@@ -1,26 +1,26 @@
 """Convolutions of 3 x 3 by still fewer multiplications: Winograd's F(4 x 4, 3 x 3).
 
-Squares are of 4 x 4 outputs, each of which sees 6 x 6 of the image: 36 multiplications for a
-square, channel and filter in place of 64 (see `winograd.tiles_2x2`, whose loops these functions
-serve). The six numbers of a line stand for a polynomial's values at 0, +-1/sqrt(2), +-sqrt(2) and
-infinity: of these points rounding errors are about twice those of plain sums, of 0, +-1, +-2 it
-would be five times.
+A square is 4 x 4 outputs and depends on a window of 6 x 6 pixels. A square, channel and filter take
+36 multiplications in place of 64 with squares of 2 x 2. The loops over these functions are in
+`winograd.tiles_2x2`. The six numbers of a transformed line are a polynomial's values at 0,
++-1/sqrt(2), +-sqrt(2) and infinity. With these points rounding errors are about twice those of
+plain sums; with 0, +-1, +-2 the errors would be five times as large.
 
     void spread_panel(args, first, count, to, apart)
     void join_whole(args, sums, line, apart, first, count)      see `winograd.pool`
     void store_lines(tile, rows, columns, to, step)
     void single_R(left, row, plane, right, apart, depth, out, line, sums_apart)
 
-    left + i * row, right       rows of kernels, and a panel in which one vector is of squares
-    plane, apart, sums_apart    bytes to the next place's
+    left + i * row, right       rows of kernels, and a panel of which one vector holds squares
+    plane, apart, sums_apart    bytes to the next place's kernels, panels and sums
 
-Vectors have eight lanes or 16, and are of as many squares that may lie anywhere in an image or
-several. Of eight these are the even ones, and then the odd ones, so that two neighbours are in the
-two halves at one place, and four lines are turned within the halves; of 16 each four lanes have one
-of every four neighbours. Registers may be 16: lines and columns are transformed one by one, and are
-kept in memory in between.
+A vector has eight or 16 lanes, one for each square; the squares may lie anywhere in one or several
+images. Eight lanes hold the even squares and then the odd ones. Two neighbours are then at the same
+lane of the two halves, and four lines are transposed within each half. With 16 lanes, each four
+lanes hold one of every four neighbours. Some processors have only 16 registers, so lines and
+columns are transformed one by one, and are kept in memory in between.
 
-With 16 lanes a panel is one vector: images have few squares.
+With 16 lanes a panel is one vector, because images have few squares.
 """
 
 from __future__ import annotations
@@ -81,24 +81,24 @@ __all__ = [
     "woven",
 ]
 
-#: Filters of a tile.
+#: The filters of a tile.
 FILTERS = 8
-#: Vectors of a panel, at most: images have few squares.
+#: The most vectors of a panel: images have few squares.
 WIDE_VECTORS = 1
-#: Neighbours among squares whose lines are a tile's.
+#: The most neighbouring squares whose lines make one tile.
 _GROUP = 4
-#: Channels that are transformed along columns before they are along lines.
+#: The channels whose lines are all transformed in one direction before the other direction.
 _CHANNELS = 4
-# Squares that are multiplied before the next ones are transformed.
+# The squares of a chunk, which is transformed and multiplied before the next chunk.
 _CHUNK = 32
-# Squares of all images, times channels, from which on this pays, and how many eighths of what
-# squares of 2 x 2 take must be left, at most: measured.
+# The least squares (of all images) times channels for which 4 x 4 pays, and the most eighths of
+# the multiplications of squares of 2 x 2 that may be left. Both numbers were measured.
 _WORK, _EIGHTHS = 512, 7
-# The same where the weight is transformed for several convolutions, and has so many channels: of
-# fewer ones there is little to gain for more rounding errors.
+# The least work where one transformed weight serves several convolutions, and the least channels
+# for that limit: fewer channels gain little, for more rounding errors.
 _SHARED_WORK, _SHARED_CHANNELS = 288, 32
-# With vectors of 16 lanes, channels up to which it does: of more, what a chunk of squares becomes
-# has no room beside the kernels in the second-level cache, and 2 x 2 are multiplied faster.
+# The most channels with vectors of 16 lanes. With more channels, a transformed chunk of squares has
+# no room beside the kernels in the second-level cache, and squares of 2 x 2 are multiplied faster.
 _MOST = 32
 _NEAR, _FAR = 2**-0.5, 2**0.5
 
@@ -107,13 +107,13 @@ JOINED = _PANEL.replace("args", "args, ptr sums, i64 line, i64 apart")
 
 
 def has_wide(shape: TileConfig, dtype: str) -> bool:
-    """Whether there are these functions for a processor."""
+    """Whether these functions exist for the processor and the dtype."""
     known = (2, 8) if shape.moves else (3, 16)
     return has_tiles(shape, dtype) and (shape.vectors, shape.lanes) == known
 
 
 def cut(shape: TileConfig, vectors: int) -> TileConfig:
-    """How these functions cut what they compute: panels of no more vectors than that."""
+    """Return the tile configuration of these functions: panels of at most `vectors` vectors."""
     if shape.vectors <= 2:
         return shape
     return TileConfig(
@@ -122,12 +122,18 @@ def cut(shape: TileConfig, vectors: int) -> TileConfig:
 
 
 def square_of(shape: TileConfig, lane: int) -> int:
-    """Which square of a vector is in a lane: each four lanes have one of every four neighbours."""
+    """The number of the square that a lane holds, within its vector.
+
+    Each four lanes hold one of every four neighbours.
+    """
     return shape.lanes // 4 * (lane % 4) + lane // 4
 
 
 def woven(shape: TileConfig) -> tuple[list[int], list[int]]:
-    """Within each four lanes of two vectors: the first two, in turns, and the other two."""
+    """Return two shuffle orders that interleave two vectors within each four lanes.
+
+    The first order interleaves the first two lanes of each four, the second the last two.
+    """
     low, high = (
         [
             start + k + side
@@ -141,7 +147,7 @@ def woven(shape: TileConfig) -> tuple[list[int], list[int]]:
 
 
 def is_wide(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
-    """Whether a convolution is computed this way, however it is cut: an i1."""
+    """Whether a convolution is computed by squares of 4 x 4, however it is cut: an i1."""
     counts = [count_squares(f, a, a["batch"], way) for way in (WIDE, NARROW)]
     shapes = cut(shape, WIDE_VECTORS), shape
     multiplied = [filled(f, *pair) for pair in zip(shapes, counts, strict=True)]
@@ -166,7 +172,7 @@ def is_wide(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
 
 
 def wide_functions(shape: TileConfig, dtype: str, names: list[str]) -> list[str]:
-    """The functions, of a processor that has them."""
+    """The texts of these functions, for a processor where `has_wide` holds."""
     shape = cut(shape, WIDE_VECTORS)
     heights = range(LEAST_ROWS, shape.rows + 1)
     table = ", ".join(f"ptr @single_{rows}" for rows in heights)
@@ -198,7 +204,7 @@ def _all(shape: TileConfig, factor: float) -> str:
 
 
 def _spread_taps(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Three taps of a line -> six."""
+    """Transform three taps of a line into six numbers."""
     found = [x[0]]
     for point, over in ((_NEAR, -2 / 3), (_FAR, 1 / 6)):
         even = _scaled(f, shape, _plus(f, shape, x[0], point * point, x[2]), over)
@@ -207,7 +213,7 @@ def _spread_taps(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
 
 
 def spread_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Six numbers of a line -> their values at the points."""
+    """Transform six pixels of a line into six numbers, in the order of the points."""
     found = [_plus(f, shape, total(f, shape, x[0], x[4]), -2.5, x[2])]
     for point, other in ((_NEAR, _FAR), (_FAR, _NEAR)):
         even, odd = (_plus(f, shape, x[k + 2], -other * other, x[k]) for k in (2, 1))
@@ -216,13 +222,13 @@ def spread_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
 
 
 def join_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Six sums -> the four neighbours that they make."""
+    """Make four neighbouring outputs of six sums."""
     even, odd = _join_even(f, shape, x[:5]), _join_odd(f, shape, x[1:])
     return [even[0], odd[0], even[1], odd[1]]
 
 
 def _join_even(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """The first and the third of four neighbours, of all sums but the last."""
+    """Make the first and the third of four neighbours, from all sums but the last."""
     near, far = total(f, shape, x[1], x[2]), total(f, shape, x[3], x[4])
     return [
         total(f, shape, total(f, shape, x[0], near), far),
@@ -231,7 +237,7 @@ def _join_even(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
 
 
 def _join_odd(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """The second and the fourth, of all sums but the first."""
+    """Make the second and the fourth of four neighbours, from all sums but the first."""
     slope, steep = difference(f, shape, x[0], x[1]), difference(f, shape, x[2], x[3])
     return [
         _plus(f, shape, _scaled(f, shape, slope, _NEAR), _FAR, steep),
@@ -247,10 +253,11 @@ WIDE = Squares(4, "_wide", _spread_taps, _CHUNK, _CHUNK, 18, 8, True)
 def panel_runs(
     f: Routine, a: dict[str, str], most: int
 ) -> Iterator[tuple[str, str, tuple[str, str], str]]:
-    """A loop over neighbours among the squares of a panel or chunk, up to `most` at a time.
+    """A loop over runs of up to `most` neighbouring squares of a panel or chunk.
 
-    What is left of a row is shared evenly: few squares are few columns of an epilogue. Gives the
-    image that they are of, squares before, row and column of the first one, and how many they are.
+    Runs share the rest of a row evenly: a short run is a narrow tile for an epilogue. Yields the
+    image of a run, the number of squares before the run, the row and the column of the run's first
+    square, and the number of squares in the run.
     """
     high, wide = squares_of(f, a, WIDE.side)
     with pieces(f, f.mul(high, wide), "%first", "%count") as (image, at, before, some):
@@ -270,7 +277,10 @@ def panel_runs(
 
 
 def _turned(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Within each four lanes: four vectors -> first elements of all of them, second ones, ..."""
+    """Transpose four vectors within each four lanes.
+
+    Result k holds, in each four lanes, element k of all four vectors.
+    """
     n = shape.lanes
     first, second = (
         [start + side + k for start in range(0, n, 4) for side in (0, n) for k in ks]
@@ -284,23 +294,25 @@ def _turned(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
 
 
 def _spread_panel(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function that transforms what `count` squares of a panel see, of all channels.
+    """The text of `spread_panel`: it transforms the windows of a panel's squares, in all channels.
 
-    Lines are transformed first, as they lie in the image. Four numbers of each square follow those
-    of the one before, and the next two (and two more) are kept apart in the same way, so that eight
-    squares are four vectors and four more.
+    The windows are of `count` squares. Columns are transformed first, on vectors of pixels as they
+    lie in the image's lines. The first four numbers of each square follow those of the square
+    before. The next two numbers (and two unused ones) are kept in a second area in the same way.
+    Eight squares are thus four vectors in the first area and four in the second.
     """
     f = Routine("spread_panel", parameters(_PANEL + ", ptr to, i64 apart"), internal=True)
     a = arguments(f, names, "input")
     source = ElementReader(shape, dtype)
     unit, seen, square = shape.size, WIDE.seen, WIDE.side * shape.size
-    # Of a line: squares, those that a run may touch, and the second kind with one in front.
+    # A line has room for the panel's squares, for squares that a run may overwrite, and for the
+    # second area, which has one square in front.
     beyond = shape.lanes // WIDE.side
     rest = (shape.panel + beyond + 4) * square
     line = rest + (shape.panel + beyond) * square
     each = seen * line
     kept = f.let(f"alloca [{_CHANNELS * each} x i8], align {shape.bytes}")
-    # Lanes of no square are multiplied too: of what is in memory, denormal numbers take very long.
+    # Lanes without a square are multiplied too, and denormal numbers left in memory are very slow.
     with (
         f.when(f.is_("ne", "%count", str(shape.panel))),
         f.loop("0", str(_CHANNELS * each), str(shape.bytes)) as at,
@@ -371,10 +383,15 @@ def _spread_panel(shape: TileConfig, dtype: str, names: list[str]) -> str:
 
 
 def _store_behind(f: Routine, shape: TileConfig, x: str, to: str, opening: bool) -> None:
-    """Store the numbers of some squares as what follows the squares before them."""
+    """Store a vector of the second area: each four numbers go to the square before their own.
+
+    x: numbers that are the first four of their squares
+    to: the address of the vector's first square in the second area
+    opening: whether the vector is the first of its run
+    """
     if not opening:
         return f.store(shape.vector, x, f.at(to, -WIDE.side * shape.size), shape.size)
-    # Nothing of a run follows what is before it.
+    # The first square of a run has no square before it.
     upper = shuffled(f, shape, x, "poison", list(range(WIDE.side, shape.lanes)), shape.lanes)
     return f.store(f"<{shape.lanes - WIDE.side} x {shape.element}>", upper, to, shape.size)
 
@@ -383,7 +400,7 @@ def _store_lines(shape: TileConfig) -> str:
     """The function that stores a tile without an epilogue, of up to two vectors."""
     words = "ptr tile, i64 rows, i64 columns, ptr to, i64 step"
     f = Routine("store_lines", parameters(words), internal=True)
-    # The last vector ends with the line, and may begin among the lanes of the first.
+    # The last vector ends with the line, and may overlap the first.
     whole = f.is_("sge", "%columns", str(shape.lanes))
     last = f.mul(f.sub("%columns", str(shape.lanes)), str(shape.size))
     few = lane_mask(f, shape.lanes, "%columns")
@@ -401,9 +418,9 @@ def _store_lines(shape: TileConfig) -> str:
 
 
 def _single(shape: TileConfig, rows: int) -> str:
-    """The function of a tile of one vector, of some places at a time: as many sums as of a panel.
+    """The text of the tile `single_R` of one vector, which computes several places at a time.
 
-    Each adds up in the order in which those of a whole panel do.
+    It keeps as many sums as a tile of a whole panel. Each sum adds in the same order as there.
     """
     words = "ptr left, i64 row, i64 plane, ptr right, i64 apart, i64 depth, ptr out, i64 line"
     f = Routine(f"single_{rows}", parameters(words + ", i64 sums_apart"), internal=True)
@@ -430,12 +447,14 @@ def _single(shape: TileConfig, rows: int) -> str:
 
 
 class SquareTiles(NamedTuple):
-    """Where the lines of each square of a panel or chunk go, and the tiles that they are.
+    """The tiles for the lines of the squares of a panel or chunk, and each square's place in them.
 
-    Of each group of neighbours there is a tile for each line. The first tiles are of what is no
-    square.
+    Each group of neighbouring squares has one tile for each line of a square. The first tiles take
+    the lanes that hold no square.
 
-    places: of squares, offsets in `tiles`     tile: bytes of one
+    places: the address of one offset in `tiles` for each square
+    tiles: the address of the tiles
+    tile: the bytes of one tile
     """
 
     places: str
@@ -446,7 +465,12 @@ class SquareTiles(NamedTuple):
     def of(
         f: Routine, shape: TileConfig, a: dict[str, str], most: int, group: int, side: int
     ) -> SquareTiles:
-        """For at most so many squares, in groups of up to `group`, that become `side` x `side`."""
+        """Write the allocation of the tiles, and the loop that fills in the places.
+
+        most: the most squares
+        group: the most neighbouring squares of a group
+        side: the side of the square that each square becomes
+        """
         places = f.let(f"alloca [{most + group} x i64], align 8")
         tile = FILTERS * shape.tile_row
         tiles = f.let(f"alloca [{(most + 1) * side * tile} x i8], align {LINE}")
@@ -466,7 +490,11 @@ class SquareTiles(NamedTuple):
     def vectors(
         self, f: Routine, shape: TileConfig, first: str, rows: str
     ) -> Iterator[tuple[str, str, str]]:
-        """(a vector of sums, places of its squares, row of the first tile), of these filters."""
+        """A loop over the vectors of sums of `rows` filters from `first` on.
+
+        Yields the addresses of a vector of sums, of its squares' places, and of its row in the
+        first tile.
+        """
         with f.loop("0", f.ceil_div("%count", shape.lanes)) as q, f.loop("0", rows) as i:
             here = f.add(f.mul(f.add(first, i), "%line"), f.mul(q, str(shape.bytes)))
             here = f.at("%sums", here)
@@ -475,7 +503,12 @@ class SquareTiles(NamedTuple):
 
 
 def join_columns(f: Routine, shape: TileConfig, here: str, first_line: int) -> list[list[str]]:
-    """The columns of two lines of squares, the even or the odd ones, from the sums at `here`."""
+    """Join the sums at `here` along columns, for two of the four lines of squares.
+
+    Returns six pairs of vectors, one pair for each column of sums.
+
+    first_line: 0 for the lines 0 and 2, 1 for the lines 1 and 3
+    """
     seen, way = WIDE.seen, (_join_even, _join_odd)[first_line]
     columns = []
     for k in range(seen):
@@ -486,7 +519,7 @@ def join_columns(f: Routine, shape: TileConfig, here: str, first_line: int) -> l
 
 
 def _join_whole(shape: TileConfig, names: list[str]) -> str:
-    """The function that makes the output of `count` squares of a panel, for all filters."""
+    """The text of `join_whole`: it makes the output of a panel's squares, for all filters."""
     f = Routine("join_whole", parameters(JOINED), internal=True)
     a = arguments(f, names, "out epilogue state")
     unit, side = shape.size, WIDE.side
@@ -498,7 +531,7 @@ def _join_whole(shape: TileConfig, names: list[str]) -> str:
     with f.loop("0", a["filters"], str(FILTERS)) as first:
         rows = f.minimum(f.sub(a["filters"], first), str(FILTERS))
         with room.vectors(f, shape, first, rows) as (here, squares, to):
-            # In 16 registers there is room for two lines of six sums.
+            # With 16 registers there is room for two lines of six sums.
             for first_line in (0, 1):
                 columns = join_columns(f, shape, here, first_line)
                 for part in (0, 1):

@@ -1,10 +1,11 @@
 """The gradient of a kernel of 3 x 3 by fewer multiplications: see `winograd.tiles_2x2`.
 
-It is the adjoint of the transformed convolution in its kernel: the gradient of the output is
-transformed as the sums were, squares are what the products add up, (filters, squares) times
-(squares, channels) in each of the 16 places, and the transform of the kernel is undone in the end.
+The gradient is the adjoint of the transformed convolution, as a function of its kernel. The
+gradient of the output is transformed by the adjoint of how sums are joined, and the image is
+transformed as in the convolution. In each of the 16 places, a product of (filters, squares) and
+(squares, channels) adds over squares. The adjoint of the kernel's transform comes last.
 
-    void winograd_weight(args)                  all images of `convolve_weight`
+    void winograd_weight(args)                  `convolve_weight`, for all images
     void spread_gradient(args, out, first, count, line, to, apart)
     void join_weight(args, sums, line, apart)
 """
@@ -45,12 +46,12 @@ from wend.compiler.llvm_ir.function import Routine
 __all__ = ["is_winograd_weight", "winograd_weight"]
 
 _TAPS = 9
-#: Squares from which on transforming pays if the weight is large.
+#: The least number of squares for which transforming pays if the weight is large.
 _SQUARES = 24
 
 
 def is_winograd_weight(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
-    """Whether the gradient is computed this way: an i1. a: words of `convolve_weight`."""
+    """Whether the gradient is computed by squares: an i1. a: the words of `convolve_weight`"""
     if not _has_lanes(shape):
         return "false"
     forward = f.is_("eq", a["dilation_width"], "1")
@@ -59,12 +60,12 @@ def is_winograd_weight(f: Routine, shape: TileConfig, dtype: str, a: dict[str, s
 
 
 def _has_lanes(shape: TileConfig) -> bool:
-    """Whether a vector has room for a row of taps and all of the other ones, or all but one."""
+    """Whether a vector has room for all nine taps, or for all but one."""
     return shape.size == 4 and shape.lanes >= _TAPS - 1
 
 
 def winograd_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function, and those that it calls."""
+    """The text of `winograd_weight`, and of the functions that it calls."""
     if not _has_lanes(shape):
         return Routine("winograd_weight", [("ptr", "args")], internal=True).text()
     f = Routine("winograd_weight", [("ptr", "args")], internal=True)
@@ -166,7 +167,7 @@ def _spread_gradient(shape: TileConfig, names: list[str]) -> str:
 
 
 def _spread_pair(f: Routine, shape: TileConfig, x: str, y: str) -> list[str]:
-    """Two neighbours -> x, x + y, x - y, -y: the adjoint of how sums are joined."""
+    """Transform two neighbours: x, x + y, x - y, -y. This is the adjoint of how sums are joined."""
     return [
         x,
         total(f, shape, x, y),
@@ -202,7 +203,15 @@ def _join_weight(shape: TileConfig, names: list[str]) -> str:
 def _store_all(
     f: Routine, shape: TileConfig, taps: list[str], to: str, channels: str, more: str
 ) -> None:
-    """Store the taps of some channels, or add them: a vector is one channel's."""
+    """Store the taps of some channels, or add them to the weight's gradient.
+
+    A vector has room for all taps of a channel.
+
+    taps: nine vectors, one for each tap, with a channel in each lane
+    to: the address of the first channel's taps
+    channels: the number of channels
+    more: the number of taps to add to those in memory: all of them, or 0
+    """
     lanes = shape.lanes
     taps = taps + ["zeroinitializer"] * (lanes - _TAPS)
     for k, x in enumerate(transposed(f, shape, taps)):
@@ -216,7 +225,7 @@ def _store_all(
 def _store_most(
     f: Routine, shape: TileConfig, taps: list[str], to: str, channels: str, more: str
 ) -> None:
-    """The same of vectors that have no room for the last tap, which goes alone."""
+    """Do as `_store_all`, where a vector has no room for the last tap: it is stored alone."""
     lanes, kind = shape.lanes, shape.element
     *most, last = taps
     one = lane_mask(f, lanes, f.minimum(more, "1"))
@@ -233,7 +242,7 @@ def _store_most(
 
 
 def _join_places(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Four sums -> three taps: x0 + (x1 + x2) / 2, (x1 - x2) / 2, (x1 + x2) / 2 + x3."""
+    """Make three taps of four sums: x0 + (x1 + x2) / 2, (x1 - x2) / 2, (x1 + x2) / 2 + x3."""
     half = f"<{', '.join([f'{shape.element} 0.5'] * shape.lanes)}>"
     middle = f.let(f"fmul {shape.vector} {total(f, shape, x[1], x[2])}, {half}")
     return [
