@@ -1,4 +1,6 @@
-"""Convolutions with few filters in a group (depthwise ones), vector by vector, without products.
+"""Convolutions with few filters in a group, such as depthwise ones: no matrix products.
+
+Vectors of neighbouring positions are added up tap by tap.
 
     void convolve_direct(args, image, weight, out, at0, at1)        for one image and group
     void weight_direct(args, input, out, weight)                    for one group
@@ -23,9 +25,9 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["convolve_direct", "is_small", "weight_direct"]
 
-# With more of them in a group, matrix products are quicker.
+# The most filters and channels of a group: with more, matrix products are quicker.
 _FILTERS, _CHANNELS = 3, 4
-# Sums of a gradient that take turns, so that none waits for the one before.
+# The sums of a gradient, which take turns so that no addition waits for the one before.
 _TURNS = 4
 
 
@@ -41,7 +43,7 @@ def _bytes(f: Routine, a: dict[str, str], names: str, size: int) -> None:
 
 
 def _first(f: Routine, away: str, step: str) -> str:
-    """How many steps lead from `away` to 0 or beyond; 0 if it is there already."""
+    """The number of steps from `away` to 0 or beyond; 0 if `away` is not below 0."""
     missing = f.select(f.is_("slt", away, "0"), f.sub("0", away), "0")
     return f.div(f.add(missing, f.sub(step, "1")), step)
 
@@ -52,7 +54,7 @@ def _fused(f: Routine, shape: TileConfig, x: str, y: str, z: str) -> str:
 
 
 class _TapRow:
-    """Elements of one row of the image that neighbouring positions see through one tap."""
+    """Loads the elements of an image's row that one tap meets for neighbouring positions."""
 
     def __init__(self, f: Routine, source: ElementReader, a: dict[str, str]) -> None:
         self.f, self.source = f, source
@@ -64,7 +66,11 @@ class _TapRow:
         self.columns = f.let(f"mul {self.kind} {counted(source.shape.lanes)}, {steps}")
 
     def load(self, pointer: str, iw: str, mask: str) -> str:
-        """Positions in a mask, the first of which sees column iw, at the address; 0 outside."""
+        """Load one element for each position in a mask, and 0 outside the image.
+
+        pointer: the address of the first position's element
+        iw: the column of the image of the first position's element
+        """
         f = self.f
         first = spread_integer(f, self.source.shape.lanes, iw)
         columns = f.let(f"add {self.kind} {self.columns}, {first}")
@@ -85,7 +91,7 @@ class _TapRow:
 
 
 def convolve_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function for one image and group."""
+    """The text of `convolve_direct`, for one image and one group."""
     pointers = ("args", "image", "weight", "out")
     parameters = [*(("ptr", word) for word in pointers), ("i64", "at0"), ("i64", "at1")]
     f = Routine("convolve_direct", parameters, internal=True)
@@ -124,7 +130,7 @@ def convolve_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
 
 
 def _add(f: Routine, shape: TileConfig, sums: str, to: str, mask: str, added: str) -> None:
-    """Store sums, on top of what is there if `added`."""
+    """Store sums, or add them to those in memory if `added`."""
     none = f"<{shape.lanes} x i1> zeroinitializer"
     wanted = f.let(f"select i1 {added}, <{shape.lanes} x i1> {mask}, {none}")
     old = masked_load(f, shape, to, wanted)
@@ -143,7 +149,7 @@ def _sums(
     ow: str,
     mask: str,
 ) -> str:
-    """A vector of sums over channels and taps."""
+    """Return a vector of sums over channels and taps, one lane for each position."""
     ih = f.sub(f.mul(oh, a["stride_height"]), a["pad_height"])
     iw = f.sub(f.mul(ow, a["stride_width"]), a["pad_width"])
     first = _first(f, ih, a["dilation_height"])
@@ -172,7 +178,7 @@ def _sums(
 
 
 def weight_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function for one group: a dot product for each filter, channel and tap."""
+    """The text of `weight_direct`, for one group: one dot product per filter, channel and tap."""
     parameters = [("ptr", word) for word in ("args", "input", "out", "weight")]
     f = Routine("weight_direct", parameters, internal=True)
     a = arguments(f, names, "")
@@ -216,7 +222,7 @@ def _dot(
     kh: str,
     kw: str,
 ) -> str:
-    """The gradient of one element of the weight, as a vector to be summed up."""
+    """Return the gradient of one element of the weight, as a vector whose lanes are to be added."""
     ih = f.sub(f.mul(kh, a["dilation_height"]), a["pad_height"])
     iw = f.sub(f.mul(kw, a["dilation_width"]), a["pad_width"])
     first = _first(f, ih, a["stride_height"])

@@ -1,22 +1,22 @@
 """Convolutions of images, for any sizes, strides, dilations, paddings and groups.
 
-There is one function for each of the three that `wend.ops.conv` derives from one sum; `core(name,
-dtype)` is a module with it, compiled once per processor:
+There is one function for each of the three ops that `wend.ops.conv` derives from one sum. The call
+`core(name, dtype)` returns a library with one of them, compiled once per processor:
 
     void convolve(ptr args)             out from input and weight
     void convolve_input(ptr args)       input from out and weight: its gradient, or transposed
     void convolve_weight(ptr args)      weight from input and out: its gradient
 
-`args` is a block of 64-bit words, one per name in CONVOLVE, CONVOLVE_INPUT or CONVOLVE_WEIGHT, in
-that order. Strides count elements. What is computed has the accumulators' type (see
-`matmul.matmul`), what is read has the dtype.
+`args` is an argument block: 64-bit words, one per name in CONVOLVE, CONVOLVE_INPUT or
+CONVOLVE_WEIGHT, in that order. Strides count elements. The result has the accumulators' type (see
+`matmul.matmul`), and the operands have the dtype.
 
 ALL THREE
     input weight out        pointers: (N, C, H, W), (F, C/groups, KH, KW), (N, F, OH, OW)
     images groups channels filters      N, groups, C / groups, F / groups
     input_height input_width out_height out_width kernel_height kernel_width
     stride_height stride_width dilation_height dilation_width
-    pad_height pad_width    in front, below 0 to crop; what is behind follows from the extents
+    pad_height pad_width    padding in front, below 0 to crop; the rest follows from the extents
     input_image input_channel input_row input_column    strides
     weight_filter           stride; the rest of the weight is dense
     out_image out_channel   strides
@@ -26,26 +26,27 @@ CONVOLVE    The rows and columns of `out` are dense; the strides of `input` may 
     first_column last_column    the positions (oh * OW + ow) to compute; all: 0, OH * OW
     accumulate epilogue state   as in `matmul.matmul`
     bundle                      `bundle_sums(filters, dtype)` of memory for this call
-    origin                      what an epilogue is told of the first image
-    batch                       images of all parts
+    origin                      the number of the first image, as an epilogue is told
+    batch                       the number of images, in all parts of the convolution
     workspace                   `workspace_sums(...)` times as large as the weight
     spread                      `spread_sums(...)` of memory for this call, aligned to 64 bytes
-    turned                      1 if `turn_weight(args)` has filled the workspace, else 0; or FIRST,
-                                LATER: other calls have the same workspace and weight, and the
-                                words in front of it, in FRONT bytes, tell whether it is filled
-    first_filter last_filter    for which `turn_weight` does so; all: 0, filters
+    turned                      1 if `turn_weight(args)` has filled the workspace, else 0; or FIRST
+                                or LATER if other calls share the workspace and the weight: words
+                                in the FRONT bytes before the workspace tell whether it is filled
+    first_filter last_filter    the filters that `turn_weight` transforms; all: 0, filters
     shared                      1 if other convolutions of a plan have the same weight, else 0
     pool                    0, or the words of a pooling of the result: see `winograd.pool`
 
-An epilogue gets tiles of (filters of the group, positions); batch0 is the image, batch1 the group.
+An epilogue gets tiles of (filters of the group, positions). Its batch0 is the image, and its batch1
+is the group.
 
 CONVOLVE_INPUT      The rows and columns of `input` are dense; the strides of `out` may be any.
-    out_row out_column      its other strides
+    out_row out_column      the other strides of `out`
     workspace               twice as large as the weight
     partial                 `partial_sums(...)` of memory for this call; not read with steps of 1
     bundle                  `bundle_sums(channels, dtype)` of memory for this call
     turned                  1 if `turn_weight(args)` has filled the workspace, else 0
-    first_filter last_filter    of each group, for which `turn_weight` does so; all: 0, filters
+    first_filter last_filter    the filters of each group that `turn_weight` turns; all: 0, filters
     batch spread                as above
 
 CONVOLVE_WEIGHT     The rows and columns of `out` are dense; the strides of `input` may be any.
@@ -53,9 +54,9 @@ CONVOLVE_WEIGHT     The rows and columns of `out` are dense; the strides of `inp
     workspace               `weight_workspace(...)` bytes, aligned to 64 bytes
     spread                  as above
 
-With one dim, H = KH = 1. `convolve` is the product of the weight, (F, C * KH * KW), and the patches
-of an image, whose panels are packed block by block; or what `winograd.tiles_2x2` makes of it, or
-`conv.padded_image`.
+With one dim, H = KH = 1. By default `convolve` is a matrix product by im2col: the weight,
+(F, C * KH * KW), times the patches of an image, whose panels are packed block by block. Some
+convolutions are computed by `conv.winograd`, `conv.padded_image` or `conv.depthwise` instead.
 """
 
 from __future__ import annotations
@@ -160,8 +161,8 @@ WORDS = {
     "convolve_input": CONVOLVE_INPUT,
     "convolve_weight": CONVOLVE_WEIGHT,
 }
-#: Of `add_parts`, which comes with `convolve_weight`: out = the sum of `copies` arrays of `count`
-#: elements that lie one behind the other from `parts` on.
+#: The words of `add_parts`, a function in the library of `convolve_weight`. `add_parts` writes to
+#: `out` the sum of `copies` arrays of `count` elements, one behind another from `parts` on.
 ADD_PARTS = "out parts count copies".split()
 
 
@@ -170,10 +171,14 @@ def _of(dtype: str, target: Target | None) -> TileConfig:
 
 
 def weight_workspace(channels: Any, filters: Any, taps: Any, area: Any, dtype: str) -> Any:
-    """Bytes that `convolve_weight` needs besides, from numbers or whatever adds and multiplies.
+    """The bytes of the workspace of `convolve_weight`.
 
-    channels, filters: of a group     taps: KH * KW     area: of what the kernel touches of the
-    image and its padding, (OH - 1) * stride + (KH - 1) * dilation + 1 high, and as wide
+    The arguments are numbers, or objects that add and multiply.
+
+    channels, filters: the channels and the filters of a group
+    taps: KH * KW
+    area: the pixels that the kernel touches, with the padding: (OH - 1) * stride + (KH - 1) *
+        dilation + 1 rows, times the same number for the width
     """
     shape = _of(dtype, None)
     rows = channels * taps + shape.rows
@@ -182,29 +187,37 @@ def weight_workspace(channels: Any, filters: Any, taps: Any, area: Any, dtype: s
 
 
 def partial_sums(channels: Any, positions: Any) -> Any:
-    """Sums that `convolve_input` keeps until all of the depth has been added: how many.
+    """The number of sums that `convolve_input` keeps until all of the depth has been added.
 
-    channels: of all groups     positions: of the largest phase, ceil(H / stride_height) *
-    ceil(W / stride_width). They are of one image's phase: in `input` they would hit the others.
+    The sums are of one phase of one image. In `input` these partial sums would overwrite the
+    results of other phases.
+
+    channels: the channels of all groups
+    positions: the positions of the largest phase, ceil(H / stride_height) *
+        ceil(W / stride_width)
     """
     return channels * positions
 
 
 def bundle_columns(dtype: str) -> int:
-    """Positions of several images that are one product, at most."""
+    """The most positions of several images that are one matrix product."""
     return most_columns(_of(dtype, None))
 
 
 def bundle_sums(rows: Any, dtype: str) -> Any:
-    """Sums that are kept of several images until all of the depth has been added: how many.
+    """The number of sums kept for a bundle of images until all of the depth has been added.
 
-    rows: filters in a group of what is computed; its channels for the gradient of the input
+    rows: the filters of a group; for the gradient of the input, the channels of a group
     """
     return rows * bundle_columns(dtype)
 
 
 def spread_sums(name: str, channels: Any, filters: Any, taps: Any, dtype: str) -> Any:
-    """Sums that a convolution works in: how many. channels, filters: of a group; taps: KH * KW"""
+    """The number of sums in the memory `spread` of a convolution.
+
+    channels, filters: the channels and the filters of a group
+    taps: KH * KW
+    """
     shape = _of(dtype, None)
     sums = (channels + filters) * spread_words(shape)
     if not (name == "convolve" and has_wide(shape, dtype)):
@@ -213,9 +226,10 @@ def spread_sums(name: str, channels: Any, filters: Any, taps: Any, dtype: str) -
 
 
 def workspace_sums(name: str, dtype: str, shared: bool = False) -> int:
-    """Elements of the workspace of `convolve` or its gradient to the input, for one of a weight.
+    """The elements of the workspace of `convolve` or `convolve_input`, per element of the weight.
 
-    shared: among calls with images of unlike sizes, whose kernels may be transformed in both ways
+    shared: whether calls with images of different sizes share the workspace; it then has room for
+        the kernels of both kinds of squares
     """
     if name == "convolve" and has_wide(_of(dtype, None), dtype):
         return 6 if shared else 4
@@ -223,30 +237,30 @@ def workspace_sums(name: str, dtype: str, shared: bool = False) -> int:
 
 
 def keeps_turned(dtype: str) -> bool:
-    """Whether `convolve` may be told that several calls share a workspace."""
+    """Whether several calls of `convolve` may share a workspace, with `turned` FIRST or LATER."""
     shape = _of(dtype, None)
     return has_wide(shape, dtype) or (has_tiles(shape, dtype) and is_padded(shape))
 
 
 def pools(dtype: str) -> bool:
-    """Whether `convolve` may be told of a pooling of its result."""
+    """Whether `convolve` is able to pool its result, see `winograd.pool`."""
     return has_wide(_of(dtype, None), dtype)
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
-    """Bytes that a convolution needs to work in, whatever the sizes."""
+    """The bytes of the memory `scratch` of a convolution, for any sizes."""
     return scratch_size(_of(dtype, target))
 
 
 @cache
 def core(name: str, dtype: str) -> Library:
-    """A library with one of the functions, for this processor; compiles it when first asked."""
+    """Return the library of the function `name`, for this processor. The first call compiles it."""
     return compile_module(core_text(name, dtype), [name])
 
 
 @cache
 def core_text(name: str, dtype: str, target: Target | None = None) -> str:
-    """The module with one of the functions, as text."""
+    """Return the text of the LLVM module with the function `name`."""
     shape = _of(dtype, target)
     if name == "convolve_weight":
         texts = [
@@ -262,7 +276,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         ]
         return "\n".join(texts)
     wide = name == "convolve" and has_wide(shape, dtype)
-    words = CONVOLVE if wide else CONVOLVE[: CONVOLVE.index("shared")]  # only that is told more
+    words = CONVOLVE if wide else CONVOLVE[: CONVOLVE.index("shared")]  # only `wide` reads more
     texts = [
         tiles(shape),
         pack_right(shape, dtype),
@@ -310,7 +324,7 @@ def _add_parts(shape: TileConfig) -> str:
 
 
 def _turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """What comes before the parts of a convolution."""
+    """The text of `turn_weight`: it transforms kernels before the parts of a convolution run."""
     f = Routine("turn_weight", [("ptr", "args")])
     a = arguments(f, names, "")
     if has_wide(shape, dtype):
@@ -419,7 +433,7 @@ def _convolve(shape: TileConfig, dtype: str, names: list[str], wide: bool) -> st
 
 
 def _stands(f: Routine, a: dict[str, str], taps: str, size: str) -> str:
-    """Whether the image, as it stands, is the matrix of patches: one tap, no step, dense."""
+    """Whether the image itself is the matrix of patches: one tap, stride 1, no padding, dense."""
     found = f.is_("eq", taps, "1")
     equal = [
         (a["stride_height"], "1"),
@@ -445,9 +459,10 @@ def _patches(
     positions: str,
     apart: str,
 ) -> PanelAddresses:
-    """The panels of a block: of the image itself where it can be, else patches packed now.
+    """Return the panels of a block: from the image itself where `stands`, else packed patches.
 
-    positions: of one image     apart: bytes to the next one
+    positions: the positions of one image
+    apart: the bytes from image to image
     """
     found = operands.panels(block, stands)
     bytes_ = f.mul(block.depth, str(shape.size))

@@ -1,14 +1,15 @@
-"""Packing the patches of an image as the right operand of a matrix product.
+"""Packing the patches of an image as the right operand of a matrix product (im2col).
 
     void pack_patches(args, image, first, columns, width, start, depth, panel)
 
-One panel: `columns` positions of the output from `first` on, in rows of `width` elements, one for
-each step of depth from `start` on. Step c * taps + tap is channel c of the image at that tap of
-the kernel, or 0 where the kernel stands over the padding. No matrix of all patches is ever made.
+A call packs one panel: `columns` positions of the output from `first` on. The panel has one row of
+`width` elements for each step of depth from `start` on. Step c * taps + tap is channel c of the
+image at that tap of the kernel, or 0 where the kernel stands over the padding. The matrix of all
+patches is never made as a whole.
 
-All channels are packed alike. So the moves of one channel, each a vector of a tap, are first
-written down in a table, with the lanes to be loaded and stored; then they are made for each
-channel, so that a channel's rows stay in the cache for all taps.
+All channels are packed alike. So the moves of one channel are written to a table first. A move is
+one vector of a tap, with the lanes to load and to store. Then the moves are made for each channel,
+so that a channel's rows stay in the cache for all taps.
 
 The geometry is read from the argument block `args`, see `conv.forward`.
 """
@@ -30,12 +31,12 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["pack_patches"]
 
-# Entries of the table.
+# The entries of the table of moves.
 _MOVES = 512
 
 
 def pack_patches(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function that packs a panel of patches."""
+    """The text of `pack_patches`, which packs a panel of patches."""
     words = "first columns width start depth".split()
     parameters = [("ptr", "args"), ("ptr", "image"), *(("i64", word) for word in words)]
     f = Routine("pack_patches", [*parameters, ("ptr", "panel")], internal=True)
@@ -56,7 +57,7 @@ def pack_patches(shape: TileConfig, dtype: str, names: list[str]) -> str:
 
 
 class _Packing:
-    """The parts of the function."""
+    """The parts of the function `pack_patches`."""
 
     def __init__(
         self, f: Routine, shape: TileConfig, source: ElementReader, a: dict[str, str]
@@ -64,7 +65,7 @@ class _Packing:
         self.f, self.shape, self.source, self.a = f, shape, source, a
         for name in ("input_image", "input_channel", "input_row", "input_column"):
             a[name] = f.mul(a[name], str(source.size))
-        # Of an entry: two places and three masks, as bits or, where these cost much, as vectors.
+        # An entry is two offsets and three masks. Masks are bits, or vectors where bits are slow.
         self.mask = 8 if shape.masks else shape.bytes
         self.move = 16 + 3 * self.mask
         self.row_bytes = f.mul("%width", str(shape.size))
@@ -83,7 +84,7 @@ class _Packing:
             (double, self._double),
             (other, self._gathered),
         )
-        # The position that each element of a vector is for, and how far it is in the image.
+        # The position of each element of a vector, and its distance in the image, in columns.
         lanes = shape.lanes
         halved = ", ".join(f"i32 {i // 2}" for i in range(lanes))
         kind = self.kind
@@ -98,7 +99,7 @@ class _Packing:
         self.wanted = f.let(f"select i1 {double}, {kind} <{even}>, {kind} <{every}>")
 
     def in_one_go(self, table: str, starts: str) -> None:
-        """Write down the moves of all taps, then make them for one channel after the other."""
+        """Write down the moves of all taps, then make these moves for one channel after another."""
         f = self.f
         with f.turns("0", self.taps) as tap:
             number = tap.carry("i64", "0")
@@ -121,10 +122,10 @@ class _Packing:
             self._make(table, moves[0], moves[1], plane, panel)
 
     def _fetch_later(self, plane: str) -> None:
-        """Begin to fetch the lines of a channel that the panel in this place reads next.
+        """Prefetch the lines of a channel that a panel in this place of the next chunk reads.
 
-        They are the ones below what the kernel covers now, in the end the first ones of the next
-        image. A few short pieces of each channel are no pattern that a processor foresees.
+        These lines are below the lines that the kernel covers now, or are the first lines of the
+        next image. A processor does not foresee a few short pieces of each channel.
         """
         f, a = self.f, self.a
         line = f.mul(a["stride_height"], a["input_row"])
@@ -144,7 +145,7 @@ class _Packing:
             fetch(f, f.at(plane, f.add(start, at)), level=2)
 
     def tap_by_tap(self, table: str) -> None:
-        """The same with a small table, written down for each tap: for huge kernels."""
+        """Do as `in_one_go` with a small table, which is written for each tap: for huge kernels."""
         f = self.f
         with f.loop("0", self.taps) as tap:
             moves = self._write_down(tap, table)
@@ -156,13 +157,16 @@ class _Packing:
                 self._make(table, "0", moves, plane, f.at("%panel", f.mul(line, self.row_bytes)))
 
     def _channels_to(self, step: str) -> str:
-        """How many channels begin before a step of depth."""
+        """The number of channels whose first step is before a step of depth."""
         f = self.f
         step = f.select(f.is_("sgt", step, "0"), step, "0")
         return f.div(f.add(step, f.sub(self.taps, "1")), self.taps)
 
     def _write_down(self, tap: str, table: str) -> str:
-        """The moves of one tap, relative to the channel and its row of the panel; their number."""
+        """Write the moves of one tap to the table. Returns the number of moves.
+
+        Offsets are relative to a channel of the image, and to the channel's first row in the panel.
+        """
         f, a = self.f, self.a
         kh = f.div(tap, a["kernel_width"])
         kw = f.sub(tap, f.mul(kh, a["kernel_width"]))
@@ -189,7 +193,7 @@ class _Packing:
             f.store("i64", to, f.at(move, 8), 8)
             inside = f.is_("ult", ih, a["input_height"])
             stored = count
-            if not self.shape.masks:  # What follows in the row is stored later.
+            if not self.shape.masks:  # Whole vectors are stored; later moves overwrite the excess.
                 room = f.sub("%columns", run.index)
                 lanes = str(self.shape.lanes)
                 stored = f.select(f.is_("sge", room, lanes), lanes, count)
@@ -197,7 +201,7 @@ class _Packing:
         return number
 
     def _masks(self, move: str, iw: str, counts: tuple[str, str], inside: str) -> None:
-        """The lanes to load, of one vector or of two, and those to store."""
+        """Write the three masks of a move: lanes to load of two vectors, and lanes to store."""
         f, lanes = self.f, self.shape.lanes
         count, stored = counts
         kind = f"<{lanes} x i1>"
@@ -231,7 +235,7 @@ class _Packing:
         return f.let(f"bitcast i{lanes} {bits} to <{lanes} x i1>")
 
     def _make(self, table: str, first: str, last: str, plane: str, panel: str) -> None:
-        """Make some of the moves for one channel."""
+        """Make the moves `first` to `last` - 1 of the table for one channel."""
         f = self.f
         for condition, load in self.ways:
             with f.when(condition), f.loop(first, last) as i:

@@ -1,9 +1,9 @@
-"""Several small images as one matrix product: their positions are its columns, side by side.
+"""Several small images as one matrix product, a bundle: its columns are all images' positions.
 
 One image of few positions would fill vectors and tiles badly, and a large weight would be read
-again for each. Column c is position c % positions of image c // positions. The sums of a part of
-the depth are kept apart, as (filters, columns), and finished tiles are shared out among the images
-that they are of.
+again for each image. Column c is position c % positions of image c // positions. The sums of a part
+of the depth are kept in memory of their own, as (filters, columns). A finished tile is shared out
+among the images that its columns belong to.
 """
 
 from __future__ import annotations
@@ -22,17 +22,21 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["COLUMNS", "bundled", "most_columns", "pieces", "share_state", "share_tile"]
 
-#: Panels of columns in a chunk of patches: they are read again for each tile of filters.
+#: The panels of columns in a chunk of patches, which are read again for each tile of filters.
 COLUMNS = 4
 
 
 def most_columns(shape: TileConfig) -> int:
-    """Columns in a bundle: a chunk, with the vector that it takes rather than leave it alone."""
+    """The most columns in a bundle: a chunk, and the single last vector that a chunk may take."""
     return COLUMNS * shape.panel + shape.lanes
 
 
 def bundled(f: Routine, shape: TileConfig, positions: str, images: str, wanted: str) -> str:
-    """How many images are one product: as many as fit, about the same number in each; or 1."""
+    """The number of images in a bundle, about the same for all bundles: as many as fit, or 1.
+
+    positions: the positions of one image
+    wanted: an i1, whether to bundle at all
+    """
     some = f.select(f.is_("eq", positions, "0"), "1", positions)
     fit = f.div(str(most_columns(shape)), some)
     fit = f.select(f.both(wanted, f.is_("sgt", fit, "1")), fit, "1")
@@ -45,7 +49,11 @@ def bundled(f: Routine, shape: TileConfig, positions: str, images: str, wanted: 
 def pieces(
     f: Routine, positions: str, column: str, columns: str
 ) -> Iterator[tuple[str, str, str, str]]:
-    """A loop over the images that some columns are of: image, position, columns before, columns."""
+    """A loop over the images that the columns from `column` on belong to.
+
+    Yields an image, the position of its first column, the number of columns before, and the number
+    of the image's columns.
+    """
     first = f.div(column, positions)
     side = f.sub(column, f.mul(first, positions))
     with f.turns("0", columns) as loop:
@@ -58,16 +66,17 @@ def pieces(
 
 
 def share_state(f: Routine, place: str, words: list[tuple[str, str]]) -> None:
-    """Write down what `share_tile` needs: (type, value) of its state's words, in their order."""
+    """Write the state of `share_tile` at `place`. words: (type, value) of each word, in order"""
     for i, (kind, value) in enumerate(words):
         f.store(kind, value, f.at(place, 8 * i), 8)
 
 
 def share_tile(shape: TileConfig) -> str:
-    """The epilogue of a bundle: shares a tile out among images.
+    """The text of `share_tile`, the epilogue of a bundle: it shares a tile out among images.
 
-    Its state: epilogue and state of the images, or null and anything; positions; where the sums of
-    the first image go without an epilogue, and the bytes to the next image and the next row.
+    The words of its state are, in order: the images' epilogue, or null; that epilogue's state; the
+    positions of an image; the address of the first image's output, used without an epilogue; the
+    bytes to the next image; and the bytes to the next row.
     """
     f = Routine("share_tile", EPILOGUE, internal=True)
     kinds = ("ptr", "ptr", "i64", "ptr", "i64", "i64")

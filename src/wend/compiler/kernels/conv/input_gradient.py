@@ -1,11 +1,11 @@
 """The gradient of a convolution's input: convolutions of the output's gradient, one per phase.
 
 With steps of `stride` between windows, the positions of the input fall into stride_height *
-stride_width phases. Those of one phase meet the same taps of the kernel, and these taps, in reverse
-order, are a kernel of their own, which steps by 1 over the gradient. Nothing is multiplied by the
-zeros that a gradient spread out would have. These kernels lie in the workspace, one phase after the
-other, each as (groups, channels, filters, taps). Where a phase meets all taps they keep their
-order, so that they can be moved in vectors, and steps between taps are below 0 instead.
+stride_width phases. All positions of a phase meet the same taps of the kernel. These taps, in
+reverse order, are a kernel of their own, which steps by 1 over the gradient. No multiplications are
+spent on the zeros of a spread-out gradient. The phases' kernels lie in the workspace one after
+another, each as (groups, channels, filters, taps). Where a phase meets all taps, the taps keep
+their order, so that whole vectors of taps are moved. The dilation is then negative instead.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["convolve_input", "scatter_phase", "turn_weight"]
 
-#: Filters whose taps are turned together: they lie side by side afterwards.
+#: The filters whose taps are written together, because they lie side by side afterwards.
 _FILTERS = 16
 
 
 class _Phase(Record):
-    """One dim of one phase: taps last, last - step, ...: `count`; the rest as a convolution has it.
+    """One dim of one phase, whose taps are last, last - step, ... and so on.
 
-    positions: of the input in this phase     pad, dilation: of the kernel made of these taps
+    last, step: the last tap of the phase, and the step between taps
+    count: the number of taps
+    positions: the positions of the input in this phase
+    pad, dilation: the padding and the dilation of the kernel made of these taps
     """
 
     last: str
@@ -48,7 +51,10 @@ class _Phase(Record):
 
 
 def convolve_input(shape: TileConfig, dtype: str, names: list[str], inner: list[str]) -> str:
-    """The function, see `conv.forward`. inner: the words of `convolve`, which it calls."""
+    """The text of `convolve_input`, see `conv.forward`. It calls `convolve`.
+
+    names, inner: the words of `convolve_input`, and the words of `convolve`
+    """
     f = Routine("convolve_input", [("ptr", "args")])
     pointers = "input out weight workspace partial bundle scratch spread"
     a = arguments(f, names, pointers)
@@ -65,7 +71,7 @@ def convolve_input(shape: TileConfig, dtype: str, names: list[str], inner: list[
         positions = f.mul(high.positions, wide.positions)
         whole = f.both(ordered, _is_whole(f, a, high, wide))
         high, wide = _in_order(f, whole, high), _in_order(f, whole, wide)
-        # Sums over a part of the depth must not lie where another phase's results are.
+        # Partial sums over the depth must not overwrite the results of another phase.
         sums = f.select(single, a["input"], a["partial"], "ptr")
         words = {
             "input": _integer(f, a["out"]),
@@ -156,7 +162,10 @@ def _phase(f: Routine, a: dict[str, str], dim: str, phase: str) -> _Phase:
 def _phases(
     f: Routine, dtype: str, a: dict[str, str]
 ) -> Iterator[tuple[str, str, _Phase, _Phase, str]]:
-    """A loop over phases: down and across, what each dim of it is, and where its kernel lies."""
+    """A loop over phases.
+
+    Yields a phase's first row and column of the input, its two dims, and the address of its kernel.
+    """
     size = SOURCES[dtype][1]
     whole = f.mul(f.mul(a["groups"], a["filters"]), f.mul(a["channels"], str(size)))
     place = f.let("alloca ptr, align 8")
@@ -170,10 +179,10 @@ def _phases(
 
 
 def _ordered(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
-    """Whether kernels that have all taps keep them in order: an i1."""
+    """Whether kernels of phases with all taps keep the taps' order: an i1."""
     if SOURCES[dtype][0] != shape.element:
         return "false"
-    # Vector by vector, `conv.depthwise` takes steps forward only.
+    # `conv.depthwise` takes positive dilations only.
     turned = {"filters": a["channels"], "channels": a["filters"]}
     return f.let(f"xor i1 {is_small(f, turned)}, true")
 
@@ -185,7 +194,7 @@ def _is_whole(f: Routine, a: dict[str, str], high: _Phase, wide: _Phase) -> str:
 
 
 def _in_order(f: Routine, whole: str, phase: _Phase) -> _Phase:
-    """One dim of a phase whose taps are in the kernel's own order, if `whole`."""
+    """Return one dim of a phase, with the taps in the kernel's own order if `whole`."""
     reach = f.mul(f.sub(phase.count, "1"), phase.dilation)
     pad = f.sub(phase.pad, f.select(whole, reach, "0"))
     back = f.sub("0", phase.dilation)
@@ -194,7 +203,10 @@ def _in_order(f: Routine, whole: str, phase: _Phase) -> _Phase:
 
 
 def turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function that writes the phases' kernels, of filters first_filter ... last_filter - 1."""
+    """The text of `turn_weight`: it writes the phases' kernels.
+
+    The kernels are of the filters first_filter ... last_filter - 1 of each group.
+    """
     f = Routine("turn_weight", [("ptr", "args")])
     a = arguments(f, names, "input out weight workspace partial bundle scratch")
     unit = str(SOURCES[dtype][1])
@@ -227,7 +239,7 @@ def turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
 
 
 def _is_winograd(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
-    """Whether `convolve` will transform what it gets: an i1."""
+    """Whether `convolve` will compute the gradient by `winograd`: an i1."""
     words = dict(a)
     words |= {
         "channels": a["filters"],
@@ -240,7 +252,10 @@ def _is_winograd(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -
 
 
 def _spread(f: Routine, shape: TileConfig, a: dict[str, str]) -> None:
-    """Fill the workspace as `winograd` wants it: (channels, filters), the taps in reverse."""
+    """Fill the workspace with transformed kernels for `winograd`.
+
+    The kernels are (channels, filters), of the taps in reverse order.
+    """
     unit = shape.size
     row, line = f.mul(a["weight_filter"], str(unit)), f.mul(a["filters"], str(unit))
     with f.loop(a["first_filter"], a["last_filter"], str(_FILTERS)) as first:
@@ -254,7 +269,7 @@ def _spread(f: Routine, shape: TileConfig, a: dict[str, str]) -> None:
 
 
 class _Moved(Record):
-    """Taps of some filters: where they are and go, and the bytes from filter to filter."""
+    """The taps of some filters: addresses to read and to write, and bytes from filter to filter."""
 
     source: str
     source_apart: str
@@ -277,7 +292,7 @@ def _move(f: Routine, shape: TileConfig, moved: _Moved, taps: str) -> None:
 def _pick(
     f: Routine, dtype: str, a: dict[str, str], moved: _Moved, high: _Phase, wide: _Phase
 ) -> None:
-    """Write the taps of a phase, in reverse order, each of all filters."""
+    """Write the taps of a phase in reverse order, each tap for all filters."""
     element, size = SOURCES[dtype]
     with f.loop("0", high.count) as i, f.loop("0", wide.count) as j:
         kh = f.sub(high.last, f.mul(i, high.step))
@@ -291,7 +306,12 @@ def _pick(
 
 
 def scatter_phase(shape: TileConfig) -> str:
-    """An epilogue that puts a tile where the positions of a phase lie in the input's gradient."""
+    """The text of `scatter_phase`, an epilogue that scatters a phase's tile in the gradient.
+
+    The words of its state are, in order: the address of the phase's first position in the gradient;
+    the bytes to the next image, group, channel, row of the phase and position; and the positions in
+    a row of the phase.
+    """
     f = Routine("scatter_phase", EPILOGUE, internal=True)
     f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
     base = f.load("ptr", "%state", 8)

@@ -1,4 +1,4 @@
-"""Convolutions as steps of a plan: the three ops of `ops.conv`, and the words of their kernels."""
+"""Lowering of the three ops of `ops.conv` to steps of a plan, and the words of their kernels."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from wend.ops.conv import Convolution
 
 __all__ = ["ROLES", "by_one_weight", "convolution", "lower_convolution", "tell_shared"]
 
-# Which of (input, weight, out) each op is given, in its order, and which one it makes.
+# The roles of each op's two operands, in order, and the role of its result.
 ROLES = {
     "convolve": ("input", "weight", "out"),
     "convolve_input": ("out", "weight", "input"),
     "convolve_weight": ("input", "out", "weight"),
 }
 
-#: Words by which a convolution is told of its weight, but for the groups: a number of each call's
-#: own, and what is turned is of one group.
+#: The words that describe a convolution's weight. The groups are left out: their number is a value
+#: of each call's own, and transformed weights always have one group.
 _OF_A_WEIGHT = (
     "weight weight_filter channels kernel_height kernel_width dilation_height dilation_width"
 ).split()
 
-#: What else is called of a module.
+#: The other functions of a module that a plan calls.
 HELPERS = {
     "convolve": ["turn_weight"],
     "convolve_input": ["turn_weight"],
@@ -50,7 +50,10 @@ HELPERS = {
 
 @lowers(Convolution)
 def lower_convolution(low: Any, node: Node) -> bool:
-    """Add a convolution of one or two dims in float32 or float64; else False."""
+    """Lower a convolution of one or two dims in float32 or float64.
+
+    Returns whether the node was lowered: False for other ranks and dtypes.
+    """
     f: Function = low.function
     out = node.outputs[0]
     rank = len(f.shape(out))
@@ -62,7 +65,7 @@ def lower_convolution(low: Any, node: Node) -> bool:
     for k, role in enumerate(ROLES[node.prim.name][:2]):
         value = f.resolve(inputs[k])
         layout, shape = f.layout(value), f.shape(value)
-        # The gradient's rows are dense; so is all of a weight but for the step between filters.
+        # The kernels need dense rows of a gradient, and a weight that is dense within a filter.
         free = {"weight": 1, "out": 2 if node.prim.name == "convolve_weight" else rank}.get(role)
         if free is not None and not is_dense(shape[free:], layout.strides[free:]):
             inputs[k] = low.copy(value)
@@ -74,7 +77,7 @@ def lower_convolution(low: Any, node: Node) -> bool:
 
 
 def convolution(f: Function, op: Op) -> Kernel:
-    """The kernel of a convolution."""
+    """Return the kernel of a convolution, with its words and slots."""
     node = op.node
     name = node.prim.name
     dtype = f.dtypes[op.out]
@@ -116,7 +119,10 @@ def convolution(f: Function, op: Op) -> Kernel:
 
 
 def by_one_weight(kernels: Mapping[int, Kernel]) -> list[list[int]]:
-    """Which convolutions have one weight, that may be turned for all of them: several at a time."""
+    """Group convolutions whose weight is the same and may be transformed once for all of them.
+
+    Returns a list of numbers of kernels for each such weight, each of two or more numbers.
+    """
     found: dict[Any, list[int]] = {}
     for k, kernel in kernels.items():
         if kernel.name == "convolve" and forward.keeps_turned(kernel.source):
@@ -126,10 +132,11 @@ def by_one_weight(kernels: Mapping[int, Kernel]) -> list[list[int]]:
 
 
 def tell_shared(kernels: Mapping[int, Kernel]) -> None:
-    """Tell convolutions of one weight that they are several, whoever turns it.
+    """Set the word `shared` of all convolutions that have their weight in common.
 
-    How much transforming costs each of them decides how they are computed. It must not depend on
-    which of them are cut: their results are the same for any number of threads.
+    The cost of transforming the weight, per convolution, decides which kernel computes each one.
+    That choice must not depend on how convolutions are cut, so that results are the same for any
+    number of threads.
     """
     for numbers in by_one_weight(kernels):
         for k in numbers:
@@ -137,11 +144,14 @@ def tell_shared(kernels: Mapping[int, Kernel]) -> None:
 
 
 def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly]:
-    """Extents, steps and strides, by word; a single dim is the width of a picture one high."""
+    """Return extents, steps and strides by word. A single dim is the width of an image of height 1.
+
+    values: the operands and the result, by role
+    """
     prim: Any = node.prim
     nd = len(prim.stride)
     sizes = [f.extents.path_expr(e) for e in node.args]
-    # The args end with the padding, in front and behind, and the groups.
+    # The args end with the padding in front, the padding behind, and the groups.
     groups, padding = sizes[-1], sizes[-1 - 2 * nd : -1 - nd]
     shapes = {role: f.shape(i) for role, i in values.items()}
     strides = {role: f.layout(i).strides for role, i in values.items()}
@@ -166,7 +176,7 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
         image, channel, *rest = strides[role]
         row, column = dims(rest, ZERO)
         steps = {"image": image, "channel": channel, "row": row, "column": column}
-        if nd == 1:  # one row: how far the next one would be, had it one
+        if nd == 1:  # there is one row, so any stride will do: the bytes of a dense row
             steps["row"] = mul(column, shapes[role][2])
         found |= {f"{role}_{side}": step for side, step in steps.items()}
     filters = shapes["weight"][0]
@@ -182,7 +192,7 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
 
 
 def _sums_of_a_phase(f: Function, sizes: dict[str, Poly]) -> Poly:
-    """See `conv.partial_sums`."""
+    """The number of partial sums, see `forward.partial_sums`."""
     sides = []
     for side in ("height", "width"):
         stride = sizes["stride_" + side]
@@ -192,7 +202,7 @@ def _sums_of_a_phase(f: Function, sizes: dict[str, Poly]) -> Poly:
 
 
 class _Size:
-    """A polynomial that adds and multiplies."""
+    """A polynomial of symbolic extents with the operators + and *."""
 
     def __init__(self, poly: Poly) -> None:
         self.poly = poly
@@ -209,7 +219,7 @@ def _poly(x: Any) -> Poly:
 
 
 def _workspace(name: str, sizes: dict[str, Poly], dtype: str) -> Poly:
-    """Bytes that a gradient is computed with."""
+    """The bytes of the workspace of a convolution or of one of its gradients."""
     taps = mul(sizes["kernel_height"], sizes["kernel_width"])
     if name != "convolve_weight":
         whole = product([sizes["groups"], sizes["filters"], sizes["channels"], taps])

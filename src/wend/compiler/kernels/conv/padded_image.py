@@ -1,16 +1,16 @@
-"""Convolutions in steps of 1 that pack no patches: panels are the padded image, shifted by a tap.
+"""Convolutions with stride 1 without im2col: panels are the padded image, shifted by a tap.
 
-What neighbouring positions see through a tap lies side by side in the image. So the image is copied
-once with its padding, as many rows of it as the second-level cache has room for; a row of a panel
-is then vectors of that copy, at an offset that a table has for each step of depth. Rows of the copy
-share their padding, so that a column or two of it between rows of the output are computed in vain,
-and left out when a tile is stored.
+With stride 1, the pixels that one tap meets for neighbouring positions lie side by side in the
+image. So the image is copied once with its padding, as many rows as the second-level cache has room
+for. A row of a panel is then vectors of that copy, at an offset from a table with one entry for
+each step of depth. Rows of the copy share their padding. A column or two of padding between rows of
+the output are therefore computed in vain, and left out when a tile is stored.
 
-    void shifted(args)                      `convolve`, where `is_shifted`
+    void shifted(args)                      `convolve`, where `is_shifted` holds
     void shifted_RxW(a, a_row, depth, offsets, b, pieces, out, out_row)
 
-    a + i * a_row               row i of the left operand, its steps side by side
-    b + offsets[k]              W vectors, one after the other
+    a + i * a_row               row i of the left operand, with its steps side by side
+    b + offsets[k]              W vectors of step k, one after another
     pieces                      see `_Pieces` and `_Moves`
 """
 
@@ -46,27 +46,28 @@ from wend.compiler.llvm_ir.masks import store_counted
 
 __all__ = ["is_shifted", "shifted"]
 
-#: Steps of depth, at most: the rows of a tile stay in the first-level cache.
+#: The most steps of depth, so that the rows of a tile stay in the first-level cache.
 _DEPTH = 1024
-#: Filters, at most: more of them pay for packing, after which there is less to be read in a step.
+#: The most filters. More filters pay for packing, after which a step has less to read.
 _FILTERS = 64
-#: Bytes of an image's output that the second-level cache keeps: more are fetched for the epilogue.
+#: The bytes of an image's output that the second-level cache keeps. A larger output is prefetched
+#: for the epilogue.
 _FAR = 1 << 19
-#: Bytes of an image that are fetched before they are copied.
+#: The distance, in bytes, from a copied vector of the image to the one prefetched with it.
 _AHEAD = 1024
-#: Words of a vector whose lanes move.
+#: The four-byte words of a vector whose lanes move.
 _WORDS = 8
-#: Rows of the output that one copy must serve, or all: those that the kernel reaches beyond are
-#: copied again for the next ones.
+#: The least rows of the output that one copy must serve, unless the output has fewer. The rows that
+#: the kernel reaches beyond them are copied again for the next copy.
 _ROWS = 8
 
 
 def is_shifted(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
-    """Whether a convolution is computed this way, however it is cut: an i1.
+    """Whether a convolution is computed from a padded copy, however it is cut: an i1.
 
-    a: words as `convolve` has them, strides in elements
+    a: the words of `convolve`, with strides in elements
     """
-    # Parts of vectors are stored under a mask, which short vectors do one by one.
+    # Parts of vectors are stored under a mask, which takes one store a lane with short vectors.
     if shape.bytes < 32 or SOURCES[dtype][0] != shape.element:
         return "false"
     taps = f.mul(a["kernel_height"], a["kernel_width"])
@@ -91,11 +92,11 @@ def is_shifted(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> 
 
 
 class _Window(Record):
-    """What a kernel covers: its first tap's place, before 0 if steps go back, and its reach."""
+    """The pixels that a kernel covers, relative to its tap 0, and the rows of the copy."""
 
-    above: str
-    before: str
-    down: str
+    above: str  # rows from tap 0 to the topmost tap: 0, or less if steps go back
+    before: str  # columns from tap 0 to the leftmost tap: 0, or less if steps go back
+    down: str  # rows from the topmost tap to the lowest one
     pad: str  # columns of padding in front
     pitch: str  # elements in a row of the copy
 
@@ -108,27 +109,27 @@ class _Window(Record):
             found += [back, f.sub(f.sub(reach, back), back)]
         above, down, before, across = found
         pad = f.sub(a["pad_width"], before)
-        # What is seen beyond a row must be padding, and where the next row has its own.
+        # Pixels that a window reaches beyond a row must be padding, shared with the next row.
         whole = f.add(a["out_width"], across)
         pitch = f.maximum(a["out_width"], f.minimum(whole, f.add(pad, a["input_width"])))
         pitch = f.maximum(pitch, f.sub(whole, f.maximum(pad, "0")))
         return _Window(above, before, down, pad, pitch)
 
     def rows(self, f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
-        """Rows of the output that a copy serves, at most; below 1 if there is no room for one."""
+        """The most rows of the output that a copy serves; below 1 if no row has room."""
         left = f.sub(str(panel_capacity(shape) // 2), self.slack(f, shape))
         line = f.maximum(f.mul(a["channels"], self.pitch), "1")
         rows = f.sub(f.div(f.maximum(left, "0"), line), f.add(self.down, "1"))
         return f.minimum(rows, a["out_height"])
 
     def slack(self, f: Routine, shape: TileConfig) -> str:
-        """Elements behind the copy that are read, for lanes that nobody stores."""
+        """The number of elements read beyond the copy, for lanes that are never stored."""
         return f.add(self.pitch, str(2 * shape.panel))
 
 
 def shifted(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The convolution, and its tiles."""
-    # Tiles of fewer rows are the last ones of few filters, or all of very few.
+    """The texts of the function `shifted` and of its tiles."""
+    # Tiles of fewer rows are the last tiles of few filters, or the only tiles of very few.
     sizes = [(rows, shape.vectors) for rows in range(1, shape.rows + 1)]
     sizes += [(shape.rows, width) for width in range(1, shape.vectors)]
     texts = [_tile(shape, *size) for size in sizes]
@@ -146,10 +147,13 @@ def shifted(shape: TileConfig, dtype: str, names: list[str]) -> str:
 
 
 class _Pieces(Record):
-    """Where lanes of a panel's vectors go: a table of pieces, each within a row of the output.
+    """A table of where the lanes of a panel are stored: pieces, each within a row of the output.
 
-    In memory: where the pieces of each vector end, in bytes from the table's begin; then the table:
-    a mask, in bits, and the bytes from where the panel is stored to where the vector is.
+    In memory, the first words are the end of each vector's pieces, in bytes from the table's
+    beginning. The table follows. A piece is a mask, in bits, and the bytes from the panel's place
+    in the output to the vector's place.
+
+    base: the address of that memory
     """
 
     f: Routine
@@ -158,20 +162,23 @@ class _Pieces(Record):
 
     @staticmethod
     def room(f: Routine, shape: TileConfig) -> str:
-        """Memory for the pieces of a panel, which has one for each lane, at most."""
+        """Allocate memory for the pieces of a panel: at most one for each lane. Returns it."""
         words = 2 * shape.vectors + 2 * (shape.panel + 1)
         return f.let(f"alloca [{words} x i64], align 64")
 
     @property
     def table(self) -> str:
-        """Behind the ends, of which as many again may be written."""
+        """The address of the table: behind the ends, of which twice as many may be written."""
         return self.f.at(self.base, 16 * self.shape.vectors)
 
     def put(self, lanes: str, side: str, wide: str, pitch: str, own: str) -> str:
-        """Write down the pieces of a panel; how many columns are stored.
+        """Write the pieces of a panel into the table. Returns the number of columns to store.
 
-        lanes: of all vectors     side: the first one's place in a row of the copy, of `pitch`, of
-        which `wide` are stored     own: an i1, whether they go to this call's own memory
+        lanes: the lanes of all vectors
+        side: the column of the first lane in its row of the copy
+        wide: the columns of a row that are stored
+        pitch: the columns of a row of the copy
+        own: an i1, whether the tile is stored in the call's own memory
         """
         f, shape, each = self.f, self.shape, str(self.shape.lanes)
         for w in range(shape.vectors):
@@ -199,7 +206,12 @@ class _Pieces(Record):
         return stored
 
     def store(self, width: int, sums: list[str], out: str, apart: str) -> None:
-        """Store a tile, row by row so many vectors, the rows so many bytes apart."""
+        """Store a tile at `out`.
+
+        width: the vectors of a row
+        sums: the vectors, row by row
+        apart: the bytes from row to row of the output
+        """
         for w in range(width):
             self._store(w, sums[w::width], out, apart)
 
@@ -217,10 +229,13 @@ class _Pieces(Record):
 
 
 class _Moves(Record):
-    """The same where lanes can move: those that are stored move to the front of a panel.
+    """Where the lanes of a panel come from: lanes that are stored move to the panel's front.
 
-    In memory: how many are to be stored, or more; whether any of them moves; then, for each four
-    bytes of two vectors, where among the four bytes of both they come from.
+    This record takes the place of `_Pieces` on processors that move lanes. In memory, the first
+    word is how many lanes to store, or more. The second is whether any lane moves. Then each
+    four-byte word of two vectors has the number of the word that it comes from, among both.
+
+    base: the address of that memory
     """
 
     f: Routine
@@ -229,12 +244,12 @@ class _Moves(Record):
 
     @staticmethod
     def room(f: Routine, shape: TileConfig) -> str:
-        """Memory for the moves of a panel."""
+        """Allocate memory for the moves of a panel. Returns it."""
         assert shape.vectors == 2 and shape.bytes == 4 * _WORDS
         return f.let(f"alloca [{4 + _WORDS} x i64], align 64")
 
     def put(self, lanes: str, side: str, wide: str, pitch: str, own: str) -> str:
-        """Write down the moves of a panel: see `_Pieces`."""
+        """Write the moves of a panel. Returns the number of columns to store, see `_Pieces.put`."""
         f, each = self.f, self.shape.size // 4
         kind = f"<{_WORDS} x i32>"
         low = f.minimum(side, wide)
@@ -273,7 +288,7 @@ class _Moves(Record):
         return stored
 
     def store(self, width: int, sums: list[str], out: str, apart: str) -> None:
-        """Store a tile: see `_Pieces`."""
+        """Store a tile, see `_Pieces.store`."""
         f, shape, before = self.f, self.shape, self.f.block
         rows = len(sums) // width
         with f.when(f.is_("ne", f.load("i64", f.at(self.base, 8), 8), "0")):
@@ -294,7 +309,7 @@ class _Moves(Record):
                 store_counted(*given)
 
     def _moved(self, width: int, sums: list[str]) -> list[str]:
-        """The vectors of a tile with what is stored in front."""
+        """Return the vectors of a tile, with the lanes that are stored moved to the front."""
         f, shape = self.f, self.shape
         kind = f"<{_WORDS} x i32>"
         words = f"<{_WORDS} x float>"
@@ -320,7 +335,7 @@ class _Moves(Record):
 
 
 def _places_of(f: Routine, shape: TileConfig, base: str = "") -> _Pieces | _Moves:
-    """What tells where lanes go, at an address, or in memory of its own."""
+    """Return the record of where lanes go, at the address `base`, or in newly allocated memory."""
     kind = _Moves if shape.moves else _Pieces
     return kind(f, shape, base or kind.room(f, shape))
 
@@ -343,7 +358,7 @@ def _tile(shape: TileConfig, rows: int, width: int) -> str:
 
 
 class _Shifted:
-    """The parts of the function."""
+    """The parts of the function `shifted`."""
 
     def __init__(
         self, f: Routine, shape: TileConfig, source: ElementReader, a: dict[str, str]
@@ -359,7 +374,7 @@ class _Shifted:
         room = Scratch.of(f, shape, a["scratch"])
         self.copy, self.offsets, self.tile = room.panels, room.rows, room.tile
         self.line = f.mul(window.pitch, self.unit)
-        # An odd number of lines: else all channels were in the same places of a cache.
+        # A plane is an odd number of vectors, or all channels would use the same cache sets.
         rows = f.add(f.add(self.rows, window.down), "1")
         plane = f.ceil_div(f.mul(rows, self.line), shape.bytes)
         self.plane = f.mul(f.let(f"or i64 {plane}, 1"), str(shape.bytes))
@@ -368,7 +383,7 @@ class _Shifted:
         self.handed = f.is_("ne", a["epilogue"], "null", "ptr")
 
     def write(self) -> None:
-        """All images and groups, some rows of the output after the other."""
+        """Write the loop over images, groups and blocks of rows of the output."""
         f, a = self.f, self.a
         self.write_offsets()
         wide, first, last = a["out_width"], a["first_column"], a["last_column"]
@@ -395,14 +410,14 @@ class _Shifted:
                 self.panel(at, width, columns, (weight, out), place)
 
     def place(self, column: str, top: str) -> str:
-        """Where the window of a position begins in the copy, from that of row `top` on."""
+        """The offset in the copy of a position's window, in elements from row `top`'s first one."""
         f, wide = self.f, self.a["out_width"]
         row = f.div(column, wide)
         side = f.sub(column, f.mul(row, wide))
         return f.add(f.mul(f.sub(row, top), self.window.pitch), side)
 
     def write_offsets(self) -> None:
-        """Where each step of depth is in the copy, from the first step of the same window on."""
+        """Write the table of offsets: for each step of depth, bytes from its window's beginning."""
         f, a, window = self.f, self.a, self.window
         with (
             f.loop("0", a["channels"]) as c,
@@ -417,16 +432,16 @@ class _Shifted:
             f.store("i64", f.add(f.mul(c, self.plane), tap), place, 8)
 
     def copy_rows(self, image: str, top: str) -> None:
-        """Copy what the rows of the output from `top` on see, with the padding, of all channels."""
+        """Copy the rows of all channels, padded, that the output's rows from `top` on depend on."""
         f, a, shape, window = self.f, self.a, self.shape, self.window
         first = f.sub(f.add(top, window.above), a["pad_height"])
-        # One row more: the last one shares its padding with it.
+        # One more row is copied, because the last row shares its padding.
         count = f.add(f.minimum(self.rows, f.sub(a["out_height"], top)), window.down)
         count = f.add(count, "1")
-        if shape.masks:  # Masks are for all rows.
+        if shape.masks:  # The masks of a vector are computed once for all rows.
             with self.vectors_across() as vector, self.lines(first, count) as line:
                 self.copy_vector(image, vector, line)
-        else:  # A row is stored whole, and what follows it by the next one.
+        else:  # A row is stored in whole vectors, and the next row overwrites the excess.
             with self.lines(first, count) as line, self.vectors_across() as vector:
                 self.copy_vector(image, vector, line)
         behind = f.mul(f.sub(a["channels"], "1"), self.plane)
@@ -436,7 +451,11 @@ class _Shifted:
 
     @contextmanager
     def vectors_across(self) -> Iterator[tuple[str, str, str | None, str]]:
-        """A loop over a row: bytes in the image, lanes there and to store (None: all), where."""
+        """A loop over the vectors of a row of the copy.
+
+        Yields a vector's offset in the image's row in bytes, the mask of lanes inside the image,
+        the mask of lanes to store (None: all), and the address in the copy's first row.
+        """
         f, a, shape, low = self.f, self.a, self.shape, self.window.pad
         with f.loop("0", self.window.pitch, str(shape.lanes)) as at:
             seen = lane_range(
@@ -450,7 +469,11 @@ class _Shifted:
 
     @contextmanager
     def lines(self, first: str, count: str) -> Iterator[tuple[str, str, str]]:
-        """A loop over the rows of all channels: bytes in the image, whether there, and to where."""
+        """A loop over the rows of all channels.
+
+        Yields a row's offset in the image in bytes, an i1 of whether the row is inside the image,
+        and the row's offset in the copy in bytes.
+        """
         f, a = self.f, self.a
         with f.loop("0", a["channels"]) as channel, f.loop("0", count) as row:
             ih = f.add(first, row)
@@ -461,7 +484,11 @@ class _Shifted:
     def copy_vector(
         self, image: str, vector: tuple[str, str, str | None, str], line: tuple[str, str, str]
     ) -> None:
-        """Copy a vector of a row."""
+        """Copy one vector of one row.
+
+        image: the address of the image's first channel
+        vector, line: values of `vectors_across` and `lines`
+        """
         f, a, shape = self.f, self.a, self.shape
         beyond, seen, stored, into = vector
         offset, inside, apart = line
@@ -469,7 +496,7 @@ class _Shifted:
         mask = f.select(inside, seen, "zeroinitializer", f"<{shape.lanes} x i1>")
         here = f.at(image, f.add(offset, beyond))
         to = f.at(into, apart)
-        if not shape.masks:  # in order of memory, but for images that lie otherwise
+        if not shape.masks:  # here vectors are copied in the order in which dense images lie
             fetch(f, f.at(here, _AHEAD), level=1)
         with f.when(beside):
             masked_store(f, shape, self.source.vector(f, here, mask), to, stored)
@@ -478,7 +505,10 @@ class _Shifted:
             masked_store(f, shape, x, to, stored)
 
     def find_pieces(self, at: str, lanes: str, top: str) -> tuple[str, str]:
-        """Write down what is stored of a panel; its first column of the output, and how many."""
+        """Write down which lanes of a panel are stored.
+
+        Returns the first position of the output, and the number of positions.
+        """
         f, wide, pitch = self.f, self.a["out_width"], self.window.pitch
         row = f.div(at, pitch)
         side = f.sub(at, f.mul(row, pitch))
@@ -493,10 +523,13 @@ class _Shifted:
         to: tuple[str, str],
         place: tuple[str, str],
     ) -> None:
-        """The tiles of all filters.
+        """Write the loop over the tiles of a panel, for all filters.
 
-        at, width: where it begins in the copy, vectors     columns: the first one, how many
-        to: weight and output     place: see `Multiply`
+        at: the address of the panel in the copy
+        width: the vectors of the panel
+        columns: the first position of the output, and the number of positions
+        to: the addresses of the weight and of the output
+        place: the image and the group, see `Multiply`
         """
         f, a, shape = self.f, self.a, self.shape
         column, count = columns
@@ -504,7 +537,7 @@ class _Shifted:
         out = f.at(to[1], f.mul(column, self.unit))
         into_row = f.select(self.handed, str(shape.panel * shape.size), a["out_channel"])
         far = f.is_("sgt", f.mul(a["out_channel"], a["filters"]), str(_FAR))
-        # Where all tiles of a panel have room, an epilogue gets them at once.
+        # Where all tiles of a panel have room, the epilogue gets all of them at once.
         at_once = handed_rows(shape) >= _FILTERS
 
         def hand_over(tile: str, height: str, row: str) -> None:

@@ -1,4 +1,4 @@
-"""Which poolings a convolution does (see `winograd.pool`), and what both are told."""
+"""Finds poolings that a convolution can do (see `winograd.pool`), and sets the words for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["Pooled"]
 class Pooled:
     """The poolings of a function that convolutions may do.
 
-    flags: greatest elements -> the value in which it is noted whether they are there already
+    function: the function of the plan
+    flags: the value of a pooling's greatest elements -> the value of the pooling's flag
+    needed: the values that the function returns
+    users: the value of a buffer -> the ops that read it
     """
 
     def __init__(self, function: Function, regions: list[Region]) -> None:
@@ -31,7 +34,10 @@ class Pooled:
                     self.users.setdefault(base, []).append(op)
 
     def add(self, kernel: Kernel, region: Region, tail: Tail | None) -> None:
-        """Let the kernel of a region with a convolution pool what it makes, if that is possible."""
+        """Let the kernel of a region with a convolution pool its result, if that is possible.
+
+        tail: the elementwise ops fused behind the convolution, or None
+        """
         f = self.function
         op = self.pooling_of(region)
         if op is None:
@@ -59,7 +65,10 @@ class Pooled:
         kernel.what += " pooled"
 
     def pooling_of(self, region: Region) -> Op | None:
-        """The only one who reads what a convolution, or its tail, makes, if it can pool that."""
+        """Return the pooling that alone reads the result of a region with a convolution, or None.
+
+        None also where the convolution cannot do the pooling.
+        """
         f = self.function
         head = head_of(region)
         if head.kind != CONVOLVE or head.name != "convolve" or len(region.outputs) != 1:
@@ -76,13 +85,17 @@ class Pooled:
         return op if fits and alike and ordered else None
 
     def is_used(self, value: int) -> bool:
-        """Whether anybody wants a value."""
+        """Whether any op reads a value, or the function returns the value."""
         return value in self.needed or value in self.users
 
     def words_of(self, tail: Tail, given: list[Slot], out: int, values: int) -> list[Slot] | None:
-        """A tail's words for columns of what is pooled: other addresses and strides, if they tell.
+        """Return a tail's words for pooled columns, with other addresses and strides, or None.
 
-        given: its words     out: what it stores
+        None means that the strides do not tell which words to replace.
+
+        given: the tail's words
+        out: the value that the tail stores
+        values: the value of the pooling's result, stored instead
         """
         f = self.function
         if any(access.strides[-1] != ZERO for access in tail.loads.values()):

@@ -1,10 +1,11 @@
-"""The gradient of a convolution's weight, as a product over lines of the image.
+"""The gradient of a convolution's weight, as a matrix product over lines of the image.
 
-Its transpose, (C * KH * KW, F), is the product of the image seen through each tap, as it lies, and
-the gradient of the output, whose panels are packed. The image is copied first where its edges are
-missing (padding) or its type is narrower; sums are kept in the workspace and turned in the end.
-Several small images are one block of depth, so that their sums are fetched and stored once. That of
-many kernels of 3 x 3 is the matter of `winograd.weight_gradient`.
+The transpose of the gradient, (C * KH * KW, F), is a matrix product. The left operand is the image
+shifted by each tap, read in place. The right operand is the output's gradient, whose panels are
+packed. The image is copied first where it needs padding or where its type is narrower. Sums are
+kept in the workspace, and transposed in the end. Several small images are one block of depth, so
+that their sums are read and written once. `winograd.weight_gradient` computes the gradient of many
+kernels of 3 x 3 instead.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["COPIED", "convolve_weight", "pad_image"]
 
-#: Elements of a channel up to which several images are copied at a time.
+#: The most elements of a channel, in all images that are copied at a time.
 COPIED = 2 * DEPTH
 
 
 class _Image(Record):
-    """Where channels lie, and strides in bytes."""
+    """The address of the channels, and strides in bytes."""
 
     base: str
     image: str
@@ -41,7 +42,7 @@ class _Image(Record):
 
 
 def convolve_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function, see `conv.forward`."""
+    """The text of `convolve_weight`, see `conv.forward`."""
     f = Routine("convolve_weight", [("ptr", "args")])
     a = arguments(f, names, "input out weight workspace scratch")
     with f.when(is_winograd_weight(f, shape, dtype, a)):
@@ -99,7 +100,7 @@ def convolve_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
 
 
 def _directly(f: Routine, a: dict[str, str]) -> None:
-    """With few filters in a group, tiles would be mostly empty."""
+    """Write the loop for few filters in a group, whose tiles would be mostly empty."""
     with f.loop("0", a["groups"]) as group:
         source = f.at(a["input"], f.mul(f.mul(group, a["channels"]), a["input_channel"]))
         filters = f.mul(group, a["filters"])
@@ -109,12 +110,12 @@ def _directly(f: Routine, a: dict[str, str]) -> None:
 
 
 def _up(f: Routine, size: str) -> str:
-    """A number of bytes, up to the next multiple of 64."""
+    """Return a number of bytes, rounded up to a multiple of 64."""
     return f.let(f"and i64 {f.add(size, '63')}, -64")
 
 
 def _reach(f: Routine, a: dict[str, str], dim: str) -> str:
-    """The extent of the image that the kernel touches, with its padding."""
+    """The extent that the kernel touches in the image with its padding. dim: height or width"""
     steps = f.mul(f.sub(a["out_" + dim], "1"), a["stride_" + dim])
     return f.add(f.add(steps, f.mul(f.sub(a["kernel_" + dim], "1"), a["dilation_" + dim])), "1")
 
@@ -122,7 +123,10 @@ def _reach(f: Routine, a: dict[str, str], dim: str) -> str:
 def _stands(
     f: Routine, a: dict[str, str], shape: TileConfig, dtype: str, height: str, width: str
 ) -> str:
-    """Whether the image can be read as it is: no edge is missing."""
+    """Whether the image can be read in place: no padding and no conversion is needed.
+
+    height, width: the extents that the kernel touches
+    """
     if SOURCES[dtype][0] != shape.element:
         return "false"
     found = f.both(f.is_("eq", a["pad_height"], "0"), f.is_("eq", a["pad_width"], "0"))
@@ -131,7 +135,13 @@ def _stands(
 
 
 def _together(f: Routine, a: dict[str, str], stands: str, area: str) -> str:
-    """How many images are a block of depth: what fits, copies too; 1 if one is several blocks."""
+    """The number of images in a block of depth.
+
+    As many images as fit, with room for their copies; 1 if one image is several blocks.
+
+    stands: an i1, whether images are read in place
+    area: the elements of a channel in a copy
+    """
     divisor = f.mul(a["out_height"], a["out_width"])
     fit = f.div(str(DEPTH), f.select(f.is_("eq", divisor, "0"), "1", divisor))
     room = f.div(str(COPIED), f.select(f.is_("sgt", area, "0"), area, "1"))
@@ -142,7 +152,10 @@ def _together(f: Routine, a: dict[str, str], stands: str, area: str) -> str:
 def _find_places(
     f: Routine, a: dict[str, str], taps: str, rows: str, image: _Image, shape: TileConfig
 ) -> None:
-    """Write down where each row of the product begins; the last tile repeats the last row."""
+    """Write to the workspace where each row of the product begins in the image.
+
+    The last row is repeated to fill the last tile.
+    """
     last = f.sub(rows, "1")
     down = f.mul(a["dilation_height"], image.row)
     across = f.mul(a["dilation_width"], image.column)
@@ -167,12 +180,19 @@ def _add_images(
     gradient: Matrix,
     sums: str,
 ) -> None:
-    """Add what images contribute: a whole block of depth, or one image block by block."""
+    """Add the contribution of images: one whole block of depth, or one image block by block.
+
+    rows: the rows of the product, channels times taps
+    image: the images, or their copies
+    images: the number of images
+    gradient: the gradient of the output
+    sums: the address of the sums
+    """
     most = str(DEPTH)
     step = f.mul(a["stride_width"], image.column)
     long = f.minimum(a["out_width"], most)
     divisor = f.select(f.is_("eq", long, "0"), "1", long)
-    many = f.div(most, divisor)  # one line, if it is cut
+    many = f.div(most, divisor)  # 1 if a line is longer than a block
     chunk = str(column_panels(shape) * shape.panel)
     with f.turns("0", a["filters"]) as chunks:
         first, last = chunks.index, f.minimum(f.add(chunks.index, chunk), a["filters"])
@@ -217,7 +237,7 @@ def _add_images(
 def _turn(
     f: Routine, shape: TileConfig, a: dict[str, str], rows: str, sums: str, weight: str
 ) -> None:
-    """Write the transposed sums into the weight's gradient, or add them to it."""
+    """Transpose the sums, and store them in the weight's gradient or add them to the gradient."""
     lanes, unit = shape.lanes, str(shape.size)
     last = f.sub(rows, "1")
     more = f.is_("ne", a["accumulate"], "0")
@@ -240,7 +260,7 @@ def _turn(
 
 
 def pad_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The function that copies the channels of a group with their padding, densely.
+    """The text of `pad_image`: it copies the channels of a group with their padding, densely.
 
     void pad_image(args, image, height, width, copy)
     """

@@ -61,7 +61,7 @@ def is_by_rows(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
     taken = f.mul(taken, f.mul(f.ceil_div(a["out_width"], shape.lanes), str(shape.lanes)))
     direct = f.mul(f.mul(a["out_height"], a["out_width"]), str(_TAPS * 6))
     found = f.is_("eq", a["groups"], "1")
-    if shape.masks:  # here squares of 2 x 2 take only convolutions of more channels and filters
+    if shape.masks:  # here squares of 2 x 2 take fewer convolutions than elsewhere
         fewer = f.minimum(a["channels"], a["filters"])
         found = f.both(found, f.is_("slt", fewer, str(_CHANNELS)))
     for relation, x, y in [
@@ -246,7 +246,7 @@ def _is_over(f: Routine, shape: TileConfig, ready: str, columns: str, left: str)
     """Whether a tile with `ready` windows is handed on now: an i1.
 
     A tile is handed on if these columns are the last, or if the tile is more than half full. A tile
-    that is just half full is handed on if the remaining windows fill at least half a tile, but not
+    that is just half full is handed on if the remaining windows fill more than half a tile, but not
     a whole one: neither tile is then short of a vector.
 
     ready: the windows in the tile
