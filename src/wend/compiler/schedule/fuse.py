@@ -1,10 +1,10 @@
-"""Fusion: which ops share a loop nest.
+"""Fusion: sorts ops into regions, and elementwise ops and folds into shared loop nests.
 
-Ops join the nest of a producer, or one that reads the same values, if their loops are the same for
-all sizes and nothing in between depends on the nest.  Folds whose result is used in the same nest
-fix its *inner* loops: these are run once per phase for each turn of the outer loops, so that a row
-stays in cache (softmax, norms, losses).  All other folds add up in memory while the nest runs, and
-are ready when it ends.
+An op joins the nest of a producer, or a nest that reads the same values, on two conditions. The
+loops must be the same for all sizes, and nothing in between may depend on the nest. A fold whose
+result is used in the same nest fixes the nest's *inner* loops. The inner loops run once per phase
+for each turn of the outer loops, so that a row stays in cache (softmax, norms, losses). All other
+folds add up in memory while the nest runs, and are ready when the nest ends.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from wend.compiler.schedule.epilogue_ops import may_have_tail, place_head
 from wend.compiler.schedule.fusion_group import Region
 from wend.compiler.schedule.rematerialize import Repetition
 
-#: Ops of one nest: LLVM takes more than twice as long for twice as long a loop, and the steps of a
-#: long unrolled loop share kernels only where it is cut.
+#: The most ops of one nest. LLVM takes more than twice as long for twice as long a loop. Also, the
+#: steps of a long unrolled loop share kernels only where the loop is cut.
 MOST_OPS = 256
 
 
@@ -30,7 +30,7 @@ class Fusion:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        #: Of each op its place among those recorded.
+        #: The place of each op in the order of recording, by the op's id.
         self.order = {id(op): k for k, op in enumerate(function.ops)}
         self.producers = function.producers()
         self.regions: list[Region | None] = []
@@ -40,8 +40,8 @@ class Fusion:
         self.ordered: list[Region] = []
 
     def work(self) -> Iterator[None]:
-        """Sort all ops, in slices of one; `ordered` are the regions as they can run."""
-        attachment = Attachment(self)  # it refers to this: kept here, both would stay as a cycle
+        """Sort all ops into regions, one op in each slice. `ordered` is the result, in run order."""
+        attachment = Attachment(self)  # not an attribute: `attachment` and this would be a cycle
         for op in self.function.ops:
             yield
             if op.kind in NESTED:
@@ -61,13 +61,13 @@ class Fusion:
         self.ordered = ordered
 
     def new(self, kind: str) -> Region:
-        """An empty region."""
+        """Return a new empty region."""
         region = Region(len(self.regions), kind)
         self.regions.append(region)
         return region
 
     def place(self, op: Op) -> None:
-        """Let an op join a nest, or begin one."""
+        """Let an op join a nest, or begin a nest with the op."""
         homes: list[Region] = []
         siblings: list[Region] = []
         for read in op.reads:
@@ -97,13 +97,13 @@ class Fusion:
         self.settle(region, op)
 
     def settle(self, region: Region, op: Op) -> None:
-        """Note what an op in a region means for the order of regions."""
+        """Record the results of an op of a region, and the regions that the op depends on."""
         for out in op.outputs:
             self.home[out] = region
         self.note_reads(region, op)
 
     def note_reads(self, region: Region, op: Op) -> None:
-        """Note what a region reads."""
+        """Record the values that an op of a region reads, and the regions that make them."""
         before = region.before
         for read in op.reads:
             base = self.function.base(read.value)
@@ -118,7 +118,10 @@ class Fusion:
         self.depend(region, before)
 
     def depend(self, region: Region, before: int) -> None:
-        """Make a region and all behind it come after others."""
+        """Make a region, and all regions that depend on it, come after others.
+
+        before: the regions to come after, as bits
+        """
         if before == region.before:
             return
         region.before = before
@@ -128,7 +131,7 @@ class Fusion:
                 other.before |= before
 
     def may_join(self, region: Region, op: Op) -> bool:
-        """Whether no operand depends on the region from outside."""
+        """Whether no operand of an op is made by another region that depends on this region."""
         bit = 1 << region.number
         for read in op.reads:
             home = self.home.get(self.function.base(read.value))
@@ -137,7 +140,10 @@ class Fusion:
         return True
 
     def rename(self, value: int) -> tuple[int, tuple[int, ...]] | None:
-        """(base, per dim of the base the dim of `value` that it is) if a view only renames dims."""
+        """Return (base, dims) if views only rename dims between `value` and its base, else None.
+
+        For each dim of the base, `dims` has the dim of `value` that is the same, or -1.
+        """
         if value in self.renames:
             return self.renames[value]  # type: ignore[no-any-return]
         found = self.renames[value] = self._rename(value)
@@ -170,7 +176,10 @@ class Fusion:
         return base, tuple(places)
 
     def join(self, region: Region, op: Op, related: bool) -> bool:
-        """Add an op to a nest if its loops fit; related: it need not have the same loops."""
+        """Add an op to a nest if the op's loops fit. Returns whether the op was added.
+
+        related: whether the op may add axes to the nest
+        """
         loops: list[int | None] = [None] * len(op.space)
         wanted: list[int] = []  # folds that would be used in the nest
         for read in op.reads:
@@ -217,7 +226,7 @@ class Fusion:
         return True
 
     def folds_fast_dim(self, region: Region, value: int) -> bool:
-        """Whether a fold goes along the dim in which its operand's elements are neighbours."""
+        """Whether a value is a fold along the fastest dim, where elements are neighbours."""
         fast = [a for a in region.loops[value] if a >= 0]
         folds = self.producers[value].kind == FOLD
         return bool(fast) and fast[-1] in region.late[value] and folds
@@ -225,7 +234,11 @@ class Fusion:
     def _fill_loops(
         self, op: Op, loops: list[int | None], axes: list[Poly], related: bool, inner: Any
     ) -> bool:
-        """Find an axis for each loop that no operand has placed."""
+        """Find an axis for each loop that no operand has placed. Returns whether that is allowed.
+
+        loops: the axis of each loop, filled in here
+        axes: the extents of the nest's axes, to which new ones are added
+        """
         new = 0
         for d, extent in enumerate(op.space):
             if loops[d] is not None:
@@ -245,7 +258,10 @@ class Fusion:
         return related and inner is None
 
     def _fold_fits(self, region: Region, op: Op, placed: tuple[int, ...], axes: list[Poly]) -> bool:
-        """A fold must run exactly once per element: its loops are all, or are placed later."""
+        """Whether a fold would run exactly once per element.
+
+        The fold's loops must be all axes of the nest, or all outer axes.
+        """
         if not self._all_axes_kept(region, axes):
             return False
         if op.kind == MAP:
@@ -254,17 +270,17 @@ class Fusion:
         return covered == set(range(len(axes))) or self._is_row(region, covered, axes)
 
     def _all_axes_kept(self, region: Region, axes: list[Poly]) -> bool:
-        """Whether no fold would be run more often because an axis is added."""
+        """Whether no fold would run more often because of an added axis."""
         if len(axes) == len(region.axes):
             return True
         return not any(op.kind != MAP for op in region.ops)
 
     def _is_row(self, region: Region, covered: set[int], axes: list[Poly]) -> bool:
-        """Whether a fold of these axes runs once per turn of the outer loops."""
+        """Whether a fold over the axes `covered` runs once per turn of the outer loops."""
         return region.inner is not None and covered == set(range(len(axes))) - region.inner
 
     def enter(self, region: Region, op: Op, placed: tuple[int, ...]) -> None:
-        """Add an op to a nest whose loops follow these axes."""
+        """Add an op to a nest. placed: the axis of each of the op's loops, or -1"""
         out = op.out
         region.ops.append(op)
         region.indexed |= index_axes(op, placed)
@@ -280,7 +296,10 @@ class Fusion:
     # -- merging ----------------------------------------------------------------------------
 
     def merge(self, into: Region, other: Region) -> bool:
-        """Let a nest take in another one, if their loops are the same and nothing lies between."""
+        """Merge a nest into another, if both have the same loops and no region lies in between.
+
+        Returns whether the nests were merged.
+        """
         if self.between(other, into) or self.between(into, other):
             return False
         larger = into.axes if len(into.axes) >= len(other.axes) else other.axes
@@ -312,7 +331,7 @@ class Fusion:
         return True
 
     def between(self, first: Region, last: Region) -> bool:
-        """Whether a third region needs `first` and is needed by `last`."""
+        """Whether a third region depends on `first`, and `last` depends on the third region."""
         bit = 1 << first.number
         return any(
             r is not None
@@ -324,10 +343,10 @@ class Fusion:
         )
 
     def replay(self, a: Region, b: Region) -> Region | None:
-        """The ops of two nests in one, in the order in which they were recorded.
+        """Return one nest with the ops of two nests, in the order of recording, or None.
 
-        A nest is what its ops make of an empty one in that order: where all of one nest's were
-        recorded before the other's, it is gone on with.
+        The ops join an empty nest one by one. If all ops of one nest were recorded before those of
+        the other, the ops of the later nest join a copy of the earlier nest.
         """
         order = self.order
         early, late = (a, b) if order[id(a.ops[0])] < order[id(b.ops[0])] else (b, a)
@@ -343,14 +362,14 @@ class Fusion:
         return whole
 
     def in_order(self, ops: list[Op]) -> list[Op]:
-        """The ops as they were recorded."""
+        """Return ops in the order of recording."""
         order = self.order
         return sorted(ops, key=lambda op: order[id(op)])
 
     # -- results ----------------------------------------------------------------------------
 
     def mark_outputs(self, regions: list[Region]) -> None:
-        """Note which values each nest stores."""
+        """Set the values that each region stores, and drop ops that nothing uses."""
         function = self.function
         needed = {function.base(function.resolve(i)) for i in function.outputs}
         for region in regions:
@@ -375,7 +394,7 @@ class Fusion:
 
 
 def index_axes(op: Op, placed: tuple[int, ...]) -> set[int]:
-    """The axes that indices of rows follow."""
+    """The axes that the indices of looked-up rows follow. placed: the axis of each loop"""
     rows = [read.row for read in op.reads if read.row >= 0]
     if op.kind == SCATTER:
         rows.append(1)
@@ -385,7 +404,7 @@ def index_axes(op: Op, placed: tuple[int, ...]) -> set[int]:
 
 
 def drop_unused(region: Region, needed: set[int], function: Function) -> None:
-    """Forget ops of a nest whose results nobody uses any more."""
+    """Drop the ops of a nest whose results are not used any more."""
     used = {o for o in needed if o not in region.repeated}
     kept = []
     for op in reversed(region.ops):
@@ -397,9 +416,9 @@ def drop_unused(region: Region, needed: set[int], function: Function) -> None:
 
 
 def in_order(regions: list[Region]) -> list[Region]:
-    """Regions sorted so that each comes after those it needs, and these only just before it.
+    """Return regions sorted so that each region comes just after the regions that it needs.
 
-    What is ready early is not computed early: its results would take memory all the while.
+    A region does not run long before its results are needed, because they would take memory.
     """
     numbered = {region.number: region for region in regions}
     left = 0
@@ -429,7 +448,10 @@ def in_order(regions: list[Region]) -> list[Region]:
 
 
 def chain_layout(function: Function, value: int, base: int, strides: Any) -> Any:
-    """(strides, offset) of a chain of views of something that lies so, or None."""
+    """Return (strides, offset) of the chain of views from `base` to `value`, or None.
+
+    strides: the strides of `base`
+    """
     views = []
     while value != base:
         view = function.views[value]

@@ -1,8 +1,8 @@
-"""The loops of a region: their order, which of them merge, and what is computed in which phase.
+"""The loops of a region: the order of loops, merged loops, and the phase of each op.
 
-Outer loops run around; for each of their turns the *inner* loops run once per phase.  A fold over
-just the inner loops (a row fold) ends with its phase: what uses its result belongs to a later one.
-The last inner loop is the one that vectors go along.
+For each turn of the outer loops, the *inner* loops run once per phase. A fold over just the inner
+loops (a row fold) ends with its phase, so ops that use its result belong to a later phase. Vectors
+go along the last inner loop.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from wend.compiler.ir.loops import FOLD, MAP, SCATTER, Function, Layout, Op, Rea
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, known, mul, scale
 from wend.compiler.schedule.fusion_group import Region
 
-#: Elements that are cheaper to compute again in a later phase than to keep.
+#: The most ops of an element that is cheaper to compute again in a later phase than to keep.
 MAX_AGAIN = 2
 
 
 class Access:
-    """Memory that a nest reads or writes: elements apart per axis, from `offset` on.
+    """Memory that a nest reads or writes.
 
-    row: the access whose element says the place along dim 0 (its stride is `row_stride`)
-    shifts: (axis, first, count) each: nothing is there outside of these places
+    base, dtype: the value and its dtype
+    strides, offset: the strides along the nest's axes, and the first element, in elements
+    row: the number of the operand whose element is the place along the looked-up dim, or -1
+    row_stride, row_extent: the stride and the extent of the looked-up dim
+    row_wraps: whether negative places count from the end
+    shifts: (axis, first, count) each; outside of these places of an axis there are no elements
     """
 
     __slots__ = (
@@ -50,16 +54,16 @@ class Access:
 
 
 class Nest:
-    """A region as loops, ready for code."""
+    """A region with its loops, accesses and phases, ready for generating code."""
 
     def __init__(self, function: Function, region: Region) -> None:
         self.function = function
         self.region = region
         self.extents: list[Poly] = list(region.axes)
-        self.loads: dict[tuple[int, int], Access] = {}  # (result of an op, operand) -> where
+        self.loads: dict[tuple[int, int], Access] = {}  # (result of an op, operand) -> its access
         self.stores: dict[int, Access] = {}
         self.shifts: dict[tuple[int, int], Any] = {}  # (result of an op, operand) -> see Access
-        self.counts: dict[int, Access] = {}  # result of an op -> which of its elements it is
+        self.counts: dict[int, Access] = {}  # result of an op -> its elements' numbers, as accesses
         self.loops: dict[int, tuple[int, ...]] = dict(region.loops)
         self.inside: dict[tuple[int, int], int] = {}  # (result of an op, operand) -> value in here
         self.find_accesses()
@@ -73,7 +77,7 @@ class Nest:
     # -- memory -----------------------------------------------------------------------------
 
     def find_accesses(self) -> None:
-        """What each op reads from memory, and what is stored."""
+        """Find the accesses for the operands that ops read, and for the results that are stored."""
         f, region = self.function, self.region
         made = {op.out for op in region.ops}
         for op in region.ops:
@@ -110,7 +114,7 @@ class Nest:
     def access(
         self, read: Read, loops: tuple[int, ...], layout: Layout, dtype: Any = None
     ) -> Access:
-        """How an operand is read while the nest's loops run."""
+        """Return the access of an operand. loops: the axis of each loop of the op"""
         strides = [ZERO] * len(self.extents)
         offset = layout.offset
         found = Access(layout.base, dtype or self.function.dtypes[read.value], strides, offset)
@@ -125,7 +129,7 @@ class Nest:
         return found
 
     def store(self, op: Op) -> Access:
-        """How a result is written."""
+        """Return the access of the result of an op."""
         f = self.function
         layout = f.layout(op.out)
         strides = [ZERO] * len(self.extents)
@@ -141,13 +145,13 @@ class Nest:
         return found
 
     def accesses(self) -> list[Access]:
-        """All reads and writes."""
+        """Return all accesses."""
         return [*self.loads.values(), *self.stores.values(), *self.counts.values()]
 
     # -- loops ------------------------------------------------------------------------------
 
     def order_axes(self) -> tuple[list[int], list[int]]:
-        """(outer, inner) axes, fastest last; without row folds all are outer for now."""
+        """Return the (outer, inner) axes, fastest last. Without row folds all axes are outer."""
         region = self.region
         order: list[int] = []
         for op in sorted(region.ops, key=lambda op: -sum(a >= 0 for a in region.loops[op.out])):
@@ -165,16 +169,16 @@ class Nest:
         return order, []
 
     def fast_accesses(self, axis: int) -> int:
-        """How many accesses go from neighbour to neighbour along an axis."""
+        """The number of accesses that go from neighbour to neighbour along an axis."""
         return sum(a.strides[axis] == ONE for a in self.accesses())
 
     def merge_axes(self) -> None:
-        """Let neighbouring axes be one loop where nothing tells them apart."""
+        """Merge neighbouring axes into one loop where all accesses allow it."""
         self.outer = self.merged(self.outer)
         self.inner = self.merged(self.inner)
 
     def merged(self, axes: list[int]) -> list[int]:
-        """Merge what can be merged among axes that follow one another."""
+        """Merge neighbouring axes where possible, and return the axes that are left."""
         result: list[int] = []
         for axis in axes:
             if result and self.may_merge(result[-1], axis):
@@ -183,7 +187,7 @@ class Nest:
         return result
 
     def may_merge(self, a: int, b: int) -> bool:
-        """Whether loop b within loop a is one loop."""
+        """Whether loop b within loop a can be one loop."""
         if (a in self.region.indexed) != (b in self.region.indexed):
             return False
         canonical = self.function.extents.canonical
@@ -201,7 +205,7 @@ class Nest:
         return all((a in folded) == (b in folded) for folded in self.region.late.values())
 
     def merge(self, a: int, b: int) -> None:
-        """Make loop a part of loop b."""
+        """Merge loop a into loop b."""
         self.extents[b] = self.function.extents.canonical(mul(self.extents[a], self.extents[b]))
         for out, loops in self.loops.items():
             self.loops[out] = tuple(b if axis == a else axis for axis in loops)
@@ -210,13 +214,13 @@ class Nest:
             self.region.indexed.add(b)
 
     def folded_away(self, axis: int) -> None:
-        """An axis is no more; folds over it are folds over what it became part of."""
+        """Remove a merged axis from folds: they fold over the axis that it became part of."""
         late = self.region.late
         for value, folded in late.items():
             late[value] = folded - {axis}
 
     def unit_axis(self) -> int:
-        """A loop of one turn, for a nest of single elements."""
+        """Add a loop of one turn, for a nest of single elements. Returns its axis."""
         self.extents.append(ONE)
         for access in self.accesses():
             access.strides.append(ZERO)
@@ -225,7 +229,10 @@ class Nest:
     # -- phases -----------------------------------------------------------------------------
 
     def find_phases(self) -> None:
-        """Sort ops into rows (once per turn of the outer loops) and elements, and into phases."""
+        """Sort ops into row ops and element ops, and into phases.
+
+        A row op runs once per turn of the outer loops.
+        """
         inner = frozenset(self.inner)
         self.is_row: dict[int, bool] = {}
         self.row_folds: set[int] = set()
@@ -246,7 +253,10 @@ class Nest:
         self.find_kept()
 
     def sort(self, later: dict[int, int]) -> None:
-        """Every op into the first phase that it can be in, folds that wait into theirs."""
+        """Put every op into the first phase possible.
+
+        later: the phases of folds that are put off
+        """
         for op in self.region.ops:
             phase = later.get(op.out, 0)
             for k in range(len(op.reads)):
@@ -258,9 +268,10 @@ class Nest:
         self.phases = max(self.phase.values(), default=0) + 1
 
     def put_off(self) -> dict[int, int]:
-        """The folds that a later phase reads all operands of anyway, and which phase.
+        """Return folds to put off to a later phase, with that phase.
 
-        Only those of which nothing is wanted before, and whose first phase is spared an operand.
+        A later phase must read all operands of such a fold anyway, and no earlier op may use the
+        fold's result. The fold's first phase must be spared reading an operand.
         """
         if self.phases == 1:
             return {}
@@ -287,16 +298,16 @@ class Nest:
         return found
 
     def sources(self, op: Op) -> list[int]:
-        """The elements in here that an op computes with."""
+        """The values of this nest, other than rows, that are operands of an op."""
         values = (self.inside.get((op.out, k)) for k in range(len(op.reads)))
         return [
             v for v in values if v is not None and not self.is_row[v] and v not in self.row_folds
         ]
 
     def operands_read(self) -> dict[int, set[Any]]:
-        """Per op what of memory its phase reads to compute its elements.
+        """Return, for each op, the operands in memory that its phase reads to compute it.
 
-        That is not what lies behind elements of earlier phases that are kept.
+        Operands of elements that an earlier phase keeps are not counted.
         """
         ops = {op.out: op for op in self.region.ops}
         found: dict[int, set[Any]] = {}
@@ -314,7 +325,7 @@ class Nest:
         return found
 
     def limits(self) -> dict[int, int]:
-        """Per op the last phase that it may be in for folds and results to stay where they are."""
+        """Return, for each op, the last phase possible if folds and results do not move."""
         found = {op.out: self.phases - 1 for op in self.region.ops}
         for op in reversed(self.region.ops):
             follows = self.is_row[op.out] or (op.kind == MAP and op.out not in self.stores)
@@ -326,7 +337,10 @@ class Nest:
         return found
 
     def find_kept(self) -> None:
-        """Elements that a later phase reads: kept in a row of scratch, unless stored or cheap."""
+        """Find the elements to keep in a row of scratch memory for a later phase.
+
+        Elements that are stored, or that are cheap to compute again, are not kept.
+        """
         ops = {op.out: op for op in self.region.ops}
         for op in self.region.ops:
             for k in range(len(op.reads)):
@@ -339,7 +353,7 @@ class Nest:
                     self.kept.append(value)
 
     def cost(self, ops: dict[int, Op], value: int) -> int:
-        """How many ops it takes to compute an element again."""
+        """The number of ops that compute an element again."""
         op = ops[value]
         if not op.cheap or op.kind != MAP:
             return 100
@@ -354,7 +368,7 @@ class Nest:
         return total
 
     def demanded(self, phase: int) -> tuple[list[Op], set[int]]:
-        """(ops whose elements phase computes, values that it reads back from memory)."""
+        """Return (ops whose elements a phase computes, values that the phase reads back)."""
         ops = {op.out: op for op in self.region.ops}
         wanted: set[int] = set()
         again: set[int] = set()
@@ -383,14 +397,15 @@ class Nest:
     # -- parts ------------------------------------------------------------------------------
 
     def late_folds(self) -> list[Op]:
-        """The folds that add up in memory, and are ready when the nest ends."""
+        """Return the folds that add up in memory, and are ready when the nest ends."""
         ops = self.region.ops
         return [op for op in ops if op.kind == FOLD and op.out not in self.row_folds]
 
     def cut_axes(self) -> list[int]:
-        """The axes along which the nest may be run in parts, outermost first.
+        """Return the axes along which the nest may be run in parts, outermost first.
 
-        Parts may share what a fold adds up in only by copies; a scatter's result they never do.
+        Parts that add up in the same fold need copies of its memory. Parts never share a scatter's
+        result.
         """
         found = self.outer[:1]
         if self.phases == 1 and not self.row_folds and self.inner[-1] not in found:
@@ -404,7 +419,7 @@ class Nest:
 
     @property
     def lane_bytes(self) -> int:
-        """Size of the elements that decide how many make a vector."""
+        """The bytes of the elements that decide the number of lanes."""
         sizes = [a.dtype.itemsize for a in self.accesses() if a.dtype.category == dtypes.FLOAT]
         return max(4, max(sizes, default=4))
 

@@ -1,4 +1,4 @@
-"""Cheap elements are computed again where they are used, instead of being stored by a nest."""
+"""Rematerialization: a nest computes cheap elements again, so that no other nest stores them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from wend.compiler.schedule.fusion_group import Region
 if TYPE_CHECKING:
     from wend.compiler.schedule.fuse import Fusion
 
-#: Ops that a nest computes again rather than reading what another nest would have to store.
+#: The most ops that a nest computes again to spare another nest the storing of a value.
 MAX_REPEATED = 4
 
 
 class Repetition:
-    """Puts ops of one nest in front of another's that reads their results."""
+    """Copies ops of one nest to the front of another nest that reads their results."""
 
     def __init__(self, fusion: Fusion) -> None:
         self.fusion = fusion
         self.function = fusion.function
 
     def run(self, regions: list[Region]) -> None:
-        """Repeat what is worth it, in all nests."""
+        """Repeat ops in all nests where that pays."""
         function = self.function
         producers = function.producers()
         kept = {function.base(function.resolve(i)) for i in function.outputs}
@@ -60,7 +60,10 @@ class Repetition:
         return found
 
     def chain(self, value: int, producers: dict[int, Op], kept: set[int]) -> list[Op] | None:
-        """The ops that make a value again from what is stored anyway, if they are few and cheap."""
+        """Return the ops that compute a value from values stored anyway, if few and cheap, or None.
+
+        kept: the values that are stored anyway
+        """
         function = self.function
         chain: list[Op] = []
         waiting = [value]
@@ -88,7 +91,7 @@ class Repetition:
         """Put a chain in front of a nest's own ops, if it fits."""
         whole = Region(region.number, "nest")
         fresh = [op for op in chain if op.out not in region.places]
-        # The nest's own ops come first while loops are placed: the chain follows theirs.
+        # The loops of the chain are placed along those of the nest's own ops, which read it.
         whole.axes = list(region.axes)
         for op in reversed(fresh):
             if not self._join_like(whole, op, region):
@@ -112,7 +115,10 @@ class Repetition:
             self.fusion.note_reads(region, op)
 
     def _reads_fit(self, region: Region, op: Op, loops: tuple[int, ...]) -> bool:
-        """Whether an op with these loops finds what the nest makes: at its own place, by then."""
+        """Whether an op with these loops may read the nest's own values.
+
+        Each value must be ready by then, and be read at the place at which the nest computes it.
+        """
         for read in op.reads:
             base = self.function.base(read.value)
             if base not in region.places or (base in self.function.uniform and read.row < 0):
@@ -122,7 +128,10 @@ class Repetition:
         return True
 
     def _followed(self, read: Read, loops: tuple[int, ...]) -> tuple[int, ...] | None:
-        """The axes that the dims of what is read follow, if it is renamed dims of its base."""
+        """Return the axes that the dims of a read's base follow, or None.
+
+        None means that views do more than rename dims.
+        """
         renamed = self.fusion.rename(read.value)
         if renamed is None:
             return None
@@ -146,7 +155,7 @@ class Repetition:
     def _loops_of_readers(
         self, value: int, region: Region, whole: Region
     ) -> tuple[int, ...] | None:
-        """The axes that all readers of a value take its dims to follow; None if they differ."""
+        """Return the axes that a value's dims follow in all its readers; None if readers differ."""
         found = set()
         for place in (region, whole):
             for op in place.ops:
@@ -161,5 +170,5 @@ class Repetition:
 
 
 def loops_of(function: Function, value: int) -> int:
-    """How many dims of a value are not 1 for certain."""
+    """The number of dims of a value whose extent is not known to be 1."""
     return sum(n != ONE for n in function.shape(value))

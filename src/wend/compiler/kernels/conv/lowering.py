@@ -176,7 +176,7 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
         image, channel, *rest = strides[role]
         row, column = dims(rest, ZERO)
         steps = {"image": image, "channel": channel, "row": row, "column": column}
-        if nd == 1:  # there is one row, so any stride will do: the bytes of a dense row
+        if nd == 1:  # there is one row, so any stride will do: the one of a dense row
             steps["row"] = mul(column, shapes[role][2])
         found |= {f"{role}_{side}": step for side, step in steps.items()}
     filters = shapes["weight"][0]

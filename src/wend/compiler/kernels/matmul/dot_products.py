@@ -1,7 +1,7 @@
 """Products of few rows with a right operand whose columns lie along the depth: dot products.
 
-Packing would cost more than the product. This is how one example goes through a linear layer whose
-weight, (columns, depth), is not packed.
+Packing would cost more than the product. For example, these dot products compute a linear layer for
+one example, if the layer's weight, (columns, depth), is not packed.
 
     void dots(left, left_row, right, right_column, depth, first_row, last_row, first_column,
               last_column, out, out_row, out_column, accumulate, epilogue, state, at0, at1, tile)
@@ -18,9 +18,9 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["FEW_ROWS", "dots"]
 
-#: With more rows, packing pays.
+#: The most rows: with more, packing pays.
 FEW_ROWS = 11
-# Rows and columns at once, at most.
+# The most rows and columns at once.
 _HEIGHT, _WIDTH = 4, 8
 
 _PARAMETERS = (
@@ -30,7 +30,7 @@ _PARAMETERS = (
 
 
 def dots(shape: TileConfig, dtype: str) -> str:
-    """The function."""
+    """The text of the function `dots`."""
     f = Routine("dots", parameters(_PARAMETERS), internal=True)
     handed = f.is_("ne", "%epilogue", "null", "ptr")
     most = _HEIGHT * _WIDTH // shape.lanes + 1
@@ -64,7 +64,13 @@ def dots(shape: TileConfig, dtype: str) -> str:
 
 
 class _Block(Record):
-    """All rows, some columns. out: what sums are added to; into, its strides: where they go."""
+    """A block of rows, times all columns of a panel.
+
+    height: the rows of the block
+    left: the address of the first row
+    out: the address of the sums to add to
+    into, into_row, into_column: the address and the strides of the goal
+    """
 
     f: Routine
     shape: TileConfig
@@ -77,7 +83,10 @@ class _Block(Record):
     into_column: str
 
     def write(self, first: str, count: str) -> None:
-        """Append the loop over columns: so many at once that their sums fill the registers."""
+        """Write the loop over columns. The sums of the columns at a time fill the registers.
+
+        first, count: the first column, and the number of columns
+        """
         f, shape = self.f, self.shape
         wide = min(_WIDTH, shape.rows * shape.vectors // self.height)
         with f.loop("0", count, str(wide)) as column:
@@ -91,7 +100,7 @@ class _Block(Record):
                         self._put(x, row, place)
 
     def _sums(self, first: str, wide: int) -> list[str]:
-        """Vectors of sums, column by column; the last column stands in for missing ones."""
+        """Return vectors of sums, column by column. The last column replaces missing ones."""
         f, shape, source = self.f, self.shape, self.source
         lanes, kind = shape.lanes, shape.vector
         last = f.sub("%last_column", "1")
@@ -121,14 +130,17 @@ class _Block(Record):
         return sums
 
     def _added_up(self, sums: list[str]) -> list[str]:
-        """Where the sum of each vector's lanes is: two vectors are halved at once, to be one."""
+        """Add up the lanes of each vector, and return the address of each total.
+
+        In each round, the halves of two vectors are added, which gives one vector for both.
+        """
         f, shape = self.f, self.shape
         lanes, kind = shape.lanes, shape.vector
         owners: list[list[int]] = [[i] for i in range(len(sums))]
         half = lanes // 2
         while half:
             groups = range(lanes // half // 2)
-            # Halves that processors move at once stay in order; smaller ones alternate.
+            # Halves of 16 bytes or more stay in order, for cheap shuffles; smaller ones alternate.
             pairs = [(w, g) for w in range(2) for g in groups]
             if half * shape.size < 16:
                 pairs = [(w, g) for g in groups for w in range(2)]
@@ -149,7 +161,7 @@ class _Block(Record):
         return [places[n] for n in sorted(places)]
 
     def _put(self, x: str, row: int, place: str) -> None:
-        """Put a sum in its place, added to what is there if that is wanted."""
+        """Store a sum, or add it to the sum in memory if `%accumulate`."""
         f, element, size = self.f, self.shape.element, self.shape.size
         to = f.at(self.into, f.mul(self.into_row, str(row)))
         to = f.at(to, f.mul(place, self.into_column))

@@ -1,10 +1,12 @@
-"""The code of a tail: the function that gets a product's finished tiles (see `matmul.matmul`).
+"""The code of a tail: the epilogue that gets a product's finished tiles (see `matmul.matmul`).
+
+A tail is the group of elementwise ops that are fused behind a product.
 
     void epilogue(ptr tile, i64 rows, i64 columns, i64 row, i64 column, i64 batch0, i64 batch1,
                   ptr block)
 
-`block` are words as those of a nest: addresses, extents and numbers. Without a tile (null) nothing
-is computed: what the tile will need is fetched.
+`block` is an argument block as that of a nest: addresses, extents and numbers. Without a tile
+(null) nothing is computed: the elements that the tile will need are prefetched.
 """
 
 from __future__ import annotations
@@ -34,19 +36,20 @@ _PLACES = ("%batch0", "%batch1", "%row", "%column")
 
 
 class EpilogueCode(NestCode):
-    """Writes the function of one tail. outputs: values that are stored."""
+    """Writes the function of one tail. outputs: the values that are stored"""
 
     def __init__(self, tail: Tail, outputs: list[int]) -> None:
         like_a_nest: Any = tail
         super().__init__(like_a_nest)
         self.tail = tail
         self.outputs = outputs
-        self.starts: dict[int, str] = {}  # id of an access -> its address at the tile's begin
-        self.lines: dict[int, str] = {}  # and at the begin of the row
-        self.fixed: dict[tuple[int, int], SsaValue] = {}  # and what is the same in it, by lanes
+        self.starts: dict[int, str] = {}  # id of an access -> its address at the tile's beginning
+        self.lines: dict[int, str] = {}  # id of an access -> its address at the row's beginning
+        # (id of an access, lanes) -> a vector of its element, if it is the same in all of a row
+        self.fixed: dict[tuple[int, int], SsaValue] = {}
 
     def compose(self) -> tuple[str, list[Slot]]:
-        """The module, and the words of the block."""
+        """Return the text of the module, and the slots of the argument block."""
         text, tail = self.text, self.tail
         self.accesses = [*tail.loads.values(), *(tail.stores[out] for out in self.outputs)]
         for access in self.accesses:
@@ -77,7 +80,10 @@ class EpilogueCode(NestCode):
         return self.module.render(), self.slots.items
 
     def before_the_tile(self, line: int) -> None:
-        """Without a tile: fetch what it will need, a few short pieces of many rows. line: bytes"""
+        """Write the branch for a null tile, which prefetches short pieces of many rows.
+
+        line: the bytes of a row of the tile
+        """
         text = self.text
         ahead, there = text.fresh("ahead"), text.fresh("there")
         none = text.let("icmp eq ptr %tile, null")
@@ -94,7 +100,10 @@ class EpilogueCode(NestCode):
         text.label(there)
 
     def fetch_row(self, start: str, line: int) -> None:
-        """Fetch a row of an operand or result, as wide as the tile. line: bytes of a usual one"""
+        """Prefetch a row of an operand or result, as wide as the tile.
+
+        line: the bytes of a row of a single tile
+        """
         text = self.text
         if not self.strips:
             for offset in range(0, line, LINE):
@@ -109,7 +118,7 @@ class EpilogueCode(NestCode):
     # -- places ---------------------------------------------------------------------------------
 
     def start(self, access: Access) -> str:
-        """The address of the element that belongs to a tile's first one."""
+        """The address of an access's element for the first element of the tile."""
         offset = scale(access.offset, access.dtype.itemsize)
         base = self.word(self.slots.pointer(access.base, offset), "ptr")
         total = ""
@@ -121,17 +130,17 @@ class EpilogueCode(NestCode):
         return self.beyond(base, access, total) if total else base
 
     def beyond(self, pointer: str, access: Access, elements: str) -> str:
-        """The address some elements on."""
+        """The address `elements` elements beyond a pointer."""
         kind = memory_type(access.dtype)
         return self.text.let(f"getelementptr {kind}, ptr {pointer}, i64 {elements}")
 
     def sums_of(self, i: str, line: str) -> str:
-        """The address of a row of the tile. line: bytes to the next one"""
+        """The address of row `i` of the tile. line: the bytes from row to row"""
         place = self.text.let(f"mul i64 {i}, {line}")
         return self.text.let(f"getelementptr i8, ptr %tile, i64 {place}")
 
     def row_of(self, i: str) -> None:
-        """Addresses in a row, and the operands that are the same in all of it."""
+        """Compute the addresses in row `i`, and load the operands that are the same in the row."""
         self.lines, self.fixed = {}, {}
         for access in self.accesses:
             line = self.starts[id(access)]
@@ -150,7 +159,12 @@ class EpilogueCode(NestCode):
     # -- elements -------------------------------------------------------------------------------
 
     def columns(self, counter: str, sums: str, copies: int, masked: bool) -> None:
-        """Some vectors at a time as long as they fit, or the rest with a mask."""
+        """Write the loop over columns, `copies` vectors at a time while they fit.
+
+        counter: the address of the next column
+        sums: the address of the tile's row
+        masked: whether to do the remaining columns with a mask instead
+        """
         text = self.text
         head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
         text.line(f"br label {head}")
@@ -161,7 +175,7 @@ class EpilogueCode(NestCode):
         text.line(f"br i1 {more}, label {inside}, label {done}")
         text.label(inside)
         mask = self.mask(j) if masked else None
-        if self.strips:  # as one wide vector: LLVM puts what its halves take side by side
+        if self.strips:  # one wide vector: LLVM interleaves the instructions of its halves
             b = VectorBuilder(text, self.module, copies * self.lanes, self.target, None, mask)
             first = [j]
         else:
@@ -173,13 +187,16 @@ class EpilogueCode(NestCode):
         text.label(done)
 
     def may_repeat(self) -> bool:
-        """Whether elements may be computed twice: no result lies where others are read."""
+        """Whether elements may be computed twice: no result overwrites operands read later."""
         return all(access.strides[3] == ZERO for access in self.tail.loads.values())
 
     def pairs(self, line: int) -> None:
-        """Rows of two vectors: the second ends with the row, and may begin among the first's lanes.
+        """Write the loop for rows of at most two vectors, which may overlap.
 
-        line: bytes. Where masked stores are dear, to store some elements again is not.
+        The second vector ends with the row. Where masked stores are slow, storing some elements
+        twice is cheaper.
+
+        line: the bytes of a row of the tile
         """
         text = self.text
         pair, other = (text.fresh(n) for n in ("pair", "other"))
@@ -198,11 +215,15 @@ class EpilogueCode(NestCode):
         text.label(other)
 
     def mask(self, j: str) -> str:
-        """Which lanes are in the product, from column j of the tile on."""
+        """The mask of the lanes that are in the product, from column j of the tile on."""
         return first_lanes(self.text, self.text.let(f"sub i64 %columns, {j}"), self.lanes)
 
     def vectors(self, b: VectorBuilder, first: list[str], sums: str) -> None:
-        """All ops on vectors side by side. first: the column in the tile of each one's begin"""
+        """Write all ops of the tail on vectors side by side.
+
+        first: the column of the tile at which each vector begins
+        sums: the address of the tile's row
+        """
         tail, head = self.tail, self.tail.head
         dtype = self.function.dtypes[head.out]
         element = memory_type(dtype)
@@ -232,7 +253,11 @@ class EpilogueCode(NestCode):
         values: dict[int, SsaValue],
         read: dict[Any, SsaValue],
     ) -> SsaValue:
-        """One operand of an op on the vector from column j of the tile on."""
+        """Return operand `k` of an op, for the vector from column j of the tile on.
+
+        values: the values computed for this vector
+        read: the values loaded for this vector, so that each is loaded once
+        """
         value = self.tail.inside.get((op.out, k))
         if value is not None:
             return values[value]

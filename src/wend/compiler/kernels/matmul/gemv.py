@@ -1,7 +1,8 @@
-"""Products of a few rows: the right operand is read once, row after row, from one end to the other.
+"""Products of a few rows: the right operand is streamed once, row by row, from end to end.
 
-Tiles would read it a panel at a time: a few cache lines of each of its rows, which lie pages apart.
-Here several of its rows are multiplied and added to sums that stay in the first-level cache.
+Tiles would read the right operand a panel at a time: a few cache lines of each of its rows, which
+lie pages apart. Here several rows of the right operand at a time are multiplied, and added to sums
+that stay in the first-level cache.
 
     void streamed(left, left_row, left_step, right, right_step, depth, first_row, last_row,
                   first_column, last_column, out, out_row, accumulate, epilogue, state, at0, at1,
@@ -25,13 +26,14 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["streamed", "streams"]
 
-#: So many rows are few: with more, tiles do more with what they read.
+#: The most rows: with more, tiles use each loaded element more often.
 ROWS = 4
-#: With fewer columns or bytes, tiles read what is in the first-level cache.
+#: The least columns, and the least bytes of the right operand. A smaller one fits in the
+#: first-level cache, from which tiles read it as quickly.
 COLUMNS, BYTES = 64, 1 << 15
-#: Sums that stay in that cache.
+#: The number of sums that stay in the first-level cache.
 SUMS = 3072
-#: Sums over more are made by tiles, in blocks: large sums are rounded fewer times.
+#: The most steps of depth. Tiles sum more steps in blocks, so that large sums are rounded less.
 DEPTH = 2048
 
 _PARAMETERS = (
@@ -41,20 +43,20 @@ _PARAMETERS = (
 
 
 def streams(f: Routine, shape: TileConfig, rows: str, columns: str, depth: str, step: str) -> str:
-    """Whether a product had better be streamed (an i1), if its right operand can be.
+    """Whether streaming is best for a product whose right operand allows it (an i1).
 
-    step: bytes between the right operand's rows
+    step: the bytes between the right operand's rows
     """
     few = f.both(f.is_("sge", rows, "1"), f.is_("sle", rows, str(ROWS)))
     wide = f.both(f.is_("sge", columns, str(COLUMNS)), f.is_("sle", depth, str(DEPTH)))
     least = str(BYTES)
-    if not narrow(shape):  # so many rows fill a wide tile, if what it reads stays in a cache
+    if not narrow(shape):  # ROWS rows fill a wide tile, which is quick while its operand is cached
         least = f.select(f.is_("eq", rows, str(ROWS)), str(LARGE), least)
     return f.both(f.both(few, wide), f.is_("sge", f.mul(depth, step), least))
 
 
 def streamed(shape: TileConfig) -> str:
-    """The function."""
+    """The text of the function `streamed`."""
     f = Routine("streamed", parameters(_PARAMETERS), internal=True)
     room = Scratch.of(f, shape, "%scratch")
     rows = f.sub("%last_row", "%first_row")
@@ -62,7 +64,7 @@ def streamed(shape: TileConfig) -> str:
     left = f.at("%left", f.mul("%first_row", "%left_row"))
     out = f.at("%out", f.mul("%first_row", "%out_row"))
     chunk = f.mul(f.div(str(SUMS // shape.panel), rows), str(shape.panel))
-    # Sums of rows do not begin at the same place of their pages.
+    # The lanes in between keep rows of sums from beginning at the same place of a page.
     line = f.mul(f.add(chunk, str(shape.lanes)), str(shape.size))
     line = f.select(handed, line, "%out_row")
     clear = f.either(handed, f.let("xor i1 %accumulate, true"))
@@ -94,7 +96,12 @@ def _clear(f: Routine, shape: TileConfig, totals: list[str], columns: str) -> No
 def _add(
     f: Routine, shape: TileConfig, lefts: list[str], right: str, totals: list[str], columns: str
 ) -> None:
-    """Add the products to the sums: so many rows at once that their factors fill the registers."""
+    """Write the loop that adds products to sums. Rows at a time: their factors fill the registers.
+
+    lefts: the addresses of the left operand's rows
+    right: the address of the right operand's first column
+    totals: the addresses of the rows of sums
+    """
     many = min(8, shape.rows * shape.vectors // len(lefts))
     whole = f.mul(f.div("%depth", str(many)), str(many))
     full = f.mul(f.div(columns, str(shape.lanes)), str(shape.lanes))
@@ -123,7 +130,11 @@ def _step(
     offset: str,
     mask: str | None,
 ) -> None:
-    """A vector of each of some rows, times factors, added to a vector of each row of sums."""
+    """Multiply one vector of each line with factors, and add the products to each row of sums.
+
+    factors: for each row of sums, one factor for each line
+    lines: the addresses of the right operand's rows
+    """
     found = [masked_load(f, shape, f.at(line, offset), mask) for line in lines]
     for row, total in zip(factors, totals, strict=True):
         place = f.at(total, offset)
@@ -139,7 +150,7 @@ def _step(
 def _hand(
     f: Routine, shape: TileConfig, room: Scratch, part: tuple[str, str, str], out: str, line: str
 ) -> None:
-    """Give the sums to the epilogue, a tile at a time. part: rows, first column, columns"""
+    """Hand the sums to the epilogue, a tile at a time. part: rows, first column, columns"""
     rows, first, columns = part
     with f.loop("0", columns, str(shape.panel)) as begin:
         count = f.minimum(f.sub(columns, begin), str(shape.panel))

@@ -1,15 +1,15 @@
-"""A tile of a product whose left rows lie anywhere, and whose depth is lines of pictures.
+"""A tile of a product whose left rows lie anywhere, and whose depth is lines of images.
 
     void lines_W(a, places, a_step, a_jump, a_image, length, count, images, b, b_step, out, out_row)
 
-    a + places[i] + ...     row i of the left operand: of each image `count` lines of `length`
-                            elements, a_step bytes from one to the next, a_jump more from line to
-                            line, and a_image from image to image
-    b + k * b_step          W vectors, one after the other
-    out                     is added to; whole vectors
+    a + places[i] + ...     row i of the left operand: `count` lines of `length` elements of each
+                            image; elements are a_step bytes apart, a line begins a_jump bytes
+                            behind the line before, and images are a_image bytes apart
+    b + k * b_step          W vectors, one after another
+    out                     the sums to add to, in whole vectors
 
-Rows are as many as the tallest tile has. The gradient of a convolution's weight is made of these:
-a row is a channel seen through one tap of the kernel, and no patch is ever copied.
+A tile has as many rows as the largest tile. The gradient of a convolution's weight is made of these
+tiles: a row is a channel shifted by one tap of the kernel, and no patch is ever copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["line_tiles"]
 
 
 def line_tiles(shape: TileConfig) -> str:
-    """Functions for panels of each width, and their addresses, as `@lines`."""
+    """The texts of the functions for panels of each width, and the table `@lines` of addresses."""
     widths = range(1, shape.vectors + 1)
     table = ", ".join(f"ptr @lines_{width}" for width in widths)
     texts = [_lines(shape, width) for width in widths]

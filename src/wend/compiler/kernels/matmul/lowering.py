@@ -1,4 +1,4 @@
-"""Matrix products as steps of a plan: the words of their kernels."""
+"""Lowering of matrix products to steps of a plan: the words of their kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["product_kernel"]
 
 
 def product_kernel(f: Function, op: Op, path: PathGraph) -> Kernel:
-    """The kernel of a contraction as a matrix product."""
+    """Return the kernel of a contraction as a matrix product."""
     p = op.product
     dtype = f.dtypes[op.out]
     kernel = Kernel("product", "", f"contract {op.out}")
@@ -52,7 +52,7 @@ def product_kernel(f: Function, op: Op, path: PathGraph) -> Kernel:
     }  # fmt: skip
     kernel.words = tuple(matmul.PRODUCT)
     kernel.slots = [words[name] for name in kernel.words]
-    # What has a row for each member of a group is read once, and no value of its own.
+    # An input with a row for each member of a group is not packable: each row is read only once.
     outside = p.y.base in f.inputs and p.y.base not in path.same
     kernel.packable = outside and outer.y == inner.y == ZERO
     return kernel

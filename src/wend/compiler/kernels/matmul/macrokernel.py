@@ -1,15 +1,15 @@
-"""The loops around the tiles of a matrix product: chunks of columns, blocks of depth, rows.
+"""The macrokernel: the loops around the tiles of a matrix product.
 
     for a chunk of columns:                             its panels stay in the second-level cache
         for a block of depth:
-            right(block)                                finds or packs the panels of this block
+            right(block)                                finds or packs the panels of the block
             for a group of tiles:
-                left(group)                             finds or packs their rows
+                left(group)                             finds or packs the tiles' rows
                 for a tile: for a panel:                the rows stay in the first-level cache
                     multiply; if it was the last block, hand the tile to the epilogue
 
-What is multiplied is behind the two hooks. All fields below are names of values; sizes are i64,
-strides are in bytes.
+The two hooks `right` and `left` supply the operands. All fields below are names of LLVM values;
+sizes are i64, strides are in bytes.
 """
 
 from __future__ import annotations
@@ -48,31 +48,31 @@ __all__ = [
     "scratch_size",
 ]
 
-#: Steps in a block of depth: the rows of a tile fit into the first-level cache.
+#: The most steps in a block of depth, so that a tile's rows fit into the first-level cache.
 DEPTH = 1024
-#: Bytes of a chunk of panels with a block of depth: what the second-level cache should keep.
+#: The bytes of a chunk's panels, for one block of depth, that the second-level cache should keep.
 _CHUNK = 3 << 18
-#: Tiles whose rows are packed together.
+#: The tiles of a group, whose rows are packed together.
 GROUP = 8
-# Of so few steps what is computed for each tile counts: one function does all of some rows. (With
-# 16 registers it does so of any number of steps, which was measured to gain 1 %.)
+# The most steps for which the set-up of each tile counts, so that one function computes all tiles
+# of some rows. (With 16 registers it does so at any depth, which was measured to gain 1 %.)
 _SHALLOW = 40
-# Up to so many rows read the right operand as it stands, where that is possible. A large one is
-# packed for fewer: its rows lie pages apart, and each tile reads them anew. So do tiles that read
-# but a cache line of each.
+# The most rows that read the right operand in place, where that is possible. A large operand is
+# packed for fewer rows: its rows lie pages apart, and each tile reads them anew. It is also packed
+# for fewer rows where tiles read only one cache line of each of its rows.
 _DIRECT, _LARGE_ROWS = 128, 16
-#: The same where the operand's rows do not begin at cache lines: vectors lie across two of them.
+#: The most rows where the operand's rows do not begin at cache lines, so that vectors are split.
 DIRECT_SPLIT = 48
-#: Bytes of a large one.
+#: The least bytes of a large right operand.
 LARGE = 3 << 19
-# Rows of tiles that an epilogue gets at once, at most, where masks cost much.
+# The most rows of tiles that an epilogue gets at once, where masked stores are slow.
 _TALL = 64
-# Panels whose tiles of some rows an epilogue gets at once, where one function computes them all.
+# The panels whose tiles an epilogue gets at once, where one function computes several tiles.
 _HANDED = 8
 
 
 class Scratch(Record):
-    """Places in the scratch memory: for panels, for packed rows, for one tile of sums."""
+    """Addresses in the scratch memory: of panels, of packed rows, and of one tile of sums."""
 
     panels: str
     rows: str
@@ -80,7 +80,7 @@ class Scratch(Record):
 
     @staticmethod
     def of(f: Routine, shape: TileConfig, scratch: str) -> Scratch:
-        """Cut the scratch memory up."""
+        """Divide the scratch memory. scratch: its address"""
         panels, rows, _ = _room(shape)
         return Scratch(scratch, f.at(scratch, panels), f.at(scratch, panels + rows))
 
@@ -88,7 +88,9 @@ class Scratch(Record):
 class Tiles(Record):
     """Tiles that share rows evenly: 9 rows are 5 and 4, not 8 and 1.
 
-    count: of them     each: rows of a tile, one more in the first `more`
+    count: the number of tiles
+    each: the rows of a tile, except in the first `more` tiles
+    more: the number of tiles that have one row more
     """
 
     count: str
@@ -97,13 +99,13 @@ class Tiles(Record):
 
     @staticmethod
     def of(f: Routine, shape: TileConfig, rows: str) -> Tiles:
-        """As few as there can be."""
+        """Return the fewest tiles for so many rows."""
         count = f.ceil_div(rows, shape.rows)
         each = f.div(rows, count)
         return Tiles(count, each, f.sub(rows, f.mul(each, count)))
 
     def height(self, f: Routine, index: str) -> str:
-        """Rows of a tile."""
+        """The number of rows of the tile `index`."""
         return f.add(self.each, f.select(f.is_("slt", index, self.more), "1", "0"))
 
 
@@ -117,13 +119,15 @@ class CacheBlock(Record):
 
 
 class PanelAddresses(Record):
-    """Where the panels of a block are, w vectors wide: base + column * per_column + w * per_width.
+    """The addresses of a block's panels.
 
-    whole: an i1; the panels of all columns and of all the depth are there
-    copied: an i1; widest panels are not there yet: the first tiles read them at `source` + column
-    elements, whose rows are `step` bytes apart, and pack them
-    direct: an i1; they are read from a matrix as it stands, whose rows are `step` bytes apart,
-    but for one that is not whole, which is packed at `spare`. Packed panels are dense.
+    A panel of w vectors is at base + column * per_column + w * per_width. Packed panels are dense.
+
+    direct: an i1, whether panels are read in place, from a matrix whose rows are `step` bytes
+        apart; a panel that is not whole is packed at `spare` instead
+    whole: an i1, whether the panels of all columns and of the whole depth are in memory
+    copied: an i1, whether the widest panels are not packed yet; the first tiles read them at
+        `source` + column elements, in rows `step` bytes apart, and pack them
     """
 
     base: str
@@ -138,7 +142,7 @@ class PanelAddresses(Record):
 
 
 class TileGroup(Record):
-    """Tiles that follow each other: `each` rows in one, and one more in the first `more` ones."""
+    """Tiles that follow each other: `each` rows in a tile, and one more in the first `more`."""
 
     block: CacheBlock
     row: str
@@ -148,11 +152,14 @@ class TileGroup(Record):
 
 
 class PrefetchTarget(Record):
-    """What is read of the left operand `tiles` tiles after a group's first one, and so on.
+    """The left operand's rows that a group's tiles prefetch.
 
-    row: bytes to the next row     step: bytes that a tile goes through in a step of depth
-    shared: an i1; they follow each other, so that each panel may go through a part of them
-    own: an i1; it is the tile's own operand, some steps on, for every panel
+    base: the address of the rows that are read `tiles` tiles after the group's first tile; the
+        second tile prefetches the rows of the tile after that, and so on
+    row: the bytes to the next row
+    step: the bytes to prefetch in a step of depth
+    shared: an i1, whether the rows follow each other, so that each panel prefetches a part
+    own: an i1, whether tiles prefetch their own operand, some steps on, for every panel
     """
 
     base: str
@@ -164,10 +171,14 @@ class PrefetchTarget(Record):
 
 
 class TileRows(Record):
-    """Where the rows of a group's tiles are, for tiles of h rows.
+    """The addresses of a group's rows, for tiles of h rows.
 
-    From element to element: `row` bytes to the next row, step + h * step_per_row to the next
-    step; apart + h * row_apart to the next tile.
+    base: the address of the first tile
+    row: the bytes from an element to the next row
+    step, step_per_row: an element and the next step of depth are step + h * step_per_row bytes
+        apart
+    apart, row_apart: a tile and the next tile are apart + h * row_apart bytes apart
+    later: the rows to prefetch
     """
 
     base: str
@@ -180,9 +191,13 @@ class TileRows(Record):
 
 
 class _Tile(Record):
-    """Tiles of the same rows: their left operand as arguments, first row, and height.
+    """The tiles of the same rows, one for each panel of a block.
 
-    fresh: there are no sums yet     handed: the epilogue gets them
+    left: the left operand, as arguments of a call
+    row, height: the first row, and the number of rows
+    fresh: an i1, whether there are no sums yet
+    handed: an i1, whether the epilogue gets the tiles
+    soon: the data to prefetch
     """
 
     block: CacheBlock
@@ -196,50 +211,50 @@ class _Tile(Record):
 
 
 def packed_apart(shape: TileConfig) -> int:
-    """Bytes from one packed tile of the left operand to the next."""
+    """The bytes from one packed tile of the left operand to the next."""
     return shape.rows * DEPTH * shape.size + shape.bytes
 
 
 def column_panels(shape: TileConfig) -> int:
-    """Panels in a chunk: the narrower they are, the more."""
+    """The number of panels in a chunk: narrower panels are more."""
     return _CHUNK // (DEPTH * shape.vectors * shape.bytes)
 
 
 def narrow(shape: TileConfig) -> bool:
-    """Whether a row of a panel is but a cache line."""
+    """Whether a row of a panel is at most one cache line."""
     return shape.vectors * shape.bytes <= LINE
 
 
 def direct_rows(shape: TileConfig, large: bool) -> int:
-    """Up to so many rows read the right operand as it stands. large: see LARGE"""
+    """The most rows that read the right operand in place. large: whether it has LARGE bytes"""
     if narrow(shape):
         return 2 * shape.rows
     return _LARGE_ROWS if large else _DIRECT
 
 
 def panel_capacity(shape: TileConfig) -> int:
-    """Elements that there is room for in a block of packed panels."""
+    """The number of elements that fit in the scratch memory for packed panels."""
     return DEPTH * (column_panels(shape) * shape.panel + shape.lanes)
 
 
 def _room(shape: TileConfig) -> tuple[int, int, int]:
-    # Tiles of sums, and one that is turned.
+    # The room for tiles has the rows handed to an epilogue, and one transposed tile.
     tiles = (handed_rows(shape) + shape.panel) * shape.panel * shape.size
     return panel_capacity(shape) * shape.size, GROUP * packed_apart(shape), tiles
 
 
 def handed_rows(shape: TileConfig) -> int:
-    """Rows of tiles that an epilogue may get at once: a call takes as long as some of them."""
+    """The most rows that an epilogue gets at once: a call takes as long as several rows."""
     return shape.rows if shape.masks else _TALL
 
 
 def scratch_size(shape: TileConfig) -> int:
-    """Bytes of scratch memory, whatever the sizes."""
+    """The bytes of scratch memory, for any sizes."""
     return sum(_room(shape))
 
 
 def arguments(f: Routine, names: Sequence[str], pointers: str) -> dict[str, str]:
-    """Load the words of the argument block."""
+    """Load the words of the argument block `%args`, by name. pointers: the names of pointers"""
     kinds = {name: "ptr" if name in pointers.split() else "i64" for name in names}
     return {name: f.load(kinds[name], f.at("%args", 8 * i), 8) for i, name in enumerate(names)}
 
@@ -248,23 +263,28 @@ def arguments(f: Routine, names: Sequence[str], pointers: str) -> dict[str, str]
 def panels(
     f: Routine, shape: TileConfig, first: str, last: str, columns: str
 ) -> Iterator[tuple[str, str]]:
-    """A loop over the panels of columns first ... last - 1; gives first column and vectors."""
+    """A loop over the panels of columns first ... last - 1.
+
+    Yields the first column of a panel, and its number of vectors.
+
+    columns: the columns of the whole product
+    """
     with f.turns(first, last) as loop:
         left = f.ceil_div(f.sub(columns, loop.index), shape.lanes)
         width = f.minimum(left, str(shape.vectors))
         if shape.vectors > 2:
-            # A panel of one vector is slow: where one would be left over, two share.
+            # A panel of one vector is slow: the last two panels share the vectors instead.
             width = f.select(f.is_("eq", left, str(shape.vectors + 1)), "2", width)
         loop.step = f.mul(width, str(shape.lanes))
         yield loop.index, width
 
 
 def most_rows(f: Routine, shape: TileConfig, columns: str) -> str:
-    """Rows of the largest tile that all panels of so many columns allow."""
+    """The most rows of a tile that all panels of so many columns allow."""
     limit = str(shape.rows)
     vectors = f.ceil_div(columns, shape.lanes)
     for width in range(1, shape.vectors):
-        # What two panels share is left over of a whole one.
+        # Four vectors are two panels of two vectors each, see `panels`.
         narrow = f.is_("eq", vectors, str(width))
         if width == 2:
             narrow = f.either(narrow, f.is_("eq", vectors, "4"))
@@ -278,13 +298,20 @@ def is_partial(f: Routine, shape: TileConfig, column: str, width: str, columns: 
 
 
 class Multiply(Record):
-    """A product to be written into a function.
+    """A matrix product to be written into a function.
 
-    part_rows, part_columns: first, and one behind the last
-    out, out_row: where sums go     accumulate: an i1, whether they are added to what is there
-    epilogue, state: pointers       place: two i64, handed to the epilogue
-    chunk: columns in a chunk; "" for the usual number     whole: do not cut the depth
-    stands: whether rows of a block are read where they are (an i1), and tiles may be taller
+    right, left: the hooks that find or pack panels and rows
+    room: the scratch memory
+    part_rows, part_columns: the first row or column, and one behind the last
+    columns, depth: the columns and the depth of the whole product
+    out, out_row: the address of the sums, and the bytes to the next row
+    accumulate: an i1, whether sums are added to those in memory
+    epilogue, state: the pointers of an epilogue, or null
+    place: two i64 that are passed to the epilogue
+    chunk: the columns in a chunk; "" for the usual number
+    whole: whether the depth is one block, whatever its size
+    stands: a function that says (an i1) whether rows of a block are read in place, so that tiles
+        may be taller
     strips: whether the epilogue takes tiles of several panels (see `matmul.matmul`)
     """
 
@@ -309,14 +336,14 @@ class Multiply(Record):
     strips: bool = False
 
     def write(self) -> None:
-        """Append the loops."""
+        """Write the loops."""
         f, shape = self.f, self.shape
         chunk = self.chunk or str(column_panels(shape) * shape.panel)
         end = self.part_columns[1]
         with f.turns(*self.part_columns) as chunks:
             first = chunks.index
             last = f.minimum(f.add(first, chunk), end)
-            # No chunk of a single vector: the one before takes it.
+            # No chunk is a single vector: the chunk before takes it too.
             rest = f.is_("sle", f.sub(end, last), str(shape.lanes))
             last = f.select(rest, end, last)
             chunks.step = f.sub(last, first)
@@ -334,7 +361,11 @@ class Multiply(Record):
                 self._rows(CacheBlock(first, last, start, depth), fresh, handed)
 
     def _rows(self, block: CacheBlock, fresh: str, handed: str) -> None:
-        """All tiles of a block. fresh: there are no sums yet; handed: the epilogue gets them."""
+        """Write the loops over all tiles of a block.
+
+        fresh: an i1, whether there are no sums yet
+        handed: an i1, whether the epilogue gets the tiles
+        """
         f, shape = self.f, self.shape
         panels_ = self.right(block)
         rows = f.sub(self.part_rows[1], self.part_rows[0])
@@ -347,7 +378,7 @@ class Multiply(Record):
             more = f.sub(rows, f.mul(each, count))
             with f.loop("0", count, str(GROUP)) as group:
                 last = f.minimum(f.add(group, str(GROUP)), count)
-                taller = f.minimum(group, more)  # tiles before these that have one row more
+                taller = f.minimum(group, more)  # tiles before this group that have one row more
                 row = f.add(f.add(self.part_rows[0], f.mul(group, each)), taller)
                 tiles = f.sub(last, group)
                 found = self.left(TileGroup(block, row, tiles, each, f.sub(more, taller)))
@@ -371,12 +402,12 @@ class Multiply(Record):
                         self._tile(tile, *at)
 
     def _whole_until(self, block: CacheBlock) -> str:
-        """Where the columns of a block end that fill widest panels."""
+        """The end of a block's columns that fill panels of the largest width."""
         f, shape = self.f, self.shape
         panel = str(shape.panel)
         left = f.sub(self.columns, block.first)
         count = f.div(left, panel)
-        if shape.vectors > 2:  # the last of them may share what is left over: see `panels`
+        if shape.vectors > 2:  # the last panel may share its vectors with the rest: see `panels`
             over = f.sub(left, f.mul(count, panel))
             shared = f.both(f.is_("ne", over, "0"), f.is_("sle", over, str(shape.lanes)))
             shared = f.both(shared, f.is_("ne", count, "0"))
@@ -385,9 +416,10 @@ class Multiply(Record):
         return f.add(block.first, f.mul(count, panel))
 
     def _whole_panels(self, tile: _Tile, until: str, opening: str) -> None:
-        """The tiles of some rows that are as wide as can be: little is computed for each.
+        """Write the loop over the tiles of the largest width, with little set-up for each.
 
-        opening: an i1, that they are the first ones
+        until: the end of the columns that these tiles cover
+        opening: an i1, whether these tiles are of the block's first rows
         """
         f, shape, found = self.f, self.shape, tile.panels
         first = tile.block.first
@@ -404,7 +436,7 @@ class Multiply(Record):
             height = f.minimum(tile.height, str(shape.rows))
             place = f.at("@packing", f.mul(f.sub(height, "1"), "8"))
             function = f.select(now, f.load("ptr", place, 8), function, "ptr")
-            # Where panels go to is told in the place of what is fetched.
+            # The arguments for prefetching say where to put the packed panels instead.
             goal = (first_panel, apart, until, "0", "0")
             soon = PrefetchStream(
                 *(f.select(now, x, y, k) for x, y, k in zip(goal, soon, SOON, strict=True))
@@ -447,10 +479,11 @@ class Multiply(Record):
         columns: tuple[str, str],
         soon: PrefetchStream,
     ) -> None:
-        """Tiles of widest panels in one call.
+        """Write one call that computes the tiles of several widest panels.
 
-        panels: the first, bytes to its rows, to the next     goal: where sums go, bytes to the
-        next row
+        panels: the address of the first panel, the bytes between its rows, and to the next panel
+        goal: the address of the sums, and the bytes to the next row
+        columns: the first column, and one behind the last
         """
         f, shape = self.f, self.shape
         height = f.minimum(tile.height, str(shape.rows))
@@ -467,7 +500,7 @@ class Multiply(Record):
     def _handed_strips(
         self, tile: _Tile, panels: tuple[str, str, str], columns: tuple[str, str]
     ) -> None:
-        """The same for an epilogue, which gets several tiles side by side as one."""
+        """Write the loop over strips for an epilogue, which gets several tiles as one."""
         f, shape, room = self.f, self.shape, self.room.tile
         base, step, apart = panels
         with f.turns(*columns, str(_HANDED * shape.panel)) as loop:
@@ -489,14 +522,14 @@ class Multiply(Record):
             loop.become(turns, f.maximum(later, "0"))
 
     def _where(self, tile: _Tile, columns: str, column: str) -> str:
-        """What an epilogue is told of a tile."""
+        """The arguments of an epilogue that follow the tile."""
         return (
             f"i64 {tile.height}, i64 {columns}, i64 {tile.row}, i64 {column}, "
             f"i64 {self.place[0]}, i64 {self.place[1]}, ptr {self.state}"
         )
 
     def _limit(self, block: CacheBlock) -> str:
-        """The most rows in a tile: more where all panels are narrow, and rows are not packed."""
+        """The most rows in a tile: more where all panels are narrow and rows are read in place."""
         f, shape = self.f, self.shape
         limit = str(shape.rows)
         if self.stands is None:
@@ -505,7 +538,7 @@ class Multiply(Record):
         return f.select(self.stands(block), most, limit)
 
     def _tile(self, tile: _Tile, column: str, width: str) -> None:
-        """A tile of any width."""
+        """Write the call for a tile of any width."""
         f, shape, found = self.f, self.shape, tile.panels
         offset = f.add(f.mul(column, found.per_column), f.mul(width, found.per_width))
         panel, step = f.at(found.base, offset), f.mul(width, str(shape.bytes))
@@ -523,7 +556,7 @@ class Multiply(Record):
         self._call(tile, function, panel, step, out, column, (columns, valid), soon)
 
     def _function(self, height: str, width: str) -> str:
-        """The function for a tile of that extent."""
+        """The address of the function for a tile of that extent."""
         f = self.f
         number = f.add(f.mul(f.sub(height, "1"), str(self.shape.vectors)), f.sub(width, "1"))
         return f.load("ptr", f.at("@tiles", f.mul(number, "8")), 8)
@@ -539,7 +572,12 @@ class Multiply(Record):
         there: tuple[str, str],
         soon: str,
     ) -> None:
-        """Call the function for a tile, and the epilogue. there: columns, lanes of the last one"""
+        """Write the calls of a tile's function and of the epilogue.
+
+        step: the bytes between the panel's rows
+        there: the number of columns, and the lanes of the last vector that are columns
+        soon: the arguments for prefetching
+        """
         f, shape, handed = self.f, self.shape, tile.handed
         before = f.select(tile.fresh, "null", out, "ptr")
         into = f.select(handed, self.room.tile, out, "ptr")

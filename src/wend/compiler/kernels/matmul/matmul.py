@@ -1,20 +1,20 @@
 """Matrix products: out[i, j] = sum over k of left[i, k] * right[k, j], for any sizes and strides.
 
-`core(dtype)` is a module with two functions, compiled once per processor and dtype:
+`core(dtype)` returns a library with two functions, compiled once per processor and dtype:
 
     void product(ptr args)      the product, in two levels of batch
     void pack(ptr args)         the right operand, rearranged once for many products
 
-`args` is a block of 64-bit words, one per name in PRODUCT or PACK, in that order: pointers, and
-integers. Strides count elements, and may be zero or negative; only `out` must have its columns
-side by side.
+`args` is an argument block: 64-bit words, one per name in PRODUCT or PACK, in that order, which are
+pointers or integers. Strides count elements, and may be zero or negative. Only `out` must have its
+columns side by side.
 
 PRODUCT
     left right out          pointers
     rows columns depth      M, N, K; any of them may be 0
     left_row left_step      strides of left[i, k]
     right_step right_column strides of right[k, j]; without meaning if it is packed
-    packed                  1 if `right` is what `pack` wrote, else 0
+    packed                  1 if `right` has been written by `pack`, else 0
     out_row                 stride of out[i, .]
     batch0 batch1           extents of the batch, at least 0; 1 for none
     left0 left1 right0 right1 out0 out1     strides of the batch (packed: `packed_size` apart)
@@ -22,35 +22,36 @@ PRODUCT
                             the part to compute; all: 0, M, 0, N. Parts of a product are
                             independent. A cut between columns is where `column_cuts` says.
     accumulate              1: add to what is in `out`, else 0
-    epilogue state          function and its pointer, or 0: see below
+    epilogue state          a function and the pointer passed to it, or 0: see below
     scratch                 `scratch_bytes(dtype)` of memory for this call, aligned to 64 bytes
-    origin0 origin1         what an epilogue is told in the first turn over each level of the batch
+    origin0 origin1         batch0 and batch1 as an epilogue is told for the batch's first entry
 
 PACK
-    right packed            pointers: from, to (`packed_size(...)` elements per entry of the batch,
-                            aligned to 64 bytes)
+    right packed            pointers: the source, and the goal (`packed_size(...)` elements per
+                            entry of the batch, aligned to 64 bytes)
     depth columns right_step right_column batch0 batch1 right0 right1
 
 The accumulators' type is the dtype, and float32 for float16 and bfloat16. `out` and packed operands
 have the accumulators' type; left and right have the dtype.
 
-An *epilogue* is called once for each tile of the finished product, and does with it what it likes:
+An *epilogue* is called once for each tile of the finished product. It may do anything with the
+tile:
 
     void epilogue(ptr tile, i64 rows, i64 columns, i64 row, i64 column, i64 batch0, i64 batch1,
                   ptr state)
 
-`tile` holds rows x columns accumulators, its rows `tile_columns(dtype)` elements apart, or
-`columns` if these are more (where `hands_strips(dtype)`); row, column, batch0 and batch1 say where
-it lies in the product. All columns up to the next multiple of the lanes may be read. Before a
-tile is computed an epilogue is called with null in its place, so that it fetches what it is going
-to read. `out` is only written, with sums over a part of the depth, if the depth is larger than
-`depth_block()`: it may be the place where the epilogue puts its results, if they have the
-accumulators' type and the same strides.
+`tile` holds rows x columns accumulators. Its rows are `tile_columns(dtype)` elements apart, or
+`columns` elements if `columns` is greater (where `hands_strips(dtype)`). row, column, batch0 and
+batch1 say where the tile lies in the product. All columns up to the next multiple of the lanes may
+be read. Before a tile is computed, the epilogue is called with a null tile, so that it prefetches
+the data that it will read. With an epilogue, `out` is written only if the depth is larger than
+`depth_block()`, with sums over a part of the depth. So the epilogue may put its results in `out`,
+if the results have the accumulators' type and the same strides.
 
-How a sum is split depends on the sizes, and on the part's number of rows: cut by sizes alone, never
-by the number of threads, and results are the same from run to run.
+The way in which a sum is split depends on the sizes, and on a part's number of rows. Cut a product
+by sizes alone, never by the number of threads, and results are the same from run to run.
 
-`epilogue(name, dtype, body)` writes such a function: one loop over rows and vectors.
+`epilogue(name, dtype, body)` writes an epilogue with one loop over rows and vectors.
 """
 
 from __future__ import annotations
@@ -110,21 +111,24 @@ PRODUCT = (
 ).split()
 PACK = "right packed depth columns right_step right_column batch0 batch1 right0 right1".split()
 
-# While a chunk of so many bytes is used, the next one is fetched into the second-level cache. Left
-# rows are read once for a chunk: of narrow panels it has more.
+# The bytes of a chunk where the next chunk is prefetched into the second-level cache during its
+# use. Left rows are read once for each chunk, so chunks of narrow panels have more bytes.
 _CHUNK_BYTES, _NARROW_CHUNK_BYTES = 1 << 17, 3 << 17
-# Rows side by side that are turned for dot products: steps for each row, rows beside narrow tiles.
+# For rows side by side that are transposed for dot products: the least steps for each row, and the
+# most rows where tiles are narrow.
 _TURNED_STEPS, _TURNED_ROWS = 16, 4
-# Rows that read a panel so few times that it had better be near, and steps of one that lasts.
+# The most rows, and the least steps, for chunks of one panel that stays in the first-level cache.
 _NEAR_ROWS, _NEAR_STEPS = 64, 48
 
 
 class EpilogueSite(Record):
-    """Where the body of an epilogue is: names of values, i64 unless said otherwise.
+    """The values for the body of an epilogue: names of LLVM values, i64 unless said otherwise.
 
-    sums: a vector of accumulators     row, column: of its first lane     mask: the lanes that are
-    in the product, <lanes x i1>     batch0, batch1: place in the batch     state: the pointer
-    given in the block
+    sums: a vector of accumulators
+    row, column: the row and the column of its first lane
+    mask: the lanes that are in the product, <lanes x i1>
+    batch0, batch1: the place in the batch
+    state: the pointer given in the argument block
     """
 
     sums: str
@@ -137,7 +141,7 @@ class EpilogueSite(Record):
 
 
 def accumulator(dtype: str) -> str:
-    """The dtype in which sums are kept."""
+    """The dtype of the accumulators of a dtype."""
     return "float64" if dtype == "float64" else "float32"
 
 
@@ -151,7 +155,7 @@ def _of(dtype: str, target: Target | None) -> TileConfig:
 
 
 def tile_columns(dtype: str, target: Target | None = None) -> int:
-    """Elements between the rows of the tile that an epilogue gets."""
+    """The elements between the rows of a tile that an epilogue gets."""
     return _of(dtype, target).panel
 
 
@@ -161,47 +165,47 @@ def hands_strips(dtype: str, target: Target | None = None) -> bool:
 
 
 def lanes(dtype: str, target: Target | None = None) -> int:
-    """Accumulators in one vector."""
+    """The number of accumulators in one vector."""
     return _of(dtype, target).lanes
 
 
 def depth_block() -> int:
-    """The largest depth that is summed up in one go."""
+    """The largest depth that is summed up as one block."""
     return DEPTH
 
 
 def packed_size(depth: int, columns: int, dtype: str, target: Target | None = None) -> int:
-    """Elements of a packed right operand, of the accumulators' type."""
+    """The number of elements of a packed right operand, of the accumulators' type."""
     lanes = _of(dtype, target).lanes
     return depth * (-(-columns // lanes) * lanes)
 
 
 def column_cuts(columns: int, dtype: str, target: Target | None = None) -> range:
-    """Columns before which a product may be cut into parts."""
+    """The columns before which a product may be cut into parts."""
     shape = _of(dtype, target)
-    # The last panels share what is left over, so that none of them is a single vector.
+    # The last panels share their vectors, so that no panel is a single vector.
     return range(shape.panel, columns - 2 * shape.lanes + 1, shape.panel)
 
 
 def unpacked_rows(dtype: str, target: Target | None = None) -> int:
-    """Up to so many rows read a right operand as it stands, if it is not large."""
+    """The most rows that read a right operand in place, if the operand is not large."""
     return direct_rows(_of(dtype, target), large=False)
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
-    """Bytes that `product` needs to work in, whatever the sizes."""
+    """The bytes of the memory `scratch` of `product`, for any sizes."""
     return scratch_size(_of(dtype, target))
 
 
 @cache
 def core(dtype: str) -> Library:
-    """The functions `product` and `pack` for this processor; compiles them when first asked."""
+    """Return the library of `product` and `pack` for this processor. The first call compiles it."""
     return compile_module(core_text(dtype), ["product", "pack"])
 
 
 @cache
 def core_text(dtype: str, target: Target | None = None) -> str:
-    """The module of `core`, as text."""
+    """Return the text of the LLVM module of `core`."""
     shape = _of(dtype, target)
     texts = [
         tiles(shape),
@@ -226,9 +230,11 @@ def epilogue(
     body: Callable[[Routine, EpilogueSite], None],
     target: Target | None = None,
 ) -> str:
-    """An epilogue as text. `body` appends what is to be done with one vector of sums.
+    """Return the text of an epilogue.
 
-    The vectors have `lanes(dtype)` elements. A lane outside of the product may hold anything.
+    name: the name of the function
+    body: appends the instructions for one vector of sums, of `lanes(dtype)` elements; a lane
+        outside of the product may hold anything
     """
     shape = _of(dtype, target)
     f = Routine(name, EPILOGUE)
@@ -251,13 +257,13 @@ def epilogue(
 
 
 def _scaled(f: Routine, a: dict[str, str], names: str, size: str) -> None:
-    """Make strides in elements strides in bytes."""
+    """Turn strides in elements into strides in bytes. size: the bytes of an element"""
     for name in names.split():
         a[name] = f.mul(a[name], size)
 
 
 def _place(f: Routine, a: dict[str, str], name: str, i: str, j: str) -> str:
-    """Where an operand lies for an entry of the batch."""
+    """The address of an operand for the entry i, j of the batch."""
     return f.at(a[name], f.add(f.mul(i, a[name + "0"]), f.mul(j, a[name + "1"])))
 
 
@@ -295,7 +301,7 @@ def _product(shape: TileConfig, dtype: str) -> str:
     few = f.select(large, str(direct_rows(shape, True)), few)
     few = f.is_("sle", rows, few)
     along = f.both(f.is_("eq", a["right_step"], size), f.let(f"xor i1 {packed}, true"))
-    along = f.both(along, f.is_("ne", a["right_column"], size))  # else of one step: panels stand
+    along = f.both(along, f.is_("ne", a["right_column"], size))  # else panels are read in place
     dotted = f.both(along, f.is_("sle", rows, str(FEW_ROWS)))
     stands = f.is_("eq", a["left_step"], size)
     dotted = f.both(dotted, f.either(stands, _turnable(f, shape, dtype, rows, a)))
@@ -339,7 +345,7 @@ def _product(shape: TileConfig, dtype: str) -> str:
         )
         streamed_ = f.both(streamed_, f.let(f"xor i1 {special}, true"))
     usual = f.let(f"xor i1 {f.either(special, streamed_)}, true")
-    # Rows that are packed themselves are packed once for each chunk.
+    # Left rows that must be packed are packed once for each chunk, so small chunks would cost more.
     ahead = f.both(packed, f.is_("eq", a["left_step"], size))
     near = f.both(along, f.is_("sge", a["depth"], str(_NEAR_STEPS)))
     near = f.both(near, f.is_("sle", rows, str(_NEAR_ROWS)))
@@ -443,14 +449,14 @@ def _product(shape: TileConfig, dtype: str) -> str:
 
 
 def _turnable(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]) -> str:
-    """Whether a few rows that lie side by side are turned for dot products (an i1)."""
+    """Whether few rows that lie side by side are transposed for dot products (an i1)."""
     if SOURCES[dtype][0] != shape.element:
         return "false"
     most = panel_capacity(shape) // FEW_ROWS - shape.lanes
     conditions = [
         f.is_("eq", a["left_row"], str(shape.size)),
         f.is_("sle", a["depth"], str(most)),
-        # Fewer steps do not pay for adding up; narrow tiles do more rows as fast.
+        # With fewer steps, adding up lanes costs too much; narrow tiles do more rows as fast.
         f.is_("sge", a["depth"], f.mul(rows, str(_TURNED_STEPS))),
         f.is_("sle", rows, str(_TURNED_ROWS if narrow(shape) else FEW_ROWS)),
     ]
@@ -466,7 +472,10 @@ def _turned_rows(
     rows: str,
     a: dict[str, str],
 ) -> Matrix:
-    """A left operand's rows along the depth: as they stand (an i1), or turned into the room."""
+    """Return a left operand with its steps side by side.
+
+    stands: an i1, whether the operand is read in place; else it is transposed into `room`
+    """
     size = str(shape.size)
     width = f.mul(f.ceil_div(a["depth"], shape.lanes), str(shape.lanes))
     line = f.mul(width, size)
@@ -483,7 +492,7 @@ def _turned_rows(
 def _turned_columns(
     f: Routine, shape: TileConfig, right: Matrix, room: str, a: dict[str, str]
 ) -> Matrix:
-    """A right operand with its columns side by side: as it stands, or a panel in the room."""
+    """Return a right operand with its columns side by side, in place or as a panel in `room`."""
     size = str(shape.size)
     stands = f.is_("eq", right.line, size)
     width = str(shape.panel)
@@ -494,10 +503,13 @@ def _turned_columns(
 
 
 def _chunk(f: Routine, shape: TileConfig, ahead: str, near: str, depth: str) -> str:
-    """Columns in a chunk. ahead: an i1; no more than can be fetched ahead of time.
+    """The number of columns in a chunk.
 
-    Left rows are read, or packed, once for each chunk: where depth is small, many panels fit.
-    near: an i1; a few rows stand, and multiply a panel while it is in the first-level cache
+    Left rows are read, or packed, once for each chunk. Where the depth is small, many panels fit.
+
+    ahead: an i1, whether a chunk has no more panels than can be prefetched in time
+    near: an i1, whether a few rows, read in place, multiply each panel while the panel is in the
+        first-level cache
     """
     steps = f.minimum(depth, str(DEPTH))
     panel = f.mul(steps, str(shape.panel * shape.size))

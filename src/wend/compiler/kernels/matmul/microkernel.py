@@ -1,25 +1,26 @@
-"""The innermost part of a matrix product: a tile of the result, kept in registers.
+"""The microkernel of a matrix product: it computes a tile of the result in registers.
 
-A tile is `rows` rows by `width` vectors. In each step of depth it multiplies one element of each
-row of the left operand, spread over a vector, with one row of the right operand's panel.
+A tile is `rows` rows by `width` vectors. In each step of depth, one element of each row of the left
+operand is spread over a vector, and multiplied with one row of the right operand's panel.
 
     void tile_RxW(a, a_row, a_step, b, b_step, depth, before, before_row, out, out_row, valid,
                   soon, soon_step, soon_halved)
 
     a + i * a_row + k * a_step     element (i, k) of the left operand
-    b + k * b_step                 W vectors, one after the other
-    before                         null, or what is added to the result
-    valid                          how many lanes of the last vector are there, 1 to all
-    soon + (k >> soon_halved) * soon_step   what later tiles read, fetched into the second-level
+    b + k * b_step                 W vectors, one after another
+    before                         null, or the address of sums to add to the result
+    valid                          the number of lanes of the last vector in use, 1 to all
+    soon + (k >> soon_halved) * soon_step   data for later tiles, prefetched into the second-level
                                    cache
 
-    void packing_R(...)            the same with a whole panel, which is copied on the way: its rows
-                                   go to `soon`, one after the other
+    void packing_R(...)            a tile of a whole panel, which also packs the panel: its rows are
+                                   copied to `soon`, one after another
 
     void strip_R(a, a_row, a_step, b, b_step, b_apart, depth, panels, before, out, out_row,
                  soon, soon_apart, soon_turns, soon_step, soon_halved)
 
-                                   tiles of widest panels side by side, `before` null or `out`
+                                   tiles of the widest panels side by side, with `before` null or
+                                   equal to `out`
 
 All strides are in bytes.
 """
@@ -56,41 +57,44 @@ __all__ = [
     "tiles",
 ]
 
-#: Parameters of an epilogue: see `matmul.matmul`.
+#: The parameters of an epilogue: see `matmul.matmul`.
 EPILOGUE = [
     ("ptr", "tile"),
     *(("i64", word) for word in "rows columns row column batch0 batch1".split()),
     ("ptr", "state"),
 ]
-# Of functions that compute a part of a product; all others are ints of 64 bits.
+# The types of parameters of functions that compute a part of a product; all others are i64.
 _KINDS = {"accumulate": "i1"} | dict.fromkeys(
     "left right out epilogue state scratch tile".split(), "ptr"
 )
-#: Bytes of a cache line.
+#: The bytes of a cache line.
 LINE = 64
-# A panel's row is fetched this many steps before it is used, by bytes of an element: measured.
+# The steps by which a panel's row is prefetched ahead, by the bytes of an element: measured.
 _AHEAD = {4: 24, 8: 8}
-# Rows that are a multiple of so many bytes apart, or nearly, take each other's place in the
-# first-level cache: they are fetched later.
+# Rows that are a multiple of _CROWDED bytes apart, within _NEARLY bytes, evict each other from the
+# first-level cache. Such rows are prefetched only _LATE steps ahead.
 _CROWDED, _NEARLY, _LATE = 1024, 128, 8
-# Steps in a turn of the loop where operands lie at known distances.
+# The steps in a turn of the unrolled loop, where operands lie at known distances.
 _TURN = 4
-# Tiles of so few steps fetch where they will store: measured.
+# The most steps of tiles that prefetch the lines to store to: measured.
 _SHALLOW = 8
 
 
 def parameters(names: str) -> list[tuple[str, str]]:
-    """(type, name) of the parameters of a function that computes a part of a product."""
+    """The (type, name) pairs of the parameters of a function that computes a part of a product."""
     return [(_KINDS.get(name, "i64"), name) for name in names.split()]
 
 
 class TileConfig(Record):
-    """How products are cut for a processor and a type of accumulators.
+    """The sizes of tiles for a processor and a type of accumulators.
 
-    element: LLVM's name of the type   size: its bytes   lanes: elements in a vector
-    rows, vectors: extents of the largest tile      masks: whether masked stores are cheap
-    moves: whether they are not, but lanes move within a vector wherever they are told to
-    line: elements from a row of a tile that is handed on to the next, 0: as many as in a panel
+    element: LLVM's name of the type
+    size: the bytes of an element
+    lanes: the elements in a vector
+    rows, vectors: the extents of the largest tile
+    masks: whether masked stores are cheap
+    moves: whether masked stores are slow, but one instruction permutes a vector's lanes freely
+    line: the elements between rows of a tile that is handed on; 0: the columns of a panel
     """
 
     element: str
@@ -104,7 +108,10 @@ class TileConfig(Record):
 
     @staticmethod
     def of(target: Target, element: str) -> TileConfig:
-        """Fill the registers: accumulators, one row of the panel, and the spread elements."""
+        """Return the configuration of a processor. The largest tile fills the registers.
+
+        The registers hold the accumulators, one row of the panel, and the spread elements.
+        """
         size = 8 if element == "double" else 4
         rows, vectors = (8, 3) if target.registers >= 32 else (6, 2)
         masks = target.masks
@@ -113,17 +120,17 @@ class TileConfig(Record):
 
     @cached_property
     def vector(self) -> str:
-        """LLVM's name of a vector."""
+        """LLVM's name of the vector type."""
         return f"<{self.lanes} x {self.element}>"
 
     @property
     def suffix(self) -> str:
-        """How LLVM's functions on these vectors end."""
+        """The suffix of the names of LLVM's functions on these vectors."""
         return f"v{self.lanes}f{self.size * 8}"
 
     @property
     def bytes(self) -> int:
-        """Bytes in a vector."""
+        """The bytes of a vector."""
         return self.lanes * self.size
 
     @property
@@ -133,44 +140,47 @@ class TileConfig(Record):
 
     @property
     def panel(self) -> int:
-        """Columns of the widest panel."""
+        """The columns of the widest panel."""
         return self.vectors * self.lanes
 
     @property
     def tile_row(self) -> int:
-        """Bytes from a row of a tile that is handed on to the next."""
+        """The bytes between rows of a tile that is handed on."""
         return (self.line or self.panel) * self.size
 
     @property
     def hands_strips(self) -> bool:
-        """Whether an epilogue may get several tiles as one: of small ones calls take a part."""
+        """Whether an epilogue may get several tiles as one: calls are costly for small tiles."""
         return self.rows < 8
 
     @property
     def reach(self) -> int:
-        """Rows that are addressed from one of them: more need registers for odd multiples."""
+        """The rows addressed from one base: more rows need registers for odd multiples."""
         return 8 if self.rows == 8 else 3
 
     def sets(self, rows: int, width: int) -> int:
-        """How many sums there are of each vector of a tile, over steps of depth that take turns."""
+        """The number of sums for each vector of a tile: steps of depth take turns among them."""
         if self.rows < 8 and (rows, width) == (4, 1):
-            return 2  # as of 5 and 6 rows: so many share what a part has, and results are the same
+            return 2  # as with 5 and 6 rows, so that parts of any rows give the same results
         return max(1, min(4, 12 // (rows * width)))
 
     def tallest(self, width: int) -> int:
-        """Rows of the largest tile so many vectors wide, whose rows are read as they stand."""
+        """The rows of the largest tile of `width` vectors, if rows are read in place."""
         if width == self.vectors:
             return self.rows
         return 2 * self.rows if width == 1 else self.rows * self.vectors // width
 
 
 def tile_name(rows: int, width: int, packing: bool = False) -> str:
-    """The name of the function for a tile."""
+    """The name of the function for a tile. packing: whether the function also packs the panel"""
     return f"packing_{rows}" if packing else f"tile_{rows}x{width}"
 
 
 def tiles(shape: TileConfig) -> str:
-    """Functions for all tiles up to the largest and the tallest; their addresses are `@tiles`."""
+    """The texts of the functions for all tiles, up to the largest and the tallest.
+
+    The tables `@tiles`, `@packing` and `@strips` hold the functions' addresses.
+    """
     sizes = [(r + 1, w + 1) for r in range(shape.tallest(1)) for w in range(shape.vectors)]
     made = [(rows, width) for rows, width in sizes if rows <= shape.tallest(width)]
     table = ", ".join(f"ptr @{tile_name(*x)}" if x in made else "ptr null" for x in sizes)
@@ -188,23 +198,26 @@ def tiles(shape: TileConfig) -> str:
 
 
 def lane_mask(f: Routine, lanes: int, valid: str) -> str:
-    """Which lanes are there: the first `valid` ones, all if they are more."""
+    """A mask of the first `valid` lanes, or of all lanes if there are fewer."""
     return f.let(f"icmp slt <{lanes} x i32> {counted(lanes)}, {_limited(f, lanes, valid)}")
 
 
 def lane_range(f: Routine, lanes: int, first: str, last: str) -> str:
-    """The lanes first ... last - 1; both may be below 0 or above the number of lanes."""
+    """A mask of the lanes first ... last - 1.
+
+    `first` and `last` may be below 0 or above the number of lanes.
+    """
     above = f.let(f"icmp sge <{lanes} x i32> {counted(lanes)}, {_limited(f, lanes, first)}")
     return f.let(f"and <{lanes} x i1> {above}, {lane_mask(f, lanes, last)}")
 
 
 def counted(lanes: int) -> str:
-    """The number of each lane, as i32."""
+    """The vector of the lanes' numbers, as i32."""
     return f"<{', '.join(f'i32 {i}' for i in range(lanes))}>"
 
 
 def spread_integer(f: Routine, lanes: int, number: str) -> str:
-    """The lower half of an i64 in all lanes, as i32."""
+    """A vector with the lower half of an i64 in all lanes, as i32."""
     small = f.let(f"trunc i64 {number} to i32")
     first = f.let(f"insertelement <{lanes} x i32> poison, i32 {small}, i64 0")
     return f.let(
@@ -214,7 +227,7 @@ def spread_integer(f: Routine, lanes: int, number: str) -> str:
 
 
 def _limited(f: Routine, lanes: int, number: str) -> str:
-    """A number in all lanes; above the lanes it may become smaller."""
+    """A vector with a number in all lanes; a number above `lanes` becomes `lanes`."""
     return spread_integer(f, lanes, f.minimum(number, str(lanes)))
 
 
@@ -254,8 +267,8 @@ def _strip(shape: TileConfig, rows: int) -> str:
 
 
 def _fetch_goal(f: Routine, shape: TileConfig, rows: int, width: int, out: str) -> None:
-    # Few steps are done before the stores could begin to wait for their cache lines. Vectors of a
-    # line each wait for two of them where rows begin within lines.
+    # With few steps, stores would wait for their cache lines. Vectors as long as a line wait for
+    # two lines each where rows do not begin at lines.
     wanted = f.is_("sle", "%depth", str(_SHALLOW))
     split = "false"
     if width > 1 and shape.fills_lines:
@@ -281,9 +294,10 @@ def _store(
     before: tuple[str, str],
     out: tuple[str, str],
 ) -> None:
-    """Put sums to memory, added to what is there before. before, out: first row, and bytes apart
+    """Store sums, after adding those in memory at `before`.
 
-    valid: lanes of the last vector that are there; "" for all
+    before, out: the address of the first row, and the bytes between rows; `before` may be null
+    valid: the lanes of the last vector to store; "" for all
     """
     rows = len(sums) // width
     masks = [None] * (width - 1) + [lane_mask(f, shape.lanes, valid) if valid else None]
@@ -319,7 +333,7 @@ def _store(
 
 
 def spread(f: Routine, shape: TileConfig, one: str) -> str:
-    """An accumulator in all lanes of a vector."""
+    """A vector with one accumulator in all lanes."""
     first = f.let(f"insertelement {shape.vector} poison, {shape.element} {one}, i64 0")
     return f.let(
         f"shufflevector {shape.vector} {first}, {shape.vector} poison, "
@@ -328,7 +342,7 @@ def spread(f: Routine, shape: TileConfig, one: str) -> str:
 
 
 def masked_load(f: Routine, shape: TileConfig, pointer: str, mask: str | None) -> str:
-    """A vector of accumulators; zero in the lanes that the mask leaves out."""
+    """Load a vector of accumulators, with zero in the lanes that the mask leaves out."""
     if mask is None:
         return f.load(shape.vector, pointer, shape.size)
     lanes = f"<{shape.lanes} x i1>"
@@ -339,7 +353,7 @@ def masked_load(f: Routine, shape: TileConfig, pointer: str, mask: str | None) -
 
 
 def masked_store(f: Routine, shape: TileConfig, value: str, pointer: str, mask: str | None) -> None:
-    """Put a vector of accumulators at an address, but for the lanes that the mask leaves out."""
+    """Store a vector of accumulators, except the lanes that the mask leaves out."""
     if mask is None:
         return f.store(shape.vector, value, pointer, shape.size)
     place = pointer, shape.size
@@ -349,7 +363,7 @@ def masked_store(f: Routine, shape: TileConfig, value: str, pointer: str, mask: 
 def masked_update(
     f: Routine, shape: TileConfig, value: str, pointer: str, mask: str | None
 ) -> None:
-    """`masked_store` where memory is this call's own: the lanes left out may be stored again."""
+    """Store as `masked_store` does, in the call's own memory: other lanes may be rewritten."""
     if mask is None or shape.masks:
         return masked_store(f, shape, value, pointer, mask)
     old = f.load(shape.vector, pointer, shape.size)
@@ -367,8 +381,8 @@ def _multiply(
     b: str = "%b",
     soon: tuple[str, str] = ("%soon", "%soon_step"),
 ) -> list[str]:
-    """The sums over the whole depth, row by row."""
-    # Too few sums would wait for one another: small tiles take several steps of depth in a turn.
+    """Return the vectors of sums over the whole depth, row by row."""
+    # Few sums would wait for one another, so small tiles take several steps of depth in a turn.
     steps = shape.sets(rows, width)
     row_at = row_places(f, "%a", "%a_row", rows, shape.reach)
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
@@ -386,7 +400,7 @@ def _multiply(
             at_a, at_b = a_now, b_now
             if not packing:
                 number = f.let(f"lshr i64 {loop.index}, %soon_halved")
-                # Tall tiles may fetch their own rows: see `Later`.
+                # Tall tiles may prefetch their own rows: see `PrefetchTarget`.
                 level = 1 if rows > shape.rows and shape.fills_lines else 2
                 fetch(f, f.at(soon[0], f.mul(number, soon[1])), level)
             for step in range(count):
@@ -394,7 +408,7 @@ def _multiply(
                     place = f.mul(f.add(loop.index, str(step)), str(width * shape.bytes))
                     _copy(f, shape, at_b, f.at("%soon", place), width)
                     if width * shape.bytes <= LINE:
-                        # Of the next panel's row the last line: the one before is this row's too.
+                        # The last line of the next panel's row; its first line may be this row's.
                         fetch(f, f.at(at_b, 2 * width * shape.bytes - shape.size), level=2)
                 part = slice(step * rows * width, (step + 1) * rows * width)
                 fresh = multiply_step(f, shape, row_at(at_a), at_b, now[part], width, soon_b)
@@ -417,23 +431,25 @@ def _multiply(
 def _known_steps(
     f: Routine, shape: TileConfig, rows: int, b: str, sums: list[str], soon: tuple[str, str]
 ) -> tuple[str, str, list[str]]:
-    """Most steps, where operands lie so that they are read at known distances: few are computed.
+    """Write an unrolled loop over most steps, where operands lie at known distances.
 
-    Everything but the multiplications is a third of a loop's instructions, a step a turn is half.
-    Alone on a processor that hardly shows; where another thread shares it, it decides.
-    Returns how many are done, where the panel goes on, and the sums.
+    Few addresses are then computed: a third of the instructions are not multiplications, against
+    half with one step a turn. This hardly matters for a thread alone on a core. It decides the
+    speed where another thread shares the core.
+
+    Returns the number of steps done, the address of the panel's next row, and the sums.
     """
     width, done = shape.vectors, "0"
     line = width * shape.bytes
     whole = f.let(f"and i64 %depth, -{_TURN}")
     half = f.mul(f.let(f"lshr i64 {_TURN // 2}, %soon_halved"), soon[1])
     dense = f.is_("eq", "%b_step", str(line))
-    # Half a turn fetches one line: tiles that alone fetch what comes next need more of them.
+    # Half a turn prefetches one line. The other loop serves tiles that must prefetch more lines.
     dense = f.both(dense, f.is_("sle", half, str(LINE)))
     along = f.is_("eq", "%a_step", str(shape.size))
     across = f.is_("eq", "%a_step", str(rows * shape.size))
     across = f.both(across, f.is_("eq", "%a_row", str(shape.size)))
-    # Where the left operand goes on: one row after the other, or one step after the other.
+    # The left operand lies row after row, or step after step.
     for known, row, step in ((along, "%a_row", 1), (across, str(shape.size), rows)):
         stop = f.select(f.both(known, dense), whole, done)
         reach = rows if step > 1 else shape.reach
@@ -466,9 +482,9 @@ def _known_steps(
 
 
 def _in_order(f: Routine, shape: TileConfig, sums: list[str]) -> list[str]:
-    """The sums, with no load moved over this place: what it loads would have no register.
+    """Return the sums, and keep LLVM from moving loads across this place.
 
-    Nothing is emitted for it.
+    A load moved up would find no free register. The barrier emits no instruction.
     """
     kinds = ", ".join([shape.vector] * len(sums))
     given = ", ".join(f"{shape.vector} {x}" for x in sums)
@@ -478,9 +494,9 @@ def _in_order(f: Routine, shape: TileConfig, sums: list[str]) -> list[str]:
 
 
 def _panel_ahead(f: Routine, shape: TileConfig, width: int) -> str:
-    """Bytes from a panel's row to what is fetched: some steps ahead, or in the next panel.
+    """The bytes from a panel's row to the data to prefetch: some steps ahead, or the next panel.
 
-    Where rows lie apart and are few, those that would be ahead are not this panel's any more.
+    Where rows lie apart and are few, rows some steps ahead would be beyond the panel.
     """
     line = str(width * shape.bytes)
     apart = f.is_("ne", "%b_step", line)
@@ -492,7 +508,7 @@ def _panel_ahead(f: Routine, shape: TileConfig, width: int) -> str:
 
 
 def _copy(f: Routine, shape: TileConfig, source: str, to: str, width: int) -> None:
-    """Copy a row of a panel."""
+    """Copy a row of a panel. to: the address of the copy"""
     for w in range(width):
         x = f.load(shape.vector, f.at(source, w * shape.bytes), shape.size)
         f.store(shape.vector, x, f.at(to, w * shape.bytes), shape.size)
@@ -501,9 +517,13 @@ def _copy(f: Routine, shape: TileConfig, source: str, to: str, width: int) -> No
 def row_places(
     f: Routine, base: str, apart: str, rows: int, reach: int = 8
 ) -> Callable[[str], list[str]]:
-    """Where each row is, some bytes on: few registers, doubled in the addresses of loads.
+    """Return a function from an offset in bytes to the addresses of all rows at that offset.
 
-    reach: rows that are addressed from one of them
+    Few registers hold odd multiples of `apart`. The addressing modes of loads double these.
+
+    base: the address of the first row
+    apart: the bytes between rows
+    reach: the rows that are addressed from one base
     """
     bases = [base] + [f.at(base, f.mul(apart, str(row))) for row in range(reach, rows, reach)]
     odd = {1: apart} | {n: f.mul(apart, str(n)) for n in range(3, min(rows, reach), 2)}
@@ -525,7 +545,11 @@ def row_places(
 
 
 def fetch(f: Text, pointer: str, level: int, written: bool = False) -> None:
-    """Begin to bring a cache line nearer: into the cache of the first level, or the second."""
+    """Prefetch a cache line.
+
+    level: 1 or 2, for the first-level or the second-level cache
+    written: whether the line will be written
+    """
     kind = f"i32 {int(written)}, i32 {4 - level}, i32 1"
     f.line(f"call void @llvm.prefetch.p0(ptr {pointer}, {kind})")
 
@@ -539,12 +563,17 @@ def multiply_step(
     width: int,
     ahead: str = "",
 ) -> list[str]:
-    """The sums after one step of depth. ahead: bytes from the panel's row to what is fetched"""
+    """Return the sums after one step of depth.
+
+    places: the addresses of one element of each row of the left operand
+    b: the address of the panel's row
+    ahead: the bytes from the panel's row to the data to prefetch; "" for the usual distance
+    """
     return add_products(f, shape, places, _panel_row(f, shape, b, width, ahead), sums)
 
 
 def _panel_row(f: Routine, shape: TileConfig, b: str, width: int, ahead: str) -> list[str]:
-    """The vectors of a panel's row; what lies `prefetch` bytes on is fetched."""
+    """Load the vectors of a panel's row, and prefetch the data `ahead` bytes further on."""
     panel = [f.load(shape.vector, f.at(b, w * shape.bytes), shape.size) for w in range(width)]
     ahead = f.at(b, ahead or f.mul("%b_step", str(_AHEAD[shape.size])))
     for offset in range(0, width * shape.bytes, max(LINE, shape.bytes)):
@@ -555,7 +584,7 @@ def _panel_row(f: Routine, shape: TileConfig, b: str, width: int, ahead: str) ->
 def add_products(
     f: Routine, shape: TileConfig, places: list[str], panel: list[str], sums: list[str]
 ) -> list[str]:
-    """sums + the elements at `places`, each times the vectors of a panel's row."""
+    """Return sums + the elements at `places`, each times the vectors of a panel's row."""
     result = []
     for row, place in enumerate(places):
         factor = spread(f, shape, f.load(shape.element, place, shape.size))

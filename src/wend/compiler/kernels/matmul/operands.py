@@ -1,4 +1,4 @@
-"""Matrices as operands of a blocked product: read as they stand where that is quick, or packed."""
+"""Matrices as operands of a blocked product: read in place where that is quick, else packed."""
 
 from __future__ import annotations
 
@@ -22,21 +22,27 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["Matrix", "Operands", "pack_panel"]
 
-#: Rows of a right operand that are packed for all panels of a block before the next ones.
+#: The rows of a right operand that are packed for all panels of a block before the next rows.
 _PIECE = 8
-#: Bytes from the first to the last step of a left operand that is read as it stands, though its
-#: steps lie apart: with the panels it stays in the second-level cache.
+#: The most bytes from the first to the last step of a left operand that is read in place though its
+#: steps lie apart. It then stays in the second-level cache beside the panels.
 _NEAR = 1 << 19
-#: More steps than these, so many bytes apart, take each other's place in the first-level cache.
+#: More than _WAYS steps, a multiple of _CROWDED bytes apart, evict each other from the first-level
+#: cache.
 _WAYS, _CROWDED = 8, 1 << 12
-#: So many steps ahead the left operand of a tall tile is fetched.
+#: The steps by which the left operand of a tall tile is prefetched ahead.
 _SOON = 12
-#: Of fewer steps packing saves less.
+#: The steps below which packing the left operand saves less.
 _SHALLOW = 64
 
 
 class Matrix(Record):
-    """An operand in memory: strides in bytes, to the next row or column, and along the depth."""
+    """An operand in memory.
+
+    base: the address
+    line: the bytes to the next row of a left operand, or column of a right operand
+    step: the bytes to the next step of the depth
+    """
 
     base: str
     line: str
@@ -53,7 +59,12 @@ def pack_panel(
     width: str,
     place: str,
 ) -> None:
-    """Pack a panel, `width` vectors wide from `column` on, of a right operand."""
+    """Write the call that packs a panel of a right operand.
+
+    columns, depth: the columns of the whole operand, and the steps to pack
+    column, width: the first column of the panel, and the number of vectors
+    place: the address of the packed panel
+    """
     here = f.at(matrix.base, f.mul(column, matrix.line))
     lanes = f.mul(width, str(shape.lanes))
     valid = f.minimum(f.sub(columns, column), lanes)
@@ -64,7 +75,7 @@ def pack_panel(
 
 
 class Operands(Record):
-    """The hooks of `Multiply` for two matrices. few: an i1, that few rows need each panel."""
+    """The hooks of `Multiply` for two matrices. few: an i1, whether few rows use each panel"""
 
     f: Routine
     shape: TileConfig
@@ -76,7 +87,11 @@ class Operands(Record):
     few: str
 
     def packed(self, depth: str, packed: str, block: CacheBlock) -> PanelAddresses:
-        """Panels of a right operand that may have been packed before (an i1), as a whole."""
+        """The panels of a block, of a right operand that may have been packed as a whole.
+
+        depth: the depth of the product
+        packed: an i1, whether the operand has been packed by `pack`
+        """
         f, shape = self.f, self.shape
         unpacked = f.let(f"xor i1 {packed}, true")
         here = self.panels(block, unpacked)
@@ -94,7 +109,10 @@ class Operands(Record):
         )
 
     def panels(self, block: CacheBlock, wanted: str = "true") -> PanelAddresses:
-        """Panels of the right operand: as they stand if few rows need them, or packed now."""
+        """The panels of a block of the right operand: in place if few rows use them, else packed.
+
+        wanted: an i1, whether the panels are used at all
+        """
         f, shape = self.f, self.shape
         element, size = SOURCES[self.dtype]
         direct = copied = "false"
@@ -105,7 +123,7 @@ class Operands(Record):
         source = f.at(self.right.base, f.mul(block.start, self.right.step))
         matrix = Matrix(source, self.right.line, self.right.step)
         bytes_ = f.mul(block.depth, str(shape.size))
-        # A few rows for all panels: they may lie pages apart. Else all rows of the last ones.
+        # A few rows at a time are packed for all panels, because rows may lie pages apart.
         many = f.both(beside, f.let(f"xor i1 {f.either(direct, copied)}, true"))
         piece = f.select(many, str(_PIECE), block.depth)
         with f.when(wanted), f.loop("0", block.depth, piece) as k:
@@ -131,13 +149,13 @@ class Operands(Record):
         )
 
     def stands(self, block: CacheBlock) -> str:
-        """Whether the left operand is read as it stands (an i1)."""
+        """Whether the left operand is read in place (an i1)."""
         f, shape, left = self.f, self.shape, self.left
         element, size = SOURCES[self.dtype]
         if element != shape.element:
             return "false"
         along = f.is_("eq", left.step, str(size))
-        # One panel does not pay for packing, nor do rows side by side that stay in the cache.
+        # Packing does not pay for one panel, nor for rows side by side that stay in the cache.
         single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
         across = f.is_("eq", left.line, str(size))
         small = f.is_("ule", f.mul(block.depth, left.step), str(_NEAR))
@@ -149,7 +167,7 @@ class Operands(Record):
         return f.either(f.either(along, single), f.both(across, f.both(small, few)))
 
     def left_rows(self, group: TileGroup) -> TileRows:
-        """Rows of the left operand: as they stand where steps lie side by side, or packed now."""
+        """The rows of a group of tiles of the left operand: in place if `stands`, else packed."""
         f, shape, left = self.f, self.shape, self.left
         size = SOURCES[self.dtype][1]
         block = group.block
@@ -177,13 +195,13 @@ class Operands(Record):
         )
 
     def _later(self, group: TileGroup, source: str, stands: str, along: str) -> PrefetchTarget:
-        """Rows to fetch: of the next tile if they stand, for the next group if they are packed."""
+        """The rows to prefetch: of the next tile if read in place, of the next group if packed."""
         f, shape, left = self.f, self.shape, self.left
         size = SOURCES[self.dtype][1]
         shared = f.both(stands, along)
         tiles = f.select(shared, "1", str(GROUP))
         first = f.add(f.mul(group.each, tiles), f.minimum(group.more, tiles))
-        # Rows one after the other, with little between them; or steps far apart.
+        # Rows follow each other with little in between, or steps lie far apart.
         tile = shape.rows * size
         length = f.mul(group.block.depth, str(size))
         near = f.is_("ule", left.line, f.mul(length, "2"))
@@ -193,7 +211,7 @@ class Operands(Record):
         step = f.select(shared, step, f.select(across, left.step, "0"))
         own = "false"
         if shape.fills_lines:
-            # Tall tiles that read steps which lie apart: nothing but they brings these nearer.
+            # Tall tiles whose steps lie apart must prefetch their own operand.
             most = most_rows(f, shape, f.sub(self.columns, group.block.first))
             own = f.both(f.both(stands, across), f.is_("sgt", most, str(shape.rows)))
         start = f.select(own, f.mul(left.step, str(_SOON)), f.mul(first, left.line))

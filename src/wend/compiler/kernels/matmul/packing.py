@@ -1,16 +1,17 @@
-"""Rearranging operands of a matrix product, so that tiles read them from one end to the other.
+"""Packing the operands of a matrix product, so that tiles read memory from one end to the other.
 
     void pack_right(source, step, column, depth, columns, width, panel)
 
-One panel of the right operand: row k of the panel is elements (k, 0) ... (k, width - 1); `width` is
-a multiple of the lanes, and what lies beyond `columns` is not defined (the tile never stores it).
+Packs one panel of the right operand. Row k of the panel is elements (k, 0) ... (k, width - 1);
+`width` is a multiple of the lanes. Elements beyond `columns` are undefined (tiles never store
+their sums).
 
     void pack_left(source, row, step, depth, tiles, each, more, tile, apart)
 
-Tiles of the left operand, `each` rows in one, and one more in the first `more` of them; they are
-put `apart` bytes from each other.
+Packs tiles of the left operand: `each` rows in a tile, and one more in the first `more` tiles.
+Packed tiles are `apart` bytes from each other.
 
-Strides are in bytes. A narrower type is widened on the way: bfloat16, and float16 to float32.
+Strides are in bytes. Narrower types, bfloat16 and float16, are widened to float32 on the way.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["SOURCES", "ElementReader", "pack_left", "pack_right", "shuffled", "transposed"]
 
-# Steps of depth that are packed for all tiles before the next ones.
+# The steps of depth that are packed for all tiles before the next steps.
 _PIECE = 32
-# Fewer steps are transposed in squares wherever they lie: measured.
+# The least steps for which the alignment of lines matters when transposing: measured.
 _LONG = 64
 
-#: LLVM's name and bytes of the types that operands may have, by dtype.
+#: LLVM's name and the bytes of the types that operands may have, by dtype.
 SOURCES = {
     "float32": ("float", 4),
     "float64": ("double", 8),
@@ -35,12 +36,12 @@ SOURCES = {
 }
 
 
-# How the names of LLVM's functions on vectors end.
+# The suffixes of the names of LLVM's functions on vectors.
 _SUFFIX = {"i16": "i16", "half": "f16", "float": "f32", "double": "f64"}
 
 
 class ElementReader:
-    """How elements of an operand become elements of the accumulators' type."""
+    """Loads elements of an operand, and converts them to the accumulators' type."""
 
     def __init__(self, shape: TileConfig, dtype: str) -> None:
         self.shape = shape
@@ -48,7 +49,7 @@ class ElementReader:
         self.same = self.element == shape.element
 
     def widen(self, f: Routine, value: str, lanes: int) -> str:
-        """One value or, for lanes > 0, a vector of them, in the accumulators' type."""
+        """Convert one value or, for lanes > 0, a vector of values to the accumulators' type."""
         if self.same:
             return value
         old, new = self.element, self.shape.element
@@ -62,11 +63,11 @@ class ElementReader:
         return f.let(f"fpext {many(old)} {value} to {many(new)}")
 
     def one(self, f: Routine, pointer: str) -> str:
-        """The element at an address."""
+        """Load the element at an address."""
         return self.widen(f, f.load(self.element, pointer, self.size), 0)
 
     def vector(self, f: Routine, pointer: str, mask: str | None = None, lanes: int = 0) -> str:
-        """The elements from an address on."""
+        """Load a vector of elements from an address on, with zeros where the mask is false."""
         lanes = lanes or self.shape.lanes
         kind = f"<{lanes} x {self.element}>"
         if mask is None:
@@ -79,7 +80,7 @@ class ElementReader:
         return self.widen(f, loaded, lanes)
 
     def gathered(self, f: Routine, pointer: str, stride: str, mask: str) -> str:
-        """The elements at an address and each `stride` bytes further on."""
+        """Load the elements at an address and each `stride` bytes further on, under a mask."""
         lanes = self.shape.lanes
         kind, word = f"<{lanes} x {self.element}>", _SUFFIX[self.element]
         count = ", ".join(f"i64 {i}" for i in range(lanes))
@@ -97,13 +98,13 @@ class ElementReader:
         return self.widen(f, loaded, lanes)
 
     def every_second(self, f: Routine, x: str, y: str) -> str:
-        """Elements 0, 2, 4, ... of two vectors."""
+        """Return the elements 0, 2, 4, ... of two vectors, as one vector."""
         lanes = self.shape.lanes
         return shuffled(f, self.shape, x, y, list(range(0, 2 * lanes, 2)), lanes)
 
 
 def pack_right(shape: TileConfig, dtype: str) -> str:
-    """The function that packs a panel of the right operand."""
+    """The text of `pack_right`, which packs a panel of the right operand."""
     names = "source step column depth columns width panel".split()
     pointers = {"source", "panel"}
     f = Routine(
@@ -130,7 +131,7 @@ def pack_right(shape: TileConfig, dtype: str) -> str:
 
 
 def _copy_rows(f: Routine, source: ElementReader) -> None:
-    """Columns lie side by side: move vectors."""
+    """Write the packing for columns that lie side by side: whole vectors are moved."""
     shape = source.shape
     row = f.mul("%width", str(shape.size))
     for width in range(1, shape.vectors + 1):
@@ -146,13 +147,16 @@ def _copy_rows(f: Routine, source: ElementReader) -> None:
 
 
 def _transpose(f: Routine, source: ElementReader) -> None:
-    """Steps lie side by side: transpose blocks in registers, lanes x lanes, then smaller ones."""
+    """Write the packing for steps that lie side by side.
+
+    Blocks of lanes x lanes are transposed in registers, then smaller blocks.
+    """
     shape = source.shape
     lanes, few = shape.lanes, 16 // shape.size
     row = f.mul("%width", str(shape.size))
     whole = f.mul(f.div("%depth", str(lanes)), str(lanes))
     if source.same and shape.fills_lines:
-        # Of lines that begin within cache lines, vectors lie across two of them; pieces seldom do.
+        # Where lines do not begin at cache lines, whole vectors are split, but short pieces seldom.
         split = f.is_("ne", f.let(f"and i64 %column, {LINE - 1}"), "0")
         split = f.both(split, f.is_("sge", "%depth", str(_LONG)))
         whole = f.select(split, "0", whole)
@@ -170,7 +174,7 @@ def _transpose(f: Routine, source: ElementReader) -> None:
             rows = [source.vector(f, f.at(line, offset)) for line in lines]
             for i, x in enumerate(transposed(f, shape, rows)):
                 put(x, f.add(k, str(i)))
-        # The last steps of all, some of them for the second time: none is read beyond the depth.
+        # The last steps: some are packed twice, so that nothing is read beyond the depth.
         with f.loop(whole, f.select(shallow, whole, "%depth"), str(few)) as k:
             k = f.minimum(k, f.sub("%depth", str(few)))
             for i, x in enumerate(_few_steps(f, source, lines, k, few, None)):
@@ -182,7 +186,7 @@ def _transpose(f: Routine, source: ElementReader) -> None:
 
 
 def _lines(f: Routine, lanes: int, first: str) -> list[str]:
-    """Where columns from `first` on begin; the last one stands in for those that are not there."""
+    """Return the addresses of columns from `first` on. The last column replaces missing ones."""
     number = f.fresh()[1:]
     start = f.at("%source", f.mul(first, "%column"))
     last = f.sub(f.sub("%columns", first), "1")
@@ -206,7 +210,10 @@ def _lines(f: Routine, lanes: int, first: str) -> list[str]:
 def _few_steps(
     f: Routine, source: ElementReader, lines: list[str], k: str, few: int, mask: str | None
 ) -> list[str]:
-    """Vectors of `few` steps of all lines: pieces of 16 bytes are put together, then transposed."""
+    """Return one vector for each of `few` steps from `k` on, with a lane for each line.
+
+    Pieces of 16 bytes are put together to vectors, then transposed.
+    """
     shape = source.shape
     offset = f.mul(k, str(source.size))
     parts = [source.vector(f, f.at(line, offset), mask, few) for line in lines]
@@ -223,9 +230,10 @@ def _few_steps(
 
 
 def transposed(f: Routine, shape: TileConfig, rows: list[str], lanes: int = 0) -> list[str]:
-    """Squares of vectors side by side, transposed: blocks change places, each half as large.
+    """Transpose squares that lie side by side in vectors. Blocks change places, halving each time.
 
-    lanes: of a vector, a multiple of the number of rows; 0 for one square
+    rows: the vectors, as many as the side of a square
+    lanes: the lanes of a vector, a multiple of the number of rows; 0 for one square
     """
     rows = list(rows)
     lanes = lanes or len(rows)
@@ -246,16 +254,16 @@ def transposed(f: Routine, shape: TileConfig, rows: list[str], lanes: int = 0) -
 
 
 def shuffled(f: Routine, shape: TileConfig, x: str, y: str, order: list[int], lanes: int) -> str:
-    """Those lanes of two vectors, which have `lanes` each."""
+    """Return the lanes `order` of two vectors that have `lanes` lanes each."""
     kind = f"<{lanes} x {shape.element}>"
     listed = ", ".join(f"i32 {lane}" for lane in order)
     return f.let(f"shufflevector {kind} {x}, {kind} {y}, <{len(order)} x i32> <{listed}>")
 
 
 def pack_left(shape: TileConfig, dtype: str) -> str:
-    """The function that packs the rows of some tiles of the left operand.
+    """The text of `pack_left`, which packs the rows of some tiles of the left operand.
 
-    Steps side by side in the source: (rows, depth). Otherwise: (depth, rows).
+    A packed tile is (rows, depth) if steps lie side by side in the source, else (depth, rows).
     """
     names = "source row step depth tiles each more tile apart".split()
     pointers = {"source", "tile"}
@@ -263,13 +271,13 @@ def pack_left(shape: TileConfig, dtype: str) -> str:
     source = ElementReader(shape, dtype)
     along = f.is_("eq", "%step", str(source.size))
     across = f.is_("eq", "%row", str(source.size))
-    # Rows side by side of as many tiles as there can be, all of one height: a step at a time.
+    # Rows side by side, of a full group of tiles of one height, are copied step by step.
     even = f.either(f.is_("eq", "%more", "0"), f.is_("sge", "%more", "%tiles"))
     whole = f.both(f.both(across, even), f.is_("eq", "%tiles", str(GROUP)))
     with f.when(whole):
         _copy_groups(f, source)
         f.leave_when("true")
-    # In pieces of the depth: what one tile leaves of a cache line or a page, the next one finds.
+    # The depth is cut in pieces, so that tiles share the cache lines and pages of the source.
     with f.loop("0", "%depth", str(_PIECE)) as first:
         last = f.minimum(f.add(first, str(_PIECE)), "%depth")
         with f.turns("0", "%tiles") as loop:
@@ -286,13 +294,13 @@ def pack_left(shape: TileConfig, dtype: str) -> str:
 
 
 def _copy_groups(f: Routine, source: ElementReader) -> None:
-    """Steps of all tiles of a group: vectors of the source lie side by side."""
+    """Write the copy of a full group of tiles, whose rows lie side by side in the source."""
     shape = source.shape
     lanes = 8  # at least the rows of any tile
     rows = f.add("%each", f.select(f.is_("ne", "%more", "0"), "1", "0"))
     mask = lane_mask(f, lanes, rows)
     line, apart = f.mul(rows, str(shape.size)), f.mul(rows, str(source.size))
-    # Two halves that end where the rows do; of fewer rows than one has, both are the same.
+    # Two halves, of which the second ends with the rows; with few rows both halves are the same.
     half, few = f.maximum("0", f.sub(rows, str(lanes // 2))), lane_mask(f, lanes // 2, rows)
     with f.turns("0", "%depth") as loop:
         here, to = loop.carry("ptr", "%source"), loop.carry("ptr", "%tile")
@@ -304,7 +312,7 @@ def _copy_groups(f: Routine, source: ElementReader) -> None:
                 # Lanes beyond the rows are overwritten by the next step.
                 f.store(f"<{lanes} x {shape.element}>", x, into, shape.size)
                 continue
-            # What lies behind the last tile may be in a cache line that nobody has asked for.
+            # Loads beyond the last tile could touch a cache line that no tile needs.
             for offset in ("0", half):
                 x = source.vector(f, f.at(place, f.mul(offset, str(source.size))), few, lanes // 2)
                 to_half = f.at(into, f.mul(offset, str(shape.size)))

@@ -1,7 +1,7 @@
-"""What the tiles of a matrix product fetch ahead of time, for those that come later.
+"""The data that tiles of a matrix product prefetch for later tiles.
 
-The processor foresees neither where the next chunk of packed panels begins, nor rows of which it
-has seen but one. All fields are names of values; strides are in bytes.
+The processor foresees neither where the next chunk of packed panels begins, nor rows of which only
+one has been read. All fields are names of LLVM values; strides are in bytes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ __all__ = ["SOON", "PrefetchStream", "ahead"]
 
 
 class PrefetchStream(NamedTuple):
-    """What the tiles of some rows fetch: the tile of panel t begins at start + t * apart.
+    """The data that the tiles of some rows prefetch.
 
-    turns: of so many panels     bytes: to go on in a step of depth, halved so often
+    start, apart: the tile of panel t prefetches from start + t * apart on
+    turns: the number of panels whose tiles prefetch
+    bytes: the bytes from one prefetch to the next
+    halved: each prefetch is repeated for 2 ** halved steps of depth
     """
 
     start: str
@@ -31,20 +34,20 @@ class PrefetchStream(NamedTuple):
     halved: str
 
     def of(self, f: Routine, turn: str, place: str) -> str:
-        """The arguments of a tile."""
+        """The arguments of a tile. turn, place: the panel's number, and start + turn * apart"""
         there = f.is_("slt", turn, self.turns)
         place = f.select(there, place, self.start, "ptr")
         return f"ptr {place}, i64 {f.select(there, self.bytes, '0')}, i64 {self.halved}"
 
     def whole(self, f: Routine) -> str:
-        """The arguments of a strip."""
+        """The arguments of a strip of tiles."""
         bytes_ = f.select(f.is_("sgt", self.turns, "0"), self.bytes, "0")
         return (
             f"ptr {self.start}, i64 {self.apart}, i64 {self.turns}, i64 {bytes_}, i64 {self.halved}"
         )
 
 
-#: LLVM's names of the types of its fields.
+#: LLVM's names of the types of the fields of `PrefetchStream`.
 SOON = ("ptr", "i64", "i64", "i64", "i64")
 
 
@@ -57,10 +60,14 @@ def ahead(
     count: str,
     whole: tuple[str, str],
 ) -> Callable[[str, str], PrefetchStream]:
-    """What the tiles of some rows fetch, of (where later rows begin, tile).
+    """Return a function from (address of later rows, number of a tile) to the data to prefetch.
 
-    Of whole panels those that come next, else rows of later tiles.
-    count: tiles of a panel     whole: columns and depth of the product
+    Tiles prefetch the next panels if all panels are in memory, else the rows of later tiles.
+
+    found: the panels of the block
+    later: the rows to prefetch
+    count: the tiles of a panel
+    whole: the columns and the depth of the product
     """
     rows = _later_rows(f, shape, block, later, count)
     if found.whole == "false":
@@ -79,10 +86,11 @@ def ahead(
 def _later_rows(
     f: Routine, shape: TileConfig, block: CacheBlock, later: PrefetchTarget, count: str
 ) -> Callable[[str, str], PrefetchStream]:
-    """Rows of later tiles.
+    """Return the function of `ahead` for the rows of later tiles.
 
-    Rows that lie apart are fetched line by line: for two neighbouring tiles, which find theirs
-    in one line, by all their panels, each some steps, so slowly that the loads do not wait.
+    Rows whose steps lie apart are prefetched line by line. Two neighbouring tiles share these
+    lines, so the panels of both share the work. Each panel prefetches some steps, so slowly that
+    loads do not wait.
     """
     panels = f.ceil_div(f.sub(block.last, block.first), shape.panel)
     step = f.div(f.add(later.step, f.sub(panels, "1")), panels)
@@ -114,7 +122,10 @@ def _next_panels(
     count: str,
     whole: tuple[str, str],
 ) -> Callable[[str], PrefetchStream]:
-    """The panels that take the place of these; the tiles of a panel share one."""
+    """Return a function from the number of a tile to the data to prefetch of the next panels.
+
+    The tiles of a panel share the prefetching of one next panel.
+    """
     columns, depth = whole
     share = f.div(f.add(str(shape.panel * shape.size), f.sub(count, "1")), count)
     end = f.add(block.start, block.depth)

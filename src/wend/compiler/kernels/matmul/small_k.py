@@ -1,8 +1,8 @@
-"""Products of few steps: each row of the result is written once, from one end to the other.
+"""Products of few steps of depth: each row of the result is written once, from end to end.
 
-A tile would be set up and stored for as long as it is computed. Here elements of a few rows of the
-left operand stay in registers while rows of the right one, which are in the first-level cache, go
-by.
+Setting up and storing a tile would take as long as computing the tile. Here elements of a few rows
+of the left operand stay in registers, while rows of the right operand are read from the first-level
+cache.
 
     void outer(left, left_row, left_step, right, right_step, depth, first_row, last_row,
                first_column, last_column, out, out_row)
@@ -12,13 +12,14 @@ The right operand's columns lie side by side. Strides are in bytes.
     void upright(left, left_step, right, right_step, right_column, depth, columns, first_row,
                  last_row, out, out_row)
 
-The same for few columns, if the left operand's rows lie side by side: a vector has some rows of a
-column, which are turned in registers.
+For products of few columns as well, if the left operand's rows lie side by side. A vector has some
+rows of one column; columns are transposed in registers.
 
     void held(left, left_row, left_step, right, right_step, depth, first_row, last_row,
               first_column, last_column, out, out_row)
 
-As `outer`, of a few more steps: all rows go by what registers hold of the right operand.
+For a few more steps than `outer`: registers hold a part of the right operand, and multiply it with
+all rows of the left operand.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ from wend.compiler.llvm_ir.masks import store_first
 
 __all__ = ["held", "holds", "outer", "shallow", "thin", "upright"]
 
-#: So many steps are few.
+#: The most steps for `outer`.
 STEPS = 6
-#: From so many vectors on a row is long.
+#: The least vectors of a long row.
 LONG = 4
-#: Bytes of the right operand that stay in the first-level cache.
+#: The bytes of the right operand that stay in the first-level cache.
 NEAR = 1 << 14
-#: More steps are few for vectors that stay in so many of 32 registers.
+#: The numbers of steps for `held`, and the registers of 32 that hold the right operand.
 HELD, REGISTERS = range(7, 13), 24
-#: Rows that are written a part at a time.
+#: The rows of a block, where the rows of the result are written a part at a time.
 ROWS = 16
-#: So many columns are few; of more steps their sums would wait for one another.
+#: The most columns and steps for `upright`: with more steps, sums would wait for one another.
 COLUMNS, DEPTH = 4, 24
 
 _PARAMETERS = (
@@ -62,32 +63,32 @@ _UPRIGHT = (
 
 
 def shallow(f: Routine, shape: TileConfig, columns: str, depth: str) -> str:
-    """Whether a product of so many columns has few steps (an i1)."""
+    """Whether a product has few enough steps, and enough columns, for `outer` (an i1)."""
     few = f.both(f.is_("sge", depth, "1"), f.is_("sle", depth, str(STEPS)))
     return f.both(few, f.is_("sge", columns, str(shape.lanes)))
 
 
 def thin(f: Routine, shape: TileConfig, rows: str, columns: str, depth: str) -> str:
-    """Whether a product of so many rows has few steps and columns (an i1)."""
+    """Whether steps and columns are few enough, and rows enough, for `upright` (an i1)."""
     few = f.both(f.is_("sge", depth, "1"), f.is_("sle", depth, str(DEPTH)))
     narrow = f.both(f.is_("sge", columns, "1"), f.is_("sle", columns, str(_square(shape))))
     return f.both(f.both(few, narrow), f.is_("sge", rows, str(shape.lanes)))
 
 
 def holds(f: Routine, shape: TileConfig, rows: str, depth: str) -> str:
-    """Whether so many steps are few enough, and rows many enough, for `held` (an i1)."""
+    """Whether a product has a number of steps, and enough rows, for `held` (an i1)."""
     few = f.both(f.is_("sge", depth, str(HELD[0])), f.is_("sle", depth, str(HELD[-1])))
     return f.both(few, f.is_("sge", rows, str(shape.lanes)))
 
 
 def held(shape: TileConfig) -> str:
-    """The function for products that `holds` is about, with 32 registers."""
+    """The text of the function `held`, for processors with 32 registers."""
     f = Routine("held", parameters(_PARAMETERS), internal=True)
     for depth in HELD:
         with f.when(f.is_("eq", "%depth", str(depth))):
             lines = [f.at("%right", f.mul("%right_step", str(k))) for k in range(depth)]
             most = min(shape.vectors, REGISTERS // depth)
-            # Of a long row no more than some are written a part at a time.
+            # Long rows are written a part at a time, in blocks of ROWS rows.
             wide = f.is_("sgt", f.sub("%last_column", "%first_column"), str(most * shape.lanes))
             each = f.select(wide, str(ROWS), f.sub("%last_row", "%first_row"))
             with (
@@ -118,7 +119,13 @@ def _by_panel(
     out: str,
     masks: Sequence[str | None],
 ) -> None:
-    """Some rows and vectors of columns. lines: of the right operand     masks: of each vector"""
+    """Write the product of some rows and one panel.
+
+    rows: the first row, and one behind the last
+    lines: the addresses of the right operand's rows
+    out: the address of the panel's first column in the result
+    masks: the mask of each vector of the panel, or None
+    """
     panel = [
         [masked_load(f, shape, f.at(line, w * shape.bytes), m) for w, m in enumerate(masks)]
         for line in lines
@@ -135,7 +142,7 @@ def _by_panel(
 
 
 def outer(shape: TileConfig) -> str:
-    """The function."""
+    """The text of the function `outer`."""
     f = Routine("outer", parameters(_PARAMETERS), internal=True)
     for depth in range(1, STEPS + 1):
         with f.when(f.is_("eq", "%depth", str(depth))):
@@ -144,29 +151,29 @@ def outer(shape: TileConfig) -> str:
 
 
 def _steps(f: Routine, shape: TileConfig, depth: int) -> None:
-    """All of a product of that depth, by chunks of columns."""
+    """Write the product for one depth, by chunks of columns."""
     most = NEAR // (depth * shape.bytes) * shape.lanes
     height = _height(shape, depth)
     wide = f.is_("sge", f.sub("%last_column", "%first_column"), str(LONG * shape.lanes))
-    # Rows so far apart begin at the same place of a vector.
+    # Rows of the result that are `apart` rows apart begin at the same offset within a vector.
     lowest = f.let(f"and i64 %out_row, {f.sub('0', '%out_row')}")
     within = f.is_("ult", f.sub(lowest, "1"), str(shape.bytes))
     apart = f.div(str(shape.bytes), f.select(f.both(wide, within), lowest, str(shape.bytes)))
     with f.turns("%first_column", "%last_column") as chunks:
         last = f.add(chunks.index, str(most))
-        # None has less than a vector.
+        # No chunk has less than a vector.
         rest = f.is_("slt", f.sub("%last_column", last), str(shape.lanes))
         last = f.select(rest, "%last_column", last)
         columns = chunks.step = f.sub(last, chunks.index)
         first = f.mul(chunks.index, str(shape.size))
         right, out = f.at("%right", first), f.at("%out", first)
         lines = [f.at(right, f.mul("%right_step", str(k))) for k in range(depth)]
-        # Then neighbours of those that are left over.
+        # The second round takes neighbouring rows among the rows left over from the first.
         with f.turns("0", "2") as rounds:
             start = rounds.carry("i64", "%first_row")
             step = f.select(f.is_("eq", rounds.index, "0"), apart, "1")
             block = f.mul(step, str(height))
-            # A power of two, as both are.
+            # `block` is a power of two, because `step` and `height` are.
             over = f.let(f"and i64 {f.sub('%last_row', start)}, {f.sub(block, '1')}")
             stop = f.sub("%last_row", over)
             with f.loop(start, stop, block) as top, f.loop("0", step) as i:
@@ -177,7 +184,7 @@ def _steps(f: Routine, shape: TileConfig, depth: int) -> None:
 
 
 def _height(shape: TileConfig, depth: int) -> int:
-    """Rows at once: their factors leave registers for what they are multiplied with."""
+    """The number of rows at once: their factors leave registers free for the right operand."""
     few = 2 if shape.rows < 8 else 6
     return 4 if depth <= few else 2
 
@@ -192,7 +199,13 @@ def _rows(
     columns: str,
     wide: str,
 ) -> None:
-    """Some rows of the result. lines: the right operand's rows     more: how many, how far apart"""
+    """Write the loop over vectors of some rows of the result.
+
+    lines: the addresses of the right operand's rows
+    row: the first row
+    more: the number of rows, and the distance from row to row
+    wide: an i1, whether rows are long
+    """
     count, apart = more
 
     def places_of(base: str, line: str) -> list[str]:
@@ -214,8 +227,8 @@ def _rows(
                 total = _more(f, shape, factor, y, total)
             f.store(shape.vector, total, f.at(goal, offset), shape.size)
 
-    # The last vector ends where the columns do: some are written twice. So are some of the first
-    # one's, so that of many vectors none is stored across the end of a cache line.
+    # The last vector ends with the columns, so some columns are written twice. In long rows some
+    # columns of the first vector are too, so that no later vector is stored across cache lines.
     last = f.mul(f.sub(columns, str(shape.lanes)), str(shape.size))
     address = f.let(f"ptrtoint ptr {goals[0]} to i64")
     over = f.let(f"and i64 {f.sub('0', address)}, {shape.bytes - 1}")
@@ -234,9 +247,9 @@ def _more(f: Routine, shape: TileConfig, factor: str, y: str, total: str) -> str
 
 
 def upright(shape: TileConfig) -> str:
-    """The function for few columns."""
+    """The text of the function `upright`, for few columns."""
     f = Routine("upright", parameters(_UPRIGHT), internal=True)
-    # The last rows fill a vector too: some are written twice.
+    # The last rows fill a vector too, so some rows are written twice.
     last = f.sub("%last_row", str(shape.lanes))
     for count in range(1, _square(shape) + 1):
         with (
@@ -258,12 +271,12 @@ def upright(shape: TileConfig) -> str:
 
 
 def _square(shape: TileConfig) -> int:
-    """Columns whose vectors are turned at once."""
+    """The number of columns whose vectors are transposed at once."""
     return min(COLUMNS, shape.lanes)
 
 
 def _put_rows(f: Routine, shape: TileConfig, columns: list[str], goal: str) -> None:
-    """Store the rows of which these are columns, from an address on."""
+    """Transpose vectors of columns, and store the rows from the address `goal` on."""
     side = _square(shape)
     turned = transposed(f, shape, columns + ["poison"] * (side - len(columns)), shape.lanes)
     # Vector i has rows i, side + i, 2 * side + i, ...

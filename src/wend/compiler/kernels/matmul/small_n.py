@@ -1,8 +1,8 @@
-"""Products of few columns: dot products of the left operand's rows, or of the transpose's columns.
+"""Products of few columns: dot products of the left operand's rows, or tiles of the transpose.
 
-A tile has as many columns as two or three vectors hold; a product of one column would use one lane.
-So would the last column of many: where whole vectors are followed by few columns, these are a
-product for themselves if nothing is cut into parts.
+A tile has as many columns as two or three vectors hold, so a product of one column would use one
+lane. A few columns behind whole vectors would waste lanes too. Such left-over columns are a product
+of their own, unless the product is cut into parts.
 """
 
 from __future__ import annotations
@@ -16,26 +16,29 @@ from wend.compiler.llvm_ir.function import Routine
 
 __all__ = ["MOST", "Narrow"]
 
-#: Columns that are few for dot products, and how many times as many rows there must be.
+#: The most columns for dot products, and the least rows per column.
 COLUMNS, TIMES = 8, 3
-#: Shorter dot products cost more to add up than to make; tiles do many columns at once, so that
-#: there must be so many steps for each.
+#: The least steps, in all and per column. In shorter dot products, adding up lanes costs more than
+#: the multiplications. Tiles do many columns at once, so many columns need more steps.
 DEPTH, STEPS = 32, 10
-#: Steps and rows from which on columns that are left over pay.
+#: The least steps and rows for which a product of left-over columns pays.
 REST, ROWS = 16, 12
-#: Multiplications from which on a product may be cut (see `partition.WORTH`): what is left over of
-#: a part, or beside panels packed for all, would be computed otherwise than of the whole.
+#: The least multiplications of a product that may be cut (see `partition.WORTH`). Its left-over
+#: columns stay with the rest, or parts would be computed in another way than the whole.
 MOST = 3_000_000
-#: Rows for each of them if they do not lie along the depth; more if the right operand, of so many
-#: bytes, is no longer near.
+#: The least rows per left-over column, if columns do not lie along the depth: APART, or FAR if the
+#: right operand has more than NEAR bytes.
 APART, FAR, NEAR = 12, 48, 1 << 18
 
 
 class Narrow(Record):
-    """When a product is one of few columns (i1 each), and the right operand's strides in bytes.
+    """Whether a product has few columns (i1 values), and the right operand's strides.
 
-    dotted: its rows lie along the depth     turned: they lie side by side
-    left_over: they are the columns from `first` on; the ones before are for others
+    dotted: an i1, whether columns are dot products: the left rows lie along the depth
+    turned: an i1, whether the transpose is computed: the left rows lie side by side
+    line, step: the right operand's strides in bytes, to the next column and step
+    left_over: an i1, whether the few columns are those from `first` on, behind whole vectors
+    first: the first of the few columns; other functions compute the columns before
     """
 
     dotted: str
@@ -49,9 +52,10 @@ class Narrow(Record):
     def of(
         f: Routine, shape: TileConfig, dtype: str, a: dict[str, str], packed: str, other: str
     ) -> Narrow:
-        """Look at the words of a product, whose strides are in bytes.
+        """Return the record for the words of a product, whose strides are in bytes.
 
-        other: an i1, that none of the columns are left over
+        packed: an i1, whether the right operand is packed
+        other: an i1, whether another function takes all columns, so that none are left over
         """
         size = str(shape.size)
         line = f.select(packed, size, a["right_column"])
@@ -81,7 +85,7 @@ class Narrow(Record):
         columns = f.select(left_over, rest, a["columns"])
         many = f.is_("sge", rows, f.mul(columns, str(TIMES)))
         few = f.both(many, f.is_("sle", columns, str(min(COLUMNS, shape.lanes))))
-        # A tile's width, but for half a vector: what is left unused costs more than turning tiles.
+        # With at least half a vector of a tile unused, the waste exceeds the cost of turning tiles.
         partly = f.both(many, f.is_("sle", columns, str(shape.panel - shape.lanes // 2)))
         deep = f.is_("sge", a["depth"], str(DEPTH))
         deep = f.both(deep, f.is_("sge", a["depth"], f.mul(columns, str(STEPS))))
@@ -96,7 +100,11 @@ class Narrow(Record):
     def columns(
         self, f: Routine, shape: TileConfig, a: dict[str, str], base: str, room: str
     ) -> Matrix:
-        """The right operand with its columns along the depth: copied if they lie otherwise."""
+        """Return the right operand with its columns along the depth, copied if necessary.
+
+        base: the address of the right operand
+        room: the address of memory for the copy
+        """
         size = str(shape.size)
         stands = f.is_("eq", self.step, size)
         length = f.mul(a["depth"], size)

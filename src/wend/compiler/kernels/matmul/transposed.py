@@ -1,8 +1,8 @@
-"""Products whose operands both lie along the depth, computed the other way round.
+"""Products whose operands both lie along the depth, computed as the transpose of the product.
 
-Of left @ right, with right as a linear layer's weight lies, the right operand would have to be
-packed: all of it, for every product. The transpose, right.T @ left.T, reads the weight as it
-stands, and packs the other operand, which often is much smaller. Its tiles are turned in the end.
+In left @ right, where right lies as a linear layer's weight does, the whole right operand would
+have to be packed for every product. The transpose, right.T @ left.T, reads the weight in place, and
+packs the left operand, which often is much smaller. Finished tiles are transposed ("turned").
 
     void turned(left, left_row, left_step, right, right_column, right_step, depth, first_row,
                 last_row, first_column, last_column, out, out_row, accumulate, epilogue, state,
@@ -10,8 +10,9 @@ stands, and packs the other operand, which often is much smaller. Its tiles are 
 
 Strides are in bytes, `accumulate` is an i1, the depth is at most a block's.
 
-Products of few columns, which would fill a part of a tile, go this way too, if the rows of their
-left operand lie side by side; if they lie along the depth, they are dot products (`small_n`).
+Products of few columns, which would fill only a part of a tile, are computed this way too, if the
+rows of their left operand lie side by side. If these rows lie along the depth, such products are
+dot products (`small_n`).
 """
 
 from __future__ import annotations
@@ -34,15 +35,16 @@ from wend.compiler.llvm_ir.masks import store_counted, store_lanes
 
 __all__ = ["crossed", "pays", "turn_tile", "turned"]
 
-# With more rows, packing the right operand costs little.
+# The most rows: with more, packing the right operand costs little.
 _ROWS = 256
-# With fewer steps than `_LONG` turning the tiles costs more than packing panels, or with fewer than
-# `_SHORT` if the right operand, of so many elements, does not stay in the second-level cache.
+# With fewer steps than _LONG, transposing tiles costs more than packing panels. The limit is _SHORT
+# if the right operand has _WIDE elements, and so does not stay in the second-level cache.
 _LONG, _SHORT, _WIDE = 160, 64, 3 << 16
-# Rows of the result so many bytes apart take each other's place in the first-level cache, so that
-# storing turned tiles takes longer: there must be so many times as many steps.
+# Rows of the result that are a multiple of _CROWDED bytes apart evict each other from the
+# first-level cache. Storing turned tiles then takes longer, so _TIMES as many steps are required.
 _CROWDED, _TIMES = 1 << 12, 2
-# Of operands that both lie transposed: rows that are few, steps that are many.
+# For operands that both lie transposed: the most rows that are few, and the least steps that are
+# many.
 _FEW, _DEEP = 64, 256
 
 _PARAMETERS = (
@@ -52,7 +54,7 @@ _PARAMETERS = (
 
 
 def pays(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]) -> str:
-    """Whether a product had better be turned (an i1), if its operands lie along the depth."""
+    """Whether the transpose is best for a product whose operands lie along the depth (an i1)."""
     if SOURCES[dtype][0] != shape.element:
         return "false"  # a left operand that must be widened is packed in blocks of depth
     columns, depth = a["columns"], a["depth"]
@@ -61,7 +63,7 @@ def pays(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]
     over = f.let(f"and i64 {a['out_row']}, {_CROWDED - 1}")
     enough = f.select(f.is_("eq", over, "0"), f.div(depth, str(_TIMES)), depth)
     conditions = [
-        # As columns, the rows fill vectors: what is wasted is less than packing costs.
+        # As columns, the rows nearly fill vectors: the unused lanes cost less than packing.
         f.is_("sle", f.sub(full, rows), str(shape.lanes * 5 // 8)),
         f.is_("sle", rows, str(_ROWS)),
         f.is_("slt", f.mul(rows, "3"), f.mul(columns, "2")),
@@ -73,17 +75,17 @@ def pays(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]
 def crossed(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]) -> str:
     """Whether both operands lie transposed, and the transpose needs less packing (an i1).
 
-    The right one is read as it stands, and the left one's rows are moved by vectors.
+    The right operand is read in place, and the left operand's rows are moved by vectors.
     """
     if SOURCES[dtype][0] != shape.element:
         return "false"
     size = str(shape.size)
-    # Turning the tiles costs less than packing what few rows need, or turning what many steps need.
-    # Rows of narrow tiles are no whole vectors when they are turned.
+    # Turning tiles costs less than packing a right operand for few rows, or than transposing one of
+    # many steps. Turned rows of narrow tiles are not whole vectors.
     much = "false"
     if not narrow(shape):
         much = f.both(f.is_("sle", rows, str(_FEW)), f.is_("sge", a["depth"], str(_FEW // 2)))
-        # Packed panels that stay near cost less, unless the rows just fill a panel.
+        # Packed panels that stay in a cache cost less, unless the rows just fill a panel.
         wide = f.is_("sge", f.mul(a["depth"], a["columns"]), str(_WIDE))
         much = f.both(much, f.either(wide, f.is_("eq", rows, str(shape.panel))))
     conditions = [
@@ -100,7 +102,7 @@ def crossed(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, s
 
 
 def turned(shape: TileConfig, dtype: str) -> str:
-    """The function."""
+    """The text of the function `turned`."""
     f = Routine("turned", parameters(_PARAMETERS), internal=True)
     size = str(shape.size)
     room = Scratch.of(f, shape, "%scratch")
@@ -121,13 +123,13 @@ def turned(shape: TileConfig, dtype: str) -> str:
     large = f.is_("sge", f.mul("%depth", "%left_step"), str(LARGE))
     most = str(direct_rows(shape, False))
     few = f.is_("sle", count, f.select(large, f.minimum(str(shape.panel), most), most))
-    few = f.both(few, f.is_("eq", "%left_row", size))  # side by side: they are read as they stand
+    few = f.both(few, f.is_("eq", "%left_row", size))  # side by side: they are read in place
     operands = Operands(f, shape, dtype, room, left, right, "%last_row", few)
-    # All of the depth at once, for as many columns as there is room.
+    # The whole depth is one block, for as many columns as there is room.
     each = f.select(f.is_("eq", "%depth", "0"), "1", "%depth")
     columns = f.sub(f.div(str(panel_capacity(shape)), each), str(shape.lanes))
     chunk = f.mul(f.div(columns, str(shape.panel)), str(shape.panel))
-    # For one panel the other operand is never packed.
+    # A chunk of one panel lets the other operand be read in place.
     chunk = f.select(f.is_("eq", "%right_step", size), chunk, str(shape.panel))
     rows = f.sub("%last_row", "%first_row")
     streamed = f.both(few, streams(f, shape, count, rows, "%depth", right.step))
@@ -162,7 +164,11 @@ def turned(shape: TileConfig, dtype: str) -> str:
 
 
 def turn_tile(shape: TileConfig) -> str:
-    """The epilogue that turns a tile, and stores it or hands it on."""
+    """The text of `turn_tile`, the epilogue that transposes a tile, then stores it or hands it on.
+
+    The words of its state are, in order: the result's address, the bytes between the result's rows,
+    whether to add to the result, the epilogue or null, that epilogue's state, and room for a tile.
+    """
     f = Routine("turn_tile", EPILOGUE, internal=True)
     f.leave_when(f.is_("eq", "%tile", "null", "ptr"))
     kinds = ("ptr", "i64", "i64", "ptr", "ptr", "ptr")
@@ -197,7 +203,11 @@ def _turn(
     to: tuple[str, str],
     more: str,
 ) -> None:
-    """Turn some rows. before, to: pointer and stride of what is added if `more`, and of the goal"""
+    """Transpose `block` rows of the tile, from row `first` on.
+
+    before: the address and the stride of the sums that are added if `more`
+    to: the address and the stride of the goal
+    """
     line = str(shape.panel * shape.size)
     count = f.sub("%rows", str(first))
     mask = lane_mask(f, block, count)
@@ -209,7 +219,7 @@ def _turn(
         rows = [f.load(turn.kind, f.at(source, offset), shape.size) for source in sources]
         found = transposed(f, shape, rows)
         few = "true"
-        if not shape.masks:  # all of them in pieces of one size
+        if not shape.masks:  # a whole block is stored in pieces of one size
             few = f.is_("sgt", f.add(column, str(block)), "%columns")
             with f.when(f.let(f"xor i1 {few}, true")):
                 turn.put(found, column)
@@ -221,7 +231,10 @@ def _turn(
 
 
 class _Turn(Record):
-    """Where some turned rows go: see `_turn`. count, mask: of their elements that are there"""
+    """The goal of some turned rows, see `_turn`.
+
+    count, mask: the number of elements in a turned row, and the mask of its lanes
+    """
 
     f: Routine
     shape: TileConfig
@@ -235,7 +248,7 @@ class _Turn(Record):
 
     @property
     def kind(self) -> str:
-        """LLVM's name of a turned row."""
+        """LLVM's name of the type of a turned row."""
         return f"<{self.block} x {self.shape.element}>"
 
     def put(self, values: list[str], row: str) -> None:
@@ -248,7 +261,7 @@ class _Turn(Record):
             ]
             for pointer, stride in (self.before, self.to)
         )
-        # Where nothing is added nothing is read: it would wait for the row before.
+        # Without `more` nothing is read: a load would wait for the stores of the row before.
         with f.when(self.more):
             added = [
                 f.let(
