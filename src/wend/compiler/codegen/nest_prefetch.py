@@ -1,11 +1,11 @@
-"""Memory beyond the caches: what a nest asks for ahead of time, and what it writes past them.
+"""Prefetching and streaming stores of a nest, for memory that is not in the caches.
 
-A processor fetches ahead by itself, but not from one page to the next, and not while a row is still
-computed with. Nests that go over much memory ask for it `AHEAD` bytes early. A large result that
-the plan does not read again is written without being read into the cache before, where its vectors
-lie at whole registers. One long row of several operands is computed from its middle on as well as
-from its beginning, because more pages are read at once then. All is decided by words of the
-argument block, when the kernel runs.
+A processor prefetches by itself, but not from one page to the next, and not while it still computes
+with a row. So nests that go over much memory prefetch it `AHEAD` bytes early. A large result that
+the plan does not read again is written past the caches, without reading its lines first. That
+requires aligned vectors. A single long row of several operands is computed from its beginning and
+from its middle at once, so that more pages are read at the same time. Words of the argument block
+decide all this when the kernel runs.
 """
 
 from __future__ import annotations
@@ -23,25 +23,27 @@ if TYPE_CHECKING:
 
 __all__ = ["FAR_BYTES", "STREAM_BYTES", "Traffic"]
 
-#: Bytes that a nest goes over, and bytes of a result, from which on they are not in a cache.
+#: The least bytes that a nest goes over, and the least bytes of a result, to count as uncached.
 FAR_BYTES, STREAM_BYTES = 4 << 20, 4 << 20
-#: How far ahead memory is asked for.
+#: The distance of prefetching, in bytes.
 AHEAD = 2048
-#: The levels of cache that it is asked into, in LLVM's words.
+#: LLVM's numbers for prefetching into the first-level and the second-level cache.
 FIRST, SECOND = 3, 2
-#: Shorter rows are asked for while the row before is computed with.
+#: The bytes below which a row is prefetched while the row before is computed.
 ROW = 64 << 10
-#: The smallest vector that can be written past the caches.
+#: The bytes of the smallest vector that can be written past the caches.
 LEAST = 16
-#: Bytes of a cache line, and elements that are gathered where vectors are smaller than that.
+#: The bytes of a cache line, and the elements gathered in a block where vectors are smaller.
 LINE, GATHERED = 64, 128
 
 
 class Halves(NamedTuple):
-    """A loop over one half of the elements, or over all: names of i64.
+    """A loop over both halves of the elements at once, or over all elements: names of i64.
 
-    stop: where it ends     step: elements to the next turn     apart: from the first half of a
-    turn's vectors to the second     rest: elements that are done behind where it ends
+    stop: the end of the loop
+    step: the elements from turn to turn
+    apart: the elements from the first half of a turn's vectors to the second half
+    rest: the elements beyond `stop` that the loop has computed
     """
 
     stop: str
@@ -51,7 +53,7 @@ class Halves(NamedTuple):
 
 
 class Traffic:
-    """The flags of one nest, and the code that asks for them."""
+    """The flags of one nest that decide on prefetching and streaming, and the code for both."""
 
     def __init__(self, code: NestCode) -> None:
         self.code = code
@@ -65,7 +67,7 @@ class Traffic:
         self.asking = self.spread()
 
     def flag(self, slot: int, least: int) -> str:
-        """Whether a word is at least so much, as an i1 that is found when the kernel begins."""
+        """An i1, computed when the kernel begins: whether a word is at least `least`."""
         found = self.flags.get(slot)
         if found is None:
             word = self.code.word(slot)
@@ -73,7 +75,7 @@ class Traffic:
         return found
 
     def is_far(self) -> str:
-        """Whether the nest goes over more memory than caches hold, as an i1."""
+        """An i1: whether the nest goes over more memory than caches hold."""
         function = self.code.function
         total = ZERO
         for base in sorted({access.base for access in self.code.nest.accesses()} - {-1}):
@@ -87,7 +89,10 @@ class Traffic:
         return access.strides[axis] == ONE and size >= LEAST and not size & (size - 1)
 
     def streams(self, access: Access, where: str, begin: str) -> str:
-        """An i1: whether to write a result so, whose line begins at element `begin` of `where`."""
+        """An i1: whether to write a result past the caches.
+
+        The result's line begins at element `begin` of the address `where`.
+        """
         text, size = self.code.text, access.dtype.itemsize
         flag = self.flag(self.code.slots.streamed(access.base), STREAM_BYTES)
         if flag not in self.streamed:
@@ -99,9 +104,9 @@ class Traffic:
         return text.let(f"and i1 {flag}, {whole}")
 
     def may_halve(self, phase: PhaseCode) -> bool:
-        """Whether a phase goes over both halves of its elements at once, where these are far.
+        """Whether a phase may go over both halves of its elements at once.
 
-        Any order must do. With one operand there is nothing to gain.
+        The order of elements must not matter. With a single operand there is nothing to gain.
         """
         nest = self.code.nest
         single = not nest.outer and len(nest.inner) == 1 and nest.phases == 1
@@ -109,7 +114,12 @@ class Traffic:
         return single and plain and phase.copies % 2 == 0 and len(self.ahead) > 1
 
     def halves(self, begin: str, extent: str, wide: int) -> Halves:
-        """How to: half of a turn's vectors are of each half, if the nest goes far."""
+        """Return the loop over both halves, if the nest goes over much memory, else over all.
+
+        Half of a turn's vectors belong to each half.
+
+        wide: the elements of a turn
+        """
         text, far = self.code.text, self.is_far()
         count = text.let(f"sub i64 {extent}, {begin}")
         half = text.let(f"mul i64 {text.let(f'udiv i64 {count}, {wide}')}, {wide // 2}")
@@ -122,17 +132,17 @@ class Traffic:
         )
 
     def pass_over(self, halves: Halves, counter: str) -> None:
-        """Go on behind the second half."""
+        """Move the counter behind the second half."""
         text = self.code.text
         reached = text.let(f"load i64, ptr {counter}")
         text.line(f"store i64 {text.let(f'add i64 {reached}, {halves.rest}')}, ptr {counter}")
 
     def spread(self) -> dict[int, list[Access]]:
-        """Per phase what it asks for of the next row: what light phases read first.
+        """Assign the operands that light phases read first to phases that prefetch the next row.
 
-        They are over before memory answers. The heaviest asks for the last, the phase before it for
-        the one before, and so on: asked for at once, memory would keep one phase waiting and be
-        idle during the others.
+        Light phases are over before memory answers. The heaviest phase prefetches the last of these
+        operands, the phase before it prefetches the operand before, and so on. If one phase
+        prefetched all, it would wait for memory, which would then idle in other phases.
         """
         nest = self.code.nest
         axis = nest.outer[-1:]
@@ -145,7 +155,7 @@ class Traffic:
         return found
 
     def next_rows(self, phase: PhaseCode) -> list[tuple[Access, str]]:
-        """What a phase asks for of the next row, and where that is."""
+        """Return the accesses that a phase prefetches of the next row, with their addresses."""
         code, text = self.code, self.code.text
         found = []
         for access in self.asking.get(phase.phase, ()):
@@ -156,7 +166,7 @@ class Traffic:
         return found
 
     def fetch(self, phase: PhaseCode) -> None:
-        """Ask for what the phase reads first, some turns ahead, if the nest goes far."""
+        """Prefetch, some turns ahead, the operands that the phase is the first to read."""
         reads = [(op.out, k) for op in phase.ops for k in range(len(op.reads))]
         found = [self.ahead[key][1] for key in reads if key in self.ahead]
         here = [(access, phase.where[id(access)]) for access in found if id(access) in phase.where]
@@ -165,10 +175,14 @@ class Traffic:
         self.ask(phase, phase.following, "short", 0)
 
     def ask(self, phase: PhaseCode, reads: list[tuple[Access, str]], rows: str, ahead: int) -> None:
-        """Ask for memory, so many bytes beyond where a turn reads; `rows`: where long or short.
+        """Write the prefetches of one turn, for nests that go over much memory.
 
-        What is read soon comes into the first-level cache. The next row waits in the second: its
-        lines fall into the same places as those of this row, and would drive them out of the first.
+        Operands of this row go to the first-level cache. The next row goes to the second-level
+        cache: in the first, its lines would evict those of this row.
+
+        reads: the accesses to prefetch, with their addresses
+        rows: "long" or "short" to prefetch only if rows are so, else ""
+        ahead: the distance in bytes from the elements that a turn reads
         """
         if not reads:
             return
@@ -194,7 +208,7 @@ class Traffic:
                         text.line(f"call void @llvm.prefetch.p0(ptr {line}, {into})")
 
     def store(self, phase: PhaseCode, access: Access, values: list[SsaValue], stream: str) -> None:
-        """Vectors side by side to memory, past the caches if the i1 says so."""
+        """Store vectors side by side, past the caches if the i1 `stream` holds."""
         text, lanes, size = self.code.text, self.code.lanes, access.dtype.itemsize
         past, through, on = (text.fresh(hint) for hint in ("past", "through", "on"))
         element = memory_type(access.dtype)
@@ -220,18 +234,22 @@ class Traffic:
 
     @property
     def gathers(self) -> bool:
-        """Whether a line takes several stores: between them the processor must not wait.
+        """Whether a cache line takes several stores, so that results are gathered in a block first.
 
-        A part of a line that is written past the caches waits for the rest while other memory is
-        read, and much is lost if that takes long. Results are gathered in the first-level cache.
+        A part of a line that is written past the caches waits for the rest of the line. Much time
+        is lost if other memory is read in between. So results are gathered in the first-level
+        cache.
         """
         return self.code.target.vector_bytes < LINE
 
     def gather(self, phase: PhaseCode, counter: str, extent: str, wide: int) -> None:
-        """All whole turns; of results that are flagged, blocks are written past the caches at once.
+        """Write the loop over blocks of whole turns; flagged results are streamed block by block.
 
-        Where none is flagged, or less than a block is left, a block is all that is left.
-        wide: elements of a turn
+        If no result is flagged, or if less than a block is left, one block is all that is left.
+
+        counter: the address of the next element's number
+        extent: the end of the elements
+        wide: the elements of a turn
         """
         code, text = self.code, self.code.text
         stores = [phase.nest.stores.get(op.out) for op in phase.ops]
@@ -268,7 +286,11 @@ class Traffic:
         text.label(done)
 
     def write_past(self, access: Access, room: str, aim: str, first: str) -> None:
-        """A block from the first-level cache to elements `first` ... of memory."""
+        """Stream a block to memory, to the elements from `first` on.
+
+        room: the address of the block
+        aim: the address of the result's line
+        """
         text, lanes, size = self.code.text, self.code.lanes, access.dtype.itemsize
         element = memory_type(access.dtype)
         kind = vector_type(element, lanes)
@@ -281,14 +303,14 @@ class Traffic:
             text.line(f"store {kind} {value}, ptr {place}, align {lanes * size}, !nontemporal !0")
 
     def any_of(self, flags: list[str]) -> str:
-        """Whether one of these holds, as an i1."""
+        """An i1: whether any of the flags holds."""
         some, *more = flags
         for flag in more:
             some = self.code.text.let(f"or i1 {some}, {flag}")
         return some
 
     def leave(self) -> None:
-        """Before the kernel returns: let other threads see what was written past the caches."""
+        """Write the fence before the kernel returns, so that other threads see streamed results."""
         if not self.streamed or not self.code.target.triple.startswith("x86_64"):
             return
         with self.code.text.when(self.any_of(self.streamed)):
@@ -296,7 +318,7 @@ class Traffic:
 
 
 def heaviest(nest: Nest) -> int:
-    """The phase that computes most, of a nest whose rows are lines; else the first."""
+    """The number of the phase that computes most, if rows are lines; else 0."""
     if not nest.outer or len(nest.inner) > 1:
         return 0
     weights = [
@@ -307,9 +329,9 @@ def heaviest(nest: Nest) -> int:
 
 
 def first_reads(nest: Nest) -> dict[tuple[int, int], tuple[int, Access]]:
-    """Per value the first operand that is read along the vectors, neighbour by neighbour.
+    """For each value, find the first operand that reads it along the vectors, as neighbours.
 
-    With the phase that reads it.
+    Returns (result of an op, operand) -> (the phase that reads it, the access).
     """
     found: dict[tuple[int, int], tuple[int, Access]] = {}
     seen: set[int] = set()

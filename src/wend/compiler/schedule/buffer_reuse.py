@@ -1,8 +1,9 @@
-"""Which results of nests may take the memory of operands that are not read again.
+"""Buffer reuse: results of nests take the memory of operands that are not read again.
 
-A nest that reads a value just where it writes another one needs no room for both: it overwrites
-element by element what it has read.  So a result may take a leaf's memory (`Recipe.donations`),
-if nobody else has it when the plan runs, and a temporary that of another temporary.
+A nest that reads each element of an operand just where it writes a result needs no room for both:
+the result overwrites the operand element by element. So a result may take the memory of a leaf
+(`Recipe.donations`), if no other tensor holds that memory when the plan runs. A temporary may take
+the memory of another temporary.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ Life = tuple[Poly, int, int]
 
 
 def operand_for(nest: Nest, out: int, shape: Shape, free: Container[int]) -> int | None:
-    """An operand, one of those in `free`, of this shape that is read just where out is written.
+    """Return an operand in `free` whose memory the result `out` may take, or None.
 
-    None if there is none, or if elements of it are read after they would have been overwritten.
+    The operand has the shape `shape`, and each element is read just where `out` is written. No
+    element may be read after it would have been overwritten.
     """
     store = nest.stores[out]
     if set(nest.outer + nest.inner) - set(nest.loops[out]):
-        return None  # it is written more than once
-    # Of each phase, elements are all read before any is written; rows are not.
+        return None  # each element of `out` is written more than once
+    # Each turn of a phase reads all its elements before it writes any; rows have no such order.
     if out in nest.region.late or out in nest.row_folds or store.row >= 0 or nest.is_row[out]:
         return None
     for load in nest.loads.values():
@@ -51,7 +53,7 @@ def operand_for(nest: Nest, out: int, shape: Shape, free: Container[int]) -> int
 
 
 def _read_later(nest: Nest, base: int, out: int) -> bool:
-    """Whether a phase behind the one that writes a result reads a value from memory."""
+    """Whether a phase later than the one that writes a result reads a value from memory."""
     return any(
         (access := nest.loads.get((op.out, k))) is not None and access.base == base
         for phase in range(nest.phase[out] + 1, nest.phases)
@@ -63,7 +65,11 @@ def _read_later(nest: Nest, base: int, out: int) -> bool:
 def shared_places(
     steps: Sequence[Any], lifetimes: Mapping[int, Life]
 ) -> tuple[dict[int, int], dict[int, Life]]:
-    """(temporary -> the one in whose memory it lies, lifetimes of those that have their own)."""
+    """Find temporaries that take the memory of other temporaries.
+
+    Returns (temporary -> the temporary in whose memory it lies, lifetimes of those with memory of
+    their own).
+    """
     homes: dict[int, int] = {}
     lives = dict(lifetimes)
     for k, step in enumerate(steps):

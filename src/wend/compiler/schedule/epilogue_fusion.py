@@ -1,10 +1,10 @@
-"""Which elementwise ops become the tail of a product: computed on its tiles, not by a nest.
+"""Epilogue fusion: assigns elementwise ops to the tail of a product, which runs on its tiles.
 
-First all is looked at as a whole. An op belongs to the latest product among those that lead to it
-through elementwise ops, or to an earlier one if something needs it before: what the backward pass
-alone wants of a forward product is computed behind the backward one, unless it shares its work with
-an op of the forward one. Of the ops that belong to a product, those that only nests use are left to
-the nests if that saves memory traffic.
+All ops are assigned before regions are formed. An op belongs to the latest product that leads to
+the op through elementwise ops, or to an earlier product if the op is needed earlier. So an op that
+only the backward pass uses is computed behind a backward product, even if it follows a forward
+product. An exception is an op that shares its work with an op of the forward product. Ops of a tail
+that only nests use are left to the nests if that saves memory traffic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attachment"]
 
-# Ops that cost little where another one is computed of the same operand: by name.
+# Ops that cost little beside another op of the same operand, by name: op -> the other op.
 _SHARED = {"normal_slope": "normal_gate"}
 
 
@@ -46,11 +46,11 @@ class Attachment:
     # -- before regions are formed --------------------------------------------------------------
 
     def find_heads(self) -> None:
-        """The product that each elementwise op belongs to."""
+        """Find the product that each elementwise op belongs to."""
         latest: dict[int, Op] = {}
         behind: dict[int, int] = {}  # a bit for each product that leads to a value by a fold, say
         bits: dict[int, int] = {}
-        # Leaves, and what is made of one element by element: a nest may take such a leaf's memory.
+        # Leaves, and values made of leaves element by element: a nest may reuse a leaf's memory.
         owned = set(self.function.inputs)
         for op in self.function.ops:
             apart = 0
@@ -70,7 +70,7 @@ class Attachment:
             heads = [latest[i] for i in self.sources[id(op)] if i in latest]
             if heads:
                 head = max(heads, key=lambda head: self.fusion.order[id(head)])
-                if apart & bits[head.out]:  # what it reads is known when the product is done
+                if apart & bits[head.out]:  # it reads a value that needs the whole product first
                     for head in heads:
                         apart |= bits[head.out]
                 else:
@@ -87,7 +87,7 @@ class Attachment:
             self.head[op.out] = min(heads, key=lambda head: self.fusion.order[id(head)])
 
     def share_work(self) -> None:
-        """Compute an op early, with one whose work it shares: kept in the place of its operand."""
+        """Move ops to the tail of the op whose work they share: stored instead of their operand."""
         for op in self.function.ops:
             other = _SHARED.get(op.name)
             if other is None or op.out not in self.head:
@@ -102,7 +102,7 @@ class Attachment:
                     self.head[op.out] = self.head[user.out]
 
     def is_smaller(self, value: int, other: int) -> bool:
-        """Whether elements of a value take less memory than those of another."""
+        """Whether elements of a value take less memory than those of another value."""
         dtypes = self.function.dtypes
         return dtypes[value].itemsize < dtypes[other].itemsize
 
@@ -111,7 +111,7 @@ class Attachment:
         return tuple(self.function.shape(value)) == tuple(op.space)
 
     def leave_to_nests(self) -> None:
-        """Forget ops that would make a product store more than it stores without them."""
+        """Remove ops from tails if they would make a product store more values."""
         tails: dict[int, list[Op]] = {}
         for op in self.function.ops:
             if op.out in self.head:
@@ -129,7 +129,7 @@ class Attachment:
                     del self.head[value]
 
     def stored(self, values: set[int]) -> int:
-        """How many of a tail's values something else reads."""
+        """The number of a tail's values that must be stored, because other ops read them."""
         return sum(
             v in self.needed or any(user.out not in values for user in self.users.get(v, ()))
             for v in values
@@ -138,7 +138,7 @@ class Attachment:
     # -- while they are formed ------------------------------------------------------------------
 
     def run(self, op: Op) -> bool:
-        """Let an op join the tail of the product that it belongs to, if that is possible."""
+        """Let an op join the tail of its product, if possible. Returns whether the op joined."""
         fusion = self.fusion
         head = self.head.get(op.out)
         region = None if head is None else fusion.home.get(head.out)
@@ -148,7 +148,10 @@ class Attachment:
         return True
 
     def join(self, region: Region, op: Op) -> bool:
-        """Add an op to a tail if it fits; else leave the region as it was."""
+        """Add an op to a tail if the op fits, else leave the region unchanged.
+
+        Returns whether the op was added.
+        """
         before = (list(region.ops), dict(region.loops), dict(region.places))
         axes = list(region.axes)
         joined = self.fusion.join(region, op, True) and region.axes == axes

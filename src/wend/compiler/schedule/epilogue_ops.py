@@ -1,8 +1,8 @@
 """Elementwise work on the finished elements of a product or a convolution: its *tail*.
 
-The tail of a region is all of its ops but the product. It is computed tile by tile, while a tile is
-in the first-level cache; so every operand and result of it must be a matrix along the product's
-own loops, whose columns are neighbours or the same.
+The tail of a region is all of its ops except the product. A tail is computed tile by tile, while a
+tile is in the first-level cache. So every operand and result of a tail must be a matrix along the
+product's own loops, in which columns are neighbours in memory, or are all the same element.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ __all__ = ["HEADS", "Tail", "head_of", "is_tail_op", "may_have_tail", "place_hea
 
 #: Kinds of ops that may have a tail.
 HEADS = frozenset({CONTRACT, CONVOLVE})
-#: Loops of a product: two of a batch, rows, columns.
+#: The number of loops of a product: two of a batch, rows, columns.
 LOOPS = 4
 _ELEMENTS = (dtypes.FLOAT, dtypes.BOOL)
 
 
 def may_have_tail(op: Op) -> bool:
-    """Whether tiles of an op's result can be handed on."""
+    """Whether an op hands tiles of its result to an epilogue."""
     return op.kind == CONTRACT or (op.kind == CONVOLVE and op.name == "convolve")
 
 
 def head_of(region: Region) -> Op:
-    """The product of a region."""
+    """Return the product or convolution of a region."""
     return next(op for op in region.ops if op.kind in HEADS)
 
 
 def place_head(function: Function, region: Region, op: Op) -> None:
-    """Let the region's axes be the dims of a product's result."""
+    """Add a product to an empty region, whose axes become the dims of the product's result."""
     placed = []
     for extent in function.shape(op.out):
         placed.append(-1 if extent == ONE else len(region.axes))
@@ -55,9 +55,9 @@ def is_tail_op(function: Function, op: Op) -> bool:
 
 
 class Tail:
-    """Where a tail's operands and results lie: strides along the loops of the product.
+    """The accesses of a tail's operands and results, with strides along the product's loops.
 
-    fits: whether they can be told so
+    fits: whether all accesses have such strides
     """
 
     def __init__(self, function: Function, region: Region) -> None:
@@ -65,9 +65,9 @@ class Tail:
         self.region = region
         self.head = head_of(region)
         self.ops = [op for op in region.ops if op is not self.head]
-        self.loads: dict[tuple[int, int], Access] = {}  # (result of an op, operand) -> where
+        self.loads: dict[tuple[int, int], Access] = {}  # (result of an op, operand) -> its access
         self.stores: dict[int, Access] = {}
-        self.inside: dict[tuple[int, int], int] = {}  # (result, operand) -> value in here
+        self.inside: dict[tuple[int, int], int] = {}  # (result, operand) -> value of this region
         self.fits = True
         self.loops = _loops(function, region, self.head)
         for op in self.ops:
@@ -78,7 +78,7 @@ class Tail:
 
     @property
     def lane_bytes(self) -> int:
-        """Size of the sums."""
+        """The bytes of a sum."""
         return self.function.dtypes[self.head.out].itemsize
 
     def _find_load(self, op: Op, k: int, read: Read) -> None:
@@ -117,7 +117,7 @@ class Tail:
         return found
 
     def _along(self, access: Access) -> Access:
-        """The same access, with strides along the loops of the product."""
+        """Return an access, changed to strides along the loops of the product."""
         f = self.function
         canonical = f.extents.canonical
         found = []
@@ -133,7 +133,7 @@ class Tail:
 
 
 def _loops(function: Function, region: Region, op: Op) -> list[tuple[tuple[int, ...], Poly]]:
-    """For each loop of a product the axes that are merged in it, and how many steps a turn is."""
+    """For each loop of a product, the axes that it merges, and the elements of one turn."""
     places = region.places[op.out]
 
     def axes(dims: Any) -> tuple[int, ...]:

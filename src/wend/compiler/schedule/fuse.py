@@ -40,7 +40,7 @@ class Fusion:
         self.ordered: list[Region] = []
 
     def work(self) -> Iterator[None]:
-        """Sort all ops into regions, one op in each slice. `ordered` is the result, in run order."""
+        """Sort all ops into regions, one op in each slice. `ordered` is the result, as it runs."""
         attachment = Attachment(self)  # not an attribute: `attachment` and this would be a cycle
         for op in self.function.ops:
             yield

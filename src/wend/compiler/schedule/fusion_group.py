@@ -17,14 +17,14 @@ class Region:
         self.loops: dict[int, tuple[int, ...]] = {}  # result of an op -> axis of each of its loops
         self.places: dict[int, tuple[int, ...]] = {}  # value -> axis of each of its dims, or -1
         self.inner: frozenset[int] | None = None
-        self.late: dict[int, frozenset[int]] = {}  # folds not used in here -> axes they fold
-        self.indexed: set[int] = set()  # axes along which rows are looked up: no inner ones
-        self.before = 0  # regions that this one needs, as bits
+        self.late: dict[int, frozenset[int]] = {}  # folds not used in this region -> folded axes
+        self.indexed: set[int] = set()  # axes along which rows are looked up: never inner axes
+        self.before = 0  # regions that this region needs, as bits
         self.outputs: list[int] = []  # values that are stored
         self.repeated: set[int] = set()  # values that another region computes as well
 
     def loops_alone(self, number: int) -> Region:
-        """Another region of the same ops and loops, of which nothing else is known."""
+        """Return a new region with the same ops and loops, and nothing else of this region."""
         found = Region(number, self.kind)
         found.ops, found.axes = list(self.ops), list(self.axes)
         found.loops, found.places = dict(self.loops), dict(self.places)
