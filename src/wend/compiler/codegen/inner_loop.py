@@ -21,10 +21,10 @@ from wend.compiler.schedule.loop_order import Access
 if TYPE_CHECKING:
     from wend.compiler.codegen.nest import NestCode
 
-#: Vectors that are computed side by side, by how many ops there are.
+#: The numbers of vectors that are computed side by side; the number of ops decides.
 WIDE, NARROW = 4, 2
-#: Ops from which on vectors side by side are folded into one total: registers are short then, and
-#: a total is ready again long before the next turn.
+#: The least ops of a phase in which vectors side by side are folded into one total. Registers are
+#: scarce then, and a total is ready again long before the next turn.
 MANY = 3
 
 
@@ -44,26 +44,26 @@ class PhaseCode:
         self.copies = self.unroll()
         self.sums = 1 if len(ops) >= MANY else self.copies  # totals of a fold, side by side
         self.totals: dict[tuple[int, int], str] = {}
-        self.unfolded: dict[int, list[SsaValue]] = {}  # vectors of a turn, of each fold
+        self.unfolded: dict[int, list[SsaValue]] = {}  # fold -> vectors of a turn, not yet folded
         self.fixed: dict[Any, SsaValue] = {}
-        self.operands: list[tuple[Op, list[Any]]] = []  # of each op the keys of its operands
+        self.operands: list[tuple[Op, list[Any]]] = []  # each op, with the keys of its operands
         self.loaded: dict[Any, Access] = {}
         self.waiting = set(self.nest.kept).difference(self.nest.stores)
         self.where: dict[int, str] = {}
         self.streams: dict[int, str] = {}  # id of an access -> whether it is written past caches
-        self.following: list[tuple[Access, str]] = []  # of the next row, and where: to be fetched
+        self.following: list[tuple[Access, str]] = []  # accesses of the next row, to be prefetched
         self.index, self.apart = "", ""
         self.builders: list[VectorBuilder] = []
         self._places: dict[int, SsaValue] = {}
         self._inside: dict[Any, SsaValue] = {}
 
     def is_along(self, op: Op) -> bool:
-        """Whether a fold folds along the vectors."""
+        """Whether a fold goes along the vectors."""
         loops = self.nest.loops[op.out]
         return any(loops[d] == self.axis for d in op.reduced)
 
     def unroll(self) -> int:
-        """How many vectors are computed side by side."""
+        """The number of vectors that are computed side by side."""
         if self.code.faults.messages:
             return 1
         return WIDE if len(self.ops) <= 12 else NARROW if len(self.ops) <= 40 else WIDE
@@ -71,7 +71,7 @@ class PhaseCode:
     # -- loops ------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """The loops, the folds' totals before and after."""
+        """Write the loops, and the folds' totals before and after the loops."""
         code = self.code
         row_folds = [op for op in self.folds if op.out in self.nest.row_folds]
         for op in row_folds:
@@ -84,7 +84,7 @@ class PhaseCode:
                 code.scalar.store(value, code.address(self.nest.stores[op.out], self.nest.outer))
 
     def line(self) -> None:
-        """The loop along the vectors."""
+        """Write the loop along the vectors."""
         code, text = self.code, self.text
         late = [op for op in self.folds if op.out not in self.nest.row_folds]
         for op in late:
@@ -110,7 +110,13 @@ class PhaseCode:
             code.add_to_memory(op, value, code.address(self.nest.stores[op.out], self.around))
 
     def loop(self, counter: str, extent: str, step: str, copies: int, masked: bool) -> None:
-        """Vectors as long as whole ones fit, or the rest with a mask."""
+        """Write a loop over whole vectors, or over the remaining elements with a mask.
+
+        counter: the address of the next element's number
+        extent: the end of the elements
+        step: the elements of a turn
+        copies: the vectors side by side
+        """
         text, code = self.text, self.code
         head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
         text.line(f"br label {head}")
@@ -140,7 +146,10 @@ class PhaseCode:
         text.label(done)
 
     def prepare(self, begin: str) -> None:
-        """Addresses, and operands that stay the same along the vectors."""
+        """Compute addresses, and load operands that stay the same along the vectors.
+
+        begin: the first element of the loop
+        """
         code, nest = self.code, self.nest
         b = VectorBuilder(self.text, code.module, code.lanes, code.target, code.faults)
         self.fixed, self.where = {}, {}
@@ -183,11 +192,11 @@ class PhaseCode:
         self.find_operands()
 
     def _constant(self, b: VectorBuilder, row: SsaValue) -> SsaValue:
-        """A scalar constant in every lane."""
+        """Return a vector with a scalar constant in every lane."""
         return b.spread(row.name, row.dtype)
 
     def index_of_row(self, op: Op, access: Access) -> SsaValue:
-        """The index that says which row an access means; it stays the same along the vectors."""
+        """Return the index of the row that an access reads: the same along the vectors."""
         value = self.nest.inside.get((op.out, access.row))
         if value is not None:
             return self.code.rows[value]
@@ -200,12 +209,12 @@ class PhaseCode:
     # -- elements ---------------------------------------------------------------------------
 
     def elements(self, copies: int) -> None:
-        """All ops of the phase, on `copies` vectors side by side."""
+        """Write all ops of the phase, on `copies` vectors side by side."""
         vectors = [dict(self.fixed) for _ in range(copies)]
         for again in sorted(self.again):
             for c, known in enumerate(vectors):
                 known[again] = self.read_back(again, c)
-        # All is read before anything is written: a result may take the memory of an operand.
+        # All operands are read before any result is written: both may have the same memory.
         for key, access in self.loaded.items():
             for c, known in enumerate(vectors):
                 known[key] = self.load(access, c)
@@ -221,7 +230,7 @@ class PhaseCode:
                 self.keep(stores[op.out], made)
 
     def keep(self, access: Access, made: list[SsaValue]) -> None:
-        """Vectors of a result, side by side, to memory."""
+        """Store the vectors of a result, side by side."""
         stream = self.streams.get(id(access))
         if stream is not None and self.builders[0].mask is None:
             self.code.traffic.store(self, access, made, stream)
@@ -230,7 +239,7 @@ class PhaseCode:
             self.store(access, value, c)
 
     def element(self, op: Op, c: int, operands: list[SsaValue]) -> SsaValue | None:
-        """One op on one vector; its result, unless it was folded into others."""
+        """Write one op on vector `c`. Returns the result, or None if it was folded."""
         assert op.emit is not None
         value: SsaValue = op.emit(ElementCode(self.code, op, self.builders[c], self, c), operands)
         if op.kind == MAP:
@@ -245,7 +254,7 @@ class PhaseCode:
         return None
 
     def find_operands(self) -> None:
-        """What each op's operands are known by: values in here, what is fixed, what is loaded."""
+        """Find the key of each op's operands: a value of the nest, a fixed value, or a load."""
         inside, loads = self.nest.inside, self.nest.loads
         self.loaded, self.operands = {}, []
         for op in self.ops:
@@ -263,14 +272,14 @@ class PhaseCode:
             self.operands.append((op, keys))
 
     def position(self, c: int) -> str:
-        """Index of the first element of a vector."""
+        """The number of the first element of vector `c`."""
         index, half = self.index, self.copies // 2
         if self.apart and c >= half:
             index, c = self.text.let(f"add i64 {index}, {self.apart}"), c - half
         return self.text.let(f"add i64 {index}, {c * self.code.lanes}") if c else index
 
     def places(self, c: int) -> SsaValue:
-        """Indices of a vector's elements, as int64."""
+        """The numbers of the elements of vector `c`, as int64."""
         found = self._places.get(c)
         if found is None:
             b = self.builders[c]
@@ -284,7 +293,7 @@ class PhaseCode:
         return found
 
     def inside(self, shifts: Any, c: int) -> SsaValue:
-        """Whether an operand that begins at another place has elements here."""
+        """The lanes of vector `c` in which a shifted operand has elements."""
         found = self._inside.get((shifts, c))
         if found is not None:
             return found
@@ -308,9 +317,10 @@ class PhaseCode:
         return found
 
     def _lanes_inside(self, c: int, first: str, count: str) -> SsaValue:
-        """Which of a vector's elements are first ... first + count - 1.
+        """The lanes of vector `c` whose elements are first ... first + count - 1.
 
-        Where masks fill vectors, comparing places in 64 bits takes twice as long as the load.
+        Where masks take whole vectors, comparing 64-bit places would take twice as long as the
+        load.
         """
         text, lanes = self.text, self.builders[c].lanes
         begin = text.let(f"sub i64 {first}, {self.position(c)}")
@@ -322,7 +332,7 @@ class PhaseCode:
         return SsaValue(text.let(f"xor <{lanes} x i1> {lower}, {upper}"), dtypes.bool_)
 
     def count(self, access: Access, c: int) -> str | SsaValue:
-        """Which elements a vector's are: see `ElementCode.count`."""
+        """The numbers of the elements of vector `c`, see `ElementCode.count`."""
         first = self.code.count(access, self.around)
         b, stride = self.builders[c], access.strides[self.axis]
         if stride == ONE or b.lanes == 1:
@@ -334,7 +344,7 @@ class PhaseCode:
         return b.add(b.spread(first, dtypes.int64), apart)
 
     def load(self, access: Access, c: int) -> SsaValue:
-        """A vector from memory."""
+        """Load vector `c` of an access."""
         b, code = self.builders[c], self.code
         mask = b.mask
         if access.shifts:
@@ -358,13 +368,13 @@ class PhaseCode:
         return b.load(place, access.dtype)
 
     def _guarded(self, b: VectorBuilder, access: Access, place: str) -> SsaValue:
-        """One element that may lie outside: then some other address is read."""
+        """Load one element that may lie outside its operand: another address is read then."""
         safe = self.code.word(self.code.slots.pointer(access.base, ZERO), "ptr")
         chosen = self.text.let(f"select i1 {b.mask}, ptr {place}, ptr {safe}")
         return b.load(chosen, access.dtype)
 
     def pointers(self, access: Access, where: str, c: int) -> str:
-        """Addresses of a vector's elements that are no neighbours."""
+        """The addresses of the elements of vector `c`, which are not neighbours."""
         b = self.builders[c]
         step = b.spread(self.code.poly(access.strides[self.axis]), dtypes.int64)
         apart = b.mul(self.places(c), step)
@@ -373,7 +383,7 @@ class PhaseCode:
         return self.text.let(f"getelementptr {element}, ptr {where}, {kind} {apart.name}")
 
     def store(self, access: Access, value: SsaValue, c: int) -> None:
-        """A vector to memory."""
+        """Store vector `c` of an access."""
         b, text = self.builders[c], self.text
         where = self.where[id(access)]
         element = memory_type(access.dtype)
@@ -388,7 +398,7 @@ class PhaseCode:
         b.scatter(value, self.pointers(access, where, c))
 
     def kept_address(self, value: int, c: int) -> str:
-        """Where an element is kept for later phases."""
+        """The address at which vector `c` of a value is kept for later phases."""
         base, dtype = self.code.kept[value]
         text = self.text
         place = self.position(c)
@@ -406,7 +416,7 @@ class PhaseCode:
         return text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, i64 {place}")
 
     def read_back(self, value: int, c: int) -> SsaValue:
-        """An element that an earlier phase computed."""
+        """Load vector `c` of a value that an earlier phase computed."""
         b = self.builders[c]
         if value in self.nest.stores:
             return self.load(self.nest.stores[value], c)
@@ -426,7 +436,10 @@ class PhaseCode:
             self.text.line(f"store {kind} {identity.name}, ptr {total}")
 
     def fold(self, op: Op, value: SsaValue, c: int) -> None:
-        """Fold a vector into its total, together with those side by side that have the same."""
+        """Fold vector `c` into its total.
+
+        Vectors side by side that share a total are folded together first.
+        """
         fold, b = op.fold, self.builders[c]
         assert fold is not None
         vectors = self.unfolded.setdefault(op.out, [])
@@ -444,7 +457,7 @@ class PhaseCode:
         self.text.line(f"store {kind} {after.name}, ptr {total}")
 
     def finish(self, op: Op) -> SsaValue:
-        """The fold of all lanes of all totals, as a scalar of the result's dtype."""
+        """Fold all lanes of all totals, and return a scalar of the result's dtype."""
         fold, code, text = op.fold, self.code, self.text
         assert fold is not None
         b = VectorBuilder(text, code.module, code.lanes, code.target, code.faults)
@@ -467,7 +480,7 @@ class PhaseCode:
         return code.scalar.convert(value, code.function.dtypes[op.out])
 
     def add_vector(self, op: Op, value: SsaValue, c: int) -> None:
-        """Fold a vector into neighbours in memory."""
+        """Fold vector `c` into neighbouring elements in memory."""
         b, fold = self.builders[c], op.fold
         assert fold is not None
         access = self.nest.stores[op.out]
@@ -477,7 +490,7 @@ class PhaseCode:
 
 
 def folded(b: VectorBuilder, fold: Fold, vectors: list[SsaValue]) -> SsaValue:
-    """The fold of vectors, in pairs."""
+    """Fold vectors pair by pair, and return the result."""
     while len(vectors) > 1:
         vectors = [fold.combine(b, x, y) for x, y in zip(vectors[::2], vectors[1::2], strict=True)]
     return vectors[0]

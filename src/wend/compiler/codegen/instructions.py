@@ -1,7 +1,7 @@
 """The instructions of `emit` rules as LLVM text, for a vector of elements at a time.
 
-`VectorBuilder` is `wend.ops.builder.Builder`: its values are names of LLVM vectors of `lanes`
-elements (of scalars, if lanes is 1).
+`VectorBuilder` implements `wend.ops.builder.Builder`. Its values are names of LLVM vectors of
+`lanes` elements (names of scalars, if lanes is 1).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ __all__ = [
 
 
 class VectorBuilder(Instructions):
-    """See `wend.ops.builder.Builder`; made as `Instructions` are."""
+    """See `wend.ops.builder.Builder`. The constructor is that of `Instructions`."""
 
     # -- memory -------------------------------------------------------------------------------
 
     def load(self, pointer: str, dtype: DType) -> SsaValue:
-        """Neighbouring elements from memory; lanes outside the mask are 0."""
+        """Load neighbouring elements; lanes outside the mask are 0."""
         element = memory_type(dtype)
         kind = vector_type(element, self.lanes)
         if self.mask is None or self.lanes == 1:
@@ -59,7 +59,7 @@ class VectorBuilder(Instructions):
         return self.from_memory(read, dtype)
 
     def gather(self, pointers: str, dtype: DType) -> SsaValue:
-        """Elements from the vector of pointers (from the pointer, of one lane)."""
+        """Load elements from a vector of pointers (from one pointer, if lanes is 1)."""
         if self.lanes == 1:
             return self.load(pointers, dtype)
         element = memory_type(dtype)
@@ -73,7 +73,7 @@ class VectorBuilder(Instructions):
         return self.from_memory(read, dtype)
 
     def store(self, value: SsaValue, pointer: str) -> None:
-        """Neighbouring elements to memory; lanes outside the mask are left alone."""
+        """Store neighbouring elements; memory of lanes outside the mask stays as it is."""
         size = value.dtype.itemsize
         element = memory_type(value.dtype)
         kind = vector_type(element, self.lanes)
@@ -86,7 +86,7 @@ class VectorBuilder(Instructions):
             store_lanes(self.text, element, self.lanes, written, place, self.mask, cheap)
 
     def scatter(self, value: SsaValue, pointers: str) -> None:
-        """Elements to the vector of pointers; lanes outside the mask are left alone."""
+        """Store elements to a vector of pointers; memory outside the mask stays as it is."""
         element = memory_type(value.dtype)
         kind = vector_type(element, self.lanes)
         mask = self._mask() if self.mask else f"<{self.lanes} x i1> splat (i1 true)"
@@ -97,7 +97,7 @@ class VectorBuilder(Instructions):
         )
 
     def from_memory(self, name: str, dtype: DType) -> SsaValue:
-        """An element, or a vector of them, as it was read (see `memory_type`)."""
+        """Convert an element or a vector from its type in memory (see `memory_type`)."""
         if dtype.category == BOOL:
             byte = vector_type("i8", self.lanes)
             return self._let(f"icmp ne {byte} {name}, {self._zero()}", dtype)
@@ -106,7 +106,7 @@ class VectorBuilder(Instructions):
         return SsaValue(name, dtype)
 
     def to_memory(self, value: SsaValue) -> str:
-        """What to write for this value (see `memory_type`)."""
+        """Convert a value to its type in memory (see `memory_type`)."""
         if value.dtype.category == BOOL:
             kind, byte = self.type_of(value.dtype), vector_type("i8", self.lanes)
             return self.text.let(f"zext {kind} {value.name} to {byte}")
@@ -143,7 +143,7 @@ class VectorBuilder(Instructions):
 
     def _to_int(self, x: SsaValue, dtype: DType) -> SsaValue:
         if x.dtype.category == FLOAT:
-            # Beyond int64 it is what the processor makes of it; without `freeze`, anything.
+            # Beyond int64 the result is the processor's; without `freeze` it could be anything.
             wide = self._cast("fptosi", x, dtypes.int64)
             x = self._let(f"freeze {self.type_of(dtypes.int64)} {wide.name}", dtypes.int64)
         if dtype.itemsize < x.dtype.itemsize:
@@ -162,7 +162,7 @@ class VectorBuilder(Instructions):
         return self._rounded(self._cast("fptrunc", x, dtypes.float32), dtype)
 
     def _rounded(self, x: SsaValue, dtype: DType) -> SsaValue:
-        """A float32 (or half) rounded to a half type; others as they are."""
+        """Round a float32 (or half) value to a half type; other values stay as they are."""
         if dtype not in HALVES or x.dtype is dtype:
             return SsaValue(x.name, dtype)
         return SsaValue(
@@ -194,7 +194,10 @@ class VectorBuilder(Instructions):
         return self.function("fmod", x, y)
 
     def function(self, name: str, *values: SsaValue, order: int = 0) -> SsaValue:
-        """A call of a function of `mathlib`, which joins the module."""
+        """Write a call of a function of `mathlib`, and add that function to the module.
+
+        Raises TypeError for a dtype that the function does not take.
+        """
         dtype = values[0].dtype
         if dtype.category not in mathlib.TAKES.get(name, (FLOAT,)):
             raise TypeError(f"{name}: the instruction does not take {dtype}")
@@ -211,7 +214,7 @@ class VectorBuilder(Instructions):
 def _library(
     name: str, dtype: DType, lanes: int, target: Target, order: int
 ) -> tuple[tuple[str, str], ...]:
-    """A function of the library and what it calls, itself last: (name, text) each."""
+    """The (name, text) pairs of a function of `mathlib` and all functions it calls, itself last."""
     formula, count = mathlib.FUNCTIONS[name]
     module, text = Module(), Text()
     b = VectorBuilder(text, module, lanes, target)

@@ -48,13 +48,13 @@ class NestCode:
         self.scalar = VectorBuilder(self.text, self.module, 1, self.target, self.faults)
         self.lanes = max(1, self.target.vector_bytes // nest.lane_bytes)
         self.kept: dict[int, tuple[str, DType]] = {}
-        self.sums: set[int] = set()  # what adds up in memory
+        self.sums: set[int] = set()  # folds that add up in memory
         self.traffic: Traffic
 
     # -- the function -----------------------------------------------------------------------
 
     def write(self, what: str) -> Kernel:
-        """The whole kernel."""
+        """Return the whole kernel. what: its name for messages"""
         nest = self.nest
         self.traffic = Traffic(self)
         self.sums = {op.out for op in nest.late_folds()}
@@ -81,7 +81,7 @@ class NestCode:
         return kernel
 
     def word(self, slot: int, kind: str = "i64") -> str:
-        """The name of a word of the argument block."""
+        """The name of the LLVM value of a word of the argument block, loaded once."""
         name = self.words.get(slot)
         if name is None:
             place = self.entry.let(f"getelementptr i64, ptr %block, i64 {slot}")
@@ -89,14 +89,14 @@ class NestCode:
         return name
 
     def poly(self, p: Poly) -> str:
-        """A polynomial as an i64: a constant, or a word."""
+        """A polynomial of extents as an i64: a constant, or a word of the argument block."""
         n = known(p)
         return str(n) if n is not None else self.word(self.slots.extent(p))
 
     # -- loops ------------------------------------------------------------------------------
 
     def loops(self, axes: list[int], body: Any) -> None:
-        """Nested loops over axes, one element at a time."""
+        """Write nested loops over axes, one element at a time. body: writes the innermost code"""
         if not axes:
             body()
             return
@@ -108,7 +108,10 @@ class NestCode:
 
     @contextmanager
     def counted(self, first: str, last: str) -> Iterator[str]:
-        """What is written inside runs for first, first + 1, ... last - 1; yields the counter."""
+        """A loop over first, first + 1, ... last - 1, around code written inside the `with`.
+
+        Yields the counter.
+        """
         text, counter = self.text, self.alloca("i64")
         text.line(f"store i64 {first}, ptr {counter}")
         head, inside, done = (text.fresh(n) for n in ("head", "body", "done"))
@@ -125,11 +128,11 @@ class NestCode:
         text.label(done)
 
     def alloca(self, kind: str) -> str:
-        """A variable of the function."""
+        """Return the address of a new variable of the function."""
         return self.entry.let(f"alloca {kind}", "var")
 
     def helpers(self) -> list[str]:
-        """Write the functions beside the kernel; their names."""
+        """Write the functions beside the kernel, and return their names."""
         nest = self.nest
         late = nest.late_folds()
         added = [*late, *(op for op in nest.region.ops if op.kind == SCATTER)]
@@ -144,7 +147,7 @@ class NestCode:
         return names
 
     def bounds(self, axis: int) -> tuple[str, str]:
-        """Where the loop of an axis begins and ends."""
+        """The beginning and the end of the loop of an axis."""
         extent = self.nest.extents[axis]
         if axis not in self.nest.cut_axes():
             return "0", self.poly(extent)
@@ -153,7 +156,7 @@ class NestCode:
     # -- addresses --------------------------------------------------------------------------
 
     def address(self, access: Access, axes: list[int]) -> str:
-        """Where an access is for the counters of these axes."""
+        """The address of an access for the counters of some axes."""
         if self.nest.stores.get(access.base) is access and access.base in self.sums:
             slot = self.slots.sums(access.base)
         else:
@@ -169,7 +172,7 @@ class NestCode:
         return text.let(f"getelementptr {memory_type(access.dtype)}, ptr {base}, i64 {total}")
 
     def steps(self, access: Access, axes: list[int]) -> str:
-        """How many elements these axes have come from where an access began; "" for none."""
+        """The elements from an access's first element to that of the counters; "" for none."""
         text, total = self.text, ""
         for axis in axes:
             stride = access.strides[axis]
@@ -183,13 +186,13 @@ class NestCode:
         return total
 
     def count(self, access: Access, axes: list[int]) -> str:
-        """Which element an op has come to, as an i64."""
+        """The number of the element that an op computes, as an i64."""
         return self.steps(access, axes) or "0"
 
     # -- one turn of the outer loops ----------------------------------------------------------
 
     def turn(self) -> None:
-        """Rows and phases for one turn of the outer loops."""
+        """Write the row ops and the phases of one turn of the outer loops."""
         nest = self.nest
         self.rows = {}
         for phase in range(nest.phases):
@@ -201,7 +204,7 @@ class NestCode:
                 PhaseCode(self, ops, again).write()
 
     def row(self, op: Op) -> None:
-        """One op on scalars."""
+        """Write one op on scalars, once per turn of the outer loops."""
         nest = self.nest
         operands = [self.scalar_operand(op, k) for k in range(len(op.reads))]
         code = ElementCode(self, op, self.scalar, None)
@@ -217,7 +220,7 @@ class NestCode:
             self.scalar.store(value, self.address(nest.stores[op.out], nest.outer))
 
     def scalar_operand(self, op: Op, k: int) -> SsaValue:
-        """An operand of a row op."""
+        """Return operand `k` of a row op."""
         nest = self.nest
         value = nest.inside.get((op.out, k))
         if value is not None:
@@ -237,7 +240,7 @@ class NestCode:
         return self.scalar.load(address, access.dtype)
 
     def inside(self, shifts: Any) -> SsaValue:
-        """Whether an operand of a row that begins at another place has an element here."""
+        """Whether a shifted operand of a row op has an element at the counters' place."""
         b = self.scalar
         found = b.number(1, dtypes.bool_)
         for axis, first, count in shifts:
@@ -259,11 +262,11 @@ class NestCode:
     # -- values -----------------------------------------------------------------------------
 
     def uniform(self, b: VectorBuilder, expr: Any, dtype: DType, category: int) -> SsaValue:
-        """A number that a value holds everywhere."""
+        """Return the number that a uniform value holds everywhere, as `dtype`."""
         return b.convert(self.number(b, expr, category), dtype)
 
     def number(self, b: VectorBuilder, expr: Any, category: int) -> SsaValue:
-        """A run-time number, or a constant, as float64, int64 or bool."""
+        """Return a run-time number, or a constant, as float64, int64 or bool."""
         dtype = NUMBER_TYPES[category]
         if type(expr) is not tuple:
             return b.number(expr, dtype)
@@ -273,7 +276,7 @@ class NestCode:
         return b.spread(word, dtype)
 
     def checked(self, index: SsaValue, access: Access) -> str:
-        """A scalar index as an i64 that is inside; notes a failure if it was not."""
+        """Return a scalar index as an i64 that is in range; notes a failure if it was not."""
         b = self.scalar
         place = b.convert(index, dtypes.int64)
         n = SsaValue(self.poly(access.row_extent), dtypes.int64)

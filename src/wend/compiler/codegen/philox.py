@@ -1,8 +1,8 @@
-"""Random numbers inside generated loops: those of `wend.ops.philox`, word for word.
+"""Random numbers inside generated loops: the numbers of `wend.ops.philox`, word for word.
 
-Each lane has a position (offset + i, int64, which wraps) and computes the block of four words that
-its number is in; the loop may go through the positions in any order.  float32 normal numbers are
-computed in float64, as the reference has it.
+Each lane has a position (offset + i, int64, which wraps), and computes the block of four words that
+contains its number. So a loop may go through the positions in any order. float32 normal numbers are
+computed in float64, as in the reference.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _Words = tuple[Operand, Operand, Operand, Operand]
 
 
 def _block(index: Operand, seed: Operand, kind: int) -> _Words:
-    """The four words (0 <= word < 2**32, in int64) of these blocks."""
-    # Only the low halves count; what is in the high ones goes when a product takes the low ones.
+    """The four words (0 <= word < 2**32, in int64) of the blocks `index`."""
+    # Only the low halves count; products take the low halves, and so drop the high halves.
     c0, c1 = index, index.logical_shift(32)
     c2, c3 = index.constant(kind), index.constant(0)
     k0, k1 = seed, seed.logical_shift(32)
@@ -68,17 +68,20 @@ def _long_word(seed: Operand, position: Operand, kind: int = BITS64) -> Operand:
 
 
 def _unit(word: Operand) -> Operand:
-    """Uniform in [0, 1) of float64, from 64-bit words."""
+    """Uniform float64 numbers in [0, 1), from 64-bit words."""
     return word.logical_shift(11).to(dtypes.float64) * 2.0**-53
 
 
 def random_bits(b: VectorBuilder, seed: SsaValue, position: SsaValue) -> SsaValue:
-    """Uniform over all int64; seed and position: int64."""
+    """Uniform numbers over all int64.
+
+    seed, position: int64 values. Raises TypeError for other dtypes.
+    """
     return _long_word(*_operands(b, seed, position)).value
 
 
 def uniform(b: VectorBuilder, seed: SsaValue, position: SsaValue, dtype: DType) -> SsaValue:
-    """Uniform in [0, 1), of the digits of the dtype."""
+    """Uniform numbers in [0, 1), with as many digits as the dtype has."""
     key, at = _operands(b, seed, position)
     if dtype is dtypes.float64:
         return _unit(_long_word(key, at)).value
@@ -86,16 +89,18 @@ def uniform(b: VectorBuilder, seed: SsaValue, position: SsaValue, dtype: DType) 
 
 
 def _from_bits(word: Operand, dtype: DType) -> SsaValue:
-    """Uniform in [0, 1), from 32-bit words (int32)."""
+    """Uniform numbers in [0, 1), from 32-bit words (int32)."""
     digits = DIGITS[dtype]
     shifted = word.logical_shift(32 - digits)
     return (shifted.to(dtypes.float32) * 2.0**-digits).to(dtype).value
 
 
 def uniform_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> SsaValue:
-    """`uniform` at the positions start, start + 1, ..., one a lane; seed, start: names of i64.
+    """`uniform` at the positions start, start + 1, ..., one for each lane.
 
-    With the permutations of AVX-512, 16 lanes share the blocks that they lie in: twice as quick.
+    With the permutations of AVX-512, 16 lanes share the blocks of their numbers: twice as quick.
+
+    seed, start: names of i64
     """
     shared = dtype is not dtypes.float64 and b.lanes == 16 and b.target.has("avx512f")
     if shared:
@@ -105,7 +110,7 @@ def uniform_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> SsaVal
 
 
 def counted(b: VectorBuilder, dtype: DType = dtypes.int64) -> SsaValue:
-    """0, 1, 2, ..., one a lane."""
+    """The numbers 0, 1, 2, ..., one for each lane."""
     kind = register_type(dtype)
     if b.lanes == 1:
         return b.number(0, dtype)
@@ -161,9 +166,11 @@ def _waves(seed: Operand, pair: Operand, double: bool) -> tuple[Operand, Operand
 
 
 def standard_normal_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> SsaValue:
-    """`standard_normal` at the positions start, start + 1, ...; seed, start: names of i64.
+    """`standard_normal` at the positions start, start + 1, ..., one for each lane.
 
     Lanes that begin at an even position (as all draws do) share their pairs: twice as quick.
+
+    seed, start: names of i64
     """
     kind = b.type_of(dtype)
     name = f"wend.standard_normal_run.{dtype.abbr}x{b.lanes}"
@@ -214,7 +221,10 @@ def random_integers(
     high: SsaValue,
     dtype: DType,
 ) -> SsaValue:
-    """Uniform over low <= y < high (int64), as the dtype. That low < high the caller checks."""
+    """Uniform numbers y with low <= y < high (int64), as the dtype.
+
+    The caller checks that low < high.
+    """
     word = _long_word(*_operands(b, seed, position))
     start, end = Operand(b, low), Operand(b, high)
     span = end - start

@@ -1,7 +1,8 @@
-"""Functions beside a nest's kernel: `clear` what it adds up in, `combine` the sums of its parts.
+"""Functions beside a nest's kernel, for folds that add up in memory: `clear` and `combine`.
 
-Both take the kernel's argument block. A fold that is ready only when its nest ends adds up in
-memory; a nest that is run in parts has as many copies of it, one behind the other.
+`clear` sets sums to their identities; `combine` folds the sums of a nest's parts. Both take the
+kernel's argument block. A fold that is ready only when its nest ends adds up in memory. A nest that
+runs in parts has one copy of that memory for each part, one behind another.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["write_clear", "write_combine"]
 def write_clear(
     ops: list[Op], function: Function, slots: Slots, module: Module, target: Target
 ) -> str:
-    """The function that sets all copies of results to what their folds begin with."""
+    """The text of `clear`, which sets all copies of results to the identities of their folds."""
     f = Routine("clear", [("ptr", "block")])
     b = VectorBuilder(f, module, 1, target)
     for op in ops:
@@ -48,7 +49,7 @@ def write_clear(
 def write_combine(
     ops: list[Op], function: Function, slots: Slots, module: Module, target: Target
 ) -> str:
-    """The function that folds copies, from the first to the last, into the results."""
+    """The text of `combine`, which folds copies, from the first to the last, into the results."""
     f = Routine("combine", [("ptr", "block")])
     b = VectorBuilder(f, module, 1, target)
     for op in ops:

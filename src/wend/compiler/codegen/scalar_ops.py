@@ -13,7 +13,7 @@ from wend.core.types import Number
 
 Value = Any
 
-#: As what run-time numbers come into a kernel, by category.
+#: The dtypes of run-time numbers in a kernel, by category.
 NUMBER_TYPES = (dtypes.bool_, dtypes.int64, dtypes.float64)
 OUT_OF_RANGE = "an index is out of range"
 
@@ -24,7 +24,10 @@ def convertible(dtype: DType) -> bool:
 
 
 def elementwise_code(prim: Any, specs: list[Spec]) -> Emit | None:
-    """The rule of an elementwise op with its casts; None if it cannot be made into code."""
+    """Return the `emit` rule of an elementwise op with its casts, or None.
+
+    None means that the op cannot be compiled.
+    """
     if dtypes.COMPLEX in prim.categories:
         return None
     numbers = [Number(category) for category in prim.categories]
@@ -58,12 +61,12 @@ _POSSIBLE: dict[Any, bool] = {}
 
 
 def rounded_to(dtype: DType) -> Emit:
-    """The code that turns its one operand into `dtype`."""
+    """Return a rule that converts its one operand to `dtype`."""
     return lambda code, operands: code.b.convert(operands[0], dtype)
 
 
 class _Trial:
-    """A place for code that nobody keeps."""
+    """A place for code that is thrown away: it shows whether a rule works."""
 
     def __init__(self, prim: Any) -> None:
         from wend.compiler.codegen.instructions import Faults, VectorBuilder
@@ -89,9 +92,13 @@ def _try(prim: Any, emit: Any, given: tuple[DType, ...]) -> bool:
 
 
 class ElementCode:
-    """Where the code of one element of an op goes, and what it may ask for.
+    """The context in which the code of one element of an op is written.
 
-    nest: the code of the whole nest     phase: that of the inner loops; None for a row
+    nest: the code of the whole nest
+    op: the op
+    b: the builder of instructions
+    phase: the code of the inner loops; None for a row op
+    copy: the number of the vector, among those side by side
     """
 
     def __init__(self, nest: Any, op: Any, b: Any, phase: Any, copy: int = 0) -> None:
@@ -106,15 +113,15 @@ class ElementCode:
         return self.nest.number(self.b, self.op.numbers[k], self.op.node.prim.categories[k])
 
     def uniform(self, expr: Any, dtype: DType, category: int) -> Value:
-        """A number that a value holds everywhere."""
+        """Return the number that a uniform value holds everywhere, as `dtype`."""
         return self.nest.uniform(self.b, expr, dtype, category)
 
     def constant(self, value: float, dtype: DType) -> Value:
-        """A number known while compiling."""
+        """Return a number that is known while compiling."""
         return self.b.number(value, dtype)
 
     def place(self, dim: int) -> Value:
-        """How far loop `dim` of the op's space has come, as int64."""
+        """The counter of loop `dim` of the op's space, as int64."""
         axis = self.nest.nest.loops[self.op.out][dim]
         if self.phase is not None and axis == self.phase.axis:
             return self.phase.places(self.copy)
@@ -122,11 +129,11 @@ class ElementCode:
         return self.b.spread(counter, dtypes.int64)
 
     def integer(self, p: Any) -> Value:
-        """What a polynomial is, as int64."""
+        """The value of a polynomial of extents, as int64."""
         return self.b.spread(self.nest.poly(p), dtypes.int64)
 
     def checked_place(self, index: Value, dim: int) -> Value:
-        """An index as int64; marks the run as failed if it is beyond loop `dim`."""
+        """Return an index as int64; marks the run as failed if the index is beyond loop `dim`."""
         b = self.b
         place = b.convert(index, dtypes.int64)
         extent = self.integer(self.op.space[dim])
@@ -149,8 +156,11 @@ class ElementCode:
         return name
 
     def count(self) -> str | Value:
-        """How many elements of the op's space there were before: the name of an i64 that holds for
-        the first lane, if the others follow, else of each lane, as int64."""
+        """The number of elements of the op's space before this element.
+
+        Returns the name of an i64 for the first lane if the lanes are neighbours, else an int64
+        vector with the number of each lane.
+        """
         access = self.nest.nest.counts[self.op.out]
         if self.phase is None:
             name: str = self.nest.count(access, self.nest.nest.outer)
@@ -160,7 +170,7 @@ class ElementCode:
 
 
 def identity_of(identity: Any, dtype: DType) -> float:
-    """What a fold starts from, as a number of a dtype."""
+    """The number from which a fold starts. identity: "lowest", "highest" or the number itself"""
     if identity not in ("lowest", "highest"):
         number: float = identity
         return number

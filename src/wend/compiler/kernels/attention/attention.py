@@ -1,26 +1,26 @@
-"""Attention without the matrix of all pairs, for any sizes: what `wend.ops.attend` describes.
+"""Attention without the matrix of all pairs, for any sizes: the kernels of `wend.ops.attend`.
 
-There is one function for each form of attention (dtype, mask, dropout, causal):
+There is one pair of functions for each form of attention (dtype, mask, dropout, causal):
 
     void attend(ptr args)               output and totals       (`attention_forward`)
     void attend_backward(ptr args)      dq, dk, dv              (`attention_backward`)
 
-`args` is a block of 64-bit words, one per name in ATTEND or ATTEND_BACKWARD. Strides count
-elements; results are dense. For each entry of the batch a block of rows meets one block of keys
-after the other; products are those of `matmul.matmul`, rows of scores stay in the cache. The
-largest score of a row and the sum of its powers are corrected from block to block (Milakov,
-Gimelshein: Online normalizer calculation for softmax, 2018).
+`args` is an argument block: 64-bit words, one per name in ATTEND or ATTEND_BACKWARD. Strides count
+elements; results are dense. For each entry of the batch, a block of rows meets one block of keys
+after another. Products are those of `matmul.matmul`, and rows of scores stay in the cache. The
+largest score of a row and the sum of the row's exponentials are corrected from block to block
+(Milakov, Gimelshein: Online normalizer calculation for softmax, 2018).
 
     query key value ...     pointers; `mask` broadcasts to the scores
     batch0 batch1           extents of the batch; 1 for none
     rows columns depth width    L, S, E, V
-    X0 X1 X_row X_step      strides of operand X: batch, its rows, along a row
-    first last              the entries of the batch to compute, counted through; all: 0, b0 * b1
+    X0 X1 X_row X_step      strides of operand X: of the batch, of rows, and along a row
+    first last              the entries of both batch dims to compute; all: 0, batch0 * batch1
     scale p factor seed offset  numbers (see `ops.attend`); integers as they are, else float64
     scratch                 memory for this call, aligned to 64 bytes
 
-What is computed with has the accumulators' type. Operands of half precision are widened first,
-one entry of the batch at a time.
+Computations use the accumulators' type. Operands of half precision are widened first, one entry of
+the batch at a time.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ __all__ = [
     "strides_of",
 ]
 
-#: Rows of queries in a block: few enough for products that read their right operand as it stands.
+#: The rows of queries in a block: few enough for products that read the right operand in place.
 BLOCK_ROWS = 64
-#: Panels in a block of keys: with the rows, what the second-level cache should keep.
+#: The panels in a block of keys, which the second-level cache should keep beside the rows.
 BLOCK_PANELS = 6
-#: Up to so many rows the keys are not packed before.
+#: The most rows for which keys are not packed first.
 PLAIN_ROWS = 16
 
 SIZES = "batch0 batch1 rows columns depth width first last"
@@ -66,16 +66,20 @@ NUMBERS = "scale p factor seed offset"
 
 
 def strides_of(operands: str) -> str:
-    """The names of the strides of some operands."""
+    """The names of the strides of some operands, separated by spaces."""
     return " ".join(f"{x}0 {x}1 {x}_row {x}_step" for x in operands.split())
 
 
-#: Where a matrix begins, elements to its next row, and along a row.
+#: The address of a matrix, the elements to the next row, and the elements from step to step.
 Matrix = tuple[str, str, str]
 
 
 class ResultRows(NamedTuple):
-    """Rows of a result, and elements to the next one: in memory, and where they are summed up."""
+    """Rows of a result.
+
+    place, place_row: the address in memory, and the elements to the next row
+    sums, row: the address where the rows are summed up, and the elements to the next row
+    """
 
     place: str
     place_row: str
@@ -84,9 +88,13 @@ class ResultRows(NamedTuple):
 
 
 class AttentionVariant(Record):
-    """What the code of an attention depends on.
+    """The form of an attention, on which its code depends.
 
-    mask: the mask's dtype, or None     integers: which of the numbers come as integers
+    dtype: the dtype of the operands
+    mask: the mask's dtype, or None
+    is_causal: whether a row looks only at the keys up to its own number
+    drops: whether there is dropout
+    integers: the names of the numbers that come as integers
     """
 
     dtype: DType
@@ -97,21 +105,21 @@ class AttentionVariant(Record):
 
     @property
     def wide(self) -> DType:
-        """The type that is computed with."""
+        """The dtype of all computations."""
         return dtypes.float64 if self.dtype is dtypes.float64 else dtypes.float32
 
     def shape(self, target: Target | None = None) -> TileConfig:
-        """The tiles of its products."""
+        """The tile configuration of the products."""
         return TileConfig.of(target or host(), SOURCES[accumulator(self.dtype.name)][0])
 
 
 def block_columns(shape: TileConfig) -> int:
-    """Keys in a block."""
+    """The number of keys in a block."""
     return BLOCK_PANELS * shape.panel
 
 
 def row_elements(shape: TileConfig) -> int:
-    """Elements from one row of a block of scores to the next: the last panels may be wider."""
+    """The elements between rows of a block of scores, with room for wider last panels."""
     return block_columns(shape) + 2 * shape.panel + 2 * shape.lanes
 
 
@@ -134,7 +142,7 @@ class Writer:
         self.numbers()
 
     def numbers(self) -> None:
-        """The run-time numbers in the types in which they are used."""
+        """Convert the run-time numbers to the dtypes in which they are used."""
         f, a = self.f, self.a
         element = self.shape.element
         for name in ("scale", "p", "factor"):
@@ -146,11 +154,11 @@ class Writer:
                 a[name] = f.let(f"fptrunc double {a[name]} to {element}")
 
     def builder(self, mask: str | None = None) -> VectorBuilder:
-        """Instructions on vectors of what is computed with."""
+        """Return a builder of instructions on vectors of accumulators."""
         return VectorBuilder(self.f, self.module, self.shape.lanes, self.target, None, mask)
 
     def room(self, size: str) -> str:
-        """Memory of so many bytes, of the scratch."""
+        """Take `size` bytes of the scratch memory, and return their address."""
         f = self.f
         place = self.scratch_end
         up = f.let(f"and i64 {f.add(size, '63')}, -64")
@@ -160,7 +168,7 @@ class Writer:
     # -- operands -----------------------------------------------------------------------------
 
     def start(self, name: str, i: str, j: str) -> str:
-        """Where an operand begins for an entry of the batch."""
+        """The address of an operand for the entry i, j of the batch."""
         f, a = self.f, self.a
         size = SOURCES[self.form.dtype.name][1]
         offset = f.add(f.mul(i, a[name + "0"]), f.mul(j, a[name + "1"]))
@@ -169,7 +177,10 @@ class Writer:
     def operand(
         self, name: str, i: str, j: str, rows: str, length: str, room: str | None
     ) -> Matrix:
-        """(place, elements to the next row, along a row) of an operand, widened if need be."""
+        """Return an operand as a matrix for the entry i, j of the batch.
+
+        room: the address for the widened operand, or None if it is read in place
+        """
         f, a = self.f, self.a
         place = self.start(name, i, j)
         if room is None:
@@ -187,7 +198,10 @@ class Writer:
         return room, length, "1"
 
     def rooms(self, sizes: dict[str, tuple[str, str]]) -> dict[str, str | None]:
-        """Memory for widened operands, (rows, length) each; None where read as they lie."""
+        """Take memory for widened operands. sizes: the (rows, length) of each operand, by name
+
+        Returns the addresses by name, or None for operands read in place.
+        """
         if not self.narrow:
             return dict.fromkeys(sizes)
         f = self.f
@@ -196,14 +210,17 @@ class Writer:
     def result(
         self, name: str, i: str, j: str, row: str, length: str, room: str | None
     ) -> ResultRows:
-        """Where rows of a result are computed from one on, which lie in memory or in `room`."""
+        """Return the rows of a result from row `row` on.
+
+        room: the address where the rows are summed up, or None for the result's own memory
+        """
         f, step = self.f, self.a[name + "_row"]
         place = f.at(self.start(name, i, j), f.mul(f.mul(row, step), str(self.source.size)))
         sums = (place, step) if room is None else (room, length)
         return ResultRows(place, step, *sums)
 
     def write_narrow(self, made: ResultRows, rows: str, length: str) -> None:
-        """Put rows that were computed elsewhere into memory in the operands' type."""
+        """Convert rows that were summed up in scratch memory, and store them in the result."""
         f, small = self.f, str(self.source.size)
         with f.loop("0", rows) as r, f.loop("0", length, str(self.shape.lanes)) as c:
             b = self.builder(lane_mask(f, self.shape.lanes, f.sub(length, c)))
@@ -212,12 +229,12 @@ class Writer:
             b.store(b.convert(x, self.form.dtype), f.at(made.place, f.mul(f.add(there, c), small)))
 
     def clear_rows(self, made: ResultRows, rows: str, length: str) -> None:
-        """Set rows of what is computed to 0."""
+        """Set rows of sums to 0."""
         with self.f.loop("0", rows) as r:
             self.clear(self.f.at(made.sums, self.f.mul(self.f.mul(r, made.row), self.size)), length)
 
     def clear(self, place: str, count: str) -> None:
-        """Set `count` elements of what is computed with to 0."""
+        """Set `count` accumulators to 0."""
         f = self.f
         with f.loop("0", count, str(self.shape.lanes)) as c:
             b = self.builder(lane_mask(f, self.shape.lanes, f.sub(count, c)))
@@ -226,7 +243,11 @@ class Writer:
     # -- products -----------------------------------------------------------------------------
 
     def put(self, names: list[str], words: dict[str, str]) -> None:
-        """Fill an argument block; what is not named is 0."""
+        """Fill the argument block of a product; words without a value are 0.
+
+        names: the names of all words, in order
+        words: the values of words, by name
+        """
         f = self.f
         pointers = "left right out epilogue state scratch packed_to"
         for k, name in enumerate(names):
@@ -235,7 +256,7 @@ class Writer:
             f.store("ptr" if pointer else "i64", word, f.at(self.block, 8 * k), 8)
 
     def pack(self, matrix: Matrix, depth: str, columns: str, to: str) -> None:
-        """Pack the transpose of a matrix of `columns` rows."""
+        """Write the call that packs the transpose of a matrix of `columns` rows."""
         place, row, step = matrix
         ones = {"batch0": "1", "batch1": "1"}
         words = {
@@ -249,10 +270,13 @@ class Writer:
         self, left: Any, right: Any, out: Any, extents: Any, accumulate: str = "0",
         packed: str = "0", part: Any = None,
     ) -> None:  # fmt: skip
-        """out (+)= left @ right.
+        """Write the call that computes out (+)= left @ right.
 
-        left: (place, row, step)    right: (place, step, column)    out: (place, row)
-        extents: (rows, columns, depth)     part: (first, last) column, or all
+        left: (address, row stride, step stride)
+        right: (address, step stride, column stride)
+        out: (address, row stride)
+        extents: (rows, columns, depth)
+        part: the (first, last) column to compute, or None for all
         """
         first, last = part or ("0", extents[1])
         words = {
@@ -268,7 +292,7 @@ class Writer:
         self.f.line(f"call void @product(ptr {self.block})")
 
     def packed_bytes(self, depth: str, columns: str) -> str:
-        """Bytes of a packed operand."""
+        """The bytes of a packed operand."""
         f, lanes = self.f, self.shape.lanes
         whole = f.mul(f.ceil_div(columns, lanes), str(lanes))
         return f.mul(f.mul(whole, depth), self.size)
@@ -276,30 +300,33 @@ class Writer:
     # -- blocks -------------------------------------------------------------------------------
 
     def key_blocks(self, end: str, body: Callable[[str, str], None]) -> None:
-        """For the blocks of the keys 0 ... end - 1: body(first, last)."""
+        """Write a loop over blocks of the keys 0 ... end - 1.
+
+        body: writes the code for a block of the keys first ... last - 1
+        """
         f, step = self.f, str(block_columns(self.shape))
         with f.turns("0", end) as loop:
             last = f.minimum(f.add(loop.index, step), end)
-            # A product is not cut so that few columns are left over.
+            # The last block takes a few left-over columns too.
             few = f.is_("sle", f.sub(end, last), str(2 * self.shape.lanes))
             last = f.select(few, end, last)
             loop.step = f.sub(last, loop.index)
             body(loop.index, last)
 
     def visible(self, row: str) -> str:
-        """How many keys the rows up to this one look at."""
+        """The number of keys that the rows up to `row` look at."""
         if not self.form.is_causal:
             return self.a["columns"]
         return self.f.minimum(self.f.add(row, "1"), self.a["columns"])
 
     def shown(self, row: str, column: str, last: str) -> str:
-        """Up to where a row looks at the keys column ... last - 1."""
+        """The end of the keys column ... last - 1 that a row looks at."""
         f = self.f
         end = f.minimum(self.visible(row), last)
         return f.select(f.is_("slt", end, column), column, end)
 
     def score(self, b: VectorBuilder, x: SsaValue, mask_at: str, column: str) -> SsaValue:
-        """Scores from products: scaled, with the mask. mask_at: where its row begins"""
+        """Return scores: scaled products, with the mask. mask_at: the address of the mask's row"""
         f, a, form = self.f, self.a, self.form
         x = b.mul(x, b.spread(a["scale"], form.wide))
         if form.mask is None:
@@ -310,7 +337,7 @@ class Writer:
         places = b.mul(b.add(lanes, b.spread(column, dtypes.int64)), step)
         places = b.mul(places, b.number(size, dtypes.int64))
         where = f.let(f"getelementptr i8, ptr {mask_at}, <{b.lanes} x i64> {places.name}")
-        # One element for all, or neighbours: both are quicker than a gather.
+        # Neighbours are loaded as a vector, which is quicker than a gather.
         number = f.fresh()[1:]
         kind = b.type_of(dtypes.bool_ if form.mask is dtypes.bool_ else form.wide)
         beside = f.is_("eq", a["mask_step"], "1")
@@ -330,7 +357,7 @@ class Writer:
         return b.add(x, SsaValue(read, form.wide))
 
     def mask_row(self, i: str, j: str, row: str) -> str:
-        """Where the row of the mask begins that belongs to a row of scores."""
+        """The address of the mask's row for a row of scores."""
         if self.form.mask is None:
             return "null"
         f, a = self.f, self.a
@@ -339,7 +366,7 @@ class Writer:
         return f.at(a["mask"], f.mul(offset, str(self.form.mask.itemsize)))
 
     def factors(self, b: VectorBuilder, entry: str, row: str, column: str) -> SsaValue:
-        """What dropout multiplies the weights from a place on by."""
+        """Return the factors of dropout for the weights from a place on: `factor` or 0."""
         f, a = self.f, self.a
         place = f.add(f.mul(f.add(f.mul(entry, a["rows"]), row), a["columns"]), column)
         u = uniform_run(b, a["seed"], f.add(a["offset"], place), dtypes.float32)
@@ -351,13 +378,13 @@ class Writer:
         return b.select(kept, factor, b.number(0, self.form.wide))
 
     def entries(self, body: Callable[[str, str, str], None]) -> None:
-        """For the entries of the batch: body(entry, i, j)."""
+        """Write a loop over the entries of the batch. body: writes the code for (entry, i, j)"""
         f, a = self.f, self.a
         with f.loop(a["first"], a["last"]) as entry:
             i = f.div(entry, a["batch1"])
             body(entry, i, f.sub(entry, f.mul(i, a["batch1"])))
 
     def finish(self) -> str:
-        """The module."""
+        """Return the text of the module."""
         core = matmul.core_text(self.form.wide.name)
         return "\n".join([core, self.f.text(), self.module.render()])

@@ -2,8 +2,8 @@
 
     void attend_backward(ptr args)      words: ATTEND_BACKWARD
 
-Weights are computed again from the totals. A block of rows and one of keys need five products:
-scores and their gradient, and what the block adds to dq, dk and dv.
+Weights are computed again from the totals. A block of rows and a block of keys need five products:
+the scores, the gradient of the weights, and the block's contributions to dq, dk and dv.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Backward(Writer):
         super().__init__("attend_backward", form, ATTEND_BACKWARD, f"{_POINTERS} scratch")
 
     def write(self) -> str:
-        """The module with `attend_backward`."""
+        """Return the text of the module with `attend_backward`."""
         f, a, shape = self.f, self.a, self.shape
         self.row_bytes = str(row_elements(shape) * shape.size)
         self.weights = self.room(f.mul(self.row_bytes, str(BLOCK_ROWS)))
@@ -57,7 +57,7 @@ class _Backward(Writer):
         return self.finish()
 
     def entry(self, entry: str, i: str, j: str) -> None:
-        """One entry of the batch."""
+        """Write the code for one entry of the batch."""
         f, a, rooms = self.f, self.a, self.rooms_
         self.entry_, self.i, self.j = entry, i, j
         names = ("query", "key", "value", "grad")
@@ -84,11 +84,11 @@ class _Backward(Writer):
                 self.write_narrow(made, *self.extents[name])
 
     def moved(self, matrix: tuple[str, str, str], rows: str) -> str:
-        """Where row number `rows` of a matrix begins."""
+        """The address of row number `rows` of a matrix."""
         return self.f.at(matrix[0], self.f.mul(self.f.mul(rows, matrix[1]), self.size))
 
     def blocks(self, row: str, count: str, column: str, last: str) -> None:
-        """A block of rows and one of keys."""
+        """Write the code for a block of rows and a block of keys."""
         f, a = self.f, self.a
         stride = str(row_elements(self.shape))
         back = f.sub("0", f.mul(column, self.size))
@@ -120,14 +120,14 @@ class _Backward(Writer):
         )  # fmt: skip
 
     def of_row(self, name: str, row: str) -> str:
-        """An element of a row's statistics."""
+        """Load an element of the statistics of a row. name: total or delta"""
         f, a = self.f, self.a
         place = f.add(f.mul(self.i, a[name + "0"]), f.mul(self.j, a[name + "1"]))
         place = f.add(place, f.mul(row, a[name + "_row"]))
         return f.load(self.shape.element, f.at(a[name], f.mul(place, self.size)), self.shape.size)
 
     def line(self, offset: str, row: str, column: str, last: str) -> None:
-        """One row of scores and of changes becomes weights and gradients of the scores."""
+        """Turn a row of scores into weights, and of the weights' gradient into the scores'."""
         f, wide = self.f, self.form.wide
         weights, changes = f.at(self.weights, offset), f.at(self.changes, offset)
         shown = self.shown(row, column, last)
@@ -151,5 +151,5 @@ class _Backward(Writer):
 
 
 def backward_text(form: AttentionVariant) -> str:
-    """The module with `attend_backward` for this form."""
+    """Return the text of the module with `attend_backward` for a form of attention."""
     return _Backward(form).write()

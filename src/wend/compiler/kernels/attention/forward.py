@@ -2,8 +2,8 @@
 
     void attend(ptr args)       words: ATTEND
 
-The largest score of a row so far, and the sum of the powers that go with it, are corrected when a
-later block of keys has a larger one.
+The largest score of a row so far, and the sum of exponentials relative to that score, are corrected
+when a later block of keys has a larger score.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Forward(Writer):
         super().__init__("attend", form, ATTEND, "query key value mask output total scratch")
 
     def write(self) -> str:
-        """The module with `attend`."""
+        """Return the text of the module with `attend`."""
         f, a, shape = self.f, self.a, self.shape
         self.row_bytes = str(row_elements(shape) * shape.size)
         self.scores = self.room(f.mul(self.row_bytes, str(BLOCK_ROWS)))
@@ -57,7 +57,7 @@ class _Forward(Writer):
         return self.finish()
 
     def entry(self, entry: str, i: str, j: str) -> None:
-        """One entry of the batch."""
+        """Write the code for one entry of the batch."""
         f, a, rooms = self.f, self.a, self.rooms_
         self.entry_, self.i, self.j = entry, i, j
         self.q = self.operand("query", i, j, a["rows"], a["depth"], rooms["query"])
@@ -71,7 +71,7 @@ class _Forward(Writer):
             self.rows(row)
 
     def rows(self, row: str) -> None:
-        """A block of rows."""
+        """Write the code for a block of rows, from row `row` on."""
         f, a, shape = self.f, self.a, self.shape
         count = f.minimum(f.sub(a["rows"], row), str(BLOCK_ROWS))
         line = f.add(f.mul(self.entry_, a["rows"]), row)
@@ -94,7 +94,7 @@ class _Forward(Writer):
             self.write_narrow(made, count, a["width"])
 
     def keys(self, row: str, count: str, column: str, last: str, made: ResultRows) -> None:
-        """A block of rows and one of keys."""
+        """Write the code for a block of rows and a block of keys."""
         f, a = self.f, self.a
         stride = str(row_elements(self.shape))
         q = f.at(self.q[0], f.mul(f.mul(row, self.q[1]), self.size))
@@ -123,7 +123,7 @@ class _Forward(Writer):
         self, scores: str, r: str, row: str, column: str, shown: str, last: str, later: str,
         out: str,
     ) -> None:  # fmt: skip
-        """One row of scores becomes weights that do not sum to 1 yet."""
+        """Turn one row of scores into weights whose sum is not 1 yet."""
         f, shape, wide = self.f, self.shape, self.form.wide
         lanes, low = str(shape.lanes), self.builder().number(float("-inf"), wide)
         mask_at = self.mask_row(self.i, self.j, row)
@@ -167,7 +167,7 @@ class _Forward(Writer):
         sums = f.at(self.sums, at)
         old = f.load(element, sums)
         f.store(element, found, sums)
-        with f.when(later):  # what earlier blocks gave is of another largest score
+        with f.when(later):  # sums of earlier blocks are relative to their largest score
             one = VectorBuilder(f, self.module, 1, self.target)
             shrink = one.function("exp", one.sub(SsaValue(before, wide), SsaValue(safe, wide))).name
             corrected = f.let(f"fmul {element} {old}, {shrink}")
@@ -176,7 +176,7 @@ class _Forward(Writer):
                 self.scale(out, shrink)
 
     def scale(self, place: str, factor: str) -> None:
-        """Multiply a row of the output."""
+        """Multiply a row of the output by a factor."""
         f, width = self.f, self.a["width"]
         with f.loop("0", width, str(self.shape.lanes)) as c:
             b = self.builder(lane_mask(f, self.shape.lanes, f.sub(width, c)))
@@ -185,7 +185,11 @@ class _Forward(Writer):
             b.store(x, here)
 
     def close(self, count: str, totals: str) -> None:
-        """Note the logarithms of the rows' sums; make the sums what rows are multiplied by."""
+        """Store the logarithms of the rows' totals, and replace each sum by its reciprocal.
+
+        count: the number of rows
+        totals: the address of the logarithms
+        """
         f, wide = self.f, self.form.wide
         with f.loop("0", count, str(self.shape.lanes)) as r:
             b = self.builder(lane_mask(f, self.shape.lanes, f.sub(count, r)))
@@ -199,5 +203,5 @@ class _Forward(Writer):
 
 
 def attend_text(form: AttentionVariant) -> str:
-    """The module with `attend` for this form."""
+    """Return the text of the module with `attend` for a form of attention."""
     return _Forward(form).write()

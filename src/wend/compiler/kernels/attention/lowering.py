@@ -1,4 +1,4 @@
-"""Attention as a step of a plan: the ops of `ops.attend`, and the words of their kernels."""
+"""Lowering of the ops of `ops.attend` to steps of a plan, and the words of their kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wend.ops.views import View
 
 __all__ = ["attention", "lower_attention"]
 
-#: Of so many rows a copy takes less than adding to rows that lie far apart, again and again.
+#: The rows from which on a copy takes less time than adding repeatedly to rows that lie far apart.
 _MANY = 512
 _FORWARD = ("query", "key", "value", "mask")
 _BACKWARD = ("query", "key", "value", "total", "delta", "grad", "mask")
@@ -37,7 +37,7 @@ def _roles(prim: Any) -> tuple[str, ...]:
 
 @lowers(Attention)
 def lower_attention(low: Any, node: Node) -> bool:
-    """Add an attention over up to two dims of batch, of floats; else False."""
+    """Lower an attention of floats over up to two batch dims. Returns whether it was lowered."""
     f: Function = low.function
     prim: Any = node.prim
     rank = len(f.shape(node.inputs[0]))
@@ -68,9 +68,11 @@ def lower_attention(low: Any, node: Node) -> bool:
 
 
 def _order(low: Any, out: int, adds_up: bool) -> tuple[int, ...]:
-    """The order in which a result is stored: that of its only view, if rows stay what they are.
+    """Return the order of dims in which a result is stored.
 
-    adds_up: whether blocks are added to it in memory
+    The order is that of the result's only view, if the last dim stays last; else the plain order.
+
+    adds_up: whether blocks are added to the result in memory
     """
     shape = low.function.shape(out)
     plain = tuple(range(len(shape)))
@@ -89,7 +91,7 @@ def _text(backward: bool, form: AttentionVariant) -> str:
 
 @makes_kernel(ATTENTION)
 def attention(f: Function, op: Op) -> Kernel:
-    """The kernel of an attention."""
+    """Return the kernel of an attention, with its slots."""
     prim: Any = op.node.prim
     backward = isinstance(prim, AttendBackward)
     roles = _roles(prim)
@@ -127,7 +129,7 @@ def _place(f: Function, role: str, i: int, n_batch: int) -> dict[str, Slot]:
     layout, shape = f.layout(i), f.shape(i)
     found = {role: Slot("pointer", layout.base, scale(layout.offset, f.dtypes[i].itemsize))}
     strides = [ZERO if n == ONE else s for n, s in zip(shape, layout.strides, strict=True)]
-    if role == "mask":  # aligned at the right, and repeated elsewhere
+    if role == "mask":  # broadcast: dims are aligned at the right, and others have stride 0
         strides = [ZERO] * (n_batch + 2 - len(strides)) + strides
     if role in ("total", "delta"):
         strides = [*strides, ZERO]
@@ -153,7 +155,7 @@ def _sizes(f: Function, values: dict[str, int]) -> dict[str, Poly]:
 
 
 def _scratch(sizes: dict[str, Poly], form: AttentionVariant, backward: bool) -> Poly:
-    """Bytes that the function works in."""
+    """The bytes of the scratch memory of a kernel."""
     shape = form.shape()
     block = constant(row_elements(shape) * BLOCK_ROWS)
     rows, columns, depth, width = (sizes[n] for n in ("rows", "columns", "depth", "width"))
