@@ -1,9 +1,9 @@
-"""Many tensors one behind the other, as a step of a plan: each row of each is copied whole.
+"""Concatenation of many tensors: rows of each tensor are copied whole.
 
-    void join(ptr args)     for each row of the result, the row of one part after the other
+    void join(ptr args)     copies, for each row of the result, the rows of all parts in order
 
-`args` holds the result's address, the number of rows, that of parts, and of each part its address
-and the bytes of a row. A row is what lies behind the dims before the joined one.
+`args` holds the result's address, the number of rows, the number of parts, and for each part the
+address and the bytes of a row. A row consists of the joined dim and all dims behind it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
 
 __all__ = ["join", "lower_cat", "lower_join"]
 
-#: More parts than so many have more words in their block than the reference's way takes time.
+#: The most parts. With more parts, filling the argument block takes longer than the reference.
 MOST_JOINED = 512
 
 
 @lowers(Cat)
 def lower_cat(low: Lowering, node: Node) -> bool:
-    """A few operands are read where a loop has come to them, more are copied by `join`."""
+    """Lower a concatenation: a nest reads a few operands in place, `join` copies many.
+
+    Returns whether the node was lowered.
+    """
     inputs = movement.joined(low, node)
     if inputs is None:
         return False
@@ -43,7 +46,7 @@ def lower_cat(low: Lowering, node: Node) -> bool:
 
 
 def lower_join(low: Lowering, node: Node, inputs: list[int]) -> bool:
-    """Add a step that joins the inputs; False where they are too many, or of several dtypes."""
+    """Add a step that joins the inputs. Returns False for too many inputs or several dtypes."""
     f = low.function
     out = node.outputs[0]
     if len(inputs) > MOST_JOINED or any(f.dtypes[i] is not f.dtypes[out] for i in inputs):
@@ -61,7 +64,7 @@ def lower_join(low: Lowering, node: Node, inputs: list[int]) -> bool:
 
 @makes_kernel(JOIN)
 def join(f: Function, op: Op) -> Kernel:
-    """The kernel of a join."""
+    """Return the kernel of a join, with its slots."""
     (out,) = op.outputs
     prim: Any = op.node.prim
     dim = normalize_dim(prim.dim, len(f.shape(out)), "cat")

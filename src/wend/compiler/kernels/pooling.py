@@ -1,10 +1,10 @@
-"""Windows as steps of a plan: the greatest element of each, and what adds windows up again.
+"""Kernels on windows: the greatest element of each window, and the adjoint of taking windows.
 
     void max_windows(ptr args)      per plane, a vector of windows side by side, tap by tap
     void unpatches(ptr args)        per tap, a vector of windows side by side
 
-Both take run-time sizes, strides, paddings and dilations; what differs in texts is how many dims
-there are. Windows side by side lie along the last dim, their elements `stride` apart.
+Both take sizes, strides, paddings and dilations at run time. Texts differ by the number of dims and
+the dtype. Windows side by side lie along the last dim, and their elements are `stride` apart.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from wend.ops.pool import MaxWindows
 
 __all__ = ["lower_max_windows", "lower_unpatches", "window_words", "windows"]
 
-#: Steps from window to window at which elements are read as neighbours; else they are gathered.
+#: The strides at which elements are read as vectors of neighbours; else elements are gathered.
 NEAR = (1, 2)
 
 
 @lowers(MaxWindows)
 def lower_max_windows(low: Any, node: Node) -> bool:
-    """The greatest element of each window, and where it is."""
+    """Lower a max pooling: the greatest element of each window, and its place.
+
+    Returns whether the node was lowered.
+    """
     f: Function = low.function
     x = node.inputs[0]
     if not convertible(f.dtypes[x]):
@@ -56,7 +59,10 @@ def lower_max_windows(low: Any, node: Node) -> bool:
 
 @lowers(Unpatches)
 def lower_unpatches(low: Any, node: Node) -> bool:
-    """Elements of windows, each added to where it was."""
+    """Lower the adjoint of taking windows: each element is added at its place in the image.
+
+    Returns whether the node was lowered.
+    """
     f: Function = low.function
     x, out = node.inputs[0], node.outputs[0]
     dtype = f.dtypes[x]
@@ -76,18 +82,21 @@ def lower_unpatches(low: Any, node: Node) -> bool:
 
 
 def window_words(f: Function, op: Op) -> list[Poly]:
-    """Kernel, stride, padding and dilation of a pooling's windows, of all dims each."""
+    """The kernel, stride, padding and dilation of a pooling's windows, each for all dims."""
     sizes = _words_of(f, op)
     return sizes[: len(sizes) // 5 * 4]
 
 
 def _words_of(f: Function, op: Op) -> list[Poly]:
-    """The same, and how many windows there are along each dim."""
+    """The words of `window_words`, and the number of windows along each dim."""
     return [f.extents.path_expr(a) for a in op.node.args]
 
 
 def windows(f: Function, op: Op, flag: int | None = None) -> Kernel:
-    """The kernel of an op on windows. flag: a value that says whether all is there already"""
+    """Return the kernel of an op on windows.
+
+    flag: a value that says whether a convolution has already pooled, or None
+    """
     if op.node.prim.name == "unpatches":
         return _unpatches(f, op)
     x, (values, indices) = op.reads[0].value, op.outputs
@@ -145,7 +154,7 @@ def _words(f: Routine, first: int, count: int) -> list[str]:
 
 
 def _sum(f: Routine, terms: list[tuple[str, str]]) -> str:
-    """The sum of products."""
+    """The sum of the products of pairs."""
     total = "0"
     for x, y in terms:
         total = f.add(total, f.mul(x, y))
@@ -154,9 +163,10 @@ def _sum(f: Routine, terms: list[tuple[str, str]]) -> str:
 
 @cache
 def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
-    """max_windows over nd dims; placed: whether indices are wanted too.
+    """The text of `max_windows` over nd dims.
 
-    flagged: whether a word is told that says if there is anything to do
+    placed: whether indices are stored too
+    flagged: whether the last word points at a flag that says whether the work is done already
     """
     f, module, target = Routine("max_windows", [("ptr", "args")]), Module(), host()
     wide = widened(dtype)
@@ -203,7 +213,7 @@ def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
         last = f.mul(f.sub(f.minimum(f.sub(counts[-1], first), str(lanes)), "1"), stride[-1])
         whole = f.is_("slt", f.add(begin, f.add(last, reach)), size[-1])
         whole = f.both(whole, f.is_("sge", begin, "0"))
-        # Lanes without a window may read what follows in memory, where something does.
+        # Lanes without a window may read beyond the row, if the image goes on in memory.
         end = f.add(f.add(begin, reach), f.mul(str(lanes), stride[-1]))
         followed = f.is_("sle", end, f.add(size[-1], f.mul(area, more)))
         whole = f.both(whole, followed)
@@ -223,7 +233,7 @@ def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
                     tap = inner.enter_context(f.loop("0", kernel[k]))
                     place = f.add(f.mul(at[k], stride[k]), f.mul(tap, dilation[k]))
                     place = f.sub(place, padding[k])
-                    # Below 0 is large, too.
+                    # The comparison is unsigned: places below 0 are large numbers.
                     inner.enter_context(f.when(f.is_("ult", place, size[k])))
                     row = f.add(f.mul(row, size[k]), place)
                 row = f.mul(row, size[-1])
@@ -240,7 +250,7 @@ def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
                     better = plain.bitwise_or(better, plain.ne(value, value))
                 if placed:
                     found = SsaValue(f.load(indices, where, 8), dtypes.int64)
-                    # The first element that is not padding is taken, whatever it is.
+                    # The first element that is not padding is taken, whatever its value.
                     better = plain.bitwise_or(
                         better, plain.lt(found, plain.number(0, dtypes.int64))
                     )
@@ -261,9 +271,10 @@ def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
 
 
 def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None:
-    """The greatest of each 2 x 2: elements of two rows, sorted into even and odd columns.
+    """Write the pooling of windows of 2 x 2: two rows, sorted into even and odd columns.
 
-    given: pointers to what is read and made, planes, the extents of one, and of what is made
+    given: the addresses of the operand and the result, the number of planes, the extents of a
+        plane, and the extents of a plane of the result
     """
     x, values, planes, (high, wide), (down, across) = given
     lanes, size = plain.lanes, dtype.itemsize
@@ -274,7 +285,7 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
     parts = [lane_mask(f, lanes, f.sub(f.mul(rest, "2"), k)) for k in ("0", str(lanes))]
 
     def vector(above: str, out: str, at: str, masks: list[str | None]) -> None:
-        """A vector of windows. masks: of the two vectors of a row, and of what is made"""
+        """Write a vector of windows. masks: of a row's two vectors, and of the result's vector"""
         loads = [VectorBuilder(f, plain.module, lanes, plain.target, None, m) for m in masks]
         here = f.at(above, f.mul(at, str(2 * size)))
         found: list[SsaValue] = []
@@ -305,7 +316,7 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
 
 
 def _greater(b: VectorBuilder, value: SsaValue, before: SsaValue) -> SsaValue:
-    """The greater one; what came before where they are equal, and NaN where there is one."""
+    """Return the greater of two elements: `before` if they are equal, NaN if there is one."""
     found = b.select(b.gt(value, before), value, before)
     if value.dtype.category != dtypes.FLOAT:
         return found
@@ -322,10 +333,14 @@ def _side_by_side(
     dtype: DType,
     whole: bool,
 ) -> tuple[SsaValue, SsaValue | None]:
-    """The elements `apart` from each other from an address on, and which of them are in the row.
+    """Load elements of a row that are `apart` columns from each other.
 
-    here: the column of the first, which may be before the row; end: the row's length; whole: those
-    that count are in the row, and all that lies between can be read
+    Returns the elements, and which of them are in the row (None for all).
+
+    first: the address of the first element
+    here: the column of the first element, which may be before the row
+    end: the length of the row
+    whole: whether all needed elements are in the row, and all memory in between can be read
     """
     lanes = b.lanes
     if isinstance(apart, str):
@@ -353,7 +368,7 @@ def _side_by_side(
 
 
 def _every(b: VectorBuilder, pair: list[SsaValue], apart: int, first: int = 0) -> SsaValue:
-    """Every so-manieth element, from `first` on, of two vectors that lie one behind the other."""
+    """Return every `apart`-th element, from element `first` on, of two consecutive vectors."""
     kind = b.type_of(pair[0].dtype)
     chosen = ", ".join(f"i32 {apart * k + first}" for k in range(b.lanes))
     vectors = f"{kind} {pair[0].name}, {kind} {pair[1].name}"
@@ -362,14 +377,14 @@ def _every(b: VectorBuilder, pair: list[SsaValue], apart: int, first: int = 0) -
 
 
 def _places(b: VectorBuilder, first: str, apart: str) -> SsaValue:
-    """first, first + apart, ..., a lane each."""
+    """The numbers first, first + apart, ..., one for each lane."""
     lane = SsaValue(_count(b.lanes, "i64"), dtypes.int64)
     return b.add(b.spread(first, dtypes.int64), b.mul(lane, b.spread(apart, dtypes.int64)))
 
 
 @cache
 def _adjoint(rank: int, nd: int, dtype: DType) -> str:
-    """unpatches over nd dims, `rank` in front of them."""
+    """The text of `unpatches` over nd dims, with `rank` dims in front of them."""
     f, module, target = Routine("unpatches", [("ptr", "args")]), Module(), host()
     wide = widened(dtype)
     lanes = target.vector_bytes // max(4, wide.itemsize)
@@ -413,12 +428,12 @@ def _adjoint(rank: int, nd: int, dtype: DType) -> str:
 
 
 def _apart(b: VectorBuilder, base: str, first: str, step: str, dtype: DType) -> str:
-    """Pointers to elements first, first + step, ..., a lane each."""
+    """The pointers to the elements first, first + step, ..., one for each lane."""
     moved = _places(b, first, step)
     kind = vector_type("i64", b.lanes)
     return b.text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, {kind} {moved.name}")
 
 
 def _count(lanes: int, kind: str) -> str:
-    """The number of each lane."""
+    """The vector of the lanes' numbers. kind: the integer type"""
     return f"<{', '.join(f'{kind} {i}' for i in range(lanes))}>"

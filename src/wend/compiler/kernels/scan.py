@@ -1,9 +1,9 @@
-"""Running folds as steps of a plan: cumsum, cumprod, cummax, cummin, logcumsumexp, linear_scan.
+"""Kernels of running folds: cumsum, cumprod, cummax, cummin, logcumsumexp, linear_scan.
 
-    void scan(ptr args)     loops over all dims but the scanned one, and along that one at last
+    void scan(ptr args)     loops over all other dims, then along the scanned dim
 
-`args` holds the operands' and results' addresses, the extents, and each one's strides in bytes.
-Where the scanned dim is not the last one, vectors go along the last one.
+`args` holds the addresses of the operands and results, the extents, and the strides in bytes of
+each operand and result. Where the scanned dim is not the last dim, vectors go along the last dim.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["lower_scan", "scan"]
 
 @lowers(Scan, LinearScan)
 def lower_scan(low: Any, node: Node) -> bool:
-    """Add a running fold; False for 0-d operands and types that kernels do not have."""
+    """Lower a running fold. Returns False for 0-d operands, and for types without kernels."""
     f: Function = low.function
     rank = len(f.shape(node.inputs[0]))
     if rank == 0 or not low.kernel_types(node):
@@ -55,7 +55,7 @@ def lower_scan(low: Any, node: Node) -> bool:
 
 @makes_kernel(SCAN)
 def scan(f: Function, op: Op) -> Kernel:
-    """The kernel of a running fold."""
+    """Return the kernel of a running fold, with its slots."""
     prim: Any = op.node.prim
     values = [*(read.value for read in op.reads), *op.outputs]
     shape = f.shape(op.outputs[0])
@@ -90,16 +90,16 @@ class _Scan:
         self.lanes = self.target.vector_bytes // max(4, self.wide.itemsize) if along else 1
 
     def computed_in(self) -> DType:
-        """The type of the running value."""
+        """The dtype of the running value."""
         out = self.types[1] if self.name != "linear_scan" else self.types[2]
         return dtypes.int64 if out is dtypes.bool_ and self.name[:4] == "cums" else accumulator(out)
 
     def builder(self, mask: str | None) -> VectorBuilder:
-        """Instructions on as many elements as are scanned side by side."""
+        """Return a builder of instructions on the elements that are scanned side by side."""
         return VectorBuilder(self.f, self.module, self.lanes, self.target, None, mask)
 
     def write(self) -> str:
-        """The module."""
+        """Return the text of the module."""
         f, rank, n = self.f, self.rank, len(self.types)
 
         def word(k: int, kind: str = "i64") -> str:
@@ -123,7 +123,11 @@ class _Scan:
         return f.text() + "\n" + self.module.render()
 
     def run(self, places: list[str], steps: list[str], count: str, b: VectorBuilder) -> None:
-        """Along the scanned dim."""
+        """Write the loop along the scanned dim.
+
+        places, steps: the addresses and strides of the operands and results
+        count: the extent of the scanned dim
+        """
         f, n_in = self.f, 2 if self.name == "linear_scan" else 1
         kind, indices = b.type_of(self.wide), b.type_of(dtypes.int64)
         with f.turns("0", count) as loop:
@@ -136,7 +140,7 @@ class _Scan:
             ]  # fmt: skip
             xs = [b.convert(x, self.wide) for x in given]
             after = self.combine(b, state, xs)
-            if self.name == "linear_scan":  # the first factor is not used, be it infinite
+            if self.name == "linear_scan":  # the first factor is not used, even if infinite
                 here = b.spread(loop.index, dtypes.int64)
                 after = b.select(b.eq(here, b.number(0, dtypes.int64)), xs[1], after)
             loop.become(state.name, after.name)
@@ -150,7 +154,7 @@ class _Scan:
                 b.store(place, at[n_in + 1])
 
     def start(self, b: VectorBuilder) -> SsaValue:
-        """What the fold begins with."""
+        """The value with which the fold begins."""
         floats = self.wide.category == dtypes.FLOAT
         if self.name in ("cummax", "cummin"):
             end = "lowest" if self.name == "cummax" else "highest"
@@ -161,11 +165,11 @@ class _Scan:
             return b.number(float("-inf"), self.wide)
         if self.name == "linear_scan":
             return b.number(0, self.wide)
-        # -0.0 is what leaves every number as it is when added.
+        # Adding -0.0 leaves every number as it is, also -0.0.
         return b.number(-0.0 if floats else 0, self.wide)
 
     def combine(self, b: VectorBuilder, state: SsaValue, xs: list[SsaValue]) -> SsaValue:
-        """One step."""
+        """Return the running value after one step. xs: the operands' elements"""
         if self.name == "linear_scan":
             return b.add(b.mul(xs[0], state), xs[1])
         if self.name == "logcumsumexp":
