@@ -2,9 +2,9 @@
 
 A processor prefetches by itself, but not from one page to the next, and not while it still computes
 with a row. So nests that go over much memory prefetch it `AHEAD` bytes early. A large result that
-the plan does not read again is written past the caches, without reading its lines first. That
-requires aligned vectors. A single long row of several operands is computed from its beginning and
-from its middle at once, so that more pages are read at the same time. Words of the argument block
+the plan does not read again is written past the caches, without reading its lines first. Such
+stores require aligned vectors. A single long row of several operands is computed from its beginning
+and from its middle at once. More pages are then read at the same time. Words of the argument block
 decide all this when the kernel runs.
 """
 

@@ -1,10 +1,10 @@
 """Epilogue fusion: assigns elementwise ops to the tail of a product, which runs on its tiles.
 
 All ops are assigned before regions are formed. An op belongs to the latest product that leads to
-the op through elementwise ops, or to an earlier product if the op is needed earlier. So an op that
-only the backward pass uses is computed behind a backward product, even if it follows a forward
-product. An exception is an op that shares its work with an op of the forward product. Ops of a tail
-that only nests use are left to the nests if that saves memory traffic.
+the op through elementwise ops. If the op is needed earlier, the op belongs to an earlier product.
+So an op that only the backward pass uses is computed behind a backward product, even if the op
+follows a forward product. An exception is an op that shares its work with an op of the forward
+product. Ops of a tail that only nests use are left to the nests if that saves memory traffic.
 """
 
 from __future__ import annotations

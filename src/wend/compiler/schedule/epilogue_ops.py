@@ -2,7 +2,7 @@
 
 The tail of a region is all of its ops except the product. A tail is computed tile by tile, while a
 tile is in the first-level cache. So every operand and result of a tail must be a matrix along the
-product's own loops, in which columns are neighbours in memory, or are all the same element.
+product's own loops. Columns must be neighbours in memory, or must all be the same element.
 """
 
 from __future__ import annotations

@@ -345,8 +345,8 @@ class Fusion:
     def replay(self, a: Region, b: Region) -> Region | None:
         """Return one nest with the ops of two nests, in the order of recording, or None.
 
-        The ops join an empty nest one by one. If all ops of one nest were recorded before those of
-        the other, the ops of the later nest join a copy of the earlier nest.
+        The ops join an empty nest one by one. If all ops of one nest were recorded first, the ops
+        of the later nest join a copy of the earlier nest.
         """
         order = self.order
         early, late = (a, b) if order[id(a.ops[0])] < order[id(b.ops[0])] else (b, a)

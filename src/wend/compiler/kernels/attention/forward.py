@@ -2,8 +2,8 @@
 
     void attend(ptr args)       words: ATTEND
 
-The largest score of a row so far, and the sum of exponentials relative to that score, are corrected
-when a later block of keys has a larger score.
+A row keeps its largest score so far, and the sum of exponentials relative to that score. Both are
+corrected when a later block of keys has a larger score.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 A call packs one panel: `columns` positions of the output from `first` on. The panel has one row of
 `width` elements for each step of depth from `start` on. Step c * taps + tap is channel c of the
-image at that tap of the kernel, or 0 where the kernel stands over the padding. The matrix of all
-patches is never made as a whole.
+image at that tap of the kernel. Elements of the padding are 0. The matrix of all patches is never
+made as a whole.
 
 All channels are packed alike. So the moves of one channel are written to a table first. A move is
 one vector of a tap, with the lanes to load and to store. Then the moves are made for each channel,

@@ -51,7 +51,7 @@ class _Phase(Record):
 
 
 def convolve_input(shape: TileConfig, dtype: str, names: list[str], inner: list[str]) -> str:
-    """The text of `convolve_input`, see `conv.forward`. It calls `convolve`.
+    """The text of `convolve_input`, which calls `convolve`. See `conv.forward`.
 
     names, inner: the words of `convolve_input`, and the words of `convolve`
     """

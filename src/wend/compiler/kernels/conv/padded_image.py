@@ -471,8 +471,8 @@ class _Shifted:
     def lines(self, first: str, count: str) -> Iterator[tuple[str, str, str]]:
         """A loop over the rows of all channels.
 
-        Yields a row's offset in the image in bytes, an i1 of whether the row is inside the image,
-        and the row's offset in the copy in bytes.
+        Yields a row's offset in the image, an i1 of whether the row is inside the image, and the
+        row's offset in the copy. Offsets are in bytes.
         """
         f, a = self.f, self.a
         with f.loop("0", a["channels"]) as channel, f.loop("0", count) as row:

@@ -58,8 +58,8 @@ GROUP = 8
 # of some rows. (With 16 registers it does so at any depth, which was measured to gain 1 %.)
 _SHALLOW = 40
 # The most rows that read the right operand in place, where that is possible. A large operand is
-# packed for fewer rows: its rows lie pages apart, and each tile reads them anew. It is also packed
-# for fewer rows where tiles read only one cache line of each of its rows.
+# packed for fewer rows: its rows lie pages apart, and each tile reads them anew. So are operands of
+# tiles that read only one cache line of each row.
 _DIRECT, _LARGE_ROWS = 128, 16
 #: The most rows where the operand's rows do not begin at cache lines, so that vectors are split.
 DIRECT_SPLIT = 48

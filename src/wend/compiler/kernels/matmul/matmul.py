@@ -34,7 +34,7 @@ PACK
 The accumulators' type is the dtype, and float32 for float16 and bfloat16. `out` and packed operands
 have the accumulators' type; left and right have the dtype.
 
-An *epilogue* is called once for each tile of the finished product. It may do anything with the
+An *epilogue* is called once for each tile of the finished product, and may do anything with the
 tile:
 
     void epilogue(ptr tile, i64 rows, i64 columns, i64 row, i64 column, i64 batch0, i64 batch1,

@@ -1,7 +1,8 @@
 """The microkernel of a matrix product: it computes a tile of the result in registers.
 
-A tile is `rows` rows by `width` vectors. In each step of depth, one element of each row of the left
-operand is spread over a vector, and multiplied with one row of the right operand's panel.
+A tile is `rows` rows by `width` vectors. A step of depth takes one element of each row of the left
+operand. That element is spread over a vector, and multiplied with a row of the right operand's
+panel.
 
     void tile_RxW(a, a_row, a_step, b, b_step, depth, before, before_row, out, out_row, valid,
                   soon, soon_step, soon_halved)
@@ -434,8 +435,8 @@ def _known_steps(
     """Write an unrolled loop over most steps, where operands lie at known distances.
 
     Few addresses are then computed: a third of the instructions are not multiplications, against
-    half with one step a turn. This hardly matters for a thread alone on a core. It decides the
-    speed where another thread shares the core.
+    half with one step a turn. This hardly matters for a thread alone on a core, but very much where
+    another thread shares the core.
 
     Returns the number of steps done, the address of the panel's next row, and the sums.
     """

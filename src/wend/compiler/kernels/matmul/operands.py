@@ -25,7 +25,7 @@ __all__ = ["Matrix", "Operands", "pack_panel"]
 #: The rows of a right operand that are packed for all panels of a block before the next rows.
 _PIECE = 8
 #: The most bytes from the first to the last step of a left operand that is read in place though its
-#: steps lie apart. It then stays in the second-level cache beside the panels.
+#: steps lie apart. Such an operand stays in the second-level cache beside the panels.
 _NEAR = 1 << 19
 #: More than _WAYS steps, a multiple of _CROWDED bytes apart, evict each other from the first-level
 #: cache.

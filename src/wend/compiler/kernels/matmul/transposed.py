@@ -10,7 +10,7 @@ packs the left operand, which often is much smaller. Finished tiles are transpos
 
 Strides are in bytes, `accumulate` is an i1, the depth is at most a block's.
 
-Products of few columns, which would fill only a part of a tile, are computed this way too, if the
+Products of few columns would fill only a part of a tile. Such products are transposed too, if the
 rows of their left operand lie side by side. If these rows lie along the depth, such products are
 dot products (`small_n`).
 """
@@ -166,8 +166,8 @@ def turned(shape: TileConfig, dtype: str) -> str:
 def turn_tile(shape: TileConfig) -> str:
     """The text of `turn_tile`, the epilogue that transposes a tile, then stores it or hands it on.
 
-    The words of its state are, in order: the result's address, the bytes between the result's rows,
-    whether to add to the result, the epilogue or null, that epilogue's state, and room for a tile.
+    The words of its state are, in order: the result's address; the bytes between the result's rows;
+    whether to add to the result; the epilogue, or null; that epilogue's state; room for a tile.
     """
     f = Routine("turn_tile", EPILOGUE, internal=True)
     f.leave_when(f.is_("eq", "%tile", "null", "ptr"))

@@ -627,7 +627,7 @@ def runs(f: Routine, shape: TileConfig, wide: str) -> Iterator[tuple[str, str, s
     """A loop over runs of neighbouring squares.
 
     Yields the number of squares before a run, the row and the column of the run's first square,
-    and the number of squares in the run.
+    and the number of the run's squares.
     """
     top = f.div("%first", wide)
     side = f.sub("%first", f.mul(top, wide))

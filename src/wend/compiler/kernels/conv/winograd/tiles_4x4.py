@@ -91,14 +91,14 @@ _GROUP = 4
 _CHANNELS = 4
 # The squares of a chunk, which is transformed and multiplied before the next chunk.
 _CHUNK = 32
-# The least squares (of all images) times channels for which 4 x 4 pays, and the most eighths of
-# the multiplications of squares of 2 x 2 that may be left. Both numbers were measured.
+# The least squares (of all images) times channels for which 4 x 4 pays. Then the most
+# multiplications, in eighths of those of squares of 2 x 2. Both numbers were measured.
 _WORK, _EIGHTHS = 512, 7
 # The least work where one transformed weight serves several convolutions, and the least channels
 # for that limit: fewer channels gain little, for more rounding errors.
 _SHARED_WORK, _SHARED_CHANNELS = 288, 32
-# The most channels with vectors of 16 lanes. With more channels, a transformed chunk of squares has
-# no room beside the kernels in the second-level cache, and squares of 2 x 2 are multiplied faster.
+# The most channels with vectors of 16 lanes. With more, a transformed chunk of squares has no room
+# beside the kernels in the second-level cache. Squares of 2 x 2 are then multiplied faster.
 _MOST = 32
 _NEAR, _FAR = 2**-0.5, 2**0.5
 
@@ -255,9 +255,9 @@ def panel_runs(
 ) -> Iterator[tuple[str, str, tuple[str, str], str]]:
     """A loop over runs of up to `most` neighbouring squares of a panel or chunk.
 
-    Runs share the rest of a row evenly: a short run is a narrow tile for an epilogue. Yields the
-    image of a run, the number of squares before the run, the row and the column of the run's first
-    square, and the number of squares in the run.
+    Runs share the rest of a row evenly: a short run is a narrow tile for an epilogue. Yields a
+    run's image, the number of squares before, the row and the column of the run's first square, and
+    the number of the run's squares.
     """
     high, wide = squares_of(f, a, WIDE.side)
     with pieces(f, f.mul(high, wide), "%first", "%count") as (image, at, before, some):
@@ -306,7 +306,7 @@ def _spread_panel(shape: TileConfig, dtype: str, names: list[str]) -> str:
     source = ElementReader(shape, dtype)
     unit, seen, square = shape.size, WIDE.seen, WIDE.side * shape.size
     # A line has room for the panel's squares, for squares that a run may overwrite, and for the
-    # second area, which has one square in front.
+    # second area. The second area has one square in front.
     beyond = shape.lanes // WIDE.side
     rest = (shape.panel + beyond + 4) * square
     line = rest + (shape.panel + beyond) * square
@@ -420,7 +420,7 @@ def _store_lines(shape: TileConfig) -> str:
 def _single(shape: TileConfig, rows: int) -> str:
     """The text of the tile `single_R` of one vector, which computes several places at a time.
 
-    It keeps as many sums as a tile of a whole panel. Each sum adds in the same order as there.
+    The tile keeps as many sums as a tile of a whole panel, and adds in the same order.
     """
     words = "ptr left, i64 row, i64 plane, ptr right, i64 apart, i64 depth, ptr out, i64 line"
     f = Routine(f"single_{rows}", parameters(words + ", i64 sums_apart"), internal=True)
