@@ -3,11 +3,10 @@
 import re
 from pathlib import Path
 
-import wend
 from wend.core import symbolic
 from wend.core._select import OPCODES
 
-TYPES = Path(wend.__file__).parent / "core" / "_hot.pxd"
+TYPES = Path(__file__).parents[2] / "src" / "wend" / "core" / "_hot.pxd"
 
 
 def test_the_core_and_the_symbolic_layer_mean_the_same():

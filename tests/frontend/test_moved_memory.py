@@ -1,5 +1,7 @@
 """Tensors that get other memory: their views stay, counts of writes go on, places are exchanged."""
 
+import gc
+import sys
 import weakref
 
 import numpy as np
@@ -226,3 +228,15 @@ def test_a_graph_made_before_a_swap_refuses():
         loss.backward()
     (b * 2).sum().backward()
     assert b.grad.tolist() == [2, 2, 2] and a.grad is None
+
+
+def test_handles_that_the_collector_takes_apart_end_in_silence(monkeypatch):
+    """A base in a circle loses its attributes before its views end."""
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    base = wend.zeros(2, 2)
+    base.circle = [base, base[0]]
+    base.set_(wend.ones(2, 2))
+    del base
+    gc.collect()
+    assert not told

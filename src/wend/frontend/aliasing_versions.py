@@ -86,6 +86,8 @@ def _former_of(root: Tensor, version: int) -> _Former | None:
 
 def view_ended(root: Tensor, version: int) -> None:
     """A view of a handle that has left its memory at some time is no more one of it."""
+    if _hot.own_attribute(root, _FORMERS) is None:  # the collector is taking the handle apart, too
+        return
     former = _former_of(root, version)
     if former is None:
         root._views -= 1
