@@ -543,6 +543,7 @@ cdef bint as_before(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tens
 cdef put_types(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, object outs)
 cdef record_any(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values, OpFunction inplace)
+cdef bint same_type(TensorType a, TensorType b)
 @cython.locals(h=Tensor, v=Value, v0=Value, arrays=list)
 cdef join_held(Trace trace, PrimitiveBase prim, Tensor h0, Tensor h1, Tensor h2, list rest)
 cdef bint any_known(Py_ssize_t n, Tensor h1, Tensor h2, list rest) except -1

@@ -1995,6 +1995,11 @@ MANY_JOINED = 16
 MOST_JOINED = 1 << 20
 
 
+def same_type(a, b):
+    """Whether two types are the same; the table may have forgotten one, and made it again."""
+    return a is b or (a.kind is b.kind and dims_of(a) == dims_of(b))
+
+
 def join_held(trace, prim, h0, h1, h2, rest):
     """The result of an op that only joins held tensors of one type; None if it has to be recorded.
 
@@ -2006,7 +2011,9 @@ def join_held(trace, prim, h0, h1, h2, rest):
     arrays = []
     for h in [h0, h1, h2, *rest]:
         v = refreshed(h)
-        if v.buffer is None or v.type is not v0.type or (v.requires_grad and trace.mode.grad):
+        if v.buffer is None or not same_type(v.type, v0.type):
+            return None
+        if v.requires_grad and trace.mode.grad:
             return None
         arrays.append(v.buffer)
     found = prim.joined(arrays)
