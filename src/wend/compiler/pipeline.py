@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from wend.base.collecting import CollectionPaused
+from wend.base.modules import import_folder
 from wend.compiler.codegen.nest import NestCode
 from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.layout import is_dense
@@ -33,14 +34,13 @@ from wend.core.graph import PathGraph
 
 def _import_rules() -> None:
     """Import the files with rules: a new one in `lower` or `kernels` needs no entry anywhere."""
-    for room in ("lower", "kernels"):
-        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), room)
-        for name in sorted(os.listdir(root)):
-            stem, extension = os.path.splitext(name)
-            if extension == ".py" and stem != "__init__":
-                importlib.import_module(f"wend.compiler.{room}.{stem}")
-            elif os.path.exists(os.path.join(root, name, "lowering.py")):
-                importlib.import_module(f"wend.compiler.{room}.{name}.lowering")
+    root = os.path.dirname(os.path.abspath(__file__))
+    import_folder("wend.compiler.lower", os.path.join(root, "lower"))
+    kernels = os.path.join(root, "kernels")
+    import_folder("wend.compiler.kernels", kernels)
+    for family in sorted(os.listdir(kernels)):
+        if os.path.exists(os.path.join(kernels, family, "lowering.py")):
+            importlib.import_module(f"wend.compiler.kernels.{family}.lowering")
 
 
 _import_rules()

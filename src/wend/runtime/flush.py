@@ -14,7 +14,7 @@ from wend.core._hot import FlushJob, State
 from wend.core.graph import PathGraph, forget, path_at
 from wend.core.provenance import last_site
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
-from wend.runtime.batching.executor import run_regions, why_not
+from wend.runtime.batching.executor import run_regions
 from wend.runtime.batching.levels import GroupedPlan
 from wend.runtime.batching.split_flush import run_in_parts
 from wend.runtime.flush_log import note_flush, note_grouped
@@ -61,6 +61,11 @@ def off_trie(job: FlushJob, live: list[int]) -> str:
     return ""
 
 
+def found_out_by_running(job: FlushJob, live: list[int]) -> str:
+    """Return "": the executor's `run` looks at the flush once, and gives the reason itself."""
+    return ""
+
+
 def run_planned(job: FlushJob, live: list[int]) -> str:
     """Compute the live values of a flush by a plan for its path."""
     made = COUNTS["plans"]
@@ -82,15 +87,15 @@ def name_of_plan(plan: Plan) -> str:
 #: The launcher runs a ready plan by itself, and asks no other executor.
 READY = FlushExecutor(
     "ready plan", "machine code of a path that has come back, bound to these sizes",
-    not_ready, lambda job, live: not_ready(job, live),
+    not_ready, not_ready,
 )  # fmt: skip
 BATCHED = FlushExecutor(
     "groups of regions", "ops of one structure run together, where paths do not come back",
-    why_not, lambda job, live: run_regions(job, live),
+    found_out_by_running, lambda job, live: run_regions(job, live),
 )  # fmt: skip
 SPLIT = FlushExecutor(
     "two parts", "a few ops run first, and the others by groups of regions",
-    lambda job, live: "", lambda job, live: run_in_parts(job, live),
+    found_out_by_running, lambda job, live: run_in_parts(job, live),
 )  # fmt: skip
 PLANNED = FlushExecutor(
     "plan", "a plan that hangs on the trie: by NumPy at first, then by machine code",
@@ -98,7 +103,7 @@ PLANNED = FlushExecutor(
 )  # fmt: skip
 LEVELS = FlushExecutor(
     "levels", "single ops of one kind and depth run together",
-    lambda job, live: "", run_planned,
+    found_out_by_running, run_planned,
 )  # fmt: skip
 #: All executors that may run a flush, in the order in which they are asked.
 EXECUTORS = (READY, BATCHED, SPLIT, PLANNED, LEVELS)
