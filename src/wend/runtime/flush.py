@@ -62,7 +62,7 @@ def off_trie(job: FlushJob, live: list[int]) -> str:
 
 
 def found_out_by_running(job: FlushJob, live: list[int]) -> str:
-    """Return "": the executor's `run` looks at the flush once, and gives the reason itself."""
+    """Return "": only `run` of this executor can tell, and gives the reason."""
     return ""
 
 

@@ -16,7 +16,7 @@ from wend.ops.joining import Flip, Pad, Roll
 if TYPE_CHECKING:
     from wend.compiler.lower.lowering import Lowering
 
-#: Tensors that are joined, and parts that are rolled, by reading each wherever it may be.
+#: The most tensors of a `cat`, or parts of a `roll`, that one loop nest reads in place.
 MAX_PARTS = 16
 
 

@@ -28,7 +28,10 @@ M = TypeVar("M", bound="Callable[..., Kernel]")
 
 
 def lowers(*families: type) -> Callable[[R], R]:
-    """Register a rule for ops of these families: `rule(lowering, node)` returns whether it could.
+    """Register a rule for ops of these families.
+
+    `rule(lowering, node)` adds the loops of a node. It returns False, and adds nothing, for a form
+    of the op that it does not know: the NumPy executor runs the node then.
 
     Raises ValueError if a family has a rule already.
     """
