@@ -31,6 +31,8 @@ for n in (5, 1, 0, 9):
     assert "rotate" in kinds, kinds
 x = torch.arange(12.0).reshape(3, 4)[:, 1]
 assert ops.rotate(x).tolist() == [5.0, 9.0, 1.0]
+rows = torch.arange(6.0).reshape(2, 3)
+assert torch.func.vmap(ops.rotate)(rows).tolist() == [[1.0, 2.0, 0.0], [4.0, 5.0, 3.0]]
 print("done")
 """
 
