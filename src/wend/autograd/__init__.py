@@ -1,4 +1,4 @@
-"""torch.autograd: gradients, and what users do with the graph."""
+"""torch.autograd: gradients, and tools to work with the graph."""
 
 from wend.autograd import functional, grad_mode, graph, profiler
 from wend.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly

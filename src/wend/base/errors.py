@@ -1,6 +1,6 @@
 """Exception classes. Each derives from the built-in type that PyTorch raises in its place.
 
-A message reads `op: what was given: the exact fault; the remedy`, and the user's line follows:
+A message reads `op: given values: the exact fault; the remedy`, and the user's line follows:
 
     ShapeError: mul: shapes (3, 4) and (3, 5) do not broadcast: dim -1 has sizes 4 and 5
       at model.py:34 in Attention.forward (encoder.layers.2.attn)
@@ -12,9 +12,9 @@ from __future__ import annotations
 class WendError(Exception):
     """Base of all of Wend's exceptions.
 
-    `site` is the user's line, for an error that surfaces elsewhere than where it was caused
-    (an index found out of range when the value is computed). Whoever knows it fills it in;
-    str() then shows it on a second line.
+    `site` is the user's line, for an error that surfaces elsewhere than at its cause (an index
+    found out of range when the value is computed). Whoever knows the line fills it in; str() then
+    shows it on a second line.
     """
 
     site: object | None = None
@@ -81,7 +81,7 @@ class SymbolicError(WendError, RuntimeError):
 
 
 class FormatError(WendError, RuntimeError):
-    """A file is not what it claims to be: truncated, of another format, or hostile."""
+    """A file is not of the kind it claims to be: truncated, of another format, or hostile."""
 
 
 class ArgumentTypeError(WendError, TypeError):
@@ -97,7 +97,7 @@ class ValueRefused(ArgumentError, RuntimeError):
 
 
 class DataRefused(ArgumentTypeError, ValueRefused):
-    """What is no number or array; PyTorch's error is TypeError, ValueError or RuntimeError."""
+    """An argument is no number or array; PyTorch raises TypeError, ValueError or RuntimeError."""
 
 
 class ValuesRefused(ExecutionError, ValueError):
@@ -105,11 +105,11 @@ class ValuesRefused(ExecutionError, ValueError):
 
 
 class IndexOutOfRange(WendError, IndexError):
-    """An index beyond the extent it indexes."""
+    """An index beyond the extent that it indexes."""
 
 
 class ElementOutOfRange(IndexOutOfRange, RuntimeError):
-    """An index along a dim (gather, scatter, index_select): PyTorch raises one or the other."""
+    """An index along a dim (gather, scatter, index_select): PyTorch raises either class."""
 
 
 class DimError(WendError, IndexError):
@@ -128,7 +128,7 @@ class ModuleNotAvailable(WendError, ModuleNotFoundError):
         self.name = name
 
     def __str__(self) -> str:
-        # ImportError.__str__ would hide the second line: it returns its own `msg`.
+        # ImportError.__str__ would hide the second line: the method returns its own `msg`.
         text = str(self.msg)
         return text if self.site is None else f"{text}\n  at {self.site}"
 

@@ -9,7 +9,7 @@ __all__ = ["import_folder"]
 
 
 def import_folder(package: str, folder: str) -> None:
-    """Import each module of a package that lies directly in its folder, in the order of names."""
+    """Import each module of a package that lies directly in `folder`, in the order of names."""
     for name in sorted(os.listdir(folder)):
         stem, extension = os.path.splitext(name)
         if extension == ".py" and stem != "__init__":

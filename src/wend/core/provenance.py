@@ -13,7 +13,7 @@ from wend.core.holdings import describe_holdings
 
 
 class Site:
-    """One place in the user's program."""
+    """A place in the user's program."""
 
     __slots__ = ("code", "lasti", "module")
 

@@ -1,4 +1,4 @@
-"""What to say of a part of PyTorch that Wend does not have: its full name, and what is near."""
+"""Texts about a part of PyTorch that Wend does not have: its full name, and names near it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reverse-mode differentiation: the backward pass of a trace, then of earlier segments.
 
-The backward pass of what is pending is one step of the trace; that of each earlier segment is one
-step as well, keyed by the segment's structure and by which of its values have or want gradients,
-never by the chain of segments.  Hooks and user-defined functions split a step.
+The backward pass of the pending trace is a step of the trace. The backward pass of each earlier
+segment is a step as well, keyed by the segment's structure and by which of its values have or want
+gradients, never by the chain of segments.  Hooks and user-defined functions split a step.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Sink = Callable[[Any], None]
 
 
 class BackwardPass:
-    """One call of backward() or grad(): what is to be done, and what has been found.
+    """A call of backward() or grad(): the work to be done, and the gradients found.
 
     inputs: only these values get gradients (None: all leaves)
     capture: hand the gradients of `inputs` back instead of accumulating them
@@ -63,16 +63,17 @@ class BackwardPass:
         self.wanted: dict[int, list[int]] | None = None  # by id of the leaf
         self.sinks: list[tuple[Value, Sink]] = []  # for values that are no leaves
         self.goals: list[Value] = []  # inputs that are no leaves
-        self.useful: dict[int, set[int]] | None = None  # what leads to an input, by region
+        self.useful: dict[int, set[int]] | None = None  # the ids that lead to an input, by region
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, gradient]
         self.pending: dict[int, dict[int, Any]] = {}
         self.segments: dict[int, Segment] = {}
         self.heap: list[int] = []
         self.at_end: list[Callable[[], None]] = []
-        self.watches: dict[Any, Any] = {}  # what hooks of several tensors know of this pass
+        # the state that hooks of several tensors keep for this pass
+        self.watches: dict[Any, Any] = {}
         self.walked = False  # whether a region has been walked
         self.given = Given()
-        self.ledger: Any = None  # what flushes that ran by groups have given leaves so far
+        self.ledger: Any = None  # the gradients that flushes run by groups have given leaves so far
         self._start: Any = None
         self._reach: Reach | None = None
         self.anomaly = bool(trace.mode.key[5])
@@ -121,7 +122,7 @@ class BackwardPass:
         table[value.seg_index] = g if have is None else have + g
 
     def come_by(self, segment: Segment) -> dict[int, Any]:
-        """Pass this segment when its turn comes; returns the gradients that it begins with."""
+        """Put this segment in the queue of the walk; returns the gradients that it begins with."""
         key = -segment.serial
         table = self.pending.get(key)
         if table is None:
@@ -133,8 +134,8 @@ class BackwardPass:
     def run(self) -> None:
         """Walk the segments, latest first; then hand the leaves their gradients.
 
-        Each segment's step gets a flush of its own: recorded one behind another, the steps of
-        T segments with two forms each would be 2^T paths, each to be planned.
+        Each segment's step gets a flush of its own: recorded behind each other, the steps of T
+        segments with two forms each would be 2^T paths, each to be planned.
         """
         while self.heap:
             # Where no nodes are walked (`PathGraph.later`), nothing is recorded.
@@ -167,7 +168,7 @@ class BackwardPass:
         return self.inputs is None and not (self.create or self.sinks or self.anomaly)
 
     def walk(self, segment: Segment, seeds: dict[int, Any]) -> None:
-        """Pass one segment; as one step where no users' code can be in the way."""
+        """Pass a single segment; as a single step where no users' code can be in the way."""
         self.walked = True
         if segment.hooks or self.sinks or self.anomaly or self.useful is not None:
             walk_of_segment(self, segment).run(seeds)
@@ -186,10 +187,10 @@ class BackwardPass:
             settle_ready(self, segment.structure, inputs.__getitem__, segment, 0)
 
     def path_here(self) -> PathGraph:
-        """The graph of what is pending."""
+        """The graph of the pending trace."""
         return path_of(self.trace)
 
-    # -- the way it will take ---------------------------------------------------------------
+    # -- the way that the pass will take ----------------------------------------------------
 
     def start(self, walk: Walk | None, seeds: dict[int, Any]) -> None:
         """All roots are known."""
@@ -221,7 +222,7 @@ class BackwardPass:
             handle = leaf.ref()
             if handle is not None and not leaf.post_hooks:
                 self.given.note(handle)
-            del handle  # else it would live until the pass ends
+            del handle  # else the handle would live until the pass ends
             if not _hot.settle_gradient(leaf, g):
                 accumulate(leaf, g, self.create)
             return
@@ -239,7 +240,7 @@ def _retain(handle: Any, given: Given) -> Sink:
     return sink
 
 
-_PASSES: dict[int, list[BackwardPass]] = {}  # running now, innermost last, by whose they are
+_PASSES: dict[int, list[BackwardPass]] = {}  # running now, innermost last, by thread
 
 
 def _whose(trace: Trace) -> int:
@@ -268,14 +269,15 @@ def run_backward(
 ) -> list[Any]:
     """Backward from `roots` with the given gradients (None for ones).
 
-    inputs: only these get gradients     capture: return those (or None) instead of accumulating
+    inputs: only these get gradients     capture: return their gradients (or None) instead of
+    accumulating
     """
     trace = _hot.current_trace()
     mode = trace.mode
     owner = None
     try:
         trace.mode = with_grad(mode, create_graph)
-        # Other threads do not flush what this one is walking through.
+        # Other threads do not flush the trace that this thread is walking through.
         with trace.lock, one_site(trace):
             values = None if inputs is None else [differentiated(t) for t in inputs]
             owner = BackwardPass(trace, values, retain_graph, create_graph, capture)
@@ -337,7 +339,7 @@ def go_on(
 
 
 def _at_once(owner: BackwardPass, seeds: dict[int, Any]) -> bool:
-    """Whether what is pending may not come back, and its backward pass has been run by groups."""
+    """Whether the pending trace may not come back, and its backward pass has been run by groups."""
     trace = owner.trace
     if owner.create or owner.retain or owner.inputs is not None:
         return False
@@ -349,7 +351,7 @@ def _at_once(owner: BackwardPass, seeds: dict[int, Any]) -> bool:
     if pairs is None:
         if trace.serial == serial:
             return False
-        # It has been flushed, but not by groups: the roots are a segment's now.
+        # The trace has been flushed, but not by groups: the roots are a segment's now.
         pairs = [(v, ones_like(v) if seeds[i] is None else seeds[i]) for i, v in roots.items()]
     for value, g in pairs:
         owner.contribute(value, g)
@@ -357,10 +359,10 @@ def _at_once(owner: BackwardPass, seeds: dict[int, Any]) -> bool:
 
 
 def _leave(owner: BackwardPass) -> None:
-    owner._start = owner._reach = None  # they lead back to the owner
+    owner._start = owner._reach = None  # both lead back to the owner
     key = _whose(owner.trace)
     stack = _PASSES.get(key)
-    if stack and stack[-1] is owner:  # it is not, if it was cut short on its way there
+    if stack and stack[-1] is owner:  # not so if the pass was cut short on its way there
         stack.pop()
     if not stack:
         _PASSES.pop(key, None)
@@ -371,7 +373,7 @@ def _seeds(
 ) -> tuple[dict[int, Any], Any]:
     """Gradients of pending roots by dense index (None for ones), and one of those roots.
 
-    Roots that are held go to the owner.
+    Held roots go to the owner.
     """
     trace = owner.trace
     if len(roots) == 1 and gradients[0] is None:
@@ -410,7 +412,7 @@ def ones_like(value: Value) -> Any:
 
 
 def _remember(walk: Walk, seeds: dict[int, Any]) -> None:
-    """If the whole backward was one step that only gave leaves their gradients, note it."""
+    """Note a backward that was a single step and only gave leaves their gradients."""
     simple = walk.simple
     if simple is None or walk.owner.inputs is not None or walk.owner.create:
         return
@@ -419,7 +421,7 @@ def _remember(walk: Walk, seeds: dict[int, Any]) -> None:
 
 
 def accumulate_known(leaf: Any, g: Any) -> None:
-    """Add a gradient that `backward_known` found to what the leaf has already."""
+    """Add a gradient that `backward_known` found to the leaf's present gradient."""
     trace = _hot.current_trace()
     mode = trace.mode
     trace.mode = with_grad(mode, False)

@@ -1,6 +1,6 @@
-"""The backward pass of a whole segment as one step: the way taken where no users' code is called.
+"""The backward pass of a whole segment as a single step: taken where no users' code is called.
 
-The step also adds what leaves have already got from later segments, so that nothing but it is
+The step also adds the gradients that leaves have got from later segments, so that nothing else is
 recorded per segment.
 """
 
@@ -35,7 +35,8 @@ MOST_KNOWN = 8
 
 
 class KnownPass(NamedTuple):
-    """A segment's backward pass as it was once recorded alone: the launcher runs it from then on.
+    """A segment's backward pass as it was once recorded alone: the launcher runs the pass from then
+    on.
 
     The order of the fields is known to `pass_segments` of the launcher.
     """
@@ -64,7 +65,7 @@ def note_known(
     step: SegmentStep,
     before: Any,
 ) -> None:
-    """Keep what has just been recorded, if the trace holds nothing else and is on the trie."""
+    """Keep the step just recorded, if the trace holds nothing else and is on the trie."""
     trace = owner.trace
     n = len(order) + len(carried) + len(step.inputs)
     if owner.create or len(trace.states) != n + 1 or trace.state is None or trace.extra:
@@ -94,7 +95,7 @@ def note_known(
 
 
 class WholePass:
-    """What the backward pass of a segment from certain seeds does, whatever the sizes."""
+    """The structure of a segment's backward pass from certain seeds, whatever the sizes."""
 
     __slots__ = ("leaves", "part", "steps")
 
@@ -213,7 +214,7 @@ def placed(
 
 
 def cut(flags: tuple[bool, ...], grads: list[Any]) -> None:
-    """Gradients that depend on nothing that requires grad do not require it either."""
+    """Let gradients that depend on nothing that requires grad not require grad either."""
     for g, flag in zip(grads, flags):
         if not flag:
             g.value.requires_grad = False

@@ -1,9 +1,9 @@
-"""What a segment saves for its backward pass, and what that pass computes again.
+"""The values that a segment saves for its backward pass, and those that the pass computes again.
 
-The gradient rules of a segment read certain values. Instead of a value, those that it follows
-from by cheap ops may be saved. The cheapest choice is a minimum cut between what is there anyway,
-or dear to compute, and what is read: each value costs its bytes (of the sizes at hand: the choice
-holds for all). Of cuts that cost the same, the one nearest to what is read computes least again.
+The gradient rules of a segment read certain values. Instead of a value, its sources by cheap ops
+may be saved. The cheapest choice is a minimum cut between the values at hand, or dear to compute,
+and the values read. Each value costs its bytes (by the sizes at hand: the choice holds for all
+sizes). Among cuts of equal cost, the cut nearest to the values read computes least again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from wend.transforms.cuts import nearest_cut
 
 __all__ = ["choose_anew", "value_bytes"]
 
-#: Segments that would save fewer bytes save what is read.
+#: Segments that would save fewer bytes save all values that are read.
 WORTH_BYTES = 1 << 24
 #: Longer paths would take too long to plan.
 MOST_NODES = 6000
-#: Steps along which a product may be summed up to be as cheap as reading it back from memory.
+#: Steps along which a product may be summed up to be as cheap as a read from memory.
 SHORT = 64
 _CHEAP = (
     Elementwise, Reduction, View, Cast, Clone, SumTo, FillLike, Graft, Identity
@@ -78,7 +78,7 @@ def cut_at(path: PathGraph, read: set[int], tight: bool) -> frozenset[int]:
 
 
 def saved_bytes(path: PathGraph, read: set[int], anew: frozenset[int]) -> int:
-    """Bytes of what has to be saved besides leaves."""
+    """Bytes of the values that have to be saved besides leaves."""
     needed = set(read)
     for i in anew:
         needed.update(path.nodes[path.producer[i]].inputs)
@@ -88,8 +88,8 @@ def saved_bytes(path: PathGraph, read: set[int], anew: frozenset[int]) -> int:
 def cheap(path: PathGraph, node: Node, tight: bool) -> bool:
     """Whether the results of a node are as quickly computed as read from memory.
 
-    tight: also whether it is a product that is larger than its operands. Were all products made
-    again, so would be the whole path, all of which would be there at once.
+    tight: also whether it is a product that is larger than its operands. If all products were made
+    again, the whole path would be, and all its values would exist at once.
     """
     prim: Primitive = node.prim
     if prim.calls_user or not prim.pure or not node.inputs:
